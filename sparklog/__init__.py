@@ -1,0 +1,1 @@
+"""sparklog: Kafka's log without brokers, on PySpark."""

@@ -1,0 +1,33 @@
+"""The only place that reads a clock. Times are milliseconds since the epoch, as Kafka's are."""
+
+import time
+from typing import Protocol
+
+
+class Clock(Protocol):
+    """Tells the time to the rims; the core is handed `now_ms` as a plain number."""
+
+    def now_ms(self) -> int:
+        """Wall clock, milliseconds since the epoch."""
+        ...
+
+
+class SystemClock:
+    """The machine's wall clock."""
+
+    def now_ms(self) -> int:
+        return time.time_ns() // 1_000_000
+
+
+class ManualClock:
+    """A clock that moves when told to: for tests, and for planning \"as of\" a time."""
+
+    def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
+        self._now_ms = now_ms
+
+    def now_ms(self) -> int:
+        return self._now_ms
+
+    def advance(self, ms: int) -> None:
+        """Move forward by `ms`."""
+        self._now_ms += ms

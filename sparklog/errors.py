@@ -1,0 +1,274 @@
+"""The one error tree of sparklog.
+
+    SparklogError                        code, retriable
+    ├── UsageError                       the caller asked for something that is not allowed
+    │   ├── InvalidTopicError            illegal topic name, or an internal topic
+    │   ├── UnknownTopicError            no such topic, or no such partition of it
+    │   ├── TopicExistsError             the name is taken by a live topic
+    │   ├── InvalidPartitionsError       partition count not positive, or not growing
+    │   ├── InvalidConfigError           unknown key, or a value out of its bounds
+    │   ├── InvalidOptionError           unknown or misused option of a call, a command or a data source
+    │   ├── SchemaError                  a column is missing, misspelt or of the wrong type
+    │   ├── InvalidRecordError           a record the topic refuses (null topic, null key when compacted)
+    │   ├── InvalidTimestampError        a timestamp that is negative or outside the allowed skew
+    │   ├── RecordTooLargeError          a record larger than max.message.bytes
+    │   ├── OffsetOutOfRangeError        an offset outside [log start offset, log end offset]
+    │   ├── PolicyViolationError         the topic's cleanup policy does not allow it
+    │   └── LogDirError                  not a log dir, or of a version this release cannot read
+    ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
+    │   ├── CorruptRecordError           in a .log: file, position and offset are known
+    │   ├── CorruptIndexError            in a .index or .timeindex
+    │   ├── CorruptManifestError         in a manifest or in __cluster_metadata
+    │   └── UnsupportedCodecError        codec bits that no release of Kafka defines
+    ├── StorageError                     the file system or object store failed
+    │   ├── MissingFileError             a file that should be there is not
+    │   ├── StorageFullError             no space left
+    │   └── StoragePermissionError       not allowed to read or write
+    └── CommitError                      a commit to a manifest did not happen, or may not have
+        ├── CommitConflictError          others kept winning until the time was up (retriable)
+        ├── CommitOutcomeUnknownError    it may have landed: replay with the same txnAppId and txnVersion
+        ├── TopicClosedError             the topic's deletion has begun
+        ├── LateWriterError              files older than the vacuum horizon (retriable: write again)
+        └── FencedLeaderEpochError       an import came between (retriable: plan again)
+
+Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
+"""
+
+from enum import IntEnum, unique
+from typing import Any, ClassVar
+
+
+@unique
+class ErrorCode(IntEnum):
+    """The codes of Kafka's protocol that sparklog answers with."""
+
+    UNKNOWN_SERVER_ERROR = -1
+    OFFSET_OUT_OF_RANGE = 1
+    CORRUPT_MESSAGE = 2
+    UNKNOWN_TOPIC_OR_PARTITION = 3
+    REQUEST_TIMED_OUT = 7
+    MESSAGE_TOO_LARGE = 10
+    INVALID_TOPIC_EXCEPTION = 17
+    INVALID_TIMESTAMP = 32
+    UNSUPPORTED_VERSION = 35
+    TOPIC_ALREADY_EXISTS = 36
+    INVALID_PARTITIONS = 37
+    INVALID_CONFIG = 40
+    INVALID_REQUEST = 42
+    POLICY_VIOLATION = 44
+    KAFKA_STORAGE_ERROR = 56
+    LOG_DIR_NOT_FOUND = 57
+    FENCED_LEADER_EPOCH = 74
+    UNSUPPORTED_COMPRESSION_TYPE = 76
+    INVALID_RECORD = 87
+
+
+class SparklogError(Exception):
+    """The root. `code` is Kafka's number; `retriable` says whether the same call may succeed later.
+
+    Keyword details (`file=`, `position=`, `offset=`, `option=` …) become attributes and survive
+    pickling, so that an error raised in a Spark task is the same error in the driver.
+    """
+
+    code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
+    retriable: ClassVar[bool] = False
+
+    def __init__(self, message: str, **details: Any) -> None:
+        super().__init__(message)
+        self.__dict__.update(details)
+
+    @property
+    def message(self) -> str:
+        """What was wrong, where, and what is allowed."""
+        return str(self)
+
+
+class UsageError(SparklogError):
+    """The caller asked for something that is not allowed; nothing was changed."""
+
+    code = ErrorCode.INVALID_REQUEST
+
+
+class InvalidTopicError(UsageError):
+    """An illegal topic name, or an internal topic."""
+
+    code = ErrorCode.INVALID_TOPIC_EXCEPTION
+
+
+class UnknownTopicError(UsageError):
+    """No such topic, or no such partition of it."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class TopicExistsError(UsageError):
+    """The name is taken by a live topic."""
+
+    code = ErrorCode.TOPIC_ALREADY_EXISTS
+
+
+class InvalidPartitionsError(UsageError):
+    """A partition count that is not positive, or that does not grow."""
+
+    code = ErrorCode.INVALID_PARTITIONS
+
+
+class InvalidConfigError(UsageError):
+    """An unknown configuration key, or a value out of its bounds."""
+
+    code = ErrorCode.INVALID_CONFIG
+
+
+class InvalidOptionError(UsageError):
+    """An unknown or misused option of a call, a command or a data source."""
+
+
+class SchemaError(UsageError):
+    """A column that is missing, misspelt or of the wrong type."""
+
+
+class InvalidRecordError(UsageError):
+    """A record that the topic refuses."""
+
+    code = ErrorCode.INVALID_RECORD
+
+
+class InvalidTimestampError(UsageError):
+    """A timestamp that is negative or outside the allowed skew."""
+
+    code = ErrorCode.INVALID_TIMESTAMP
+
+
+class RecordTooLargeError(UsageError):
+    """A record larger than max.message.bytes."""
+
+    code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class OffsetOutOfRangeError(UsageError):
+    """An offset outside [log start offset, log end offset]."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class PolicyViolationError(UsageError):
+    """The topic's cleanup policy does not allow it."""
+
+    code = ErrorCode.POLICY_VIOLATION
+
+
+class LogDirError(UsageError):
+    """Not a log dir, or one of a version that this release cannot read."""
+
+    code = ErrorCode.LOG_DIR_NOT_FOUND
+
+
+class CorruptionError(SparklogError):
+    """Bytes on disk that cannot be what a writer wrote."""
+
+    code = ErrorCode.CORRUPT_MESSAGE
+
+
+class CorruptRecordError(CorruptionError):
+    """A damaged `.log`: what is wrong, and the file, position and offset as far as they are known."""
+
+    file: str | None
+    position: int | None
+    offset: int | None
+
+    def __init__(
+        self,
+        reason: str,
+        *,
+        file: str | None = None,
+        position: int | None = None,
+        offset: int | None = None,
+    ) -> None:
+        super().__init__(reason, file=file, position=position, offset=offset)
+
+    def __str__(self) -> str:
+        places = (("position", self.position), ("offset", self.offset))
+        known = [f"{name} {value}" for name, value in places if value is not None]
+        place = ", ".join([self.file] * (self.file is not None) + known)
+        return f"{place}: {self.args[0]}" if place else str(self.args[0])
+
+    def in_file(self, file: str, origin: int = 0, shift: int = 0) -> "CorruptRecordError":
+        """Return the same error, placed in `file`.
+
+        `origin` is the file position of the buffer it was found in; `shift` what turns the file's
+        offsets into the log's.
+        """
+        position = None if self.position is None else self.position + origin
+        offset = None if self.offset is None else self.offset + shift
+        return type(self)(self.args[0], file=file, position=position, offset=offset)
+
+
+class CorruptIndexError(CorruptionError):
+    """A damaged `.index` or `.timeindex`; readers do without it and warn."""
+
+
+class CorruptManifestError(CorruptionError):
+    """A manifest, or `__cluster_metadata`, that does not say what it must."""
+
+
+class UnsupportedCodecError(CorruptRecordError):
+    """Codec bits that no release of Kafka defines, or that this message format does not allow."""
+
+    code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class StorageError(SparklogError):
+    """The file system or object store failed."""
+
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+    retriable = True
+
+
+class MissingFileError(StorageError):
+    """A file that should be there is not."""
+
+
+class StorageFullError(StorageError):
+    """No space is left; nothing that was acknowledged is lost."""
+
+
+class StoragePermissionError(StorageError):
+    """Not allowed to read or write."""
+
+    retriable = False
+
+
+class CommitError(SparklogError):
+    """A commit to a manifest did not happen, or may not have."""
+
+
+class CommitConflictError(CommitError):
+    """Others kept winning until the time was up; nothing was changed."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+    retriable = True
+
+
+class CommitOutcomeUnknownError(CommitError):
+    """It may have landed. Replay with the same txnAppId and txnVersion to learn the offsets."""
+
+    code = ErrorCode.REQUEST_TIMED_OUT
+
+
+class TopicClosedError(CommitError):
+    """The topic's deletion has begun."""
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class LateWriterError(CommitError):
+    """Files older than the vacuum horizon: they may be gone, so write again."""
+
+    retriable = True
+
+
+class FencedLeaderEpochError(CommitError):
+    """The partition's leader epoch rose since the plan was made: plan again."""
+
+    code = ErrorCode.FENCED_LEADER_EPOCH
+    retriable = True

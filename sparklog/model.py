@@ -1,0 +1,156 @@
+"""The nouns that every layer shares: plain values, frozen, without behaviour beyond arithmetic.
+
+An offset range is [start, end). Times are milliseconds since the epoch; -1 means "none", as in Kafka.
+"""
+
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+NO_TIMESTAMP = -1
+"""RecordBatch.NO_TIMESTAMP: the record or batch carries no time."""
+
+MAX_RELATIVE_OFFSET = 2**31 - 1
+"""Offsets inside a batch, an index or a segment are int32 relative to a base."""
+
+
+class Codec(IntEnum):
+    """Compression of the records of a batch: the low three attribute bits (CompressionType)."""
+
+    NONE = 0
+    GZIP = 1
+    SNAPPY = 2
+    LZ4 = 3
+    ZSTD = 4
+
+
+class TimestampType(IntEnum):
+    """Whose clock a record's timestamp is (TimestampType)."""
+
+    NO_TIMESTAMP_TYPE = -1
+    CREATE_TIME = 0
+    LOG_APPEND_TIME = 1
+
+
+class TopicPartition(NamedTuple):
+    """One partition of a topic."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class OffsetRange(NamedTuple):
+    """The offsets [start, end) of one partition."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def count(self) -> int:
+        """How many offsets the range spans; records may be fewer after compaction."""
+        return self.end - self.start
+
+
+class OffsetPosition(NamedTuple):
+    """A batch whose last offset is `offset` starts at byte `position` of the `.log`."""
+
+    offset: int
+    position: int
+
+
+class TimestampOffset(NamedTuple):
+    """As an index entry: any record with a timestamp above `timestamp` lies after `offset`.
+
+    As an answer of ListOffsets: the record found. (-1, -1) is "none".
+    """
+
+    timestamp: int
+    offset: int
+
+
+UNKNOWN_OFFSET = TimestampOffset(NO_TIMESTAMP, -1)
+"""ListOffsets' answer when no record matches (ListOffsetsResponse.UNKNOWN_OFFSET)."""
+
+
+class AbortedRange(NamedTuple):
+    """An aborted transaction's span, relative to the segment's base offset; may begin before it."""
+
+    producer_id: int
+    first_delta: int
+    last_delta: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentEntry:
+    """One segment, as a row of the manifest says it (design: kind `segment`).
+
+    `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
+    carry: a reader adds `shift` to what it finds in the file. Paths are relative to the topic's
+    directory. `None` in a column that costs a walk of the file means "not yet known".
+    """
+
+    partition: int
+    base_offset: int
+    next_offset: int
+    file_base_offset: int
+    log_path: str
+    log_bytes: int
+    index_path: str | None = None
+    index_bytes: int | None = None
+    time_index_path: str | None = None
+    time_index_bytes: int | None = None
+    txn_index_path: str | None = None
+    txn_index_bytes: int | None = None
+    key_index_path: str | None = None
+    key_index_bytes: int | None = None
+    log_crc32c: int | None = None
+    record_count: int | None = None
+    batch_count: int | None = None
+    min_timestamp: int | None = None
+    max_timestamp: int = NO_TIMESTAMP
+    max_timestamp_delta: int = 0
+    codec: int | None = None
+    max_leader_epoch: int | None = None
+    producer_ids: tuple[int, ...] | None = None
+    transactional: bool = False
+    aborted: tuple[AbortedRange, ...] = ()
+    delete_horizon_ms: int | None = None
+    created_ms: int
+    removed_ms: int | None = None
+    transaction_id: str | None = None
+
+    @property
+    def shift(self) -> int:
+        """What to add to an offset in the file to get the offset in the log; 0 when sealed."""
+        return self.base_offset - self.file_base_offset
+
+    @property
+    def is_sealed(self) -> bool:
+        """Whether the file's bytes are what a broker would have written."""
+        return self.base_offset == self.file_base_offset
+
+    @property
+    def max_timestamp_offset(self) -> int:
+        """Last offset of the earliest batch that holds the largest timestamp."""
+        return self.base_offset + self.max_timestamp_delta
+
+    @property
+    def offset_span(self) -> int:
+        """Offsets covered, including gaps."""
+        return self.next_offset - self.base_offset
+
+
+@dataclass(frozen=True, slots=True)
+class TopicDescription:
+    """A topic as `__cluster_metadata` says it. `configs` holds the overrides only."""
+
+    name: str
+    topic_id: str
+    num_partitions: int
+    configs: dict[str, str]
+    created_ms: int
+    deleted_ms: int | None = None

@@ -20,7 +20,7 @@ class SystemClock:
 
 
 class ManualClock:
-    """A clock that moves when told to: for tests, and for planning \"as of\" a time."""
+    """A clock that moves when told to: for tests, and for planning "as of" a time."""
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms

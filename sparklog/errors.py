@@ -7,9 +7,9 @@
     │   ├── TopicExistsError             the name is taken by a live topic
     │   ├── InvalidPartitionsError       partition count not positive, or not growing
     │   ├── InvalidConfigError           unknown key, or a value out of its bounds
-    │   ├── InvalidOptionError           unknown or misused option of a call, a command or a data source
+    │   ├── InvalidOptionError           unknown or misused option of a call, command or data source
     │   ├── SchemaError                  a column is missing, misspelt or of the wrong type
-    │   ├── InvalidRecordError           a record the topic refuses (null topic, null key when compacted)
+    │   ├── InvalidRecordError           a record the topic refuses (null key when compacted)
     │   ├── InvalidTimestampError        a timestamp that is negative or outside the allowed skew
     │   ├── RecordTooLargeError          a record larger than max.message.bytes
     │   ├── OffsetOutOfRangeError        an offset outside [log start offset, log end offset]
@@ -26,9 +26,9 @@
     │   └── StoragePermissionError       not allowed to read or write
     └── CommitError                      a commit to a manifest did not happen, or may not have
         ├── CommitConflictError          others kept winning until the time was up (retriable)
-        ├── CommitOutcomeUnknownError    it may have landed: replay with the same txnAppId and txnVersion
+        ├── CommitOutcomeUnknownError    it may have landed: replay with the same transaction
         ├── TopicClosedError             the topic's deletion has begun
-        ├── LateWriterError              files older than the vacuum horizon (retriable: write again)
+        ├── LateWriterError              files older than the vacuum horizon (retriable: rewrite)
         └── FencedLeaderEpochError       an import came between (retriable: plan again)
 
 Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
@@ -170,7 +170,7 @@ class CorruptionError(SparklogError):
 
 
 class CorruptRecordError(CorruptionError):
-    """A damaged `.log`: what is wrong, and the file, position and offset as far as they are known."""
+    """A damaged `.log`: what is wrong, and file, position and offset as far as they are known."""
 
     file: str | None
     position: int | None
@@ -189,7 +189,7 @@ class CorruptRecordError(CorruptionError):
     def __str__(self) -> str:
         places = (("position", self.position), ("offset", self.offset))
         known = [f"{name} {value}" for name, value in places if value is not None]
-        place = ", ".join([self.file] * (self.file is not None) + known)
+        place = ", ".join(known if self.file is None else [self.file, *known])
         return f"{place}: {self.args[0]}" if place else str(self.args[0])
 
     def in_file(self, file: str, origin: int = 0, shift: int = 0) -> "CorruptRecordError":

@@ -1,6 +1,7 @@
 """The nouns that every layer shares: plain values, frozen, without behaviour beyond arithmetic.
 
-An offset range is [start, end). Times are milliseconds since the epoch; -1 means "none", as in Kafka.
+An offset range is [start, end). Times are milliseconds since the epoch; -1 means "none", as in
+Kafka.
 """
 
 from dataclasses import dataclass
@@ -50,7 +51,7 @@ class OffsetRange(NamedTuple):
     end: int
 
     @property
-    def count(self) -> int:
+    def span(self) -> int:
         """How many offsets the range spans; records may be fewer after compaction."""
         return self.end - self.start
 

@@ -1,0 +1,142 @@
+"""A table of record batches: what their headers say, one numpy column per field."""
+
+import mmap
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.record import layout
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8] | pa.Buffer
+    """Whatever shares its bytes without copying them."""
+
+Int64s: TypeAlias = NDArray[np.int64]
+
+
+def byte_view(data: "Buffer") -> NDArray[np.uint8]:
+    """A read-only, one-dimensional uint8 view of `data`; no byte is copied.
+
+    A numpy array must be contiguous and of one byte per item.
+    """
+    array = data.view(np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
+    view = array.reshape(-1).view()
+    view.setflags(write=False)
+    return view
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class BatchTable:
+    """Struct of int64 arrays of one length: one entry per record batch, in file order.
+
+    Of a message set (magic 0 and 1) every top-level entry is a batch: a plain message counts one
+    record; of a compressed wrapper `record_count` is -1 and `base_offset` is its own offset, which
+    is that of its LAST inner message, until somebody decompresses it. Fields that a format lacks
+    are -1 (`layout.NO_…`); `leader_epoch` as well.
+    """
+
+    position: Int64s
+    """First byte of the batch in the data that was scanned."""
+    size: Int64s
+    """All bytes of the batch, header included."""
+    base_offset: Int64s
+    last_offset: Int64s
+    record_count: Int64s
+    base_timestamp: Int64s
+    max_timestamp: Int64s
+    attributes: Int64s
+    magic: Int64s
+    leader_epoch: Int64s
+    producer_id: Int64s
+    producer_epoch: Int64s
+    base_sequence: Int64s
+
+    @classmethod
+    def empty(cls) -> "BatchTable":
+        """No batches."""
+        return cls.from_matrix(np.empty((NUM_COLUMNS, 0), np.int64))
+
+    @classmethod
+    def from_matrix(cls, matrix: Int64s) -> "BatchTable":
+        """Takes a (13, n) array whose rows are the columns in the order above; shares its memory."""
+        return cls(*matrix)
+
+    @classmethod
+    def concat(cls, tables: Sequence["BatchTable"]) -> "BatchTable":
+        """The batches of all tables, one after the other; none for no tables."""
+        if not tables:
+            return cls.empty()
+        return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in COLUMNS))
+
+    def __len__(self) -> int:
+        return len(self.position)
+
+    def slice(self, start: int, stop: int | None = None) -> "BatchTable":
+        """Batches [start, stop), as views."""
+        return BatchTable(*(getattr(self, name)[start:stop] for name in COLUMNS))
+
+    def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "BatchTable":
+        """The batches at those indices, or where the mask is true; copies."""
+        return BatchTable(*(getattr(self, name)[chosen] for name in COLUMNS))
+
+    def shifted(self, offset_shift: int = 0, position_shift: int = 0) -> "BatchTable":
+        """The same batches with every offset and every position moved by a constant."""
+        moved = {
+            "position": self.position + position_shift,
+            "base_offset": self.base_offset + offset_shift,
+            "last_offset": self.last_offset + offset_shift,
+        }
+        return BatchTable(*(moved.get(name, getattr(self, name)) for name in COLUMNS))
+
+    @property
+    def end_position(self) -> Int64s:
+        """The byte after each batch."""
+        return self.position + self.size
+
+    @property
+    def next_offset(self) -> Int64s:
+        """The offset after each batch's last."""
+        return self.last_offset + 1
+
+    @property
+    def codec(self) -> Int64s:
+        """Codec bits, 0..7; 5 to 7 are undefined."""
+        return self.attributes & layout.CODEC_MASK
+
+    @property
+    def timestamp_type(self) -> Int64s:
+        """0 CreateTime, 1 LogAppendTime, -1 for magic 0, which has no timestamps."""
+        by_bit = (self.attributes & layout.TIMESTAMP_TYPE_MASK) // layout.TIMESTAMP_TYPE_MASK
+        return np.where(self.magic == layout.MAGIC_V0, -1, by_bit)
+
+    @property
+    def is_transactional(self) -> NDArray[np.bool_]:
+        """Whether the batch belongs to a transaction."""
+        return self._flag(layout.TRANSACTIONAL_MASK)
+
+    @property
+    def is_control(self) -> NDArray[np.bool_]:
+        """Whether the batch holds a marker instead of records."""
+        return self._flag(layout.CONTROL_MASK)
+
+    @property
+    def has_delete_horizon(self) -> NDArray[np.bool_]:
+        """Whether `base_timestamp` is the time from which tombstones may go."""
+        return self._flag(layout.DELETE_HORIZON_MASK)
+
+    @property
+    def is_wrapper(self) -> NDArray[np.bool_]:
+        """Whether it is a compressed entry of a message set, whose inside is not known yet."""
+        return (self.magic < layout.MAGIC_V2) & (self.codec != 0)
+
+    def _flag(self, mask: int) -> NDArray[np.bool_]:
+        return (self.magic == layout.MAGIC_V2) & (self.attributes & mask != 0)
+
+
+COLUMNS = tuple(field.name for field in fields(BatchTable))
+NUM_COLUMNS = len(COLUMNS)

@@ -1,0 +1,46 @@
+"""How kernels are compiled: one place for options and for the types of signatures."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from numba import njit, types
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+KERNELS: list[tuple[str, str]] = []
+"""(module, function) of every kernel loaded so far."""
+
+bytes_in = types.Array(types.uint8, 1, "C", readonly=True)
+bytes_out = types.Array(types.uint8, 1, "C")
+int32s_in = types.Array(types.int32, 1, "C", readonly=True)
+int32s_out = types.Array(types.int32, 1, "C")
+int64s_in = types.Array(types.int64, 1, "C", readonly=True)
+int64s_out = types.Array(types.int64, 1, "C")
+int64_matrix_out = types.Array(types.int64, 2, "C")
+int64 = types.int64
+
+
+def kernel(signature: Any) -> Callable[[F], F]:
+    """A function compiled for exactly this signature, when its module is imported.
+
+    Arrays marked `…_in` accept read-only and writable arrays alike; inside a NamedTuple the
+    match is exact, so those must come read-only.
+    """
+
+    def decorate(function: F) -> F:
+        KERNELS.append((function.__module__, function.__name__))
+        compiled: F = njit(signature, cache=True, nogil=True)(function)
+        return compiled
+
+    return decorate
+
+
+def inlined(function: F) -> F:
+    """A function that exists only inside kernels: LLVM inlines every call of it."""
+    compiled: F = njit(forceinline=True)(function)
+    return compiled
+
+
+def named_tuple(cls: type, *members: Any) -> Any:
+    """The numba type of a NamedTuple class whose fields have these types, in order."""
+    return types.NamedTuple(members, cls)

@@ -1,0 +1,159 @@
+"""Names of topics, directories and files.
+
+    <topic, at most 200 characters>-<topic id>/        topic directory
+      <topic>-<partition>/                             partition directory (LocalLog.logDirName)
+        <base offset, 20 digits>.<uuid>.log            record batches
+        <base offset, 20 digits>.<uuid>.index          offset index
+        <base offset, 20 digits>.<uuid>.timeindex      time index
+        <base offset, 20 digits>.log                   Kafka's own form: imports, exports
+
+    base offset   the file's own first offset, decimal, zero-padded: 0 .. 2^63 - 1
+    uuid          version 7 (RFC 9562), lower case: a name is never used twice and tells its age
+    topic id      16 bytes as base64url, unpadded: 22 characters, the first never '-' (Uuid.java)
+
+Names that do not parse are no names of ours: the parsers answer None and never guess.
+"""
+
+import re
+from base64 import urlsafe_b64encode
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from sparklog.errors import InvalidTopicError, UsageError
+from sparklog.model import TopicPartition
+
+LOG_SUFFIX: Final = ".log"
+INDEX_SUFFIX: Final = ".index"
+TIME_INDEX_SUFFIX: Final = ".timeindex"
+
+TOPIC_NAME_CHARACTERS_MAX: Final = 249
+TOPIC_DIR_NAME_CHARACTERS_MAX: Final = 200
+TOPIC_ID_CHARACTERS: Final = 22
+OFFSET_MAX: Final = 2**63 - 1
+PARTITION_MAX: Final = 2**31 - 1
+UUID7_MS_MAX: Final = 2**48 - 1
+
+_TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
+_UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+_SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex)")
+
+
+class SegmentName(NamedTuple):
+    """What a segment file's name says. `uuid` is None in Kafka's own form; `suffix` has its dot."""
+
+    base_offset: int
+    uuid: str | None
+    suffix: str
+
+    def __str__(self) -> str:
+        return segment_name(self.base_offset, self.uuid, self.suffix)
+
+
+def segment_name(base_offset: int, uuid: str | None, suffix: str) -> str:
+    """The name of a segment's file; with `uuid` None the name Kafka's own tools expect.
+
+    `suffix` is LOG_SUFFIX, INDEX_SUFFIX or TIME_INDEX_SUFFIX (LogFileUtils).
+    """
+    middle = "" if uuid is None else f".{uuid}"
+    return f"{base_offset:020d}{middle}{suffix}"
+
+
+def parse_segment_name(name: str) -> SegmentName | None:
+    """The parts of a segment's file name, or None when `name` is not one.
+
+    `name` is the last part of a path. Only what `segment_name` can write parses: a name with
+    another suffix (`.deleted`, `.swap`), other digits or an offset above 2^63 - 1 does not.
+    """
+    match = _SEGMENT.fullmatch(name)
+    if match is None or int(match[1]) > OFFSET_MAX:
+        return None
+    return SegmentName(int(match[1]), match[2], match[3])
+
+
+def partition_dir(topic: str, partition: int) -> str:
+    """The partition directory's name, which is also how Kafka prints a TopicPartition."""
+    return f"{topic}-{partition}"
+
+
+def parse_partition_dir(name: str) -> TopicPartition | None:
+    """The topic and partition of a directory, split at the last '-'; None when there are none.
+
+    Refused are illegal topic names, partitions above 2^31 - 1 or with leading zeros, and the
+    directories Kafka sets aside (`-delete`, `-future`, `-stray`).
+    """
+    topic, _, partition = name.rpartition("-")
+    if topic_name_problem(topic) is not None or _PARTITION.fullmatch(partition) is None:
+        return None
+    return TopicPartition(topic, int(partition)) if int(partition) <= PARTITION_MAX else None
+
+
+def topic_dir(topic: str, topic_id: str) -> str:
+    """The topic directory's name; the id is its last 22 characters, the topic may be cut."""
+    return f"{topic[:TOPIC_DIR_NAME_CHARACTERS_MAX]}-{topic_id}"
+
+
+def new_topic_id(random_bytes: bytes) -> str:
+    """A topic id of 22 characters, made of 16 random bytes (Uuid.randomUuid).
+
+    The bytes become a version 4 UUID, so the two ids that Kafka reserves cannot arise. An id that
+    would begin with '-' loses its first bit, since tools would take it for an option.
+    """
+    if len(random_bytes) != 16:
+        raise UsageError(f"a topic id is made of 16 random bytes, not {len(random_bytes)}")
+    raw = bytearray(UUID(bytes=random_bytes, version=4).bytes)
+    if raw[0] >> 2 == 0b111110:
+        raw[0] &= 0x7F
+    return urlsafe_b64encode(raw).rstrip(b"=").decode("ascii")
+
+
+def uuid7(now_ms: int, random_bytes: bytes) -> str:
+    """A version 7 UUID of the time `now_ms` and the first 10 of `random_bytes` (RFC 9562, 5.7).
+
+    Layout: 48 bits time in ms, 4 bits version, 12 random bits, 2 bits variant, 62 random bits.
+    Two names of one millisecond are in no order.
+    """
+    if not 0 <= now_ms <= UUID7_MS_MAX:
+        raise UsageError(f"a version 7 uuid holds times from 0 to {UUID7_MS_MAX} ms, not {now_ms}")
+    if len(random_bytes) < 10:
+        raise UsageError(f"a version 7 uuid takes 10 random bytes, not {len(random_bytes)}")
+    value = now_ms << 80 | int.from_bytes(random_bytes[:10], "big")
+    value = value & ~(0xF << 76) | 0x7 << 76
+    value = value & ~(0x3 << 62) | 0x2 << 62
+    return str(UUID(int=value))
+
+
+def uuid7_ms(uuid: str) -> int:
+    """The time in ms that a version 7 UUID was made of, as `parse_segment_name` returns it."""
+    return int(uuid[:8] + uuid[9:13], 16)
+
+
+def topic_name_problem(name: str) -> str | None:
+    """What makes `name` illegal for a topic, as words after "topic name"; None when it is legal."""
+    if not name:
+        return "is empty"
+    if name in {".", ".."}:
+        return f"{name!r} means a directory"
+    if len(name) > TOPIC_NAME_CHARACTERS_MAX:
+        return f"{name[:20]!r}… has {len(name)} characters"
+    if _TOPIC_NAME.fullmatch(name) is None:
+        return f"{name!r} holds other characters"
+    return None
+
+
+def validate_topic_name(name: str) -> None:
+    """Raise InvalidTopicError unless Kafka would accept `name` for a topic (Topic.validate)."""
+    problem = topic_name_problem(name)
+    if problem is not None:
+        raise InvalidTopicError(
+            f"topic name {problem}: allowed are 1 to {TOPIC_NAME_CHARACTERS_MAX} of the characters"
+            " a-z A-Z 0-9 '.' '_' '-', but not '.' or '..' alone"
+        )
+
+
+def collides(a: str, b: str) -> bool:
+    """Whether two topic names are one name to a metric system, which writes '.' as '_'.
+
+    True for equal names too (Topic.hasCollision); Kafka refuses to create the second.
+    """
+    return a.replace(".", "_") == b.replace(".", "_")

@@ -63,7 +63,7 @@ class BatchTable:
 
     @classmethod
     def from_matrix(cls, matrix: Int64s) -> "BatchTable":
-        """Takes a (13, n) array whose rows are the columns in the order above; shares its memory."""
+        """Takes a (13, n) array, a row per column in the order above, and shares its memory."""
         return cls(*matrix)
 
     @classmethod
@@ -132,10 +132,10 @@ class BatchTable:
     @property
     def is_wrapper(self) -> NDArray[np.bool_]:
         """Whether it is a compressed entry of a message set, whose inside is not known yet."""
-        return (self.magic < layout.MAGIC_V2) & (self.codec != 0)
+        return np.logical_and(self.magic < layout.MAGIC_V2, self.codec != 0)
 
     def _flag(self, mask: int) -> NDArray[np.bool_]:
-        return (self.magic == layout.MAGIC_V2) & (self.attributes & mask != 0)
+        return np.logical_and(self.magic == layout.MAGIC_V2, self.attributes & mask != 0)
 
 
 COLUMNS = tuple(field.name for field in fields(BatchTable))

@@ -1,11 +1,14 @@
 """How kernels are compiled: one place for options and for the types of signatures."""
 
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from numba import njit, types
+from numba import config, njit, types
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+JIT_OFF = bool(vars(config)["DISABLE_JIT"])
+"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
 
 KERNELS: list[tuple[str, str]] = []
 """(module, function) of every kernel loaded so far."""
@@ -29,18 +32,17 @@ def kernel(signature: Any) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         KERNELS.append((function.__module__, function.__name__))
-        compiled: F = njit(signature, cache=True, nogil=True)(function)
-        return compiled
+        return cast("F", njit(signature, cache=True, nogil=True)(function))
 
     return decorate
 
 
 def inlined(function: F) -> F:
     """A function that exists only inside kernels: LLVM inlines every call of it."""
-    compiled: F = njit(forceinline=True)(function)
-    return compiled
+    return cast("F", njit(forceinline=True)(function))
 
 
 def named_tuple(cls: type, *members: Any) -> Any:
     """The numba type of a NamedTuple class whose fields have these types, in order."""
-    return types.NamedTuple(members, cls)
+    make: Callable[..., Any] = types.NamedTuple
+    return make(members, cls)

@@ -7,18 +7,20 @@ Varint: 7 bits per byte, lowest first, high bit = more follow; 5 bytes at most f
 64. Zig-zag: 0, -1, 1, -2 … become 0, 1, 2, 3 … (ByteUtils).
 """
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, cast
 
 import numpy as np
-from llvmlite import ir
-from numba import config
 from numba.core import cgutils, types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from sparklog.record.kernels.jit import inlined
+from sparklog.record.kernels.jit import JIT_OFF, inlined
 
 Bytes = NDArray[np.uint8]
+
+int64 = cast("Callable[[Any], int]", np.int64)
+"""Widens a number: inside kernels np.int64, to a type checker an int."""
 
 TRUNCATED = -1
 """Instead of a position: the varint runs beyond the end."""
@@ -46,7 +48,7 @@ def _sub_plain(a: int, b: int) -> int:
     return _wrap(int(a) - int(b))
 
 
-if config.DISABLE_JIT:
+if JIT_OFF:
     copy_bytes = _copy_plain
     wrapping_add = _add_plain
     wrapping_sub = _sub_plain
@@ -56,7 +58,7 @@ else:  # pragma: no cover - coverage is measured with the JIT off
     def copy_bytes(
         _context: Any, target: Any, to: Any, source: Any, start: Any, size: Any
     ) -> tuple[Any, Any]:
-        """memcpy of `size` bytes; slice assignment in a loop is six times slower.
+        """Copies `size` bytes by memcpy; slice assignment in a loop is six times slower.
 
         The caller has checked both bounds and that `size` is not negative.
         """
@@ -69,34 +71,35 @@ else:  # pragma: no cover - coverage is measured with the JIT off
             def as_int64(arg: int) -> Any:
                 return context.cast(builder, args[arg], signature.args[arg], types.int64)
 
-            cgutils.raw_memcpy(builder, pointer(0, 1), pointer(2, 3), as_int64(4), 1)
-            return ir.Constant(context.get_value_type(types.none), None)
+            raw_memcpy: Callable[..., Any] = cgutils.raw_memcpy
+            raw_memcpy(builder, pointer(0, 1), pointer(2, 3), as_int64(4), 1)
+            return context.get_dummy_value()
 
         return types.none(target, to, source, start, size), generate
 
     @inlined
     def wrapping_add(a: int, b: int) -> int:
-        """a + b modulo 2**64, as Java adds longs."""
+        """Sum modulo 2**64, as Java adds longs."""
         return a + b
 
     @inlined
     def wrapping_sub(a: int, b: int) -> int:
-        """a - b modulo 2**64, as Java subtracts longs."""
+        """Difference modulo 2**64, as Java subtracts longs."""
         return a - b
 
 
 @inlined
 def get_int16(data: Bytes, at: int) -> int:
     """The signed big-endian int16 at `at`; the caller has checked the bounds."""
-    high = np.int64(data[at])
-    return ((high ^ 0x80) - 0x80) << 8 | np.int64(data[at + 1])
+    high = int64(data[at])
+    return ((high ^ 0x80) - 0x80) << 8 | int64(data[at + 1])
 
 
 @inlined
 def get_int32(data: Bytes, at: int) -> int:
     """The signed big-endian int32 at `at`; the caller has checked the bounds."""
-    high = np.int64(data[at])
-    low = np.int64(data[at + 1]) << 16 | np.int64(data[at + 2]) << 8 | np.int64(data[at + 3])
+    high = int64(data[at])
+    low = int64(data[at + 1]) << 16 | int64(data[at + 2]) << 8 | int64(data[at + 3])
     return ((high ^ 0x80) - 0x80) << 24 | low
 
 
@@ -130,7 +133,7 @@ def put_int64(data: Bytes, at: int, value: int) -> None:
 @inlined
 def zigzag(value: int) -> int:
     """The zig-zag code of an int64, as the int64 with the same bits."""
-    wide = np.int64(value)
+    wide = int64(value)
     return (wide << 1) ^ (wide >> 63)
 
 
@@ -180,18 +183,21 @@ def put_varint(data: Bytes, at: int, value: int) -> int:
 
 @inlined
 def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The 32-bit varint at `at` and the position after it, which is TRUNCATED or OVERLONG (both
-    negative) when there is none before `end`. Bits beyond the 32nd are dropped, as Kafka does."""
+    """The 32-bit varint at `at` and the position after it.
+
+    The position is TRUNCATED or OVERLONG (both negative) when there is no varint before `end`.
+    Bits beyond the 32nd are dropped, as Kafka does.
+    """
     if at >= end:
         return 0, TRUNCATED
-    byte = np.int64(data[at])
+    byte = int64(data[at])
     if byte < 0x80:
         return unzigzag(byte), at + 1
     code = byte & 0x7F
     for i in range(1, 5):
         if at + i >= end:
             return 0, TRUNCATED
-        byte = np.int64(data[at + i])
+        byte = int64(data[at + i])
         code |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
             return unzigzag(code & _LOW_32), at + i + 1
@@ -203,14 +209,14 @@ def get_varlong(data: Bytes, at: int, end: int) -> tuple[int, int]:
     """The 64-bit varint at `at` and the position after it; otherwise as `get_varint`."""
     if at >= end:
         return 0, TRUNCATED
-    byte = np.int64(data[at])
+    byte = int64(data[at])
     if byte < 0x80:
         return unzigzag(byte), at + 1
     code = byte & 0x7F
     for i in range(1, 10):
         if at + i >= end:
             return 0, TRUNCATED
-        byte = np.int64(data[at + i])
+        byte = int64(data[at + i])
         code |= (byte & 0x7F) << (7 * i)
         if byte < 0x80:
             return unzigzag(code), at + i + 1

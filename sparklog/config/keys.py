@@ -1,0 +1,157 @@
+"""How one configuration key is described: type, bounds, parsing, and the sentence that refuses.
+
+Types and their text forms are those of org.apache.kafka.common.config.ConfigDef: text is trimmed,
+booleans ignore case, lists are separated by commas, INT is 32 and LONG is 64 bits wide. Stricter
+than ConfigDef in one point: a DOUBLE is finite, for NaN would pass every bound.
+"""
+
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from sparklog.errors import InvalidConfigError
+
+ConfigValue = bool | int | float | str | tuple[str, ...]
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+
+class ConfigType(StrEnum):
+    """What a value's text stands for (ConfigDef.Type)."""
+
+    BOOLEAN = "boolean"
+    INT = "int"
+    LONG = "long"
+    DOUBLE = "double"
+    STRING = "string"
+    LIST = "list"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Which values of a type are allowed; `text` completes the sentence "it takes …"."""
+
+    text: str
+    accept: Callable[[ConfigValue], bool]
+
+
+def at_least(minimum: int, maximum: int = LONG_MAX) -> Bounds:
+    """Allow the integers from `minimum` on (ConfigDef.Range.atLeast), up to the type's width."""
+    text = f"an integer from {minimum} to {maximum}"
+    return Bounds(text, lambda value: _within(value, minimum, maximum))
+
+
+def between(minimum: float, maximum: float, also: float | None = None) -> Bounds:
+    """Allow the numbers from `minimum` to `maximum`, and `also` (ConfigDef.Range.between)."""
+    text = f"a number from {minimum} to {maximum}" + ("" if also is None else f", or {also}")
+    return Bounds(text, lambda value: value == also or _within(value, minimum, maximum))
+
+
+def one_of(*allowed: str) -> Bounds:
+    """Allow these words only (ConfigDef.ValidString.in)."""
+    return Bounds(_one_of_text(allowed), lambda value: value in allowed)
+
+
+def boolean() -> Bounds:
+    """Allow both booleans."""
+    return Bounds("true or false", lambda value: isinstance(value, bool))
+
+
+def list_of(*allowed: str) -> Bounds:
+    """Allow lists of these words (ConfigDef.ValidList.in)."""
+    text = f"a comma-separated list of {_one_of_text(allowed)}"
+    return Bounds(text, lambda value: isinstance(value, tuple) and set(value) <= set(allowed))
+
+
+def matching(pattern: str, text: str) -> Bounds:
+    """Allow the words that match `pattern` in full; `text` says it in words."""
+    return Bounds(text, lambda value: re.fullmatch(pattern, str(value)) is not None)
+
+
+def replicas() -> Bounds:
+    """Allow `*` or a list of partition:broker pairs (ThrottledReplicaListValidator)."""
+
+    def accept(value: ConfigValue) -> bool:
+        pairs = value if isinstance(value, tuple) else ()
+        return pairs == ("*",) or all(re.fullmatch("[0-9]+:[0-9]+", pair) for pair in pairs)
+
+    return Bounds("* or a comma-separated list of partition:broker", accept)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigKey:
+    """One row of the table of keys.
+
+    `default` is text, as a user would write it. `is_used` is False for a key of Kafka's that has no
+    meaning without brokers: it is accepted within its bounds, kept and shown, and changes nothing.
+    """
+
+    name: str
+    type: ConfigType
+    default: str
+    bounds: Bounds
+    doc: str
+    is_used: bool = True
+
+    @property
+    def field(self) -> str:
+        """The name in snake_case without a `sparklog.` prefix: retention.ms is `retention_ms`."""
+        return self.name.removeprefix("sparklog.").replace(".", "_")
+
+    def parse(self, value: object) -> ConfigValue:
+        """Return the value that the text of `value` stands for.
+
+        Numbers and booleans are taken by their text, so that -1 and "-1" are the same. Raises
+        InvalidConfigError that names the key, the value and what is allowed.
+        """
+        text = str(value).strip()
+        parsed = _PARSERS[self.type](text)
+        if parsed is None or not self.bounds.accept(parsed):
+            raise InvalidConfigError(
+                f"{self.name}={text!r} is not allowed: it takes {self.bounds.text}",
+                key=self.name,
+                value=text,
+            )
+        return parsed
+
+
+def _within(value: ConfigValue, minimum: float, maximum: float) -> bool:
+    return isinstance(value, int | float) and minimum <= value <= maximum
+
+
+def _one_of_text(words: tuple[str, ...]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _parse_boolean(text: str) -> bool | None:
+    return {"true": True, "false": False}.get(text.lower())
+
+
+def _parse_integer(text: str) -> int | None:
+    # int() alone would also take underscores, and more digits than anyone means.
+    return int(text) if re.fullmatch(r"[+-]?[0-9]{1,40}", text) else None
+
+
+def _parse_double(text: str) -> float | None:
+    try:
+        number = float(text)
+    except ValueError:
+        return None
+    return number if math.isfinite(number) and "_" not in text else None
+
+
+def _parse_list(text: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in text.split(",")) if text else ()
+
+
+_PARSERS: dict[ConfigType, Callable[[str], ConfigValue | None]] = {
+    ConfigType.BOOLEAN: _parse_boolean,
+    ConfigType.INT: _parse_integer,
+    ConfigType.LONG: _parse_integer,
+    ConfigType.DOUBLE: _parse_double,
+    ConfigType.STRING: str,
+    ConfigType.LIST: _parse_list,
+}

@@ -1,0 +1,170 @@
+"""A topic's configs, parsed once into typed fields."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from enum import StrEnum
+from typing import Any, NamedTuple
+
+from sparklog.config.keys import ConfigKey, ConfigType
+from sparklog.config.topic_keys import TOPIC_CONFIG_KEYS
+from sparklog.errors import InvalidConfigError
+from sparklog.model import Codec, TimestampType
+
+
+class ConfigSource(StrEnum):
+    """Where a value comes from (ConfigEntry.ConfigSource)."""
+
+    DEFAULT = "DEFAULT_CONFIG"
+    TOPIC = "DYNAMIC_TOPIC_CONFIG"
+
+
+class ConfigEntry(NamedTuple):
+    """One key of one topic, as `describe_configs` answers it. `value` is text."""
+
+    name: str
+    value: str
+    source: ConfigSource
+    type: ConfigType
+    is_used: bool
+    doc: str
+
+    @property
+    def is_default(self) -> bool:
+        """Whether the topic leaves this key alone."""
+        return self.source is ConfigSource.DEFAULT
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicConfig:
+    """The configs of a topic: a typed field per key, and the overrides as they were given.
+
+    Built by `parse`. Times are milliseconds, sizes bytes; a key's meaning, default and bounds stand
+    in its row of `TOPIC_CONFIG_KEYS`, whose test holds this list of fields to the table.
+    """
+
+    cleanup_policy: tuple[str, ...]
+    compression_type: str
+    compression_gzip_level: int
+    compression_lz4_level: int
+    compression_zstd_level: int
+    delete_retention_ms: int
+    file_delete_delay_ms: int
+    flush_messages: int
+    flush_ms: int
+    follower_replication_throttled_replicas: tuple[str, ...]
+    index_build: str
+    index_interval_bytes: int
+    leader_replication_throttled_replicas: tuple[str, ...]
+    local_retention_bytes: int
+    local_retention_ms: int
+    max_compaction_lag_ms: int
+    max_message_bytes: int
+    message_timestamp_after_max_ms: int
+    message_timestamp_before_max_ms: int
+    message_timestamp_type: str
+    min_cleanable_dirty_ratio: float
+    min_compaction_lag_ms: int
+    min_insync_replicas: int
+    orphan_retention_ms: int
+    partitioner: str
+    preallocate: bool
+    reader_grace_ms: int
+    remote_log_copy_disable: bool
+    remote_log_delete_on_disable: bool
+    remote_storage_enable: bool
+    retention_bytes: int
+    retention_ms: int
+    segment_bytes: int
+    segment_index_bytes: int
+    segment_jitter_ms: int
+    segment_ms: int
+    unclean_leader_election_enable: bool
+    overrides: tuple[tuple[str, str], ...] = field(default=())
+
+    @classmethod
+    def parse(cls, overrides: Mapping[str, object]) -> "TopicConfig":
+        """Return the configs of a topic that sets `overrides`; every other key has its default.
+
+        Values are text, or numbers and booleans taken by their text. Raises InvalidConfigError for
+        a key that does not exist (naming the nearest one), a value out of its bounds, and a
+        min.compaction.lag.ms above max.compaction.lag.ms (LogConfig.validateValues).
+        """
+        given = {config_key(name).name: str(value).strip() for name, value in overrides.items()}
+        values: dict[str, Any] = {
+            key.field: key.parse(given.get(key.name, key.default))
+            for key in TOPIC_CONFIG_KEYS.values()
+        }
+        config = cls(**values, overrides=tuple(sorted(given.items())))
+        if config.min_compaction_lag_ms > config.max_compaction_lag_ms:
+            raise InvalidConfigError(
+                f"min.compaction.lag.ms={config.min_compaction_lag_ms} is not allowed: it takes "
+                f"at most max.compaction.lag.ms, which is {config.max_compaction_lag_ms}",
+                key="min.compaction.lag.ms",
+                value=str(config.min_compaction_lag_ms),
+            )
+        return config
+
+    def describe(self) -> list[ConfigEntry]:
+        """Return every key with its value as text and whether the topic sets it, sorted by name."""
+        given = dict(self.overrides)
+        return [
+            ConfigEntry(
+                name=key.name,
+                value=given.get(key.name, key.default),
+                source=ConfigSource.TOPIC if key.name in given else ConfigSource.DEFAULT,
+                type=key.type,
+                is_used=key.is_used,
+                doc=key.doc,
+            )
+            for key in TOPIC_CONFIG_KEYS.values()
+        ]
+
+    @property
+    def is_compacted(self) -> bool:
+        """Whether the latest record of each key is kept, so that records need keys."""
+        return "compact" in self.cleanup_policy
+
+    @property
+    def is_deleted(self) -> bool:
+        """Whether retention by age and size applies."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def max_segment_ms(self) -> int:
+        """The span of timestamps after which a segment rolls (LogConfig.maxSegmentMs)."""
+        if self.is_compacted:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
+
+    @property
+    def timestamp_type(self) -> TimestampType:
+        """Whose clock the topic's timestamps are."""
+        if self.message_timestamp_type == "LogAppendTime":
+            return TimestampType.LOG_APPEND_TIME
+        return TimestampType.CREATE_TIME
+
+    @property
+    def codec(self) -> Codec | None:
+        """The codec of new segments; None leaves it to each produce (BrokerCompressionType)."""
+        if self.compression_type == "producer":
+            return None
+        return Codec[self.compression_type.upper().replace("UNCOMPRESSED", "NONE")]
+
+    def compression_level(self, codec: Codec) -> int | None:
+        """Return the topic's level for `codec`; None for a codec without levels."""
+        return {
+            Codec.GZIP: self.compression_gzip_level,
+            Codec.LZ4: self.compression_lz4_level,
+            Codec.ZSTD: self.compression_zstd_level,
+        }.get(codec)
+
+
+def config_key(name: str) -> ConfigKey:
+    """Return the row of a topic config; InvalidConfigError names the nearest if there is none."""
+    key = TOPIC_CONFIG_KEYS.get(name)
+    if key is None:
+        near = get_close_matches(name, TOPIC_CONFIG_KEYS, n=1)
+        hint = f"the nearest is {near[0]!r}" if near else "they are Kafka 4.1's topic configs"
+        raise InvalidConfigError(f"{name!r} is not a topic config: {hint}", key=name)
+    return key

@@ -1,0 +1,286 @@
+"""Every topic config: one row per key.
+
+The first two tables are all topic configs of Kafka 4.1.1 (names, types, defaults and bounds as
+org.apache.kafka.storage.internals.log.LogConfig defines them): those that sparklog acts on, and
+those that it accepts and keeps because a topic's configs travel, but that mean nothing without
+brokers. The third table is sparklog's own.
+
+`segment.bytes` keeps Kafka's lower bound of 1 MiB (KIP-1030). One produce may ask for less with its
+option of the same name, down to the 14 bytes that Kafka allowed before 4.0: small segments are for
+tests and examples, not a property that a topic should have.
+"""
+
+from sparklog.config.keys import (
+    INT_MAX,
+    LONG_MAX,
+    ConfigKey,
+    ConfigType,
+    at_least,
+    between,
+    boolean,
+    list_of,
+    matching,
+    one_of,
+    replicas,
+)
+
+_BOOLEAN, _INT, _LONG = ConfigType.BOOLEAN, ConfigType.INT, ConfigType.LONG
+_DOUBLE, _STRING, _LIST = ConfigType.DOUBLE, ConfigType.STRING, ConfigType.LIST
+
+_CODECS = ("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer")
+_DAY_MS = 24 * 60 * 60 * 1000
+
+
+def _int(name: str, default: int, minimum: int, doc: str, *, is_used: bool = True) -> ConfigKey:
+    return ConfigKey(name, _INT, str(default), at_least(minimum, INT_MAX), doc, is_used)
+
+
+def _long(name: str, default: int, minimum: int, doc: str, *, is_used: bool = True) -> ConfigKey:
+    return ConfigKey(name, _LONG, str(default), at_least(minimum), doc, is_used)
+
+
+def _unused_flag(name: str, doc: str) -> ConfigKey:
+    return ConfigKey(name, _BOOLEAN, "false", boolean(), doc, is_used=False)
+
+
+KAFKA_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "cleanup.policy",
+        _LIST,
+        "delete",
+        list_of("compact", "delete"),
+        "What happens to old records: delete them by age and size, keep the latest of each key, "
+        "both, or neither (empty).",
+    ),
+    ConfigKey(
+        "compression.type",
+        _STRING,
+        "producer",
+        one_of(*_CODECS),
+        "The codec of new segments; producer keeps what each produce asks for.",
+    ),
+    ConfigKey(
+        "compression.gzip.level",
+        _INT,
+        "-1",
+        between(1, 9, also=-1),
+        "The level when this topic's codec is gzip; -1 is the codec's own default.",
+    ),
+    ConfigKey(
+        "compression.lz4.level",
+        _INT,
+        "9",
+        between(1, 17),
+        "The level when this topic's codec is lz4.",
+    ),
+    ConfigKey(
+        "compression.zstd.level",
+        _INT,
+        "3",
+        between(-131072, 22),
+        "The level when this topic's codec is zstd.",
+    ),
+    _long(
+        "delete.retention.ms",
+        _DAY_MS,
+        0,
+        "How long compaction keeps a tombstone, so that a reader that began before it sees it.",
+    ),
+    _long(
+        "file.delete.delay.ms",
+        60_000,
+        0,
+        "How long the files of a removed segment stay on disk, at the least.",
+    ),
+    _int(
+        "index.interval.bytes",
+        4096,
+        0,
+        "How many bytes of log lie between two index entries.",
+    ),
+    _long(
+        "max.compaction.lag.ms",
+        LONG_MAX,
+        1,
+        "How long a record may stay uncompacted; on a compacted topic it also rolls segments.",
+    ),
+    _int(
+        "max.message.bytes",
+        1_048_588,
+        0,
+        "The largest record batch, its 61-byte header included.",
+    ),
+    _long(
+        "message.timestamp.after.max.ms",
+        60 * 60 * 1000,
+        0,
+        "How far a record's timestamp may lie ahead of the clock; CreateTime only.",
+    ),
+    _long(
+        "message.timestamp.before.max.ms",
+        LONG_MAX,
+        0,
+        "How far a record's timestamp may lie behind the clock; CreateTime only.",
+    ),
+    ConfigKey(
+        "message.timestamp.type",
+        _STRING,
+        "CreateTime",
+        one_of("CreateTime", "LogAppendTime"),
+        "Whether a record carries its producer's time, or the time of the produce.",
+    ),
+    ConfigKey(
+        "min.cleanable.dirty.ratio",
+        _DOUBLE,
+        "0.5",
+        between(0, 1),
+        "The share of not yet compacted bytes above which a partition is compacted.",
+    ),
+    _long(
+        "min.compaction.lag.ms",
+        0,
+        0,
+        "How long a record is safe from compaction.",
+    ),
+    _long(
+        "retention.bytes",
+        -1,
+        -LONG_MAX - 1,
+        "How many bytes a partition keeps; negative means no limit.",
+    ),
+    _long(
+        "retention.ms",
+        7 * _DAY_MS,
+        -1,
+        "How old a segment's youngest record may be before the segment is deleted; -1 is forever.",
+    ),
+    _int(
+        "segment.bytes",
+        1 << 30,
+        1 << 20,
+        "The largest segment file.",
+    ),
+    _int(
+        "segment.index.bytes",
+        10 << 20,
+        4,
+        "The largest index file; a full index rolls the segment.",
+    ),
+    _long(
+        "segment.jitter.ms",
+        0,
+        0,
+        "The largest random time by which a segment rolls before segment.ms.",
+    ),
+    _long(
+        "segment.ms",
+        7 * _DAY_MS,
+        1,
+        "The span of timestamps after which a segment rolls.",
+    ),
+)
+"""Kafka's keys that sparklog acts on."""
+
+KEPT_KEYS: tuple[ConfigKey, ...] = (
+    _long(
+        "flush.messages",
+        LONG_MAX,
+        1,
+        "Kafka's fsync by record count; here every produce says flush=fsync or none.",
+        is_used=False,
+    ),
+    _long(
+        "flush.ms",
+        LONG_MAX,
+        0,
+        "Kafka's fsync by time; here every produce says flush=fsync or none.",
+        is_used=False,
+    ),
+    ConfigKey(
+        "follower.replication.throttled.replicas",
+        _LIST,
+        "",
+        replicas(),
+        "Kafka's throttle of followers; there are none here.",
+        is_used=False,
+    ),
+    ConfigKey(
+        "leader.replication.throttled.replicas",
+        _LIST,
+        "",
+        replicas(),
+        "Kafka's throttle of leaders; there are none here.",
+        is_used=False,
+    ),
+    _long(
+        "local.retention.bytes",
+        -2,
+        -2,
+        "Kafka's limit of bytes before tiering; here all bytes lie in one place.",
+        is_used=False,
+    ),
+    _long(
+        "local.retention.ms",
+        -2,
+        -2,
+        "Kafka's limit of age before tiering; here all bytes lie in one place.",
+        is_used=False,
+    ),
+    _int(
+        "min.insync.replicas",
+        1,
+        1,
+        "Kafka's number of replicas that must have a write; here the storage replicates.",
+        is_used=False,
+    ),
+    _unused_flag("preallocate", "Kafka's reserved file space; here files are written once."),
+    _unused_flag("remote.log.copy.disable", "Kafka's switch to stop tiering."),
+    _unused_flag("remote.log.delete.on.disable", "Kafka's switch to drop tiered data."),
+    _unused_flag("remote.storage.enable", "Kafka's tiering; here the log dir may be remote."),
+    _unused_flag(
+        "unclean.leader.election.enable",
+        "Kafka's choice of availability over durability; there are no elections here.",
+    ),
+)
+"""Kafka's keys that are accepted within their bounds, kept and shown, and change nothing."""
+
+SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
+    ConfigKey(
+        "index.build",
+        _STRING,
+        "write",
+        one_of("write", "job"),
+        "Who builds the indexes: the writer as it writes, or the index job later.",
+    ),
+    _long(
+        "sparklog.orphan.retention.ms",
+        _DAY_MS,
+        0,
+        "How old a file that no manifest names must be before vacuum deletes it; a write that "
+        "takes longer is refused at its commit.",
+    ),
+    ConfigKey(
+        "sparklog.partitioner",
+        _STRING,
+        "default",
+        matching(
+            r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
+            "default, round-robin, uniform-sticky or module:function",
+        ),
+        "How a record without a partition gets one: Kafka's default (murmur2 of the key, sticky "
+        "without one), in turn, sticky for all, or a Python function over Arrow arrays.",
+    ),
+    _long(
+        "sparklog.reader.grace.ms",
+        _DAY_MS,
+        0,
+        "How long a reader's plan stays good: removed files stay on disk this long at the least.",
+    ),
+)
+"""sparklog's own keys."""
+
+TOPIC_CONFIG_KEYS: dict[str, ConfigKey] = {
+    key.name: key
+    for key in sorted(KAFKA_KEYS + KEPT_KEYS + SPARKLOG_KEYS, key=lambda key: key.name)
+}
+"""Every topic config by name, sorted by name."""

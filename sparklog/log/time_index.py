@@ -1,0 +1,107 @@
+"""The time index of a segment (`.timeindex`): up to which offset no record is newer than a time.
+
+    entry = timestamp int64 + relative offset int32         big-endian, 8 + 4 bytes
+
+    timestamp         largest timestamp (ms) from the segment's start to the indexed batch
+    relative offset   last offset of the earliest batch that holds it - base offset of the file
+
+No header, no checksum; timestamps and offsets grow strictly. The last entry is the segment's
+largest timestamp. Source: TimeIndex.java.
+
+An entry (T, O) means: any record with a timestamp above T has an offset above O.
+"""
+
+from bisect import bisect_left, bisect_right
+from struct import Struct
+from typing import Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sparklog.errors import CorruptIndexError
+from sparklog.log.offset_index import rises
+from sparklog.model import NO_TIMESTAMP, TimestampOffset
+
+ENTRY_BYTES: Final = 8 + 4
+
+_ENTRY = Struct(">qi")
+_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
+
+
+def encode(timestamps: ArrayLike, relative_offsets: ArrayLike) -> bytes:
+    """The index file of the given entries, int64 and int32 arrays of one length."""
+    timestamps = np.asarray(timestamps)
+    table = np.empty(len(timestamps), _DTYPE)
+    table["timestamp"] = timestamps
+    table["relative_offset"] = relative_offsets
+    return table.tobytes()
+
+
+class TimeIndex:
+    """A view of a time index: nothing is copied, so `buffer` may be a memory map.
+
+    Bytes after the last whole entry are not looked at, as in Kafka; `sanity_check` reports them.
+    """
+
+    __slots__ = ("_buffer", "_count", "base_offset")
+
+    def __init__(self, buffer: bytes | memoryview, base_offset: int) -> None:
+        self._buffer = memoryview(buffer)
+        self._count = len(self._buffer) // ENTRY_BYTES
+        self.base_offset = base_offset
+
+    def __len__(self) -> int:
+        return self._count
+
+    def lookup(self, timestamp: int) -> TimestampOffset:
+        """The last entry with a time at or below `timestamp`; (-1, base offset) when there is none.
+
+        The first record with a time at or above `timestamp` lies in the batch of the answer's
+        offset or after it.
+        """
+        slot = bisect_right(range(self._count), timestamp, key=self._timestamp) - 1
+        return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+
+    def truncate_to(self, offset: int) -> memoryview:
+        """The bytes of the entries below `offset`, as a slice of this index."""
+        count = bisect_left(range(self._count), offset - self.base_offset, key=self._relative)
+        return self._buffer[: count * ENTRY_BYTES]
+
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """All (timestamps, offsets), int64; offsets are absolute, in the file's own numbering."""
+        table = np.frombuffer(self._buffer, _DTYPE, self._count)
+        offsets = table["relative_offset"].astype(np.int64) + self.base_offset
+        return table["timestamp"].astype(np.int64), offsets
+
+    def sanity_check(self) -> None:
+        """Raise CorruptIndexError, with the first bad entry, for what no writer can have written.
+
+        Beyond Kafka's checks (whole entries, last entry neither below the base offset nor older
+        than the first) every entry must lie above the one before it in both columns.
+        """
+        if len(self._buffer) % ENTRY_BYTES:
+            raise CorruptIndexError(
+                f"time index of {len(self._buffer)} bytes is no multiple of {ENTRY_BYTES}"
+            )
+        timestamps, offsets = self.entries()
+        self._require(offsets >= self.base_offset, f"an offset below the base {self.base_offset}")
+        self._require(timestamps >= 0, "a negative timestamp")
+        self._require(rises(timestamps, -1), "a timestamp not above the one before")
+        self._require(rises(offsets, -1), "an offset not above the one before")
+
+    def _require(self, holds: NDArray[np.bool_], problem: str) -> None:
+        if not holds.all():
+            slot = int(np.argmin(holds))
+            raise CorruptIndexError(
+                f"time index entry {slot} {tuple(self._entry(slot))}: {problem}"
+            )
+
+    def _timestamp(self, slot: int) -> int:
+        return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[0])
+
+    def _relative(self, slot: int) -> int:
+        return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[1])
+
+    def _entry(self, slot: int) -> TimestampOffset:
+        timestamp, relative = _ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)
+        return TimestampOffset(timestamp, self.base_offset + relative)

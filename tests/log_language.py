@@ -1,0 +1,59 @@
+"""A small language for tests of one partition's log: batches without bytes, and bytes to damage."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from hypothesis import strategies as st
+
+from sparklog.model import NO_TIMESTAMP
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable
+from tests.naive.log import Batch
+
+BATCH_FIELDS = {
+    "base_timestamp": NO_TIMESTAMP,
+    "attributes": 0,
+    "magic": layout.MAGIC_V2,
+    "leader_epoch": 0,
+    "producer_id": layout.NO_PRODUCER_ID,
+    "producer_epoch": layout.NO_PRODUCER_EPOCH,
+    "base_sequence": layout.NO_SEQUENCE,
+}
+
+
+def table(batches: Sequence[Batch], base: int = 0, **fields: int) -> BatchTable:
+    """A BatchTable of back-to-back batches, each beginning after the last offset before it."""
+    last = np.array([batch.last_offset for batch in batches], np.int64)
+    first = np.concatenate(([base], last + 1))[: len(batches)]
+    size = np.array([batch.size for batch in batches], np.int64)
+    constants = {
+        name: np.full(len(batches), value, np.int64)
+        for name, value in (BATCH_FIELDS | fields).items()
+    }
+    return BatchTable(
+        position=np.cumsum(size) - size,
+        size=size,
+        base_offset=first,
+        last_offset=last,
+        record_count=last - first + 1,
+        max_timestamp=np.array([batch.max_timestamp for batch in batches], np.int64),
+        **constants,
+    )
+
+
+def batch_lists(base: int = 0, largest: int = 20_000) -> st.SearchStrategy[list[Batch]]:
+    """Lists of batches that one segment may hold, from `base` on, with gaps and any timestamps."""
+    step = st.tuples(
+        st.integers(1, 2000),
+        st.one_of(st.integers(-1, 5), st.integers(-1, 2**63 - 1)),
+        st.integers(layout.BATCH_HEADER_SIZE, largest),
+    )
+
+    def build(steps: list[tuple[int, int, int]]) -> list[Batch]:
+        lasts = np.cumsum([count for count, _, _ in steps]).tolist()
+        return [
+            Batch(base + last - 1, time, size)
+            for last, (_, time, size) in zip(lasts, steps, strict=True)
+        ]
+
+    return st.lists(step, max_size=40).map(build)

@@ -112,7 +112,8 @@ class Broker:
 
     def delete_topic(self, name: str) -> None:
         """Deletes a topic; its files go within a minute."""
-        self.admin.delete_topics([name])[name].result(timeout=30)
+        admin = self.admin  # must live until it has the answer
+        admin.delete_topics([name])[name].result(timeout=30)
 
     def partition_dir(self, topic: str, partition: int = 0) -> Path:
         """Where the broker keeps a partition's files."""
@@ -192,7 +193,7 @@ def log_end_offsets(broker: Broker, topic: str) -> dict[int, int]:
         }
     finally:
         consumer.close()
-    return {number: int(mark[1]) for number, mark in marks.items() if mark is not None}
+    return {number: mark[1] for number, mark in marks.items()}
 
 
 def _kafka(main_class: str, *options: str) -> list[str]:

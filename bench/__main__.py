@@ -1,0 +1,54 @@
+"""`python -m bench`: measures, prints a table, and keeps the figures as JSON.
+
+Records are per round of the main load; `--quick` takes a million and one round, for a look only.
+"""
+
+import argparse
+import shutil
+import tempfile
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from importlib import import_module
+from pathlib import Path
+
+from bench.figures import Figure, print_table, write_json
+from bench.settings import Settings
+
+RESULTS = Path(__file__).parents[1] / "bench-results"
+PARTS = ("produce_consume",)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Measure what was asked for; a part that fails does not take the others' figures with it."""
+    asked = _parser().parse_args(arguments)
+    records = asked.records or (1_000_000 if asked.quick else 10_000_000)
+    rounds = asked.rounds or (1 if asked.quick else 5)
+    directory = Path(tempfile.mkdtemp(prefix="bench-", dir=asked.dir))
+    figures: list[Figure] = []
+    try:
+        for part in asked.only or PARTS:
+            run: Callable[[Settings], list[Figure]] = import_module(f"bench.{part}").run
+            measured = run(Settings(records, rounds, asked.quick, directory))
+            print_table(measured)
+            figures += measured
+    finally:
+        shutil.rmtree(directory, ignore_errors=True)
+        if figures:
+            write_json(asked.json, figures, {"records": records, "rounds": rounds})
+            print(f"figures in {asked.json}")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m bench", description="Measure sparklog.")
+    parser.add_argument("--records", type=int, help="of the main load (default 10 million)")
+    parser.add_argument("--rounds", type=int, help="interleaved rounds (default 5)")
+    parser.add_argument("--quick", action="store_true", help="a million records, one round")
+    parser.add_argument("--only", nargs="+", choices=PARTS, metavar="PART", help=", ".join(PARTS))
+    parser.add_argument("--dir", type=Path, help="where the files go while measuring")
+    stamp = f"{datetime.now(UTC):%Y%m%dT%H%M%SZ}.json"
+    parser.add_argument("--json", type=Path, default=RESULTS / stamp, metavar="PATH")
+    return parser
+
+
+if __name__ == "__main__":
+    main()

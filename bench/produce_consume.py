@@ -1,0 +1,144 @@
+"""Produce and consume against their floors and against Spark's Kafka connector.
+
+Each round runs, in this order: floor of writing, our produce, the connector's; floor of reading,
+our consume, the connector's. Rounds are interleaved so that a slow minute slows all of them; dirty
+pages are written back before each measurement, so that none pays for the one before.
+"""
+
+import os
+import shutil
+import time
+import uuid
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyspark.sql import DataFrame, SparkSession
+
+from bench import connector
+from bench.figures import Bar, Figure
+from bench.floors import FloorSource
+from bench.settings import Settings
+from bench.spark import Variant, rows, spark_session
+from tests.kafka.broker import Broker, running_broker
+
+WARM_UP_RECORDS = 200_000
+
+WRITE_FLOOR, OUR_PRODUCE, CONNECTOR_PRODUCE = "floor of writing", "produce", "connector, produce"
+READ_FLOOR, OUR_CONSUME, CONNECTOR_CONSUME = "floor of reading", "consume", "connector, consume"
+
+# name of the ratio: (of, to, bar); the bars hold for the first variant
+RATIOS = {
+    "produce / floor": (OUR_PRODUCE, WRITE_FLOOR, Bar(least=0.75)),
+    "produce / connector": (OUR_PRODUCE, CONNECTOR_PRODUCE, Bar(least=3.2)),
+    "consume / floor": (OUR_CONSUME, READ_FLOOR, Bar(least=0.70)),
+    "consume / connector": (OUR_CONSUME, CONNECTOR_CONSUME, Bar(least=2.5)),
+}
+
+
+def run(settings: Settings) -> list[Figure]:
+    """Every variant: records/s of each of the six, and the four ratios."""
+    broker_dir = settings.directory / "broker"
+    with running_broker(broker_dir) as broker, spark_session() as spark:
+        spark.dataSource.register(FloorSource)
+        figures = []
+        for variant in variants(settings.records):
+            figures += _measure(Peers(spark, broker, settings.directory), variant, settings.rounds)
+        return figures
+
+
+def variants(records: int) -> list[Variant]:
+    """The main load first, then one change at a time; 1 KB values come in a tenth of the rows."""
+    main = Variant("100 B values", records)
+    return [
+        main,
+        replace(main, name="1 KB values", records=records // 10, value_bytes=1000),
+        replace(main, name="100 B values, zstd", codec="zstd"),
+        replace(main, name="100 B values, flush=none", flush="none"),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Peers:
+    """What is compared, and where it writes."""
+
+    spark: SparkSession
+    broker: Broker
+    directory: Path
+
+
+def _measure(peers: Peers, variant: Variant, rounds: int) -> list[Figure]:
+    _round(peers, replace(variant, records=WARM_UP_RECORDS))
+    seconds = [_round(peers, variant) for _ in range(rounds)]
+    rates = {name: [variant.records / one[name] for one in seconds] for name in seconds[0]}
+    group = f"{variant.name}: {variant.records:,} records, {variant.partitions} partitions"
+    figures = [
+        Figure.of_rounds(group, name, each, "records/s") for name, each in sorted_rates(rates)
+    ]
+    is_main = variant.name == variants(0)[0].name
+    for name, (of, to, bar) in RATIOS.items():
+        if of in rates:
+            pairs = zip(rates[of], rates[to], strict=True)
+            each = [ours / theirs for ours, theirs in pairs]
+            figures.append(Figure.of_rounds(group, name, each, "x", bar if is_main else None))
+    return figures
+
+
+def sorted_rates(rates: dict[str, list[float]]) -> list[tuple[str, list[float]]]:
+    """The rates in the order of measuring."""
+    return list(rates.items())
+
+
+def _round(peers: Peers, variant: Variant) -> dict[str, float]:
+    """Seconds of each of the six, on files and a topic that are gone afterwards."""
+    scratch = peers.directory / uuid.uuid4().hex
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
+    peers.broker.create_topic(topic, variant.partitions)
+    df = rows(peers.spark, variant)
+    try:
+        return {
+            WRITE_FLOOR: _seconds(lambda: _write_floor(df, scratch / "floor", variant)),
+            CONNECTOR_PRODUCE: _seconds(
+                lambda: connector.produce(df, peers.broker, topic, variant)
+            ),
+            READ_FLOOR: _seconds(lambda: _drain(_read_floor(peers.spark, variant))),
+            CONNECTOR_CONSUME: _seconds(
+                lambda: _drain(connector.consume(peers.spark, peers.broker, topic))
+            ),
+        }
+    finally:
+        _check(peers.broker, topic, variant)
+        peers.broker.delete_topic(topic)
+        shutil.rmtree(scratch, ignore_errors=True)
+
+
+def _check(broker: Broker, topic: str, variant: Variant) -> None:
+    found = connector.count(broker, topic)
+    if found != variant.records:
+        raise RuntimeError(f"{topic} holds {found} records, {variant.records} were produced")
+
+
+def _write_floor(df: DataFrame, path: Path, variant: Variant) -> None:
+    sync = "true" if variant.flush == "fsync" else "false"
+    df.write.format("floor").option("sync", sync).mode("append").save(str(path))
+
+
+def _read_floor(spark: SparkSession, variant: Variant) -> DataFrame:
+    return (
+        spark.read.format("floor")
+        .option("records", variant.records)
+        .option("valuebytes", variant.value_bytes)
+        .option("partitions", variant.partitions)
+        .load()
+    )
+
+
+def _drain(df: DataFrame) -> None:
+    df.write.format("noop").mode("overwrite").save()
+
+
+def _seconds(work: Callable[[], object]) -> float:
+    os.sync()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start

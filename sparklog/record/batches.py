@@ -13,13 +13,13 @@ from sparklog.record import layout
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    Buffer: TypeAlias = bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8] | pa.Buffer
-    """Whatever shares its bytes without copying them."""
+Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8] | pa.Buffer"
+"""Whatever shares its bytes without copying them."""
 
 Int64s: TypeAlias = NDArray[np.int64]
 
 
-def byte_view(data: "Buffer") -> NDArray[np.uint8]:
+def byte_view(data: Buffer) -> NDArray[np.uint8]:
     """A read-only, one-dimensional uint8 view of `data`; no byte is copied.
 
     A numpy array must be contiguous and of one byte per item.
@@ -132,10 +132,12 @@ class BatchTable:
     @property
     def is_wrapper(self) -> NDArray[np.bool_]:
         """Whether it is a compressed entry of a message set, whose inside is not known yet."""
-        return np.logical_and(self.magic < layout.MAGIC_V2, self.codec != 0)
+        wrapper: NDArray[np.bool_] = (self.magic < layout.MAGIC_V2) & (self.codec != 0)
+        return wrapper
 
     def _flag(self, mask: int) -> NDArray[np.bool_]:
-        return np.logical_and(self.magic == layout.MAGIC_V2, self.attributes & mask != 0)
+        flag: NDArray[np.bool_] = (self.magic == layout.MAGIC_V2) & (self.attributes & mask != 0)
+        return flag
 
 
 COLUMNS = tuple(field.name for field in fields(BatchTable))

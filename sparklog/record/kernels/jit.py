@@ -3,9 +3,13 @@
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from numba import config, njit, types
+import numba
+from numba import config, njit
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+types: Any = numba.types
+"""Numba's types; their constructors carry no annotations."""
 
 JIT_OFF = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
@@ -44,5 +48,4 @@ def inlined(function: F) -> F:
 
 def named_tuple(cls: type, *members: Any) -> Any:
     """The numba type of a NamedTuple class whose fields have these types, in order."""
-    make: Callable[..., Any] = types.NamedTuple
-    return make(members, cls)
+    return types.NamedTuple(members, cls)

@@ -1,0 +1,82 @@
+"""Checksums of batches: CRC-32C (Castagnoli) for magic 2, CRC-32 (IEEE) for magic 0 and 1.
+
+Where they lie and what they cover stands in `layout`.
+"""
+
+import zlib
+from collections.abc import Callable
+from typing import cast
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptRecordError
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable, Buffer, byte_view
+
+_FOUR = np.arange(4)
+_crc32c = cast("Callable[[NDArray[np.uint8]], int]", google_crc32c.value)
+"""Takes a numpy slice without copying it; about 20 GB/s."""
+
+
+def crc32c(data: Buffer) -> int:
+    """The CRC-32C of all bytes, 0..2**32-1; 0 for none."""
+    return _crc32c(byte_view(data))
+
+
+def crc32(data: Buffer) -> int:
+    """The CRC-32 (IEEE) of all bytes, 0..2**32-1; 0 for none."""
+    return _crc32(byte_view(data))
+
+
+def put_checksums(data: NDArray[np.uint8], batches: BatchTable) -> None:
+    """Computes and writes the CRC of every batch (all magic 2) of writable `data`, in place."""
+    crcs = _computed(data, batches, layout.CRC_START, _crc32c)
+    at = (batches.position + layout.CRC)[:, None] + _FOUR
+    data[at] = crcs.astype(">u4").view(np.uint8).reshape(-1, 4)
+
+
+def verify_checksums(data: Buffer, batches: BatchTable) -> None:
+    """Compares the CRC of every batch with its bytes.
+
+    Batches must lie wholly inside `data`, as `scan_batches` guarantees. Raises CorruptRecordError
+    with the position and the base offset of the first batch that differs.
+    """
+    view = byte_view(data)
+    modern = batches.magic == layout.MAGIC_V2
+    if modern.all():
+        _verify(view, batches, layout.CRC, layout.CRC_START)
+        return
+    _verify(view, batches.take(modern), layout.CRC, layout.CRC_START)
+    _verify(view, batches.take(~modern), layout.LEGACY_CRC, layout.LEGACY_CRC_START)
+
+
+def _verify(view: NDArray[np.uint8], batches: BatchTable, at: int, covered: int) -> None:
+    checksum = _crc32c if covered == layout.CRC_START else _crc32
+    stored = view[(batches.position + at)[:, None] + _FOUR].view(">u4").reshape(-1)
+    computed = _computed(view, batches, covered, checksum)
+    wrong = np.flatnonzero(stored != computed)
+    if len(wrong):
+        first = int(wrong[0])
+        raise CorruptRecordError(
+            f"the checksum of the batch is {int(stored[first])}, "
+            f"that of its bytes {int(computed[first])}",
+            position=int(batches.position[first]),
+            offset=int(batches.base_offset[first]),
+        )
+
+
+def _crc32(view: NDArray[np.uint8]) -> int:
+    return zlib.crc32(view.data)
+
+
+def _computed(
+    view: NDArray[np.uint8],
+    batches: BatchTable,
+    covered: int,
+    checksum: Callable[[NDArray[np.uint8]], int],
+) -> NDArray[np.int64]:
+    starts = (batches.position + covered).tolist()
+    spans = zip(starts, batches.end_position.tolist(), strict=True)
+    return np.fromiter((checksum(view[a:b]) for a, b in spans), np.int64, len(starts))

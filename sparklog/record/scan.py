@@ -1,0 +1,75 @@
+"""Finds the batches in bytes: one step per header, nothing is decompressed or checksummed."""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sparklog.record import layout
+from sparklog.record.batches import NUM_COLUMNS, BatchTable, Buffer, byte_view
+from sparklog.record.checksum import verify_checksums
+from sparklog.record.kernels import scan as kernels
+
+__all__ = ["Scan", "scan_batches", "verify_checksums"]
+
+_STEP: Final = 8192
+"""Most headers of one kernel call."""
+_UNLIMITED: Final = 2**62
+
+
+class Scan(NamedTuple):
+    """The whole batches of a stretch of bytes, and why the walk did not go further."""
+
+    batches: BatchTable
+    end: int
+    """The byte after the last whole batch that was taken."""
+    problem: str | None
+    """Begins with `truncated`, `size` or `magic`; None when the walk came to its end or a limit."""
+
+
+def scan_batches(
+    data: Buffer,
+    start: int = 0,
+    end: int | None = None,
+    *,
+    max_records: int | None = None,
+    max_bytes: int | None = None,
+) -> Scan:
+    """Walks the batches and message-set entries (magic 0, 1 and 2) that begin at byte `start`.
+
+    Stops at `end` (the end of `data` when None), before a batch that would exceed `max_bytes` or
+    `max_records` in all (but takes at least one; a compressed wrapper counts as one record), or at
+    the first thing that is not a whole batch, which `Scan.problem` describes. Whether that is a
+    torn tail or corruption is for the caller to know. Positions are positions in `data`.
+    """
+    view = byte_view(data)
+    end = len(view) if end is None else min(end, len(view))
+    position = start
+    stop = _UNLIMITED if max_bytes is None else start + max_bytes
+    records = _UNLIMITED if max_records is None else max_records
+    step = min(_STEP, max(end - start, 0) // layout.HEADER_PREFIX + 1)
+    tables: list[BatchTable] = []
+    status = kernels.FULL
+    while status == kernels.FULL:
+        matrix = np.empty((NUM_COLUMNS, step), np.int64)
+        status, taken, position, records = kernels.walk_headers(
+            view, position, end, stop, records, int(not tables), matrix
+        )
+        tables.append(BatchTable.from_matrix(matrix[:, :taken]))
+    batches = tables[0] if len(tables) == 1 else BatchTable.concat(tables)
+    return Scan(batches, position, _problem(view[:end], position, status))
+
+
+def _problem(view: np.ndarray[tuple[int], np.dtype[np.uint8]], at: int, status: int) -> str | None:
+    if status in (kernels.DONE, kernels.LIMIT):
+        return None
+    left = len(view) - at
+    if status == kernels.SHORT_HEADER:
+        return f"truncated: {left} bytes are left, {layout.HEADER_PREFIX} tell size and magic"
+    magic = int(view[at + layout.MAGIC])
+    if status == kernels.BAD_MAGIC:
+        return f"magic {magic} is not 0, 1 or 2"
+    length = at + layout.LENGTH
+    size = int.from_bytes(view[length : length + 4].tobytes(), "big", signed=True)
+    if status == kernels.BAD_SIZE:
+        return f"size {size} is below {kernels.least_length(magic)}, the least for magic {magic}"
+    return f"truncated: {left} bytes are left of a batch of {layout.LOG_OVERHEAD + size}"

@@ -22,6 +22,7 @@
     │   └── UnsupportedCodecError        codec bits that no release of Kafka defines
     ├── StorageError                     the file system or object store failed
     │   ├── MissingFileError             a file that should be there is not
+    │   ├── ExistingFileError            a file that should be new is there already
     │   ├── StorageFullError             no space left
     │   └── StoragePermissionError       not allowed to read or write
     └── CommitError                      a commit to a manifest did not happen, or may not have
@@ -81,6 +82,10 @@ class SparklogError(Exception):
     def message(self) -> str:
         """What was wrong, where, and what is allowed."""
         return str(self)
+
+
+class SparklogWarning(UserWarning):
+    """Something was done otherwise than asked, and nothing is lost by it."""
 
 
 class UsageError(SparklogError):
@@ -226,6 +231,12 @@ class StorageError(SparklogError):
 
 class MissingFileError(StorageError):
     """A file that should be there is not."""
+
+
+class ExistingFileError(StorageError):
+    """A file that should be new is there already; it was not touched."""
+
+    retriable = False
 
 
 class StorageFullError(StorageError):

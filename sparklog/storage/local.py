@@ -1,0 +1,229 @@
+"""Files of a local file system, or of one that is mounted and behaves like it.
+
+What a power cut leaves is decided by `sync`: a file's bytes by fsync of the file, its name by fsync
+of its directory, that directory's name by fsync of the next one up, as far as the log dir. The
+directories above the log dir are synced when the log dir is made.
+"""
+
+import errno
+import mmap
+import os
+import shutil
+import stat
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from io import FileIO
+from typing import TYPE_CHECKING
+
+from sparklog.storage.failures import os_errors
+from sparklog.storage.files import FileStat, NewFile
+from sparklog.storage.paths import check_directory, check_path, check_range, parents
+
+if TYPE_CHECKING:
+    from sparklog.record.batches import Buffer
+
+SEQUENTIAL_VIEW_BYTES = 16 * 1024 * 1024
+"""From here on a view is taken for a `.log` read front to back; an index (10 MiB at most, unless
+configured) is searched, and reading ahead would be in its way."""
+
+NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS})
+"""Why a hard link may be impossible where a copy is not."""
+
+
+class LocalFiles:
+    """The files below one directory of this machine."""
+
+    is_local = True
+
+    def __init__(self, root: str) -> None:
+        # Absolute, because a worker that unpickles this has another working directory.
+        self.uri = os.path.abspath(root)
+        self.options: Mapping[str, str] = {}
+
+    def __repr__(self) -> str:
+        return f"LocalFiles({self.uri!r})"
+
+    def create(self, path: str) -> NewFile:
+        """See `Files.create`; the file is visible, and grows, from now on."""
+        target = self._target(path)
+        with os_errors("create", path, self.uri):
+            try:
+                file = FileIO(target, "x")
+            except FileNotFoundError:
+                self._make_directories(os.path.dirname(target))
+                file = FileIO(target, "x")
+        return LocalNewFile(path, file, self.uri)
+
+    def write_new(self, path: str, data: "Buffer") -> None:
+        """See `Files.write_new`."""
+        with self.create(path) as file:
+            file.write(data)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
+        """See `Files.read`."""
+        check_range(start, length)
+        with self._reading(path) as descriptor:
+            end = _end_of_range(descriptor, start, length)
+            parts = []
+            # One call hands over 2 GiB at most.
+            while start < end and (part := os.pread(descriptor, end - start, start)):
+                parts.append(part)
+                start += len(part)
+            return memoryview(b"".join(parts))
+
+    def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
+        """See `Files.view`: mapped, read-only. The file may be unlinked while the view lives."""
+        check_range(start, length)
+        with self._reading(path) as descriptor:
+            end = _end_of_range(descriptor, start, length)
+            if end <= start:
+                return memoryview(b"")
+            origin = start - start % mmap.ALLOCATIONGRANULARITY
+            pages = mmap.mmap(descriptor, end - origin, access=mmap.ACCESS_READ, offset=origin)
+            if end - start >= SEQUENTIAL_VIEW_BYTES:
+                pages.madvise(mmap.MADV_SEQUENTIAL)
+            return memoryview(pages)[start - origin :]
+
+    def stat(self, path: str) -> FileStat | None:
+        """See `Files.stat`."""
+        target = self._target(path)
+        with os_errors("look up", path, self.uri):
+            try:
+                found = os.stat(target)
+            except (FileNotFoundError, NotADirectoryError):
+                return None
+        if stat.S_ISDIR(found.st_mode):
+            return None
+        return _file_stat(path, found)
+
+    def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
+        """See `Files.list`; links to directories are not entered."""
+        top = os.path.join(self.uri, check_directory(directory))
+        with os_errors("list", directory, self.uri):
+            found = sorted(_walk(top, f"{directory}/" if directory else "", recursive))
+        return iter(found)
+
+    def delete(self, path: str) -> None:
+        """See `Files.delete`."""
+        target = self._target(path)
+        with os_errors("delete", path, self.uri), suppress(FileNotFoundError, NotADirectoryError):
+            os.unlink(target)
+
+    def delete_tree(self, directory: str) -> None:
+        """See `Files.delete_tree`; others may be deleting the same tree."""
+        top = self._target(directory)
+        with os_errors("delete", directory, self.uri):
+            while os.path.lexists(top):
+                with suppress(FileNotFoundError):
+                    shutil.rmtree(top)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """See `Files.sync`."""
+        files = list(dict.fromkeys(paths))
+        # fsync, not fdatasync: the inode is new, so its metadata must be written in either case.
+        for path in files:
+            with os_errors("sync", path, self.uri):
+                _sync(self._target(path), os.O_RDONLY)
+        for directory in parents(files):
+            with os_errors("sync", directory, self.uri):
+                _sync(os.path.join(self.uri, directory), os.O_RDONLY | os.O_DIRECTORY)
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """See `Files.link_or_copy`."""
+        old, new = self._target(source), self._target(target)
+        with os_errors(f"link {source} as", target, self.uri):
+            os.stat(old)
+            self._make_directories(os.path.dirname(new))
+            try:
+                os.link(old, new)
+                return
+            except OSError as error:
+                if error.errno not in NO_HARD_LINK:
+                    raise
+        self.write_new(target, self.view(source))
+
+    def _target(self, path: str) -> str:
+        return os.path.join(self.uri, check_path(path))
+
+    @contextmanager
+    def _reading(self, path: str) -> Iterator[int]:
+        target = self._target(path)
+        with os_errors("read", path, self.uri):
+            descriptor = os.open(target, os.O_RDONLY)
+            try:
+                yield descriptor
+            finally:
+                os.close(descriptor)
+
+    def _make_directories(self, directory: str) -> None:
+        """Make `directory`; what has to be made above the log dir, and the log dir, durably."""
+        missing = []
+        path = self.uri
+        while not os.path.exists(path):
+            missing.append(path)
+            path = os.path.dirname(path)
+        os.makedirs(directory, exist_ok=True)
+        for path in reversed(missing):
+            _sync(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+
+
+class LocalNewFile(NewFile):
+    """A file opened exclusively, written without a buffer of our own."""
+
+    def __init__(self, path: str, file: FileIO, log_dir: str) -> None:
+        super().__init__(path)
+        self._file = file
+        self._log_dir = log_dir
+        self._identity = os.fstat(file.fileno())
+
+    def _append(self, view: memoryview) -> None:
+        with os_errors("write", self.path, self._log_dir):
+            # One call takes 2 GiB at most, and less when the disk is about to be full.
+            while view:
+                view = view[self._file.write(view) :]
+
+    def _complete(self) -> None:
+        with os_errors("close", self.path, self._log_dir):
+            self._file.close()
+
+    def _discard(self) -> None:
+        # Nobody refers to the file, so what cannot be unlinked is left to vacuum; the error that
+        # led here is the one to see.
+        with suppress(OSError):
+            self._file.close()
+        name = str(self._file.name)
+        with suppress(OSError):
+            if os.path.samestat(self._identity, os.lstat(name)):
+                os.unlink(name)
+
+
+def _file_stat(path: str, found: os.stat_result) -> FileStat:
+    return FileStat(path, found.st_size, found.st_mtime_ns // 1_000_000)
+
+
+def _walk(top: str, prefix: str, recursive: bool) -> Iterator[FileStat]:
+    """The files of one directory, unsorted; what vanishes meanwhile is left out."""
+    try:
+        entries = os.scandir(top)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    with entries:
+        for entry in entries:
+            if entry.is_file():
+                with suppress(FileNotFoundError):
+                    yield _file_stat(prefix + entry.name, entry.stat())
+            elif recursive and entry.is_dir(follow_symlinks=False):
+                yield from _walk(entry.path, f"{prefix}{entry.name}/", recursive)
+
+
+def _end_of_range(descriptor: int, start: int, length: int | None) -> int:
+    size = os.fstat(descriptor).st_size
+    return size if length is None else min(size, start + length)
+
+
+def _sync(path: str, flags: int) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,131 @@
+r"""What makes a directory a log dir: meta.properties, as Kafka's brokers have it.
+
+    version=1\n
+    cluster.id=<22 characters: base64url, without padding, of a UUID's 16 bytes>\n
+
+Lines that begin with # or ! are comments. A broker's own file also names its node and is refused:
+such a directory is imported, not shared.
+"""
+
+import base64
+import uuid
+from dataclasses import dataclass
+
+from sparklog.errors import ExistingFileError, LogDirError, MissingFileError
+from sparklog.storage.files import Files
+
+META_PROPERTIES = "meta.properties"
+LOG_DIR_VERSION = 1
+"""The version this release writes, and the only one it reads."""
+
+META_BYTES_MAX = 64 * 1024
+BROKER_KEYS = frozenset({"broker.id", "node.id", "directory.id"})
+
+_HOW_TO_MAKE_ONE = (
+    "the first topic that is created makes one: `sparklog topic create`, or "
+    "AdminClient(log_dir).create_topics([…])"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """What meta.properties says."""
+
+    version: int
+    cluster_id: str
+
+
+def create_log_dir(files: Files, random16: bytes) -> LogDir:
+    """Make the log dir, durably, or return the one that is there; LogDirError as `open_log_dir`.
+
+    `random16` are 16 random bytes for the cluster id. Of several that create at the same moment all
+    return the same id on a file system, where a hard link lets one of them win. An object store
+    cannot refuse the second: there the last one to write wins, and what stands is read again.
+    """
+    present = _read(files)
+    if present is not None:
+        return present
+    cluster_id = new_cluster_id(random16)
+    # Written aside, so that nobody, not even after a power cut, finds half of it under its name.
+    aside = f"{META_PROPERTIES}.{cluster_id}"
+    files.write_new(aside, encode(LogDir(LOG_DIR_VERSION, cluster_id)))
+    try:
+        files.sync([aside])
+        files.link_or_copy(aside, META_PROPERTIES)
+    except ExistingFileError:
+        pass
+    finally:
+        files.delete(aside)
+    files.sync([META_PROPERTIES])
+    return open_log_dir(files)
+
+
+def open_log_dir(files: Files) -> LogDir:
+    """What the log dir's meta.properties says.
+
+    LogDirError when there is none (it says how to make one), when it is a broker's or damaged, and
+    when its version is newer than this release.
+    """
+    present = _read(files)
+    if present is None:
+        raise LogDirError(
+            f"{files.uri} is not a log dir: it has no {META_PROPERTIES}; {_HOW_TO_MAKE_ONE}"
+        )
+    return present
+
+
+def new_cluster_id(random16: bytes) -> str:
+    """A random UUID from 16 random bytes as Kafka writes it: 22 characters, the first not "-"."""
+    text = _base64(uuid.UUID(bytes=random16, version=4))
+    if text.startswith("-"):
+        text = _base64(uuid.UUID(bytes=b"\0" + random16[1:], version=4))
+    return text
+
+
+def encode(log_dir: LogDir) -> bytes:
+    """The bytes of meta.properties."""
+    return f"version={log_dir.version}\ncluster.id={log_dir.cluster_id}\n".encode()
+
+
+def decode(data: bytes, log_dir: str) -> LogDir:
+    """What the bytes of meta.properties say; LogDirError names `log_dir` and what is wrong."""
+    entries = _parse(data)
+    where = f"{META_PROPERTIES} in {log_dir}"
+    if BROKER_KEYS & entries.keys():
+        raise LogDirError(
+            f"{where} is a Kafka broker's (it has {', '.join(sorted(BROKER_KEYS & entries.keys()))}"
+            "); allowed: a directory of sparklog's own"
+        )
+    version = entries.get("version", "")
+    if not (version.isascii() and version.isdigit()):
+        raise LogDirError(f"{where} has the version {version!r}; allowed: {LOG_DIR_VERSION}")
+    if int(version) != LOG_DIR_VERSION:
+        raise LogDirError(
+            f"{where} has version {version}, and this release reads version {LOG_DIR_VERSION} "
+            "only: upgrade sparklog"
+        )
+    if not entries.get("cluster.id"):
+        raise LogDirError(f"{where} has no cluster.id")
+    return LogDir(int(version), entries["cluster.id"])
+
+
+def _read(files: Files) -> LogDir | None:
+    try:
+        data = files.read(META_PROPERTIES, 0, META_BYTES_MAX)
+    except MissingFileError:
+        return None
+    return decode(bytes(data), files.uri)
+
+
+def _parse(data: bytes) -> dict[str, str]:
+    """The `key=value` lines of a properties file; a line without "=" is a key without a value."""
+    found = {}
+    for line in data.decode("utf-8", errors="replace").splitlines():
+        if line.strip() and line.lstrip()[0] not in "#!":
+            key, _, value = line.partition("=")
+            found[key.strip()] = value.strip()
+    return found
+
+
+def _base64(value: uuid.UUID) -> str:
+    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

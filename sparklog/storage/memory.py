@@ -1,0 +1,201 @@
+"""Files in memory that fail on request: what the other implementations are compared with.
+
+A power cut is `lose_unsynced`: new files nobody synced are gone, and files whose deletion was not
+followed by a sync in the same directory are back.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, NamedTuple
+
+from sparklog.clock import Clock, ManualClock
+from sparklog.errors import ExistingFileError, MissingFileError, StorageError, UsageError
+from sparklog.storage.failures import failure
+from sparklog.storage.files import FileStat, NewFile
+from sparklog.storage.paths import check_directory, check_path, check_range, parents
+
+if TYPE_CHECKING:
+    from sparklog.record.batches import Buffer
+
+KINDS = frozenset(
+    {"create", "write", "close", "abort", "read", "view", "stat", "list", "delete", "delete_tree"}
+    | {"sync", "link_or_copy"}
+)
+"""The kinds of operation that are traced and can be made to fail (`abort` never fails)."""
+
+
+class Operation(NamedTuple):
+    """One step of a trace: what was done, to which path, and how many bytes went in or out."""
+
+    kind: str
+    path: str
+    bytes: int = 0
+
+
+class Stored(NamedTuple):
+    """The content of one file."""
+
+    data: bytes
+    modified_ms: int
+
+
+class MemoryFiles:
+    """Files of one process. A pickled copy goes its own way.
+
+    A new file appears when it is closed, as in an object store, but its name is taken from the
+    moment it is created. `trace` lists the operations in the order they began, failed ones too.
+    """
+
+    is_local = False
+
+    def __init__(self, uri: str = "memory://", clock: Clock | None = None) -> None:
+        self.uri = uri
+        self.options: Mapping[str, str] = {}
+        self.trace: list[Operation] = []
+        self._clock = clock or ManualClock()
+        self._stored: dict[str, Stored] = {}
+        self._durable: dict[str, Stored] = {}
+        self._being_written: set[str] = set()
+        self._faults: dict[str, list[StorageError | None]] = {}
+
+    def fail_next(self, kind: str, error: StorageError | None = None, *, after: int = 0) -> None:
+        """Let the next operation of this kind fail, or the one after `after` that succeed.
+
+        `error` is what it raises, a plain StorageError if none is given. Faults of one kind queue
+        up: each counts from the one before. UsageError for an unknown kind.
+        """
+        if kind not in KINDS - {"abort"}:
+            allowed = ", ".join(sorted(KINDS - {"abort"}))
+            raise UsageError(f"no operation is called {kind!r}; allowed: {allowed}")
+        fault = error or StorageError(f"{kind} was told to fail")
+        self._faults.setdefault(kind, []).extend([*[None] * after, fault])
+
+    def lose_unsynced(self) -> None:
+        """Cut the power: only what was synced is there, and files being written are forgotten."""
+        self._stored = dict(self._durable)
+        self._being_written.clear()
+
+    def create(self, path: str) -> NewFile:
+        """See `Files.create`."""
+        self.record("create", check_path(path))
+        self._reserve("create", path)
+        return MemoryNewFile(path, self)
+
+    def write_new(self, path: str, data: "Buffer") -> None:
+        """See `Files.write_new`."""
+        with self.create(path) as file:
+            file.write(data)
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
+        """See `Files.read`."""
+        return self._range("read", path, start, length)
+
+    def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
+        """See `Files.view`."""
+        return self._range("view", path, start, length)
+
+    def stat(self, path: str) -> FileStat | None:
+        """See `Files.stat`."""
+        self.record("stat", check_path(path))
+        found = self._stored.get(path)
+        return found and FileStat(path, len(found.data), found.modified_ms)
+
+    def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
+        """See `Files.list`."""
+        self.record("list", check_directory(directory))
+        prefix = f"{directory}/" if directory else ""
+        for path in sorted(self._below(prefix)):
+            if recursive or "/" not in path[len(prefix) :]:
+                data, modified_ms = self._stored[path]
+                yield FileStat(path, len(data), modified_ms)
+
+    def delete(self, path: str) -> None:
+        """See `Files.delete`."""
+        self.record("delete", check_path(path))
+        self._stored.pop(path, None)
+
+    def delete_tree(self, directory: str) -> None:
+        """See `Files.delete_tree`."""
+        self.record("delete_tree", check_path(directory))
+        for path in self._below(f"{directory}/"):
+            del self._stored[path]
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """See `Files.sync`; each file and then each directory is one operation of the trace."""
+        files = list(dict.fromkeys(paths))
+        for path in files:
+            self.record("sync", check_path(path))
+            self._durable[path] = self._get("sync", path)
+        for directory in parents(files):
+            self.record("sync", directory)
+            for path in [path for path in self._durable if parent(path) == directory]:
+                if path not in self._stored:
+                    del self._durable[path]
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """See `Files.link_or_copy`."""
+        self.record("link_or_copy", check_path(target))
+        stored = self._get("link", check_path(source))
+        self._reserve("link", target)
+        self.publish(target, stored.data)
+
+    def record(self, kind: str, path: str, size: int = 0) -> None:
+        """Trace an operation, and raise the fault that waits for it, if any."""
+        self.trace.append(Operation(kind, path, size))
+        waiting = self._faults.get(kind)
+        fault = waiting.pop(0) if waiting else None
+        if fault is not None:
+            raise fault
+
+    def publish(self, path: str, data: bytes) -> None:
+        """Make a reserved name a file."""
+        self.forget(path)
+        self._stored[path] = Stored(data, self._clock.now_ms())
+
+    def forget(self, path: str) -> None:
+        """Give a reserved name back."""
+        self._being_written.discard(path)
+
+    def _reserve(self, operation: str, path: str) -> None:
+        if path in self._stored or path in self._being_written:
+            raise failure(ExistingFileError, operation, path, self.uri, "it exists already")
+        self._being_written.add(path)
+
+    def _get(self, operation: str, path: str) -> Stored:
+        if path not in self._stored:
+            raise failure(MissingFileError, operation, path, self.uri, "no such file")
+        return self._stored[path]
+
+    def _range(self, kind: str, path: str, start: int, length: int | None) -> memoryview:
+        check_range(start, length)
+        self.record(kind, check_path(path))
+        end = None if length is None else start + length
+        return memoryview(self._get(kind, path).data)[start:end]
+
+    def _below(self, prefix: str) -> Iterator[str]:
+        return iter([path for path in self._stored if path.startswith(prefix)])
+
+
+class MemoryNewFile(NewFile):
+    """A file that `MemoryFiles` gets to see when it is closed."""
+
+    def __init__(self, path: str, files: MemoryFiles) -> None:
+        super().__init__(path)
+        self._files = files
+        self._data = bytearray()
+
+    def _append(self, view: memoryview) -> None:
+        self._files.record("write", self.path, view.nbytes)
+        self._data += view
+
+    def _complete(self) -> None:
+        self._files.record("close", self.path, len(self._data))
+        self._files.publish(self.path, bytes(self._data))
+
+    def _discard(self) -> None:
+        self._files.record("abort", self.path)
+        self._files.forget(self.path)
+
+
+def parent(path: str) -> str:
+    """The directory that names the path; "" for what lies in the log dir itself."""
+    return path.rpartition("/")[0]

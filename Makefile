@@ -1,0 +1,59 @@
+# `make` alone lists what there is. Needs Python 3.11, Java 17 and a package index; nothing else.
+
+.DEFAULT_GOAL := help
+.NOTPARALLEL:
+.PHONY: help install quickstart test lint bench soak clean
+
+VENV := .venv
+BIN := $(VENV)/bin
+KERNELS := $(wildcard sparklog/record/kernels/*.py)
+# What needs no JVM runs twice: under coverage without the JIT, and as it is.
+JVM := spark or kafka or cluster
+
+help: ## Show this list
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1@\2/p' Makefile | awk -F@ '{printf "  %-16s %s\n", $$1, $$2}'
+
+install: $(VENV)/.installed $(VENV)/.kernels ## Make .venv with everything a developer needs
+
+quickstart: install ## Run the main job: 336,776 flights into a topic and out again
+	$(BIN)/python examples/quickstart.py
+
+test: install lint ## Run every check and every test
+	$(BIN)/coverage erase
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not ($(JVM) or soak)"
+	$(BIN)/coverage combine -q
+	$(BIN)/coverage report
+	$(BIN)/pytest -q tests/unit
+	$(BIN)/pytest -q -m "($(JVM)) and not soak"
+
+lint: install ## Check style, types, layers and house numbers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q tests/test_tidy.py
+
+bench: install ## Measure against the floors and against Spark's Kafka connector
+	$(BIN)/python -m bench
+
+soak: install ## Run the tests that take minutes to hours
+	$(BIN)/pytest -m soak tests/soak
+
+clean: ## Remove .venv and everything that was built; keep fetched jars
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .coverage .coverage.* sparklog-data spark-warehouse metastore_db derby.log
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# The environment is checked on every call, for it may have changed since the installation.
+.PHONY: environment
+environment:
+	@sh scripts/check_env.sh >/dev/null
+
+$(VENV)/.installed: pyproject.toml constraints.txt | environment
+	python=$$(sh scripts/check_env.sh) && { $(BIN)/python -c '' 2>/dev/null || "$$python" -m venv --clear $(VENV); }
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+$(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
+	$(BIN)/python -m sparklog.record.kernels
+	touch $@

@@ -30,15 +30,15 @@ def table(batches: Sequence[Batch], base: int = 0, **fields: int) -> BatchTable:
         name: np.full(len(batches), value, np.int64)
         for name, value in (BATCH_FIELDS | fields).items()
     }
-    return BatchTable(
-        position=np.cumsum(size) - size,
-        size=size,
-        base_offset=first,
-        last_offset=last,
-        record_count=last - first + 1,
-        max_timestamp=np.array([batch.max_timestamp for batch in batches], np.int64),
-        **constants,
-    )
+    columns = {
+        "position": np.cumsum(size) - size,
+        "size": size,
+        "base_offset": first,
+        "last_offset": last,
+        "record_count": last - first + 1,
+        "max_timestamp": np.array([batch.max_timestamp for batch in batches], np.int64),
+    }
+    return BatchTable(**(columns | constants))
 
 
 def batch_lists(base: int = 0, largest: int = 20_000) -> st.SearchStrategy[list[Batch]]:

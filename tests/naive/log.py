@@ -89,3 +89,36 @@ def newest(records: Sequence[Record]) -> TimestampOffset:
         if record.timestamp > answer.timestamp:
             answer = TimestampOffset(record.timestamp, record.offset)
     return answer
+
+
+def rolls_before(
+    written: Sequence[Batch], batch: Batch, rules: tuple[int, int, int, int], base: int, age_ms: int
+) -> bool:
+    """LogSegment.shouldRoll for one batch after those written; not for an empty segment.
+
+    `rules` are segment.bytes, segment.ms less jitter, index.interval.bytes, segment.index.bytes.
+    """
+    segment_bytes, segment_ms, interval, index_bytes = rules
+    size = sum(earlier.size for earlier in written)
+    first = written[0].max_timestamp
+    waited = batch.max_timestamp - first if first >= 0 else age_ms
+    offsets, times = _entries_before_the_end(written, base, interval)
+    return (
+        size > segment_bytes - batch.size
+        or waited > segment_ms
+        or offsets >= index_bytes // 8
+        or times >= index_bytes // 12 - 1
+        or not 0 <= batch.last_offset - base <= 2**31 - 1
+    )
+
+
+def _entries_before_the_end(written: Sequence[Batch], base: int, interval: int) -> tuple[int, int]:
+    """How many entries each index of an open segment has: the last time entry is not yet there."""
+    offsets, times = index_entries(written, base, interval)
+    at_the_end = {offset for offset, _ in offsets}
+    indexed = [
+        max(batch.max_timestamp for batch in written[: slot + 1])
+        for slot, batch in enumerate(written)
+        if batch.last_offset in at_the_end
+    ]
+    return len(offsets), sum(time <= max(indexed, default=-1) for time, _ in times)

@@ -1,0 +1,232 @@
+"""A segment that is being written: everything but its bytes.
+
+The bytes of the `.log` go straight from the encoder to a file; what the manifest and the indexes
+need to know of them is collected here, batch table by batch table. A file numbers its records
+from its own base offset, normally 0; the log's base offset is given when the segment is committed.
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import cast
+
+import google_crc32c
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptRecordError
+from sparklog.log.indexer import Indexer, Indexes
+from sparklog.log.roll import OpenSegment, RollPolicy
+from sparklog.model import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, SegmentEntry
+from sparklog.record.batches import BatchTable, Buffer, byte_view
+
+_extend_crc32c = cast("Callable[[int, NDArray[np.uint8]], int]", google_crc32c.extend)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SegmentSummary:
+    """What the manifest says of a segment, before it has a place in the log.
+
+    Offsets are the file's own. None means "not known": `min_timestamp` and `log_crc32c` when they
+    were not collected, `record_count` when a compressed message set (magic 0, 1) was not opened,
+    `codec` when batches differ or there are none.
+    """
+
+    partition: int
+    file_base_offset: int
+    file_next_offset: int
+    log_bytes: int
+    log_crc32c: int | None
+    batch_count: int
+    record_count: int | None
+    min_timestamp: int | None
+    max_timestamp: int
+    """NO_TIMESTAMP when no record has any."""
+    max_timestamp_delta: int
+    """Last offset of the earliest batch that holds the largest timestamp - base offset."""
+    codec: int | None
+    max_leader_epoch: int
+    """-1 when no batch has any."""
+    producer_ids: tuple[int, ...]
+    transactional: bool
+
+    def entry(
+        self,
+        base_offset: int,
+        created_ms: int,
+        log_path: str,
+        *,
+        index_path: str | None = None,
+        time_index_path: str | None = None,
+        indexes: Indexes | None = None,
+    ) -> SegmentEntry:
+        """The manifest's row of this segment at `base_offset` of the log.
+
+        With `indexes` their sizes are entered: a size of 0 beside no path says "built, no entry",
+        where no size says "not built".
+        """
+        return SegmentEntry(
+            partition=self.partition,
+            base_offset=base_offset,
+            next_offset=base_offset + self.file_next_offset - self.file_base_offset,
+            file_base_offset=self.file_base_offset,
+            log_path=log_path,
+            log_bytes=self.log_bytes,
+            index_path=index_path,
+            index_bytes=None if indexes is None else len(indexes.offset_index),
+            time_index_path=time_index_path,
+            time_index_bytes=None if indexes is None else len(indexes.time_index),
+            log_crc32c=self.log_crc32c,
+            record_count=self.record_count,
+            batch_count=self.batch_count,
+            min_timestamp=self.min_timestamp,
+            max_timestamp=self.max_timestamp,
+            max_timestamp_delta=self.max_timestamp_delta,
+            codec=self.codec,
+            max_leader_epoch=self.max_leader_epoch,
+            producer_ids=self.producer_ids,
+            transactional=self.transactional,
+            created_ms=created_ms,
+        )
+
+
+class SegmentBuilder:
+    """Collects what is known of a segment while its batches are written, in file order."""
+
+    def __init__(
+        self,
+        file_base_offset: int,
+        partition: int,
+        policy: RollPolicy | None = None,
+        *,
+        created_ms: int = 0,
+        jitter_ms: int = 0,
+    ) -> None:
+        self.file_base_offset = file_base_offset
+        self.partition = partition
+        self.policy = policy or RollPolicy()
+        self.next_offset = file_base_offset
+        """The offset, in the file's numbering, that the next batch begins at or above."""
+        self.batch_count = 0
+        self._created_ms = created_ms
+        self._jitter_ms = jitter_ms
+        self._indexer = Indexer(
+            file_base_offset, self.policy.index_interval_bytes, self.policy.segment_index_bytes
+        )
+        self._first_timestamp = NO_TIMESTAMP
+        self._record_count: int | None = 0
+        self._min_timestamps: list[int | None] = []
+        self._crc32c: int | None = 0
+        self._codecs: set[int] = set()
+        self._max_leader_epoch = -1
+        self._producer_ids: set[int] = set()
+        self._transactional = False
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the `.log` so far."""
+        return self._indexer.bytes
+
+    def fits(self, batches: BatchTable, now_ms: int) -> int:
+        """How many leading `batches` go into this segment before it must roll; see RollPolicy."""
+        segment = OpenSegment(
+            base_offset=self.file_base_offset,
+            bytes=self.log_bytes,
+            first_timestamp=self._first_timestamp,
+            created_ms=self._created_ms,
+            jitter_ms=self._jitter_ms,
+            indexer=self._indexer,
+        )
+        return self.policy.fits(segment, batches, now_ms)
+
+    def append(
+        self,
+        batches: BatchTable,
+        *,
+        min_timestamp: int | None = None,
+        data: "Buffer | None" = None,
+    ) -> None:
+        """Take the next batches of the file; of their positions only the order matters.
+
+        `min_timestamp` (ms) is the smallest of their records, None when the caller does not know
+        it. `data` holds just the bytes of these batches and keeps the file's CRC-32C; without it
+        the segment has none. Raises CorruptRecordError when offsets do not grow, or leave the
+        int32 that indexes can hold; nothing is changed then.
+        """
+        if not len(batches):
+            return
+        problem = offsets_problem(batches, self.file_base_offset, self.next_offset)
+        if problem is not None:
+            raise problem
+        if self.batch_count == 0:
+            self._first_timestamp = int(batches.max_timestamp[0])
+        self._indexer.append(batches)
+        self.batch_count += len(batches)
+        self.next_offset = int(batches.last_offset[-1]) + 1
+        self._min_timestamps.append(min_timestamp)
+        self._collect(batches)
+        if data is None:
+            self._crc32c = None
+        elif self._crc32c is not None:
+            self._crc32c = _extend_crc32c(self._crc32c, byte_view(data))
+
+    def finish(self) -> tuple[SegmentSummary, Indexes]:
+        """What the manifest and the index files say of the segment as it stands."""
+        max_timestamp, max_timestamp_offset = self._indexer.newest
+        summary = SegmentSummary(
+            partition=self.partition,
+            file_base_offset=self.file_base_offset,
+            file_next_offset=self.next_offset,
+            log_bytes=self.log_bytes,
+            log_crc32c=self._crc32c,
+            batch_count=self.batch_count,
+            record_count=self._record_count,
+            min_timestamp=_smallest(self._min_timestamps),
+            max_timestamp=max_timestamp,
+            max_timestamp_delta=max_timestamp_offset - self.file_base_offset,
+            codec=min(self._codecs) if len(self._codecs) == 1 else None,
+            max_leader_epoch=self._max_leader_epoch,
+            producer_ids=tuple(sorted(self._producer_ids)),
+            transactional=self._transactional,
+        )
+        return summary, self._indexer.finish()
+
+    def _collect(self, batches: BatchTable) -> None:
+        if batches.record_count.min() < 0:
+            self._record_count = None
+        elif self._record_count is not None:
+            self._record_count += int(batches.record_count.sum())
+        self._codecs.update(np.unique(batches.codec).tolist())
+        self._max_leader_epoch = max(self._max_leader_epoch, int(batches.leader_epoch.max()))
+        producers = np.unique(batches.producer_id)
+        self._producer_ids.update(producers[producers >= 0].tolist())
+        self._transactional = self._transactional or bool(batches.is_transactional.any())
+
+
+def offsets_problem(
+    batches: BatchTable, base_offset: int, next_offset: int
+) -> CorruptRecordError | None:
+    """The first batch that cannot follow `next_offset` in a file that begins at `base_offset`.
+
+    Offsets must grow from batch to batch and lie at most 2^31 - 1 above the base (gaps are fine:
+    compaction leaves them). None when all do.
+    """
+    lowest = np.concatenate(([next_offset], batches.last_offset[:-1] + 1))
+    grows = (batches.base_offset >= lowest) & (batches.last_offset >= batches.base_offset)
+    holds = grows & (batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET)
+    if holds.all():
+        return None
+    slot = int(np.argmin(holds))
+    first, last = int(batches.base_offset[slot]), int(batches.last_offset[slot])
+    return CorruptRecordError(
+        f"batch of offsets {first} to {last}, where {lowest[slot]} or more is due and at most"
+        f" {base_offset + MAX_RELATIVE_OFFSET}",
+        position=int(batches.position[slot]),
+        offset=first,
+    )
+
+
+def _smallest(known: Iterable[int | None]) -> int | None:
+    """The smallest, or None when one is not known or there are none."""
+    values = list(known)
+    numbers = [value for value in values if value is not None]
+    return min(numbers) if numbers and len(numbers) == len(values) else None

@@ -24,7 +24,7 @@ from sparklog.errors import (
     StoragePermissionError,
 )
 from sparklog.storage.failures import KINDS, failure
-from sparklog.storage.files import FileStat, NewFile
+from sparklog.storage.files import FileStat, NewFile, flat_view
 from sparklog.storage.paths import check_directory, check_path, check_range
 from sparklog.storage.settings import StorageOptions, arrow_arguments
 
@@ -49,7 +49,7 @@ class ArrowFiles:
     """The objects below one prefix of a bucket, or any pyarrow file system.
 
     Connects at first use, in the process that uses it. `filesystem`, when given, is one whose root
-    is the log dir.
+    is the log dir and exists.
     """
 
     is_local = False
@@ -86,7 +86,7 @@ class ArrowFiles:
             file.seek(file.size() - left)
             # A buffer of Arrow's is not copied into bytes once more.
             buffer = file.read_buffer(left if length is None else min(left, length))
-            return memoryview(buffer).toreadonly()
+            return flat_view(buffer).toreadonly()
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
         """See `Files.view`: fetched, for nothing can be mapped here."""

@@ -8,6 +8,7 @@ such a directory is imported, not shared.
 """
 
 import base64
+import re
 import uuid
 from dataclasses import dataclass
 
@@ -97,9 +98,9 @@ def decode(data: bytes, log_dir: str) -> LogDir:
             "); allowed: a directory of sparklog's own"
         )
     version = entries.get("version", "")
-    if not (version.isascii() and version.isdigit()):
+    if not re.fullmatch("[1-9][0-9]{0,8}", version):
         raise LogDirError(f"{where} has the version {version!r}; allowed: {LOG_DIR_VERSION}")
-    if int(version) != LOG_DIR_VERSION:
+    if int(version) > LOG_DIR_VERSION:
         raise LogDirError(
             f"{where} has version {version}, and this release reads version {LOG_DIR_VERSION} "
             "only: upgrade sparklog"

@@ -1,0 +1,380 @@
+"""What every implementation of Files promises, whatever keeps the bytes."""
+
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pyarrow import fs
+
+from sparklog.errors import (
+    ExistingFileError,
+    LogDirError,
+    MissingFileError,
+    SparklogError,
+    StorageError,
+    UsageError,
+)
+from sparklog.storage import Files, open_files
+from sparklog.storage.arrow_fs import ArrowFiles
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+from sparklog.storage.settings import StorageOptions
+from tests.s3 import S3LogDir
+from tests.tracing import TracingFiles
+
+OUTSIDE = ("", "/a", "../a", "a/../../b", "a/..", "a/./b", ".", "a//b", "a/", "a\\b", "a\0b")
+
+
+@pytest.fixture(
+    params=["local", "memory", "arrow", "traced", pytest.param("s3", marks=pytest.mark.s3)]
+)
+def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
+    """An empty log dir; where there are directories at all, one that does not exist yet."""
+    match request.param:
+        case "local":
+            return LocalFiles(str(tmp_path / "log dir"))
+        case "memory":
+            return MemoryFiles()
+        case "arrow":
+            inner = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+            return ArrowFiles("arrow", StorageOptions(), inner)
+        case "traced":
+            return TracingFiles(LocalFiles(str(tmp_path / "log dir")))
+        case _:
+            log_dir: S3LogDir = request.getfixturevalue("s3_log_dir")
+            return open_files(log_dir.uri, log_dir.options)
+
+
+def paths(files: Files, directory: str = "", *, recursive: bool = False) -> list[str]:
+    return [stat.path for stat in files.list(directory, recursive)]
+
+
+class TestCreate:
+    def test_is_complete_once_closed(self, files: Files) -> None:
+        with files.create("topic/topic-0/a.log") as file:
+            file.write(b"one")
+            file.write(b"")
+            file.write(b"two")
+
+        assert bytes(files.read("topic/topic-0/a.log")) == b"onetwo"
+        assert file.path == "topic/topic-0/a.log"
+        assert file.bytes_written == 6
+
+    def test_writes_an_empty_file(self, files: Files) -> None:
+        files.create("a").close()
+
+        assert bytes(files.read("a")) == b""
+        assert bytes(files.view("a")) == b""
+
+    @pytest.mark.parametrize(
+        "data",
+        (
+            b"\0\1\2\3",
+            bytearray(b"\0\1\2\3"),
+            memoryview(b"\0\1\2\3"),
+            np.arange(4, dtype=np.uint8),
+            np.array([0x03020100], dtype="<i4"),
+            pa.py_buffer(b"\0\1\2\3"),
+        ),
+        ids=lambda data: type(data).__name__,
+    )
+    def test_takes_any_buffer(self, files: Files, data: bytes) -> None:
+        files.write_new("a", data)
+
+        assert bytes(files.read("a")) == b"\0\1\2\3"
+
+    def test_does_not_keep_the_buffer_it_was_given(self, files: Files) -> None:
+        data = bytearray(b"before")
+        with files.create("a") as file:
+            file.write(data)
+            data[:] = b"behind"
+
+        assert bytes(files.read("a")) == b"before"
+
+    def test_closing_again_does_nothing(self, files: Files) -> None:
+        file = files.create("a")
+        file.close()
+
+        file.close()
+        file.abort()
+
+        assert paths(files) == ["a"]
+
+    @pytest.mark.parametrize("size", (0, 3, 12_000_000))
+    def test_abort_leaves_no_file(self, files: Files, size: int) -> None:
+        files.write_new("d/other", b"x")
+        file = files.create("d/a")
+        file.write(bytes(size))
+
+        file.abort()
+
+        assert files.stat("d/a") is None
+        assert paths(files, "d") == ["d/other"]
+
+    def test_an_exception_in_the_block_aborts(self, files: Files) -> None:
+        def interrupted() -> None:
+            with files.create("a") as file:
+                file.write(b"half")
+                raise KeyboardInterrupt
+
+        with pytest.raises(KeyboardInterrupt):
+            interrupted()
+
+        assert files.stat("a") is None
+
+    def test_writing_after_close_is_refused(self, files: Files) -> None:
+        file = files.create("a")
+        file.close()
+
+        with pytest.raises(UsageError, match="cannot write a: the new file is closed"):
+            file.write(b"x")
+
+    def test_closing_what_was_aborted_is_refused(self, files: Files) -> None:
+        file = files.create("a")
+        file.abort()
+
+        with pytest.raises(UsageError, match="cannot close a: the new file is aborted"):
+            file.close()
+
+    def test_a_name_can_be_used_after_its_abort(self, files: Files) -> None:
+        files.create("a").abort()
+        files.write_new("a", b"second")
+
+        assert bytes(files.read("a")) == b"second"
+
+
+class TestWriteNew:
+    def test_refuses_a_name_that_is_taken_and_leaves_the_file(self, files: Files) -> None:
+        files.write_new("d/a", b"first")
+
+        with pytest.raises(ExistingFileError, match="d/a in ") as caught:
+            files.write_new("d/a", b"second")
+
+        assert bytes(files.read("d/a")) == b"first"
+        assert not caught.value.retriable
+
+
+class TestRead:
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=30)
+    @given(
+        data=st.binary(max_size=50),
+        start=st.integers(0, 60) | st.just(2**40),
+        length=st.none() | st.integers(0, 60) | st.just(2**40),
+    )
+    def test_reads_what_a_slice_gives(
+        self, files: Files, data: bytes, start: int, length: int | None
+    ) -> None:
+        """Goal: read and view agree with slicing bytes, for ranges inside, across and past the end.
+
+        Method: any content, any range, against Python's own slice.
+        """
+        files.delete("a")
+        files.write_new("a", data)
+        expected = data[start:] if length is None else data[start : start + length]
+
+        assert bytes(files.read("a", start, length)) == expected
+        assert bytes(files.view("a", length, start)) == expected
+
+    def test_views_a_range_far_into_the_file(self, files: Files) -> None:
+        data = np.random.default_rng(7).integers(0, 256, 17_000_000, dtype=np.uint8).tobytes()
+        files.write_new("a", data)
+
+        assert files.view("a") == data
+        assert files.view("a", 10, 16_777_213) == data[16_777_213:16_777_223]
+        assert files.read("a", 5_000) == data[5_000:]
+
+    @pytest.mark.parametrize("data", (b"", b"abc"))
+    def test_gives_flat_read_only_bytes(self, files: Files, data: bytes) -> None:
+        files.write_new("a", data)
+
+        for view in (files.read("a"), files.view("a")):
+            assert view.readonly
+            assert (view.format, view.ndim) == ("B", 1)
+
+    def test_says_which_file_is_missing(self, files: Files) -> None:
+        for read in (files.read, files.view):
+            with pytest.raises(MissingFileError, match="d/a in ") as caught:
+                read("d/a")
+
+            assert caught.value.__dict__["path"] == "d/a"
+
+    @pytest.mark.parametrize(("start", "length"), ((-1, None), (0, -1)))
+    def test_refuses_a_negative_range(self, files: Files, start: int, length: int | None) -> None:
+        files.write_new("a", b"abc")
+
+        with pytest.raises(UsageError, match="neither may be negative"):
+            files.read("a", start, length)
+        with pytest.raises(UsageError, match="neither may be negative"):
+            files.view("a", length, start)
+
+
+class TestStat:
+    def test_tells_size_and_time(self, files: Files) -> None:
+        files.write_new("d/a", b"abc")
+        found = files.stat("d/a")
+
+        assert found is not None
+        assert (found.path, found.bytes) == ("d/a", 3)
+        assert found.modified_ms > 1_600_000_000_000
+
+    @pytest.mark.parametrize("path", ("b", "d", "d/b", "d/a/b", "e/a"))
+    def test_is_none_for_what_is_no_file(self, files: Files, path: str) -> None:
+        files.write_new("d/a", b"abc")
+
+        assert files.stat(path) is None
+
+
+class TestList:
+    @pytest.fixture(autouse=True)
+    def four_files(self, files: Files) -> None:
+        for path in ("d/b", "d/a", "d/e/f/c", "z"):
+            files.write_new(path, path.encode())
+
+    @pytest.mark.parametrize(
+        ("directory", "recursive", "expected"),
+        (
+            ("", False, ["z"]),
+            ("", True, ["d/a", "d/b", "d/e/f/c", "z"]),
+            ("d", False, ["d/a", "d/b"]),
+            ("d", True, ["d/a", "d/b", "d/e/f/c"]),
+            ("d/e", False, []),
+            ("absent", True, []),
+            ("absent/too", False, []),
+        ),
+    )
+    def test_lists_files_only_sorted_by_path(
+        self, files: Files, directory: str, recursive: bool, expected: list[str]
+    ) -> None:
+        assert paths(files, directory, recursive=recursive) == expected
+
+    def test_tells_what_stat_tells(self, files: Files) -> None:
+        found = list(files.list("", True))
+
+        assert found == [files.stat(stat.path) for stat in found]
+
+
+class TestDelete:
+    def test_unlinks_one_file(self, files: Files) -> None:
+        files.write_new("d/a", b"1")
+        files.write_new("d/b", b"2")
+
+        files.delete("d/a")
+
+        assert paths(files, "d") == ["d/b"]
+
+    def test_does_nothing_when_there_is_no_file(self, files: Files) -> None:
+        files.delete("d/a")
+
+        assert paths(files, recursive=True) == []
+
+    def test_a_view_outlives_its_file(self, files: Files) -> None:
+        files.write_new("a", b"abc")
+        view = files.view("a")
+
+        files.delete("a")
+
+        assert bytes(view) == b"abc"
+
+    def test_a_tree_goes_with_all_below_it(self, files: Files) -> None:
+        for path in ("d/a", "d/e/b", "da"):
+            files.write_new(path, b"x")
+
+        files.delete_tree("d")
+        files.delete_tree("absent")
+
+        assert paths(files, recursive=True) == ["da"]
+
+
+class TestSync:
+    def test_takes_files_of_several_directories_more_than_once(self, files: Files) -> None:
+        for path in ("a", "d/b", "d/e/c"):
+            files.write_new(path, b"x")
+
+        files.sync(iter(["d/e/c", "a", "d/b", "a"]))
+        files.sync([])
+
+        assert paths(files, recursive=True) == ["a", "d/b", "d/e/c"]
+
+
+class TestLinkOrCopy:
+    def test_gives_the_bytes_a_second_name(self, files: Files) -> None:
+        files.write_new("d/a", b"abc")
+
+        files.link_or_copy("d/a", "e/f/b")
+        files.delete("d/a")
+
+        assert bytes(files.read("e/f/b")) == b"abc"
+
+    def test_refuses_a_name_that_is_taken(self, files: Files) -> None:
+        files.write_new("a", b"1")
+        files.write_new("b", b"2")
+
+        with pytest.raises(ExistingFileError):
+            files.link_or_copy("a", "b")
+
+        assert bytes(files.read("b")) == b"2"
+
+    def test_misses_its_source(self, files: Files) -> None:
+        with pytest.raises(MissingFileError):
+            files.link_or_copy("a", "b")
+
+        assert files.stat("b") is None
+
+
+CALLS: dict[str, Callable[[Files, str], object]] = {
+    "create": lambda files, path: files.create(path),
+    "write_new": lambda files, path: files.write_new(path, b""),
+    "read": lambda files, path: files.read(path),
+    "view": lambda files, path: files.view(path),
+    "stat": lambda files, path: files.stat(path),
+    "list": lambda files, path: list(files.list(path or "/")),
+    "delete": lambda files, path: files.delete(path),
+    "delete_tree": lambda files, path: files.delete_tree(path),
+    "sync": lambda files, path: files.sync([path]),
+    "link_from": lambda files, path: files.link_or_copy(path, "b"),
+    "link_to": lambda files, path: files.link_or_copy("a", path),
+}
+
+
+class TestPaths:
+    @pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+    def test_none_leads_out_of_the_log_dir(
+        self, files: Files, call: Callable[[Files, str], object]
+    ) -> None:
+        files.write_new("a", b"1")
+
+        for path in OUTSIDE:
+            with pytest.raises(LogDirError, match="allowed: |which no path here may"):
+                call(files, path)
+
+        assert paths(files, recursive=True) == ["a"]
+
+
+class TestErrors:
+    def test_survive_pickling(self, files: Files) -> None:
+        with pytest.raises(StorageError) as caught:
+            files.read("gone")
+        error: SparklogError = pickle.loads(pickle.dumps(caught.value))
+
+        assert type(error) is MissingFileError
+        assert str(error) == str(caught.value)
+        assert error.__dict__["operation"] in {"read", "view"}
+
+
+class TestPickling:
+    def test_the_same_files_come_back(self, files: Files) -> None:
+        files.write_new("d/a", b"abc")
+        copy: Files = pickle.loads(pickle.dumps(files))
+
+        assert bytes(copy.read("d/a")) == b"abc"
+        assert (copy.uri, copy.options, copy.is_local) == (
+            files.uri,
+            files.options,
+            files.is_local,
+        )
+        assert "secret-key" not in repr(files) + repr(copy.options)

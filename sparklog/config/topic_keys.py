@@ -1,8 +1,8 @@
 """Every topic config: one row per key.
 
 The first two tables are all topic configs of Kafka 4.1.1 (names, types, defaults and bounds as
-org.apache.kafka.storage.internals.log.LogConfig defines them): those that sparklog acts on, and
-those that it accepts and keeps because a topic's configs travel, but that mean nothing without
+org.apache.kafka.storage.internals.log.LogConfig defines them): those that mean the same here, and
+those that are accepted and kept because a topic's configs travel, but that mean nothing without
 brokers. The third table is sparklog's own.
 
 `segment.bytes` keeps Kafka's lower bound of 1 MiB (KIP-1030). One produce may ask for less with its
@@ -179,7 +179,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         "The span of timestamps after which a segment rolls.",
     ),
 )
-"""Kafka's keys that sparklog acts on."""
+"""Kafka's keys that mean the same here."""
 
 KEPT_KEYS: tuple[ConfigKey, ...] = (
     _long(

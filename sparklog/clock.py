@@ -11,12 +11,19 @@ class Clock(Protocol):
         """Wall clock, milliseconds since the epoch."""
         ...
 
+    def sleep_ms(self, ms: float) -> None:
+        """Wait for `ms` milliseconds."""
+        ...
+
 
 class SystemClock:
     """The machine's wall clock."""
 
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
+
+    def sleep_ms(self, ms: float) -> None:
+        time.sleep(ms / 1000)
 
 
 class ManualClock:
@@ -27,6 +34,10 @@ class ManualClock:
 
     def now_ms(self) -> int:
         return self._now_ms
+
+    def sleep_ms(self, ms: float) -> None:
+        """Waiting is moving forward: nothing sleeps."""
+        self._now_ms += max(1, round(ms))
 
     def advance(self, ms: int) -> None:
         """Move forward by `ms`."""

@@ -1,0 +1,132 @@
+"""A change as manifest rows: what is new, and what the files that hold touched rows become."""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.manifest.rows import ManifestRows
+from sparklog.manifest.store import RECEIPT_TTL_MS, Change, PartitionState, Snapshot
+from sparklog.manifest.tables import (
+    MANIFEST_SCHEMA,
+    PARTITION,
+    PARTITION_COLUMNS,
+    RECEIPT,
+    TOPIC,
+    manifest_table,
+    segment_row,
+)
+from sparklog.model import OffsetRange
+
+
+def new_rows(
+    snapshot: Snapshot, change: Change, app_id: str | None, version: int | None, now_ms: int
+) -> pa.Table:
+    """Return the rows that a change adds; rows of segments it replaces are not among them."""
+    rows: list[dict[str, Any]] = [segment_row(entry) for entry in change.segments]
+    states = {**change.partitions, **_states_of_removed(snapshot, change)}
+    rows += [_state_row(partition, state) for partition, state in sorted(states.items())]
+    if change.closed_ms is not None or change.vacuum_horizon_ms is not None:
+        rows.append(
+            {
+                "kind": TOPIC,
+                "closed_ms": change.closed_ms,
+                "vacuum_horizon_ms": change.vacuum_horizon_ms,
+            }
+        )
+    if app_id is not None:
+        expires_ms = now_ms + RECEIPT_TTL_MS if version is None else None
+        receipt = {
+            "kind": RECEIPT,
+            "app_id": app_id,
+            "version": version,
+            "partition_count": change.partition_count,
+            "expires_ms": expires_ms,
+        }
+        rows += [
+            {**receipt, "partition": got.partition, "start": got.start, "end": got.end}
+            for got in change.ranges(snapshot)
+        ] or [receipt]
+    return manifest_table(rows)
+
+
+def _states_of_removed(snapshot: Snapshot, change: Change) -> dict[int, PartitionState]:
+    """Return what a partition knows, for those that lose segments: their end must outlive them."""
+    if not change.remove:
+        return {}
+    live = snapshot.live
+    touched = live.filter(pc.is_in(live.column("log_path"), pa.array(change.remove)))
+    partitions = touched.column("partition").unique().to_pylist()
+    return {
+        partition: snapshot.state(partition).grown(
+            change.partitions.get(partition, PartitionState())
+        )
+        for partition in partitions
+    }
+
+
+def _state_row(partition: int, state: PartitionState) -> dict[str, Any]:
+    values = {name: getattr(state, name) for name in PARTITION_COLUMNS}
+    return {"kind": PARTITION, "partition": partition, **values}
+
+
+def holders(rows: Mapping[str, ManifestRows], change: Change) -> list[str]:
+    """Return the names of the files that hold a live row the change removes or replaces."""
+    touched = {*change.remove, *(entry.log_path for entry in change.replace)}
+    return [name for name, held in rows.items() if touched & held.live_paths] if touched else []
+
+
+def rewritten(rows: ManifestRows, change: Change) -> ManifestRows:
+    """Return the rows with what the change removes marked, and what it replaces swapped."""
+    table = rows.table
+    if change.remove:
+        paths = table.column("log_path")
+        hit = pc.and_(
+            pc.is_in(paths, pa.array(change.remove)), pc.is_null(table.column("removed_ms"))
+        )
+        removed = pc.if_else(
+            hit, pa.scalar(change.removed_ms, pa.int64()), table.column("removed_ms")
+        )
+        table = table.set_column(
+            table.schema.get_field_index("removed_ms"), MANIFEST_SCHEMA.field("removed_ms"), removed
+        )
+    if change.replace:
+        swapped = {entry.log_path: segment_row(entry) for entry in change.replace}
+        held = rows.live_paths & swapped.keys()
+        keep = pc.invert(pc.is_in(table.column("log_path"), pa.array(sorted(held), pa.string())))
+        fresh = manifest_table([swapped[path] for path in sorted(held)])
+        table = pa.concat_tables([table.filter(keep), fresh])
+    return ManifestRows(table)
+
+
+def find_receipt(
+    tables: Iterable[pa.Table], app_id: str, version: int | None, now_ms: int
+) -> tuple[tuple[OffsetRange, ...], int | None] | None:
+    """Return (ranges, partition count) of a receipt, None when there is none or it has expired."""
+    found: list[dict[str, Any]] = []
+    for receipts in tables:
+        mine = receipts.filter(pc.equal(receipts.column("app_id"), app_id))
+        found += [row for row in mine.to_pylist() if row["version"] == version]
+    live = [row for row in found if row["expires_ms"] is None or row["expires_ms"] >= now_ms]
+    if not live:
+        return None
+    ranges = {
+        OffsetRange(row["partition"], row["start"], row["end"])
+        for row in live
+        if row["partition"] is not None
+    }
+    return tuple(sorted(ranges)), live[0]["partition_count"]
+
+
+def ranges_of(tables: Iterable[pa.Table], paths: Iterable[str]) -> tuple[OffsetRange, ...] | None:
+    """Return the offsets of the segments named, None when no row names one of them."""
+    wanted = pa.array(sorted(paths), pa.string())
+    spans: dict[int, OffsetRange] = {}
+    for table in tables:
+        hit = table.filter(pc.is_in(table.column("log_path"), wanted))
+        for row in hit.select(["partition", "base_offset", "next_offset"]).to_pylist():
+            partition, start, end = row.values()
+            known = spans.get(partition, OffsetRange(partition, start, end))
+            spans[partition] = OffsetRange(partition, min(known.start, start), max(known.end, end))
+    return tuple(spans[partition] for partition in sorted(spans)) or None

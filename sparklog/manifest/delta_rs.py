@@ -1,0 +1,174 @@
+"""One Delta table as immutable files behind an atomic commit: the only importer of deltalake.
+
+`max_commit_retries=0` is essential: delta-rs's own conflict checker misses cases in 1.6.6 (two
+overlapping compactions both commit), so a commit is made on the version this handle has read, or
+not at all. delta-rs does not fsync: `manifest.synced` does.
+"""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
+from deltalake.transaction import AddAction, RemoveAction
+
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptManifestError,
+    MissingFileError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+)
+from sparklog.storage.files import Files
+
+TABLE_PROPERTIES = {
+    # Nobody travels in time here; a handle that slept longer than this opens the table anew.
+    "delta.logRetentionDuration": "interval 6 hours",
+    "delta.deletedFileRetentionDuration": "interval 6 hours",
+    "delta.setTransactionRetentionDuration": "interval 30 days",
+    "delta.checkpointInterval": "100",
+}
+
+
+class AddedFile(NamedTuple):
+    """A file to add: its name, size and Delta statistics (JSON). `is_new` is false for a fold."""
+
+    name: str
+    size_bytes: int
+    statistics: str
+    is_new: bool = True
+
+
+class RemovedFile(NamedTuple):
+    """A file to remove from the table; `is_new` is false when its rows live on in another."""
+
+    name: str
+    is_new: bool = True
+
+
+class DeltaLog:
+    """The Delta log in `directory` of a log dir. Not for several threads at once."""
+
+    def __init__(self, files: Files, directory: str, schema: pa.Schema) -> None:
+        self._files = files
+        self._directory = directory
+        self._schema = schema
+        self._table: DeltaTable | None = None
+
+    @classmethod
+    def create(
+        cls, files: Files, directory: str, schema: pa.Schema, description: str
+    ) -> "DeltaLog":
+        """Make the table, or find it made: creating is idempotent whoever wins."""
+        log = cls(files, directory, schema)
+        try:
+            DeltaTable.create(
+                log._uri,
+                schema,
+                mode="ignore",
+                description=description,
+                configuration=TABLE_PROPERTIES,
+                storage_options=dict(files.options) or None,
+            )
+        except CommitFailedError:
+            pass  # somebody else made it a moment ago
+        except (DeltaError, OSError) as error:
+            raise storage_error(f"create {directory}", error) from error
+        return log
+
+    @property
+    def _uri(self) -> str:
+        return f"{self._files.uri.rstrip('/')}/{self._directory}"
+
+    @property
+    def version(self) -> int:
+        """The version read last; -1 before the first."""
+        return -1 if self._table is None else int(self._table.version())
+
+    @property
+    def description(self) -> str | None:
+        """What the table says it is."""
+        return self._opened().metadata().description
+
+    def refresh(self) -> int:
+        """Read the log's new entries and return the version.
+
+        Raises MissingFileError when there is no table, CorruptManifestError when it cannot be read.
+        """
+        if self._table is not None:
+            try:
+                self._table.update_incremental()
+                return self.version
+            except (DeltaError, OSError):
+                self._table = None  # its next entries may have been cleaned up: open it anew
+        self._opened()
+        return self.version
+
+    def _opened(self) -> DeltaTable:
+        if self._table is None:
+            try:
+                self._table = DeltaTable(
+                    self._uri, storage_options=dict(self._files.options) or None
+                )
+            except TableNotFoundError as error:
+                raise MissingFileError(f"{self._directory}: no Delta table here") from error
+            except (DeltaError, OSError) as error:
+                raise CorruptManifestError(
+                    f"{self._directory}: the Delta log cannot be read: {error}"
+                ) from error
+        return self._table
+
+    def file_names(self) -> list[str]:
+        """Return the names of the files of the version read last, without their directory."""
+        return [uri.rpartition("/")[2] for uri in self._opened().file_uris()]
+
+    def transaction_version(self, app_id: str) -> int | None:
+        """Return the highest version committed by an application, None when there is none."""
+        return self._opened().transaction_version(app_id)
+
+    def commit(
+        self,
+        added: Sequence[AddedFile],
+        removed: Sequence[RemovedFile] = (),
+        *,
+        now_ms: int,
+        transaction: tuple[str, int] | None = None,
+    ) -> None:
+        """Commit on the version read last; adding nothing is a commit too.
+
+        Raises CommitConflictError when somebody else committed first, StorageError when the commit
+        could not be written; after either the commit may still have landed.
+        """
+        actions: list[Any] = [
+            AddAction(file.name, file.size_bytes, {}, now_ms, file.is_new, file.statistics)
+            for file in added
+        ]
+        actions += [RemoveAction(file.name, file.is_new, now_ms) for file in removed]
+        transactions = [Transaction(*transaction, now_ms)] if transaction else None
+        table = self._opened()
+        try:
+            table.create_write_transaction(
+                actions,
+                "append",
+                self._schema,
+                commit_properties=CommitProperties(
+                    max_commit_retries=0, app_transactions=transactions
+                ),
+            )
+        except CommitFailedError as error:
+            raise CommitConflictError(f"{self._directory}: {error}") from error
+        except (DeltaError, OSError) as error:
+            raise storage_error(f"commit to {self._directory}", error) from error
+
+
+def storage_error(what: str, error: Exception) -> StorageError:
+    """Map what delta-rs says in prose to the error tree."""
+    text = str(error)
+    lower = text.lower()
+    if "no space left" in lower or "quota" in lower:
+        return StorageFullError(f"{what}: {text}")
+    if "permission denied" in lower or "read-only file system" in lower or "forbidden" in lower:
+        return StoragePermissionError(f"{what}: {text}")
+    return StorageError(f"{what}: {text}")

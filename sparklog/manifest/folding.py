@@ -1,0 +1,82 @@
+"""Which manifest files a committer folds, and into what: the table keeps itself small.
+
+Files fold in tiers: only when FAN files hold about as many rows each are they made one, so a row is
+rewritten once a tier and the cost a commit stays logarithmic in the number of commits.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.manifest.rows import COMMIT, LIVE, REMOVED, ManifestRows, parse_file_name
+from sparklog.manifest.store import PartitionState
+from sparklog.manifest.tables import (
+    MANIFEST_SCHEMA,
+    PARTITION,
+    RECEIPT,
+    TOPIC,
+    manifest_table,
+)
+
+FAN = 10
+
+
+def files_to_fold(names: Iterable[str]) -> list[str]:
+    """Return the files of every tier that is full; commits and live files share their tiers."""
+    tiers: dict[tuple[str, int], list[str]] = defaultdict(list)
+    for name in names:
+        role, rows = parse_file_name(name)
+        tiers[LIVE if role == COMMIT else role, len(str(rows))].append(name)
+    return [name for tier in tiers.values() if len(tier) >= FAN for name in tier]
+
+
+def folded(rows: ManifestRows, now_ms: int) -> list[tuple[str, pa.Table]]:
+    """Return (role, table) for each role that has rows: the same facts in the fewest rows."""
+    live = pa.concat_tables(
+        [
+            rows.segments.filter(pc.is_null(rows.segments.column("removed_ms"))),
+            manifest_table(_state_rows(rows)),
+        ]
+    )
+    parts = ((LIVE, live), (REMOVED, rows.removed), (RECEIPT, _receipts(rows.receipts, now_ms)))
+    return [(role, table) for role, table in parts if table.num_rows]
+
+
+def _state_rows(rows: ManifestRows) -> list[dict[str, object]]:
+    states = [
+        {"kind": PARTITION, "partition": partition, **state_columns(state)}
+        for partition, state in sorted(rows.states.items())
+    ]
+    if rows.closed_ms is None and not rows.vacuum_horizon_ms:
+        return states
+    topic = {"closed_ms": rows.closed_ms, "vacuum_horizon_ms": rows.vacuum_horizon_ms or None}
+    return [*states, {"kind": TOPIC, **topic}]
+
+
+def state_columns(state: PartitionState) -> dict[str, int]:
+    """Return the columns of a partition row."""
+    return {name: getattr(state, name) for name in PartitionState.__slots__}
+
+
+def _receipts(receipts: pa.Table, now_ms: int) -> pa.Table:
+    """Return the receipts that can be asked for: unexpired, and each app's highest version."""
+    highest: dict[str, int] = {}
+    rows = receipts.to_pylist()
+    for row in rows:
+        if row["version"] is not None:
+            highest[row["app_id"]] = max(row["version"], highest.get(row["app_id"], -1))
+    kept = [row for row in rows if _is_kept(row, highest, now_ms)]
+    return pa.Table.from_pylist(kept, MANIFEST_SCHEMA)
+
+
+def _is_kept(row: dict[str, int], highest: dict[str, int], now_ms: int) -> bool:
+    if row["version"] is None:
+        return row["expires_ms"] >= now_ms
+    return row["version"] == highest[str(row["app_id"])]
+
+
+def rows_of(tables: Sequence[pa.Table]) -> ManifestRows:
+    """Return the rows of several tables as one."""
+    return ManifestRows(pa.concat_tables(tables).combine_chunks())

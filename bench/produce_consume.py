@@ -22,7 +22,7 @@ from bench.settings import Settings
 from bench.spark import Variant, rows, spark_session
 from tests.kafka.broker import Broker, running_broker
 
-WARM_UP_RECORDS = 200_000
+WARM_UP_SHARE = 5  # a fifth of a round: the JVM compiles what is hot, workers load what they need
 
 WRITE_FLOOR, OUR_PRODUCE, CONNECTOR_PRODUCE = "floor of writing", "produce", "connector, produce"
 READ_FLOOR, OUR_CONSUME, CONNECTOR_CONSUME = "floor of reading", "consume", "connector, consume"
@@ -68,7 +68,7 @@ class Peers:
 
 
 def _measure(peers: Peers, variant: Variant, rounds: int) -> list[Figure]:
-    _round(peers, replace(variant, records=WARM_UP_RECORDS))
+    _round(peers, replace(variant, records=variant.records // WARM_UP_SHARE))
     seconds = [_round(peers, variant) for _ in range(rounds)]
     rates = {name: [variant.records / one[name] for one in seconds] for name in seconds[0]}
     group = f"{variant.name}: {variant.records:,} records, {variant.partitions} partitions"

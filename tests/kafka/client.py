@@ -1,0 +1,119 @@
+"""librdkafka as the other side: produces to a broker what a test says, and reads a topic back."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+
+from tests.kafka.broker import Broker
+
+TIMEOUT_S = 30.0
+
+Headers = tuple[tuple[str, bytes | None], ...]
+Settings = Mapping[str, str | int | float | bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What is produced, or was read. No headers are an empty tuple."""
+
+    key: bytes | None
+    value: bytes | None
+    timestamp: int
+    headers: Headers = ()
+
+
+class Client:
+    """A producer that knows the offsets it was given; ends with the `with`."""
+
+    def __init__(self, broker: Broker, settings: Settings | None = None) -> None:
+        quiet = {"log_level": 2, "bootstrap.servers": broker.bootstrap}
+        self._producer = Producer({**quiet, **(settings or {})})
+        self._offsets: list[int | None] = []
+
+    def send(self, topic: str, records: Iterable[Record], partition: int = 0) -> list[int]:
+        """The offset of each record, when all are acknowledged."""
+        first = len(self._offsets)
+        for record in records:
+            self._queue(topic, record, partition)
+        unsent = self._producer.flush(TIMEOUT_S)
+        offsets = [offset for offset in self._offsets[first:] if offset is not None]
+        if unsent or len(offsets) != len(self._offsets) - first:
+            raise RuntimeError(f"{unsent} records for {topic} were not acknowledged")
+        return offsets
+
+    def begin(self) -> None:
+        """Begins a transaction; the first one makes the producer known to the broker."""
+        if not self._offsets:
+            self._producer.init_transactions(TIMEOUT_S)
+        self._producer.begin_transaction()
+
+    def commit(self) -> None:
+        """Commits: a COMMIT marker follows the records."""
+        self._producer.commit_transaction(TIMEOUT_S)
+
+    def abort(self) -> None:
+        """Aborts: an ABORT marker follows the records that were sent."""
+        self._producer.abort_transaction(TIMEOUT_S)
+
+    def _queue(self, topic: str, record: Record, partition: int) -> None:
+        slot = len(self._offsets)
+        self._offsets.append(None)
+
+        def delivered(error: KafkaError | None, message: Message) -> None:
+            if error is None:
+                self._offsets[slot] = message.offset()
+
+        self._producer.produce(
+            topic,
+            value=record.value,
+            key=record.key,
+            partition=partition,
+            timestamp=record.timestamp,
+            headers=list(record.headers),
+            on_delivery=delivered,
+        )
+        self._producer.poll(0)
+
+
+def read_topic(broker: Broker, topic: str, partition: int = 0) -> list[tuple[int, Record]]:
+    """(offset, record) of every record that is not aborted, from the log's start to its end."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "group.id": "judge",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+            "check.crcs": True,
+            "log_level": 2,
+        }
+    )
+    found: list[tuple[int, Record]] = []
+    try:
+        consumer.assign([TopicPartition(topic, partition, 0)])
+        while True:
+            message = consumer.poll(TIMEOUT_S)
+            if message is None:
+                raise RuntimeError(f"no message and no end of {topic} within {TIMEOUT_S} s")
+            error = message.error()
+            if error is None:
+                found.append((_offset(message), _record(message)))
+            elif error.code() == KafkaError._PARTITION_EOF:
+                return found
+            else:
+                raise KafkaException(error)
+    finally:
+        consumer.close()
+
+
+def _offset(message: Message) -> int:
+    offset = message.offset()
+    assert offset is not None
+    return offset
+
+
+def _record(message: Message) -> Record:
+    pairs: Any = message.headers() or ()
+    headers = tuple((name, value) for name, value in pairs)
+    return Record(message.key(), message.value(), message.timestamp()[1], headers)

@@ -1,0 +1,188 @@
+"""The segments of one partition, in the order of their offsets: found in microseconds.
+
+A columnar list: what lookups need lies in int64 arrays, everything else stays in the manifest's
+Arrow table until `entry` asks for it. Segment `i` holds the offsets [base_offset, next_offset);
+between two segments there may be a gap, never an overlap.
+"""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import fields
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptManifestError
+from sparklog.model import AbortedRange, SegmentEntry
+
+_FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
+_SCAN_STEP: Final = 4096
+
+
+class SegmentList:
+    """An immutable list of the live segments of one partition, sorted by base offset.
+
+    A miss is None everywhere: no segment answers.
+    """
+
+    __slots__ = ("_entry_of", "_newest_before", "base_offset", "max_timestamp", "next_offset")
+
+    def __init__(
+        self,
+        base_offset: NDArray[np.int64],
+        next_offset: NDArray[np.int64],
+        max_timestamp: NDArray[np.int64],
+        entry_of: Callable[[int], SegmentEntry],
+    ) -> None:
+        """Take int64 arrays of one length, sorted; `entry_of(i)` makes the entry of segment `i`.
+
+        `max_timestamp` is -1 for a segment without any. Raises CorruptManifestError naming the
+        first segment that is empty or overlaps the one before it.
+        """
+        self.base_offset = base_offset
+        self.next_offset = next_offset
+        self.max_timestamp = max_timestamp
+        self._entry_of = entry_of
+        self._newest_before = np.maximum.accumulate(max_timestamp)
+        self._check()
+
+    @classmethod
+    def from_table(cls, table: pa.Table) -> "SegmentList":
+        """The segments of a table with SegmentEntry's columns, all of one partition, in any order.
+
+        Columns that are absent take SegmentEntry's defaults; others are ignored.
+        """
+        base_offset = _int64(table, "base_offset")
+        return cls._from_rows(_Rows(table), base_offset, np.argsort(base_offset, kind="stable"))
+
+    @classmethod
+    def by_partition(cls, table: pa.Table) -> "dict[int, SegmentList]":
+        """A list per partition that has a row in `table`, which is as `from_table` takes it."""
+        partition, base_offset = _int64(table, "partition"), _int64(table, "base_offset")
+        order = np.lexsort((base_offset, partition))
+        numbers, starts = np.unique(partition[order], return_index=True)
+        rows = _Rows(table)
+        return {
+            int(number): cls._from_rows(rows, base_offset, chosen)
+            for number, chosen in zip(numbers, np.split(order, starts[1:]), strict=False)
+        }
+
+    @classmethod
+    def from_entries(cls, entries: Iterable[SegmentEntry]) -> "SegmentList":
+        """The given segments, all of one partition, in any order."""
+        ordered = sorted(entries, key=lambda entry: entry.base_offset)
+        numbers = [(e.base_offset, e.next_offset, e.max_timestamp) for e in ordered]
+        columns = np.array(numbers, np.int64).reshape(-1, 3).T.copy()
+        return cls(columns[0], columns[1], columns[2], ordered.__getitem__)
+
+    @classmethod
+    def _from_rows(
+        cls, rows: "_Rows", base_offset: NDArray[np.int64], order: NDArray[np.int64]
+    ) -> "SegmentList":
+        return cls(
+            base_offset[order],
+            _int64(rows.table, "next_offset")[order],
+            _int64(rows.table, "max_timestamp")[order],
+            lambda slot: rows.entry(int(order[slot])),
+        )
+
+    def __len__(self) -> int:
+        return len(self.base_offset)
+
+    def __iter__(self) -> Iterator[SegmentEntry]:
+        return (self.entry(slot) for slot in range(len(self)))
+
+    def entry(self, slot: int) -> SegmentEntry:
+        """Everything the manifest says of segment `slot` (0 .. len - 1)."""
+        return self._entry_of(slot)
+
+    def floor(self, offset: int) -> int | None:
+        """The last segment whose base offset is at or below `offset` (LocalLog.read).
+
+        `offset` may lie behind its end, in a gap: what is read next is then the segment after it.
+        """
+        slot = int(self.base_offset.searchsorted(offset, "right")) - 1
+        return slot if slot >= 0 else None
+
+    def first_ending_after(self, offset: int) -> int | None:
+        """The first segment with an offset at or above `offset`: where a read from there begins."""
+        slot = int(self.next_offset.searchsorted(offset, "right"))
+        return slot if slot < len(self) else None
+
+    def range(self, start: int, end: int) -> range:
+        """The segments that overlap the offsets [start, end); empty when none does."""
+        first = int(self.next_offset.searchsorted(start, "right"))
+        last = int(self.base_offset.searchsorted(end, "left"))
+        return range(first, last if start < end else first)
+
+    def first_with_timestamp(self, timestamp: int, from_offset: int = 0) -> int | None:
+        """The first segment with a record at or after `timestamp` (ms, >= 0).
+
+        Segments that end at or below `from_offset` are passed over, so that a search whose match
+        lies below the log start goes on behind it. A segment without timestamps never matches
+        (Kafka falls back on the file's mtime, and then finds nothing in it).
+        """
+        slot = int(self._newest_before.searchsorted(timestamp, "left"))
+        first = int(self.next_offset.searchsorted(from_offset, "right"))
+        if slot < first:
+            # The running maximum was reached below: only segments themselves can tell.
+            slot = self._scan(timestamp, first)
+        return slot if slot < len(self) else None
+
+    def largest_timestamp(self, from_offset: int = 0) -> int | None:
+        """The first segment, of those ending above `from_offset`, with the largest timestamp.
+
+        None when no record of them has a timestamp.
+        """
+        first = int(self.next_offset.searchsorted(from_offset, "right"))
+        if first == len(self):
+            return None
+        slot = first + int(self.max_timestamp[first:].argmax())
+        return slot if self.max_timestamp[slot] >= 0 else None
+
+    def _scan(self, timestamp: int, first: int) -> int:
+        for start in range(first, len(self), _SCAN_STEP):
+            matches = self.max_timestamp[start : start + _SCAN_STEP] >= timestamp
+            if matches.any():
+                return start + int(matches.argmax())
+        return len(self)
+
+    def _check(self) -> None:
+        holds = self.next_offset > self.base_offset
+        holds[1:] &= self.base_offset[1:] >= self.next_offset[:-1]
+        if not holds.all():
+            slot = int(holds.argmin())
+            before = f" behind one that ends at {self.next_offset[slot - 1]}" if slot else ""
+            raise CorruptManifestError(
+                f"segment of offsets [{self.base_offset[slot]}, {self.next_offset[slot]}){before}:"
+                " segments hold at least one offset and do not overlap"
+            )
+
+
+class _Rows:
+    """Makes the SegmentEntry of a row when it is asked for."""
+
+    __slots__ = ("_columns", "table")
+
+    def __init__(self, table: pa.Table) -> None:
+        self.table = table
+        self._columns = {name: table.column(name) for name in _FIELDS if name in table.column_names}
+
+    def entry(self, row: int) -> SegmentEntry:
+        values: dict[str, Any] = {}
+        for name, column in self._columns.items():
+            value = column[row].as_py()
+            if value is not None:
+                values[name] = value
+        if "producer_ids" in values:
+            values["producer_ids"] = tuple(values["producer_ids"])
+        values["aborted"] = tuple(AbortedRange(**span) for span in values.get("aborted", ()))
+        return SegmentEntry(**values)
+
+
+def _int64(table: pa.Table, name: str) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = table.column(name).to_numpy()
+    if values.dtype.kind != "i":
+        raise CorruptManifestError(f"column {name} of a segment's row is null")
+    return values.astype(np.int64, copy=False)

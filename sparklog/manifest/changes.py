@@ -26,7 +26,7 @@ def new_rows(
     """Return the rows that a change adds; rows of segments it replaces are not among them."""
     rows: list[dict[str, Any]] = [segment_row(entry) for entry in change.segments]
     states = {**change.partitions, **_states_of_removed(snapshot, change)}
-    rows += [_state_row(partition, state) for partition, state in sorted(states.items())]
+    rows += [state_row(partition, state) for partition, state in sorted(states.items())]
     if change.closed_ms is not None or change.vacuum_horizon_ms is not None:
         rows.append(
             {
@@ -66,7 +66,8 @@ def _states_of_removed(snapshot: Snapshot, change: Change) -> dict[int, Partitio
     }
 
 
-def _state_row(partition: int, state: PartitionState) -> dict[str, Any]:
+def state_row(partition: int, state: PartitionState) -> dict[str, Any]:
+    """Return the row of kind `partition`."""
     values = {name: getattr(state, name) for name in PARTITION_COLUMNS}
     return {"kind": PARTITION, "partition": partition, **values}
 

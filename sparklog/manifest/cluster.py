@@ -143,7 +143,8 @@ class DeltaClusterStore:
         table = check_table(
             read_parquet(self._files.read(path)), METADATA_SCHEMA, METADATA_KINDS, path
         )
-        return table.to_pylist()
+        rows: list[dict[str, Any]] = table.to_pylist()
+        return rows
 
     def commit(self, plan: ClusterPlan) -> ClusterState:
         """Plan on the newest state and commit until it lands."""

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklog.manifest.changes import state_row
 from sparklog.manifest.rows import COMMIT, LIVE, REMOVED, ManifestRows, parse_file_name
-from sparklog.manifest.store import PartitionState
 from sparklog.manifest.tables import (
     MANIFEST_SCHEMA,
-    PARTITION,
     RECEIPT,
     TOPIC,
     manifest_table,
@@ -45,19 +44,11 @@ def folded(rows: ManifestRows, now_ms: int) -> list[tuple[str, pa.Table]]:
 
 
 def _state_rows(rows: ManifestRows) -> list[dict[str, object]]:
-    states = [
-        {"kind": PARTITION, "partition": partition, **state_columns(state)}
-        for partition, state in sorted(rows.states.items())
-    ]
+    states = [state_row(partition, state) for partition, state in sorted(rows.states.items())]
     if rows.closed_ms is None and not rows.vacuum_horizon_ms:
         return states
     topic = {"closed_ms": rows.closed_ms, "vacuum_horizon_ms": rows.vacuum_horizon_ms or None}
     return [*states, {"kind": TOPIC, **topic}]
-
-
-def state_columns(state: PartitionState) -> dict[str, int]:
-    """Return the columns of a partition row."""
-    return {name: getattr(state, name) for name in PartitionState.__slots__}
 
 
 def _receipts(receipts: pa.Table, now_ms: int) -> pa.Table:

@@ -1,10 +1,20 @@
 """How kernels are compiled: one place for options and for the types of signatures."""
 
 from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
 from numba import config, njit
+
+
+def _digest() -> str:
+    """Of all sources that kernels are made of."""
+    folder = Path(__file__).parent
+    sources = [*sorted(folder.glob("*.py")), folder.parent / "layout.py"]
+    return blake2b(b"\0".join(path.read_bytes() for path in sources), digest_size=6).hexdigest()
+
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -13,6 +23,8 @@ types: Any = numba.types
 
 JIT_OFF = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
+
+SOURCES_DIGEST = _digest()
 
 KERNELS: list[tuple[str, str]] = []
 """(module, function) of every kernel loaded so far."""
@@ -36,14 +48,21 @@ def kernel(signature: Any) -> Callable[[F], F]:
 
     def decorate(function: F) -> F:
         KERNELS.append((function.__module__, function.__name__))
+        # The name of the cache file. Numba itself looks only at the file of the kernel, not at what
+        # is inlined from others, and would go on using old code when those have changed.
+        function.__qualname__ = f"{function.__name__}.{SOURCES_DIGEST}"
         return cast("F", njit(signature, cache=True, nogil=True)(function))
 
     return decorate
 
 
 def inlined(function: F) -> F:
-    """A function that exists only inside kernels: LLVM inlines every call of it."""
-    return cast("F", njit(forceinline=True)(function))
+    """A function that exists only inside kernels: its body is put in place of every call.
+
+    Numba does that before it counts references to arrays. Were it left to LLVM (forceinline), every
+    call would count its arrays up and down again, which costs fifty times what most calls do.
+    """
+    return cast("F", njit(inline="always")(function))
 
 
 def named_tuple(cls: type, *members: Any) -> Any:

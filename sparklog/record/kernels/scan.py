@@ -6,6 +6,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.record import layout
+from sparklog.record.kernels.columns import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_SEQUENCE,
+    BASE_TIMESTAMP,
+    LAST_OFFSET,
+    LEADER_EPOCH,
+    MAGIC,
+    MAX_TIMESTAMP,
+    POSITION,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+    RECORD_COUNT,
+    SIZE,
+)
 from sparklog.record.kernels.jit import (
     bytes_in,
     inlined,
@@ -37,23 +52,6 @@ BAD_SIZE: Final = 5
 """The size is below the least its format allows."""
 BAD_MAGIC: Final = 6
 """The magic is not 0, 1 or 2."""
-
-# Rows of the matrix: the columns of BatchTable, in its order.
-(
-    POSITION,
-    SIZE,
-    BASE_OFFSET,
-    LAST_OFFSET,
-    RECORD_COUNT,
-    BASE_TIMESTAMP,
-    MAX_TIMESTAMP,
-    ATTRIBUTES,
-    MAGIC,
-    LEADER_EPOCH,
-    PRODUCER_ID,
-    PRODUCER_EPOCH,
-    BASE_SEQUENCE,
-) = range(13)
 
 
 @inlined

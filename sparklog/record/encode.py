@@ -1,0 +1,225 @@
+"""Arrow columns to record batches (magic 2): one pass over the rows, one output per stream."""
+
+from dataclasses import dataclass
+from typing import Final, NoReturn
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import (
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    UnknownTopicError,
+)
+from sparklog.model import Codec, TimestampType
+from sparklog.record import layout
+from sparklog.record.batches import NUM_COLUMNS, BatchTable
+from sparklog.record.checksum import put_checksums
+from sparklog.record.columns import RecordColumns, kernel_rows
+from sparklog.record.compression import Compressor, compressor
+from sparklog.record.kernels import columns as table
+from sparklog.record.kernels import encode as kernels
+
+__all__ = ["BatchSettings", "EncodedStream", "RecordColumns", "encode"]
+
+_SIZE_MAX: Final = 2**31 - 1
+_TIMESTAMP_MAX: Final = 2**63 - 1
+
+
+@dataclass(frozen=True, slots=True)
+class BatchSettings:
+    """How records are batched. Names and defaults are those of Kafka's producer and topic."""
+
+    codec: Codec = Codec.NONE
+    level: int | None = None
+    """`compression.<codec>.level`; None for its default."""
+    batch_bytes: int = 16384
+    """`batch.size`: most bytes of a batch with more than one record, before compression."""
+    max_message_bytes: int = 1048588
+    """`max.message.bytes`: most bytes of a batch, after compression."""
+    timestamp_type: TimestampType = TimestampType.CREATE_TIME
+    log_append_time_ms: int = -1
+    """The time every record gets when `timestamp_type` is LOG_APPEND_TIME."""
+    leader_epoch: int = 0
+
+    @property
+    def attributes(self) -> int:
+        """The attribute bits of every batch."""
+        return int(self.codec) | layout.TIMESTAMP_TYPE_MASK * self.is_append_time
+
+    @property
+    def is_append_time(self) -> bool:
+        """Whether records get the time of the append instead of their own."""
+        return self.timestamp_type == TimestampType.LOG_APPEND_TIME
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedStream:
+    """The batches of one stream, back to back."""
+
+    stream: int
+    data: NDArray[np.uint8]
+    batches: BatchTable
+    """Positions are positions in `data`."""
+    record_count: int
+    min_timestamp: int
+    """Least timestamp a reader will see; -1 when a record has none."""
+
+
+def encode(
+    columns: RecordColumns,
+    stream: NDArray[np.int32] | None,
+    num_streams: int,
+    base_offsets: NDArray[np.int64],
+    settings: BatchSettings,
+) -> list[EncodedStream]:
+    """Writes row i to stream `stream[i]` (all to stream 0 when None), in the order of the rows.
+
+    Offsets of stream s run on from `base_offsets[s]`. Returns the streams that got rows, by number.
+    A batch takes records while it stays within `batch_bytes` before compression, and at least one.
+    Needs memory of about the size of the rows, whatever the number of streams.
+
+    Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside
+    [0, num_streams), InvalidTimestampError for one below -1, InvalidRecordError for a header
+    without key, RecordTooLargeError when the batch of a record alone would exceed
+    `max_message_bytes`; each names the row, and nothing is returned.
+    """
+    rows = kernel_rows(columns, stream)
+    uncompressed_max = settings.max_message_bytes if settings.codec == Codec.NONE else _SIZE_MAX
+    totals = np.zeros((num_streams, kernels.NUM_TOTALS), np.int64)
+    problem, row, size = kernels.measure(rows, uncompressed_max, totals)
+    if problem != kernels.OK:
+        _refuse(problem, row, size, uncompressed_max, columns, rows.stream, num_streams)
+    batch_bytes = min(settings.batch_bytes, settings.max_message_bytes)
+    written = _write(rows, totals, batch_bytes)
+    return [
+        written.finish(number, int(base_offsets[number]), settings)
+        for number in np.flatnonzero(totals[:, kernels.TOTAL_ROWS]).tolist()
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """All streams' uncompressed batches, still without headers."""
+
+    out: NDArray[np.uint8]
+    entries: NDArray[np.int64]
+    first_byte: NDArray[np.int64]
+    first_entry: NDArray[np.int64]
+    state: NDArray[np.int64]
+
+    def finish(self, number: int, base_offset: int, settings: BatchSettings) -> EncodedStream:
+        """One stream with compression, headers and checksums."""
+        state = self.state[number]
+        entries = self.entries[self.first_entry[number] : state[kernels.NEXT_BATCH]]
+        start = self.first_byte[number]
+        data = self.out[start : state[kernels.NEXT_BYTE]]
+        entries[:, kernels.ENTRY_POSITION] -= start
+        if settings.codec != Codec.NONE:
+            data = _compressed(data, entries, compressor(settings.codec, settings.level))
+            _check_sizes(entries, settings.max_message_bytes)
+        matrix = _matrix(entries, base_offset, settings)
+        batches = BatchTable.from_matrix(matrix)
+        kernels.put_headers(matrix, data)
+        put_checksums(data, batches)
+        minimum = settings.log_append_time_ms if settings.is_append_time else state[kernels.MINIMUM]
+        return EncodedStream(number, data, batches, int(batches.record_count.sum()), int(minimum))
+
+
+def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Written:
+    counts, sizes = totals[:, kernels.TOTAL_ROWS], totals[:, kernels.TOTAL_BYTES]
+    # A closed batch and the first record of the next are together larger than a batch may be.
+    room = max(batch_bytes - layout.RECORDS, 1)
+    entries_max = np.minimum(counts, 2 * sizes // room + 2)
+    bytes_max = sizes + layout.RECORDS * entries_max
+    state = np.zeros((len(totals), kernels.NUM_STATE), np.int64)
+    first_byte = np.cumsum(bytes_max) - bytes_max
+    first_entry = np.cumsum(entries_max) - entries_max
+    state[:, kernels.NEXT_BYTE] = first_byte
+    state[:, kernels.NEXT_BATCH] = first_entry
+    state[:, kernels.MINIMUM] = _TIMESTAMP_MAX
+    out = np.empty(bytes_max.sum(), np.uint8)
+    entries = np.empty((entries_max.sum(), kernels.NUM_ENTRY), np.int64)
+    kernels.encode_rows(rows, batch_bytes, state, entries, out)
+    return _Written(out, entries, first_byte, first_entry, state)
+
+
+def _matrix(
+    entries: NDArray[np.int64], base_offset: int, settings: BatchSettings
+) -> NDArray[np.int64]:
+    matrix = np.full((NUM_COLUMNS, len(entries)), -1, np.int64)  # -1: no producer, no sequence
+    next_offset = base_offset + np.cumsum(entries[:, kernels.ENTRY_COUNT])
+    matrix[table.POSITION] = entries[:, kernels.ENTRY_POSITION]
+    matrix[table.SIZE] = entries[:, kernels.ENTRY_SIZE]
+    matrix[table.BASE_OFFSET] = next_offset - entries[:, kernels.ENTRY_COUNT]
+    matrix[table.LAST_OFFSET] = next_offset - 1
+    matrix[table.RECORD_COUNT] = entries[:, kernels.ENTRY_COUNT]
+    matrix[table.BASE_TIMESTAMP] = entries[:, kernels.ENTRY_BASE]
+    matrix[table.MAX_TIMESTAMP] = (
+        settings.log_append_time_ms
+        if settings.is_append_time
+        else entries[:, kernels.ENTRY_MAXIMUM]
+    )
+    matrix[table.ATTRIBUTES] = settings.attributes
+    matrix[table.MAGIC] = layout.MAGIC_V2
+    matrix[table.LEADER_EPOCH] = settings.leader_epoch
+    return matrix
+
+
+def _compressed(
+    data: NDArray[np.uint8], entries: NDArray[np.int64], compress: Compressor
+) -> NDArray[np.uint8]:
+    """The batches with compressed records; sets their positions and sizes."""
+    starts = entries[:, kernels.ENTRY_POSITION]
+    ends = starts + entries[:, kernels.ENTRY_SIZE]
+    header = bytes(layout.RECORDS)
+    pieces: list[bytes] = []
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
+        pieces += (header, compress(data[start + layout.RECORDS : end].data))
+    sizes = np.fromiter(map(len, pieces), np.int64, len(pieces)).reshape(-1, 2).sum(axis=1)
+    entries[:, kernels.ENTRY_SIZE] = sizes
+    entries[:, kernels.ENTRY_POSITION] = np.cumsum(sizes) - sizes
+    return np.frombuffer(bytearray().join(pieces), np.uint8)
+
+
+def _check_sizes(entries: NDArray[np.int64], size_max: int) -> None:
+    large = np.flatnonzero(entries[:, kernels.ENTRY_SIZE] > size_max)
+    if len(large):
+        entry = entries[large[0]]
+        _refuse_size(int(entry[kernels.ENTRY_FIRST_ROW]), int(entry[kernels.ENTRY_SIZE]), size_max)
+
+
+def _refuse(
+    problem: int,
+    row: int,
+    size: int,
+    size_max: int,
+    columns: RecordColumns,
+    stream: NDArray[np.int32],
+    num_streams: int,
+) -> NoReturn:
+    if problem == kernels.TOO_LARGE:
+        _refuse_size(row, size, size_max)
+    if problem == kernels.NULL_HEADER_KEY:
+        raise InvalidRecordError(f"row {row} has a header without a key", row=row)
+    if problem == kernels.BAD_TIMESTAMP:
+        raise InvalidTimestampError(
+            f"row {row} has timestamp {columns.timestamp[row]}; it must not be negative, "
+            "but for -1, which means none",
+            row=row,
+        )
+    raise UnknownTopicError(
+        f"row {row} has partition {stream[row]}; the topic has partitions 0 to {num_streams - 1}",
+        row=row,
+        partition=int(stream[row]),
+    )
+
+
+def _refuse_size(row: int, size: int, size_max: int) -> NoReturn:
+    raise RecordTooLargeError(
+        f"row {row} needs a batch of {size} bytes, max.message.bytes allows {size_max}",
+        row=row,
+        size=size,
+        limit=size_max,
+    )

@@ -1,0 +1,115 @@
+"""How Arrow columns look to a kernel: NamedTuples of read-only views, and steps over them.
+
+    BinaryColumn   row i is data[offsets[i]:offsets[i + 1]], null when its validity bit is 0
+    HeaderColumn   row i has the headers offsets[i] .. offsets[i + 1] - 1 of `keys` and `values`
+    Rows           everything that is to be written
+
+Validity is Arrow's bitmap, lowest bit first, beginning at bit `bit_offset`; of length 0 when there
+are no nulls. `offsets` of a HeaderColumn has length 0 when no row has headers.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.record.kernels.jit import (
+    bytes_in,
+    inlined,
+    int32s_in,
+    int64,
+    int64s_in,
+    named_tuple,
+)
+from sparklog.record.kernels.primitives import Bytes, put_varint, varint_size
+from sparklog.record.kernels.primitives import copy_bytes as copy
+from sparklog.record.kernels.primitives import int64 as as_int64
+
+# Columns of a BatchTable, which are the rows of its matrix.
+(
+    POSITION,
+    SIZE,
+    BASE_OFFSET,
+    LAST_OFFSET,
+    RECORD_COUNT,
+    BASE_TIMESTAMP,
+    MAX_TIMESTAMP,
+    ATTRIBUTES,
+    MAGIC,
+    LEADER_EPOCH,
+    PRODUCER_ID,
+    PRODUCER_EPOCH,
+    BASE_SEQUENCE,
+) = range(13)
+
+
+class BinaryColumn(NamedTuple):
+    """Keys, values, header keys or header values."""
+
+    offsets: NDArray[np.int32]
+    data: Bytes
+    validity: Bytes
+    bit_offset: int
+
+
+class HeaderColumn(NamedTuple):
+    """The headers of the rows; a null list counts as an empty one."""
+
+    offsets: NDArray[np.int32]
+    validity: Bytes
+    bit_offset: int
+    keys: BinaryColumn
+    values: BinaryColumn
+
+
+class Rows(NamedTuple):
+    """Records to write, and the stream each belongs to."""
+
+    stream: NDArray[np.int32]
+    timestamp: NDArray[np.int64]
+    key: BinaryColumn
+    value: BinaryColumn
+    headers: HeaderColumn
+
+
+binary_column = named_tuple(BinaryColumn, int32s_in, bytes_in, bytes_in, int64)
+header_column = named_tuple(HeaderColumn, int32s_in, bytes_in, int64, binary_column, binary_column)
+rows_type = named_tuple(Rows, int32s_in, int64s_in, binary_column, binary_column, header_column)
+
+
+@inlined
+def is_null(validity: Bytes, bit: int) -> bool:
+    """Whether the bitmap, if there is one, says that the item is null."""
+    return len(validity) > 0 and (validity[bit >> 3] >> (bit & 7)) & 1 == 0
+
+
+@inlined
+def length(column: BinaryColumn, row: int) -> int:
+    """How many bytes the row has; -1 for null, as records say it."""
+    if is_null(column.validity, column.bit_offset + row):
+        return -1
+    return as_int64(column.offsets[row + 1]) - as_int64(column.offsets[row])
+
+
+@inlined
+def header_span(headers: HeaderColumn, row: int) -> tuple[int, int]:
+    """First and end index of the row's headers."""
+    if len(headers.offsets) == 0 or is_null(headers.validity, headers.bit_offset + row):
+        return 0, 0
+    return as_int64(headers.offsets[row]), as_int64(headers.offsets[row + 1])
+
+
+@inlined
+def field_size(size: int) -> int:
+    """Bytes of a length, -1 for null, and of what it counts."""
+    return varint_size(size) + max(size, 0)
+
+
+@inlined
+def put_field(out: Bytes, at: int, column: BinaryColumn, row: int, size: int) -> int:
+    """Writes length and bytes of a field; returns the position after it."""
+    at = put_varint(out, at, size)
+    if size > 0:
+        copy(out, at, column.data, column.offsets[row], size)
+        at += size
+    return at

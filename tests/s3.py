@@ -3,12 +3,13 @@
 A test module that wants them imports both: `from tests.s3 import s3_log_dir, s3_server`.
 """
 
+import os
 import re
 import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 from urllib.request import Request, urlopen
@@ -48,13 +49,19 @@ class S3Server(NamedTuple):
         return S3LogDir(f"s3://{BUCKET}/{uuid.uuid4().hex}", self.options())
 
 
-def start_s3_server(log_file: Path) -> tuple[S3Server, "subprocess.Popen[bytes]"]:
-    """Start a server with one bucket on a port that the system picks; the caller terminates it."""
+def start_s3_server(
+    log_file: Path, environ: Mapping[str, str] | None = None
+) -> tuple[S3Server, "subprocess.Popen[bytes]"]:
+    """Start a server with one bucket on a port that the system picks; the caller terminates it.
+
+    `environ` are variables for moto on top of this process's.
+    """
     with log_file.open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
             stdout=log,
             stderr=log,
+            env=os.environ | (environ or {}),
         )
     deadline = time.monotonic() + START_SECONDS
     while not (found := re.search(r"http://127\.0\.0\.1:\d+", log_file.read_text())):

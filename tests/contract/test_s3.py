@@ -1,0 +1,126 @@
+"""What only a real server shows: refusal, absence, and that delta-rs takes the same settings."""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import deltalake
+import pyarrow as pa
+import pytest
+
+from sparklog.errors import LogDirError, StorageError, StoragePermissionError
+from sparklog.storage import Files, open_files
+from sparklog.storage.log_dir import create_log_dir, open_log_dir
+from tests.s3 import S3LogDir, S3Server, start_s3_server
+
+pytestmark = pytest.mark.s3
+
+
+@pytest.fixture
+def files(s3_log_dir: S3LogDir) -> Files:
+    return open_files(s3_log_dir.uri, s3_log_dir.options)
+
+
+@pytest.fixture(scope="module")
+def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """A server that knows nobody, once its bucket is made."""
+    environ = {"INITIAL_NO_AUTH_ACTION_COUNT": "1"}
+    server, process = start_s3_server(tmp_path_factory.mktemp("s3") / "strict.log", environ)
+    yield server
+    process.terminate()
+    process.wait()
+
+
+class TestSettings:
+    def test_delta_rs_takes_them_as_they_are(self, files: Files) -> None:
+        uri = f"{files.uri}/table"
+        for value in (1, 2):
+            deltalake.write_deltalake(
+                uri,
+                pa.table({"a": [value]}),
+                mode="append",
+                storage_options=dict(files.options),
+            )
+        table = deltalake.DeltaTable(uri, storage_options=dict(files.options))
+        logs = [found.path for found in files.list("table/_delta_log")]
+
+        assert table.version() == 1
+        assert [path.rpartition("/")[2] for path in logs] == [
+            "00000000000000000000.json",
+            "00000000000000000001.json",
+        ]
+
+    def test_are_read_from_the_environment(
+        self, s3_log_dir: S3LogDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name, value in s3_log_dir.options.items():
+            monkeypatch.setenv(name, value)
+        files = open_files(s3_log_dir.uri)
+        files.write_new("a", b"abc")
+
+        assert bytes(files.read("a")) == b"abc"
+
+
+class TestLogDir:
+    def test_is_made_once(self, files: Files) -> None:
+        created = create_log_dir(files, bytes(16))
+
+        assert create_log_dir(files, bytes(range(16))) == created
+        assert open_log_dir(files) == created
+        assert [found.path for found in files.list()] == ["meta.properties"]
+
+    def test_is_none_before(self, files: Files) -> None:
+        with pytest.raises(LogDirError, match="is not a log dir: it has no meta.properties"):
+            open_log_dir(files)
+
+
+class TestRefusal:
+    def test_every_operation_says_so_and_shows_no_secret(self, strict_server: S3Server) -> None:
+        log_dir = strict_server.new_log_dir()
+        files = open_files(log_dir.uri, log_dir.options)
+        calls = (
+            lambda: files.read("a"),
+            lambda: files.stat("a"),
+            lambda: files.list("d"),
+            lambda: files.delete("a"),
+            lambda: files.create("a").close(),
+            lambda: files.write_new("a", b"x"),
+        )
+
+        for call in calls:
+            with pytest.raises(StoragePermissionError) as caught:
+                call()
+
+            assert log_dir.uri in str(caught.value)
+            assert "secret" not in str(caught.value)
+
+
+class TestAbsence:
+    def test_a_bucket_that_is_not_there_is_an_error_of_the_write(
+        self, s3_log_dir: S3LogDir
+    ) -> None:
+        files = open_files("s3://no-such-bucket/log", s3_log_dir.options)
+
+        with pytest.raises(StorageError, match="cannot close a in .*NO_SUCH_BUCKET"):
+            files.write_new("a", b"x")
+
+    def test_a_server_that_is_not_there_is_named(
+        self, s3_log_dir: S3LogDir, tmp_path: Path
+    ) -> None:
+        with socket.socket() as unused:
+            unused.bind(("127.0.0.1", 0))
+            endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
+            files = open_files(s3_log_dir.uri, s3_log_dir.options | {"AWS_ENDPOINT_URL": endpoint})
+
+            with pytest.raises(
+                StorageError, match="cannot read a in .*NETWORK_CONNECTION"
+            ) as caught:
+                files.read("a")
+
+        assert caught.value.retriable
+
+
+class TestServer:
+    def test_that_does_not_start_says_why(self, tmp_path: Path) -> None:
+        with pytest.raises(RuntimeError, match="(?s)moto_server did not start: .*nowhere"):
+            start_s3_server(tmp_path / "moto.log", {"PYTHONHOME": "/nowhere"})

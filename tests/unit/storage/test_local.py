@@ -1,0 +1,342 @@
+import errno
+import mmap
+import os
+import resource
+import stat
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.errors import (
+    ExistingFileError,
+    MissingFileError,
+    StorageError,
+    StorageFullError,
+    StoragePermissionError,
+)
+from sparklog.storage.local import LocalFiles, LocalNewFile
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "above" / "log dir"
+
+
+@pytest.fixture
+def files(root: Path) -> LocalFiles:
+    return LocalFiles(str(root))
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Paths of what is fsynced, in order."""
+    found: list[str] = []
+    fsync = os.fsync
+
+    def spy(descriptor: int) -> None:
+        found.append(os.readlink(f"/proc/self/fd/{descriptor}"))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", spy)
+    return found
+
+
+def fail(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
+    """Let a function of `os` fail as the system would."""
+
+    def failing(*_: Any, **__: Any) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, name, failing)
+
+
+class TestLocalFiles:
+    def test_is_where_it_was_made_after_a_change_of_directory(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        files = LocalFiles("logs/")
+        monkeypatch.chdir("/")
+
+        assert files.uri == str(tmp_path / "logs")
+        assert repr(files) == f"LocalFiles({files.uri!r})"
+
+    def test_keeps_a_broken_link_out_of_a_list(self, files: LocalFiles, root: Path) -> None:
+        files.write_new("a", b"1")
+        (root / "broken").symlink_to("nowhere")
+
+        assert [found.path for found in files.list()] == ["a"]
+
+    def test_does_not_follow_a_link_to_a_directory(
+        self, files: LocalFiles, root: Path, tmp_path: Path
+    ) -> None:
+        files.write_new("d/a", b"1")
+        (tmp_path / "outside").write_bytes(b"2")
+        (root / "d" / "link").symlink_to(tmp_path)
+
+        found = [found.path for found in files.list("", recursive=True)]
+        files.delete_tree("d")
+
+        assert found == ["d/a"]
+        assert (tmp_path / "outside").exists()
+
+    def test_leaves_out_what_vanishes_while_it_lists(
+        self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.write_new("d/a", b"1")
+        files.write_new("d/b", b"1")
+        scandir = os.scandir
+
+        def and_one_is_gone(path: str) -> Any:
+            entries = scandir(path)
+            (root / "d" / "a").unlink(missing_ok=True)
+            return entries
+
+        monkeypatch.setattr(os, "scandir", and_one_is_gone)
+
+        assert [found.path for found in files.list("d")] == ["d/b"]
+
+    def test_deletes_a_tree_that_others_are_deleting_too(
+        self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.write_new("d/a", b"1")
+        files.write_new("d/b", b"1")
+        unlink = os.unlink
+
+        def late(*arguments: Any, **options: Any) -> None:
+            monkeypatch.setattr(os, "unlink", unlink)
+            raise FileNotFoundError
+
+        monkeypatch.setattr(os, "unlink", late)
+        files.delete_tree("d")
+
+        assert not (root / "d").exists()
+
+    def test_reads_on_after_a_short_read(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.write_new("a", b"0123456789")
+        pread = os.pread
+        monkeypatch.setattr(
+            os, "pread", lambda descriptor, size, start: pread(descriptor, min(size, 3), start)
+        )
+
+        assert bytes(files.read("a", 1)) == b"123456789"
+
+    def test_maps_the_file_and_copies_nothing(self, files: LocalFiles) -> None:
+        files.write_new("a", b"abc")
+
+        assert isinstance(files.view("a").obj, mmap.mmap)
+
+
+class TestCreate:
+    def test_refuses_a_name_that_is_taken_at_once(self, files: LocalFiles) -> None:
+        files.create("d/a").close()
+
+        with pytest.raises(ExistingFileError, match="cannot create d/a in "):
+            files.create("d/a")
+
+    def test_refuses_a_link_that_leads_nowhere(self, files: LocalFiles, root: Path) -> None:
+        root.mkdir(parents=True)
+        (root / "a").symlink_to("b")
+
+        with pytest.raises(ExistingFileError):
+            files.create("a")
+
+        assert not (root / "b").exists()
+
+    def test_gives_the_permissions_that_the_umask_leaves(
+        self, files: LocalFiles, root: Path
+    ) -> None:
+        files.write_new("a", b"")
+        umask = os.umask(0)
+        os.umask(umask)
+
+        assert stat.S_IMODE((root / "a").stat().st_mode) == 0o666 & ~umask
+
+    def test_syncs_the_directories_that_name_a_new_log_dir(
+        self, files: LocalFiles, synced: list[str], tmp_path: Path
+    ) -> None:
+        files.write_new("d/a", b"")
+        files.write_new("e/a", b"")
+
+        assert synced == [str(tmp_path), str(tmp_path / "above")]
+
+    def test_names_a_file_that_stands_where_a_directory_should(self, files: LocalFiles) -> None:
+        files.write_new("a", b"")
+
+        with pytest.raises(
+            StorageError, match="cannot create a/b in .*: Not a directory"
+        ) as caught:
+            files.create("a/b")
+
+        assert type(caught.value) is StorageError
+
+    def test_is_not_allowed_where_nobody_may_make_files(self) -> None:
+        # sysfs refuses new files to root as well.
+        with pytest.raises(StoragePermissionError, match="create a.log in /sys/kernel: Permission"):
+            LocalFiles("/sys/kernel").create("a.log")
+
+
+class TestAbort:
+    def test_deletes_only_what_it_created(self, files: LocalFiles, root: Path) -> None:
+        file = files.create("a")
+        (root / "a").unlink()
+        (root / "a").write_bytes(b"another's")
+
+        file.abort()
+
+        assert (root / "a").read_bytes() == b"another's"
+
+    def test_does_not_mind_that_the_file_is_gone(self, files: LocalFiles, root: Path) -> None:
+        file = files.create("a")
+        (root / "a").unlink()
+
+        file.abort()
+
+        assert list(root.iterdir()) == []
+
+
+class TestDiskFull:
+    """Each failure of a write is real: /dev/full, a limit on the size of files, a closed file."""
+
+    @pytest.fixture
+    def file(self, files: LocalFiles) -> LocalNewFile:
+        file = files.create("d/a.log")
+        assert isinstance(file, LocalNewFile)
+        return file
+
+    @pytest.fixture
+    def limit(self) -> Iterator[int]:
+        """No file may grow beyond this."""
+        before = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, before[1]))
+        yield 100_000
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+    def test_a_full_disk_is_told_and_leaves_no_file(
+        self, file: LocalNewFile, files: LocalFiles
+    ) -> None:
+        file.write(b"fits")
+        full = os.open("/dev/full", os.O_WRONLY)
+        os.dup2(full, file._file.fileno())
+        os.close(full)
+
+        with pytest.raises(StorageFullError, match="write d/a.log in .*: No space left on device"):
+            file.write(b"does not")
+
+        assert list(files.list("d")) == []
+
+    def test_a_write_that_stops_half_way_leaves_no_file(
+        self, file: LocalNewFile, files: LocalFiles, limit: int
+    ) -> None:
+        file.write(bytes(limit - 1))
+
+        with pytest.raises(StorageError, match="write d/a.log in .*: File too large"):
+            file.write(b"one fits, one does not")
+
+        assert list(files.list("d")) == []
+        assert file.bytes_written == limit - 1
+
+    def test_a_close_that_fails_leaves_no_file(self, file: LocalNewFile, files: LocalFiles) -> None:
+        os.close(file._file.fileno())
+
+        with pytest.raises(StorageError, match="cannot close d/a.log in "):
+            file.close()
+
+        assert list(files.list("d")) == []
+
+
+class TestSync:
+    def test_syncs_files_as_given_then_their_directories_up_to_the_log_dir(
+        self, files: LocalFiles, root: Path, synced: list[str]
+    ) -> None:
+        for path in ("t/p-1/b", "t/p-0/a", "meta"):
+            files.write_new(path, b"x")
+        synced.clear()
+
+        files.sync(["t/p-1/b", "t/p-0/a", "meta", "t/p-1/b"])
+
+        expected = ["t/p-1/b", "t/p-0/a", "meta", "t/p-0", "t/p-1", "t", ""]
+        assert synced == [str(root / path) for path in expected]
+
+    def test_says_which_file_is_missing_and_syncs_no_directory(
+        self, files: LocalFiles, synced: list[str], root: Path
+    ) -> None:
+        files.write_new("d/a", b"x")
+        synced.clear()
+
+        with pytest.raises(MissingFileError, match="cannot sync d/gone in "):
+            files.sync(["d/a", "d/gone"])
+
+        assert synced == [str(root / "d/a")]
+
+    def test_tells_that_the_disk_failed(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.write_new("a", b"x")
+        fail(monkeypatch, "fsync", errno.EIO)
+
+        with pytest.raises(StorageError, match="cannot sync a in .*: Input/output error"):
+            files.sync(["a"])
+
+
+class TestLinkOrCopy:
+    def test_links_where_it_can(self, files: LocalFiles, root: Path) -> None:
+        files.write_new("a", b"abc")
+        files.link_or_copy("a", "d/b")
+
+        assert (root / "a").samefile(root / "d/b")
+
+    @pytest.mark.parametrize("number", (errno.EXDEV, errno.EPERM, errno.EMLINK))
+    def test_copies_where_it_cannot(
+        self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        files.write_new("a", b"abc")
+        fail(monkeypatch, "link", number)
+
+        files.link_or_copy("a", "d/b")
+
+        assert (root / "d/b").read_bytes() == b"abc"
+        assert not (root / "a").samefile(root / "d/b")
+
+    def test_does_not_copy_onto_a_full_disk(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files.write_new("a", b"abc")
+        fail(monkeypatch, "link", errno.ENOSPC)
+
+        with pytest.raises(StorageFullError, match="cannot link a as b in "):
+            files.link_or_copy("a", "b")
+
+
+class TestPermission:
+    """Root may do everything, so the refusal is injected; what is made of it is the same."""
+
+    @pytest.mark.parametrize("number", (errno.EACCES, errno.EPERM, errno.EROFS))
+    @pytest.mark.parametrize(
+        ("call", "function", "operation"),
+        (
+            (LocalFiles.read, "open", "read"),
+            (LocalFiles.delete, "unlink", "delete"),
+            (LocalFiles.stat, "stat", "look up"),
+        ),
+    )
+    def test_a_refusal_names_the_operation_and_the_path(
+        self,
+        files: LocalFiles,
+        monkeypatch: pytest.MonkeyPatch,
+        number: int,
+        call: Callable[[LocalFiles, str], object],
+        function: str,
+        operation: str,
+    ) -> None:
+        files.write_new("d/a", b"abc")
+        fail(monkeypatch, function, number)
+
+        with pytest.raises(StoragePermissionError, match=f"cannot {operation} d/a in ") as caught:
+            call(files, "d/a")
+
+        assert not caught.value.retriable

@@ -1,0 +1,156 @@
+import base64
+import uuid
+
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from sparklog.errors import LogDirError, StorageError
+from sparklog.storage.log_dir import (
+    LogDir,
+    create_log_dir,
+    decode,
+    encode,
+    new_cluster_id,
+    open_log_dir,
+)
+from sparklog.storage.memory import MemoryFiles, Operation
+
+RANDOM16 = bytes(range(16))
+OTHER16 = bytes(range(16, 32))
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    return MemoryFiles()
+
+
+class TestNewClusterId:
+    @given(random16=st.binary(min_size=16, max_size=16))
+    @example(random16=b"\xf8" + bytes(15))
+    @example(random16=b"\xfb" + bytes(15))
+    @example(random16=b"\xff" * 16)
+    def test_is_a_random_uuid_in_22_characters(self, random16: bytes) -> None:
+        """Goal: an id Kafka could have drawn. Method: decode it again, for any random bytes."""
+        cluster_id = new_cluster_id(random16)
+        decoded = uuid.UUID(bytes=base64.urlsafe_b64decode(cluster_id + "=="))
+
+        assert len(cluster_id) == 22
+        assert decoded.version == 4
+        assert not cluster_id.startswith("-")
+
+    def test_keeps_the_random_bits(self) -> None:
+        assert new_cluster_id(RANDOM16) == "AAECAwQFRgeICQoLDA0ODw"
+
+
+class TestCreateLogDir:
+    def test_writes_version_and_cluster_id(self, files: MemoryFiles) -> None:
+        created = create_log_dir(files, RANDOM16)
+
+        assert created == LogDir(1, "AAECAwQFRgeICQoLDA0ODw")
+        assert bytes(files.read("meta.properties")) == (
+            b"version=1\ncluster.id=AAECAwQFRgeICQoLDA0ODw\n"
+        )
+        assert [found.path for found in files.list()] == ["meta.properties"]
+
+    def test_returns_the_one_that_is_there(self, files: MemoryFiles) -> None:
+        first = create_log_dir(files, RANDOM16)
+        files.trace.clear()
+
+        assert create_log_dir(files, OTHER16) == first
+        assert files.trace == [Operation("read", "meta.properties")]
+
+    def test_survives_a_power_cut(self, files: MemoryFiles) -> None:
+        created = create_log_dir(files, RANDOM16)
+        files.lose_unsynced()
+
+        assert open_log_dir(files) == created
+
+    @pytest.mark.parametrize(
+        ("kind", "after"),
+        (("write", 0), ("close", 0), ("sync", 0), ("sync", 1), ("link_or_copy", 0), ("sync", 2)),
+    )
+    def test_a_failure_leaves_none_or_a_whole_one(
+        self, files: MemoryFiles, kind: str, after: int
+    ) -> None:
+        files.fail_next(kind, after=after)
+        with pytest.raises(StorageError, match="was told to fail"):
+            create_log_dir(files, RANDOM16)
+        files.lose_unsynced()
+
+        assert create_log_dir(files, OTHER16) == open_log_dir(files)
+
+    def test_the_first_of_two_at_the_same_moment_wins(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        link = files.link_or_copy
+
+        def after_another(source: str, target: str) -> None:
+            monkeypatch.undo()
+            create_log_dir(files, OTHER16)
+            link(source, target)
+
+        monkeypatch.setattr(files, "link_or_copy", after_another)
+        created = create_log_dir(files, RANDOM16)
+
+        assert created.cluster_id == new_cluster_id(OTHER16)
+        assert open_log_dir(files) == created
+
+
+class TestOpenLogDir:
+    def test_says_how_to_make_one_when_there_is_none(self, files: MemoryFiles) -> None:
+        with pytest.raises(LogDirError, match="is not a log dir.*`sparklog topic create`"):
+            open_log_dir(files)
+
+    def test_does_not_take_a_failing_storage_for_an_empty_one(self, files: MemoryFiles) -> None:
+        files.fail_next("read")
+
+        with pytest.raises(StorageError):
+            open_log_dir(files)
+
+    def test_names_the_log_dir_that_it_cannot_read(self, files: MemoryFiles) -> None:
+        files.write_new("meta.properties", b"version=2\n")
+
+        with pytest.raises(LogDirError, match="meta.properties in memory:// has version 2"):
+            open_log_dir(files)
+
+
+class TestDecode:
+    def test_reads_what_encode_writes(self) -> None:
+        log_dir = LogDir(1, "AAECAwQFRgeICQoLDA0ODw")
+
+        assert decode(encode(log_dir), "/data") == log_dir
+
+    def test_passes_over_comments_spaces_and_unknown_keys(self) -> None:
+        data = b"# written by hand\r\n! so\n\n version = 1 \ncluster.id=a=b\nfuture.key\n"
+
+        assert decode(data, "/data") == LogDir(1, "a=b")
+
+    @pytest.mark.parametrize(
+        ("data", "reason"),
+        (
+            (b"", "has the version ''; allowed: 1"),
+            (b"cluster.id=a\n", "has the version ''"),
+            (b"version=0\ncluster.id=a\n", "has the version '0'"),
+            (b"version=-1\ncluster.id=a\n", "has the version '-1'"),
+            (b"version=one\ncluster.id=a\n", "has the version 'one'"),
+            (b"version=\xff\n", "has the version "),
+            (b"version=2\ncluster.id=a\n", "has version 2, and .* version 1 only: upgrade"),
+            (b"version=999999999\n", "upgrade sparklog"),
+            (b"version=" + b"9" * 5000, "has the version '999"),
+            (b"version=1\n", "has no cluster.id"),
+            (b"version=1\ncluster.id=\n", "has no cluster.id"),
+            (b"\0" * 100, "has the version ''"),
+        ),
+        ids=range(12),
+    )
+    def test_refuses_what_is_not_version_1(self, data: bytes, reason: str) -> None:
+        with pytest.raises(LogDirError, match=reason):
+            decode(data, "/data")
+
+    @pytest.mark.parametrize("key", ("broker.id", "node.id", "directory.id"))
+    def test_refuses_a_brokers_log_dir(self, key: str) -> None:
+        data = f"version=1\ncluster.id=a\n{key}=1\n".encode()
+
+        with pytest.raises(LogDirError, match=rf"is a Kafka broker's \(it has {key}\)"):
+            decode(data, "/data")

@@ -50,10 +50,13 @@ environment:
 	@sh scripts/check_env.sh >/dev/null
 
 $(VENV)/.installed: pyproject.toml constraints.txt | environment
-	python=$$(sh scripts/check_env.sh) && { $(BIN)/python -c '' 2>/dev/null || "$$python" -m venv --clear $(VENV); }
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
-	touch $@
+	@echo "Making $(VENV) with everything a developer needs; the first time takes a minute or two."
+	@python=$$(sh scripts/check_env.sh) && \
+	    { $(BIN)/python -c '' 2>/dev/null || "$$python" -m venv --clear $(VENV); }
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check \
+	    --constraint constraints.txt --editable '.[dev]'
+	@touch $@
 
 $(VENV)/.kernels: $(VENV)/.installed $(KERNELS)
 	$(BIN)/python -m sparklog.record.kernels
-	touch $@
+	@touch $@

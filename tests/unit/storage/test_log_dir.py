@@ -1,11 +1,15 @@
 import base64
 import uuid
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from threading import Barrier
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparklog.errors import LogDirError, StorageError
+from sparklog.storage.local import LocalFiles
 from sparklog.storage.log_dir import (
     LogDir,
     create_log_dir,
@@ -95,6 +99,24 @@ class TestCreateLogDir:
 
         assert created.cluster_id == new_cluster_id(OTHER16)
         assert open_log_dir(files) == created
+
+    def test_many_at_the_same_moment_agree(self, tmp_path: Path) -> None:
+        """Goal: a log dir has one cluster id, whoever asks. Method: threads, each with its own id,
+        let go together on a log dir that does not exist; twenty rounds.
+        """
+        for number in range(20):
+            files = LocalFiles(str(tmp_path / str(number)))
+            ready = Barrier(4)
+
+            def create(first: int, files: LocalFiles = files, ready: Barrier = ready) -> LogDir:
+                ready.wait()
+                return create_log_dir(files, bytes([first] * 16))
+
+            with ThreadPoolExecutor(4) as pool:
+                created = set(pool.map(create, range(4)))
+
+            assert created == {open_log_dir(files)}
+            assert [found.path for found in files.list()] == ["meta.properties"]
 
 
 class TestOpenLogDir:

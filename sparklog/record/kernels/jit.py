@@ -43,7 +43,8 @@ def kernel(signature: Any) -> Callable[[F], F]:
     """A function compiled for exactly this signature, when its module is imported.
 
     Arrays marked `…_in` accept read-only and writable arrays alike; inside a NamedTuple the
-    match is exact, so those must come read-only.
+    match is exact, so those must come read-only. A kernel works on the arrays it is given and
+    cannot make new ones.
     """
 
     def decorate(function: F) -> F:
@@ -51,18 +52,16 @@ def kernel(signature: Any) -> Callable[[F], F]:
         # The name of the cache file. Numba itself looks only at the file of the kernel, not at what
         # is inlined from others, and would go on using old code when those have changed.
         function.__qualname__ = f"{function.__name__}.{SOURCES_DIGEST}"
-        return cast("F", njit(signature, cache=True, nogil=True)(function))
+        # Without numba's runtime no references are counted: with it, arrays passed to inlined
+        # functions are counted up and down in the loop, which makes encoding thirty times slower.
+        return cast("F", njit(signature, cache=True, nogil=True, _nrt=False)(function))
 
     return decorate
 
 
 def inlined(function: F) -> F:
-    """A function that exists only inside kernels: its body is put in place of every call.
-
-    Numba does that before it counts references to arrays. Were it left to LLVM (forceinline), every
-    call would count its arrays up and down again, which costs fifty times what most calls do.
-    """
-    return cast("F", njit(inline="always")(function))
+    """A function that exists only inside kernels: its body is put in place of every call."""
+    return cast("F", njit(inline="always", _nrt=False)(function))
 
 
 def named_tuple(cls: type, *members: Any) -> Any:

@@ -25,7 +25,8 @@ from tests.kafka.jars import KAFKA, class_path, java
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
 
-# Small where the defaults are for clusters, quick where they wait for one.
+# Small where the defaults are for clusters, quick where they wait for one. Nothing expires: tests
+# write old timestamps.
 _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -41,6 +42,7 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
+    "log.retention.ms": "-1",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "16777216",
 }

@@ -1,0 +1,60 @@
+"""Segments written by sparklog's own encoder, for Kafka to read."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.record.columns import HEADERS_TYPE, RecordColumns
+from sparklog.record.encode import BatchSettings, encode
+from tests.kafka.client import Record
+from tests.kafka.dump import SegmentFiles
+
+APPENDS = 3
+
+
+def record_columns(records: Sequence[Record]) -> RecordColumns:
+    """The records as the columns that the encoder takes; no headers are null."""
+    headers = [[{"key": k, "value": v} for k, v in r.headers] or None for r in records]
+    return RecordColumns(
+        key=pa.array([record.key for record in records], pa.binary()),
+        value=pa.array([record.value for record in records], pa.binary()),
+        timestamp=np.array([record.timestamp for record in records], np.int64),
+        headers=pa.array(headers, HEADERS_TYPE),
+    )
+
+
+def write_segment(
+    folder: Path, records: Sequence[Record], settings: BatchSettings, base_offset: int = 0
+) -> SegmentFiles:
+    """A sealed segment of `records` and its indexes, under canonical names.
+
+    It is encoded in several calls, as a task does that gets its rows batch by batch. An index
+    without entries is no file.
+    """
+    builder = SegmentBuilder(base_offset, partition=0)
+    log = folder / f"{base_offset:020d}.log"
+    step = -(-len(records) // APPENDS)
+    with log.open("xb") as file:
+        for start in range(0, len(records), step):
+            columns = record_columns(records[start : start + step])
+            next_offset = np.array([builder.next_offset], np.int64)
+            (stream,) = encode(columns, None, 1, next_offset, settings)
+            stream.data.tofile(file)
+            builder.append(stream.batches)
+    _, indexes = builder.finish()
+    return SegmentFiles(
+        base_offset,
+        log,
+        _write_index(log.with_suffix(".index"), indexes.offset_index),
+        _write_index(log.with_suffix(".timeindex"), indexes.time_index),
+    )
+
+
+def _write_index(path: Path, data: bytes) -> Path | None:
+    if not data:
+        return None
+    path.write_bytes(data)
+    return path

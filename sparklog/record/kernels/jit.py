@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import numba
-from numba import config, njit
+from numba import config
 
 
 def _digest() -> str:
@@ -19,7 +19,8 @@ def _digest() -> str:
 F = TypeVar("F", bound=Callable[..., Any])
 
 types: Any = numba.types
-"""Numba's types; their constructors carry no annotations."""
+njit: Any = numba.njit
+"""Untyped on purpose: numba annotates neither its types' constructors nor the option `_nrt`."""
 
 JIT_OFF = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""

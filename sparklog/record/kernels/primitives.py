@@ -44,6 +44,10 @@ def _add_plain(a: int, b: int) -> int:
     return _wrap(int(a) + int(b))
 
 
+def _mul32_plain(a: int, b: int) -> int:
+    return int(a) * int(b) & _LOW_32
+
+
 def _sub_plain(a: int, b: int) -> int:
     return _wrap(int(a) - int(b))
 
@@ -52,6 +56,7 @@ if JIT_OFF:
     copy_bytes = _copy_plain
     wrapping_add = _add_plain
     wrapping_sub = _sub_plain
+    mul32 = _mul32_plain
 else:  # pragma: no cover - coverage is measured with the JIT off
 
     @intrinsic
@@ -86,6 +91,11 @@ else:  # pragma: no cover - coverage is measured with the JIT off
     def wrapping_sub(a: int, b: int) -> int:
         """Difference modulo 2**64, as Java subtracts longs."""
         return a - b
+
+    @inlined
+    def mul32(a: int, b: int) -> int:
+        """The low 32 bits of a product, 0..2**32-1."""
+        return a * b & _LOW_32
 
 
 @inlined

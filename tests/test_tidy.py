@@ -218,6 +218,17 @@ class TestEntrance:
     def test_the_readme_names_the_command(self, command: str) -> None:
         assert command in (ROOT / "README.md").read_text(encoding="utf-8")
 
+    def test_links_lead_somewhere(self) -> None:
+        dead = [
+            f"{name_of(page)}: {link}"
+            for page in text_files()
+            if page.suffix == ".md"
+            for link in re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
+            if not (page.parent / link).exists()
+        ]
+
+        assert dead == []
+
     def test_help_lists_every_target_of_the_makefile(self) -> None:
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         documented = re.findall(r"^([a-z]+):.*## \w", makefile, re.MULTILINE)

@@ -16,7 +16,7 @@ from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.batches import NUM_COLUMNS, BatchTable
 from sparklog.record.checksum import put_checksums
-from sparklog.record.columns import RecordColumns, kernel_rows
+from sparklog.record.rows import RecordColumns, kernel_rows
 from sparklog.record.compression import Compressor, compressor
 from sparklog.record.kernels import columns as table
 from sparklog.record.kernels import encode as kernels

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from sparklog.record import layout
 from sparklog.record.kernels.columns import BinaryColumn, binary_column, field_size, length
 from sparklog.record.kernels.jit import (
     bytes_in,
@@ -38,6 +39,8 @@ NUM_STICKY: Final = 3
 
 _RECORD_FIXED: Final = 4
 """Attributes, offset delta, timestamp delta, header count: one byte each, mostly."""
+RECORD_OVERHEAD_MAX: Final = _RECORD_FIXED + 3 * layout.MAX_VARINT_SIZE
+"""Most bytes that `assign_sticky` counts for a record besides key and value."""
 
 
 @inlined

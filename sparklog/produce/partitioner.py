@@ -1,0 +1,210 @@
+"""Which partition each record goes to: Kafka's default, round robin, sticky, or your own.
+
+    default          by key: toPositive(murmur2(key)) % partitions, over all partitions; an empty
+                     key is a key. Null keys: sticky (KIP-794)
+    uniform-sticky   sticky, whatever the key (partitioner.ignore.keys)
+    round-robin      the next partition for every record, from 0 (RoundRobinPartitioner)
+    module:function  function(key, value, num_partitions), called once per Arrow batch
+
+Sticky: records stay with one partition until `batch.size` bytes have gone there, then go to one
+drawn at random. A partition that the row itself names wins (`merge_explicit`).
+"""
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Any, Final, Protocol
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparklog.errors import InvalidOptionError, UnknownTopicError
+from sparklog.record.rows import RecordColumns, binary_column
+from sparklog.record.kernels import murmur2 as kernels
+
+DEFAULT: Final = "default"
+ROUND_ROBIN: Final = "round-robin"
+UNIFORM_STICKY: Final = "uniform-sticky"
+
+
+class Partitioner(Protocol):
+    """Assigns partitions batch by batch; what it must remember stays in the object."""
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
+        """The partition of each row, all in [0, num_partitions)."""
+        ...
+
+
+def resolve_partitioner(name: str, batch_bytes: int, seed: int) -> Partitioner:
+    """The partitioner of that name, at its beginning.
+
+    `batch_bytes` is `batch.size`, for stickiness; `seed` decides what sticky partitioners draw, so
+    the same rows and seed give the same partitions. Raises InvalidOptionError for an unknown name,
+    or a function that cannot be imported or called.
+    """
+    if name == DEFAULT:
+        return DefaultPartitioner(batch_bytes, seed)
+    if name == UNIFORM_STICKY:
+        return StickyPartitioner(batch_bytes, seed)
+    if name == ROUND_ROBIN:
+        return RoundRobinPartitioner()
+    return FunctionPartitioner(name, _imported(name))
+
+
+class StickyPartitioner:
+    """Fills one partition with about a batch, then another; ignores keys."""
+
+    def __init__(self, batch_bytes: int, seed: int) -> None:
+        self._batch_bytes = max(batch_bytes, 1)
+        self._random = np.random.default_rng(seed)
+        self._state = np.array([-1, 0, 0], np.int64)
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
+        """The partition of each row; headers do not count among the bytes."""
+        out = np.full(len(columns), -1, np.int32)
+        self.fill(columns, num_partitions, out)
+        return out
+
+    def fill(self, columns: RecordColumns, num_partitions: int, out: NDArray[np.int32]) -> None:
+        """Sets the partition of each row for which `out` is negative, in place."""
+        if self._state[kernels.STICKY_PARTITION] >= num_partitions:
+            self._state[kernels.STICKY_PARTITION] = -1
+        keys, values = binary_column(columns.key, "key"), binary_column(columns.value, "value")
+        # Between two draws at least batch_bytes go by, and at least one row.
+        payload = int(_span(keys.offsets) + _span(values.offsets))
+        bytes_max = payload + len(out) * kernels.RECORD_OVERHEAD_MAX
+        draws = min(len(out), bytes_max // self._batch_bytes + 1) + 1
+        choices = self._random.integers(0, num_partitions, draws, np.int32)
+        self._state[kernels.DRAWN] = 0
+        kernels.assign_sticky(keys, values, self._batch_bytes, choices, self._state, out)
+
+
+class DefaultPartitioner:
+    """By the hash of the key; rows without key are sticky."""
+
+    def __init__(self, batch_bytes: int, seed: int) -> None:
+        self._sticky = StickyPartitioner(batch_bytes, seed)
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
+        """The partition of each row."""
+        out = np.empty(len(columns), np.int32)
+        if kernels.assign_by_key(binary_column(columns.key, "key"), num_partitions, out):
+            self._sticky.fill(columns, num_partitions, out)
+        return out
+
+
+class RoundRobinPartitioner:
+    """Partition 0 for the first record, then the next one for each record."""
+
+    def __init__(self) -> None:
+        self._count = 0
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
+        """The partition of each row."""
+        rows = np.arange(self._count, self._count + len(columns))
+        self._count += len(columns)
+        return (rows % num_partitions).astype(np.int32)
+
+
+class FunctionPartitioner:
+    """Asks function(key: pa.Array, value: pa.Array, num_partitions: int).
+
+    It returns an Arrow array, a numpy array or a sequence of integers, one per row.
+    """
+
+    def __init__(self, name: str, function: Callable[[pa.Array, pa.Array, int], Any]) -> None:
+        self._name = name
+        self._function = function
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
+        """The function's answer. Raises InvalidOptionError when it is not a partition per row."""
+        answer = self._function(columns.key, columns.value, num_partitions)
+        try:
+            array = answer if isinstance(answer, pa.Array) else pa.array(answer)
+        except (pa.ArrowException, TypeError, ValueError) as error:
+            raise self._refused(
+                f"returned {type(answer).__name__}, not an array: {error}"
+            ) from None
+        if not pa.types.is_integer(array.type):
+            raise self._refused(f"returned {array.type}; partitions are integers")
+        if len(array) != len(columns):
+            raise self._refused(f"returned {len(array)} partitions for {len(columns)} rows")
+        if array.null_count:
+            row = array.is_null().index(True).as_py()
+            raise self._refused(f"returned null for row {row}")
+        partitions: NDArray[Any] = array.to_numpy(zero_copy_only=False)
+        row = _first_outside(partitions, num_partitions)
+        if row is not None:
+            raise self._refused(
+                f"returned {partitions[row]} for row {row}; "
+                f"the topic has partitions 0 to {num_partitions - 1}"
+            )
+        return partitions.astype(np.int32)
+
+    def _refused(self, what: str) -> InvalidOptionError:
+        return InvalidOptionError(f"partitioner {self._name} {what}", option="partitioner")
+
+
+def merge_explicit(
+    explicit: pa.Array | None,
+    assign: Callable[[], NDArray[np.int32]],
+    num_partitions: int,
+) -> NDArray[np.int32]:
+    """The partition a row names itself, else the one assigned.
+
+    `explicit` is an Arrow array of integers, null where the row names none, or None; `assign` is
+    called only when some row needs it, and then for all rows, so that hashing sees whole columns.
+    Raises UnknownTopicError, naming partition, row and count, for one outside [0, num_partitions),
+    and InvalidOptionError when the column does not hold integers.
+    """
+    if explicit is None or explicit.null_count == len(explicit):
+        return assign()
+    if not pa.types.is_integer(explicit.type):
+        raise InvalidOptionError(
+            f"column partition is {explicit.type}, it must be an integer", option="partition"
+        )
+    named: NDArray[Any] = explicit.fill_null(0).to_numpy(zero_copy_only=False)
+    row = _first_outside(named, num_partitions)
+    if row is not None:
+        raise UnknownTopicError(
+            f"row {row} names partition {named[row]}; "
+            f"the topic has partitions 0 to {num_partitions - 1}",
+            partition=int(named[row]),
+            row=row,
+        )
+    if explicit.null_count == 0:
+        return named.astype(np.int32)
+    missing = explicit.is_null().to_numpy(zero_copy_only=False)
+    return np.where(missing, assign(), named).astype(np.int32)
+
+
+def _imported(name: str) -> Callable[[pa.Array, pa.Array, int], Any]:
+    module_name, colon, function_name = name.partition(":")
+    if not (module_name and colon and function_name):
+        raise InvalidOptionError(
+            f"partitioner {name!r} is not {DEFAULT}, {ROUND_ROBIN}, {UNIFORM_STICKY} "
+            "or module:function",
+            option="partitioner",
+        )
+    try:
+        function = getattr(import_module(module_name), function_name)
+    except (ImportError, AttributeError) as error:
+        raise InvalidOptionError(
+            f"partitioner {name!r} cannot be imported: {error}", option="partitioner"
+        ) from error
+    if not callable(function):
+        raise InvalidOptionError(
+            f"partitioner {name!r} is {type(function).__name__}, not a function",
+            option="partitioner",
+        )
+    checked: Callable[[pa.Array, pa.Array, int], Any] = function
+    return checked
+
+
+def _first_outside(partitions: NDArray[Any], num_partitions: int) -> int | None:
+    outside = np.flatnonzero((partitions < 0) | (partitions >= num_partitions))
+    return int(outside[0]) if len(outside) else None
+
+
+def _span(offsets: NDArray[np.int32]) -> int:
+    return int(offsets[-1]) - int(offsets[0])

@@ -17,9 +17,9 @@
     │   └── LogDirError                  not a log dir, or of a version this release cannot read
     ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
     │   ├── CorruptRecordError           in a .log: file, position and offset are known
+    │   │   └── UnsupportedCodecError    codec bits that no release of Kafka defines
     │   ├── CorruptIndexError            in a .index or .timeindex
-    │   ├── CorruptManifestError         in a manifest or in __cluster_metadata
-    │   └── UnsupportedCodecError        codec bits that no release of Kafka defines
+    │   └── CorruptManifestError         in a manifest or in __cluster_metadata
     ├── StorageError                     the file system or object store failed
     │   ├── MissingFileError             a file that should be there is not
     │   ├── ExistingFileError            a file that should be new is there already

@@ -1,0 +1,42 @@
+"""The nouns: arithmetic and text."""
+
+from dataclasses import replace
+
+from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
+
+UNSEALED = SegmentEntry(
+    partition=1,
+    base_offset=1_000,
+    next_offset=1_010,
+    file_base_offset=0,
+    log_path="t-1/a.log",
+    log_bytes=500,
+    max_timestamp=7,
+    max_timestamp_delta=3,
+    created_ms=1,
+)
+
+
+class TestTopicPartition:
+    def test_reads_as_its_directory(self) -> None:
+        assert str(TopicPartition("a-b", 3)) == "a-b-3"
+
+
+class TestOffsetRange:
+    def test_spans_from_start_to_before_end(self) -> None:
+        assert OffsetRange(partition=0, start=5, end=8).span == 3
+
+
+class TestSegmentEntry:
+    def test_shift_turns_the_files_offsets_into_the_logs(self) -> None:
+        assert UNSEALED.file_base_offset + UNSEALED.shift == UNSEALED.base_offset
+
+    def test_is_sealed_when_both_bases_are_equal(self) -> None:
+        assert not UNSEALED.is_sealed
+        assert replace(UNSEALED, file_base_offset=1_000).is_sealed
+
+    def test_knows_where_its_largest_timestamp_is(self) -> None:
+        assert UNSEALED.max_timestamp_offset == 1_003
+
+    def test_spans_its_gaps_too(self) -> None:
+        assert UNSEALED.offset_span == 10

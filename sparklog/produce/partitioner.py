@@ -19,8 +19,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparklog.errors import InvalidOptionError, UnknownTopicError
-from sparklog.record.rows import RecordColumns, binary_column
 from sparklog.record.kernels import murmur2 as kernels
+from sparklog.record.rows import RecordColumns, binary_column
 
 DEFAULT: Final = "default"
 ROUND_ROBIN: Final = "round-robin"

@@ -16,10 +16,10 @@ from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.batches import NUM_COLUMNS, BatchTable
 from sparklog.record.checksum import put_checksums
-from sparklog.record.rows import RecordColumns, kernel_rows
 from sparklog.record.compression import Compressor, compressor
 from sparklog.record.kernels import columns as table
 from sparklog.record.kernels import encode as kernels
+from sparklog.record.rows import RecordColumns, kernel_rows
 
 __all__ = ["BatchSettings", "EncodedStream", "RecordColumns", "encode"]
 

@@ -11,17 +11,20 @@ returns a status and its caller raises. Integers are int64 throughout; what may 
 """
 
 from importlib import import_module
+from pkgutil import iter_modules
 
-MODULES = ("scan", "murmur2", "encode", "decode")
 
+def warm_up() -> dict[str, str]:
+    """Loads every kernel, compiling those that are not in the cache.
 
-def warm_up() -> dict[str, list[str]]:
-    """Loads every kernel, compiling those that are not in the cache; names them by module."""
-    prefix = __name__
-    jit = import_module(f"{prefix}.jit")
-    for module in MODULES:
-        import_module(f"{prefix}.{module}")
+    Returns where each came from, by `<module>.<function>`: `compiled`, `cached`, or `plain` with
+    the JIT off.
+    """
+    jit = import_module(f"{__name__}.jit")
+    for module in iter_modules(__path__):
+        if module.name != "__main__":
+            import_module(f"{__name__}.{module.name}")
     return {
-        module: [name for origin, name in jit.KERNELS if origin == f"{prefix}.{module}"]
-        for module in MODULES
+        f"{module.rpartition('.')[2]}.{name}": jit.origin(module, name)
+        for module, name in jit.KERNELS
     }

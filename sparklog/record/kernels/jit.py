@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from hashlib import blake2b
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -58,6 +59,14 @@ def kernel(signature: Any) -> Callable[[F], F]:
         return cast("F", njit(signature, cache=True, nogil=True, _nrt=False)(function))
 
     return decorate
+
+
+def origin(module: str, name: str) -> str:
+    """Where a kernel came from: `compiled` now, `cached` on disk, or `plain` with the JIT off."""
+    stats = getattr(getattr(import_module(module), name), "stats", None)
+    if stats is None:
+        return "plain"
+    return "cached" if stats.cache_hits else "compiled"
 
 
 def inlined(function: F) -> F:

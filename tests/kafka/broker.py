@@ -25,8 +25,7 @@ from tests.kafka.jars import KAFKA, class_path, java
 START_TIMEOUT_S = 120
 STOP_TIMEOUT_S = 60
 
-# Small where the defaults are for clusters, quick where they wait for one. Nothing expires: tests
-# write old timestamps.
+# Small where the defaults are for clusters, quick where they wait for one.
 _SETTINGS = {
     "process.roles": "broker,controller",
     "node.id": "1",
@@ -42,7 +41,6 @@ _SETTINGS = {
     "share.coordinator.state.topic.min.isr": "1",
     "group.initial.rebalance.delay.ms": "0",
     "auto.create.topics.enable": "false",
-    "log.retention.ms": "-1",
     "log.cleaner.backoff.ms": "200",
     "log.cleaner.dedupe.buffer.size": "16777216",
 }
@@ -184,9 +182,9 @@ def running_broker(directory: Path, settings: Mapping[str, str] | None = None) -
         shutil.rmtree(directory, ignore_errors=True)
 
 
-def log_end_offsets(broker: Broker, topic: str) -> dict[int, int]:
+def log_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
     """The log end offset of every partition, as the broker answers it."""
-    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "watermarks"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "watermarks"})
     try:
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         marks = {

@@ -77,6 +77,24 @@ class Client:
         self._producer.poll(0)
 
 
+def partitions_of(broker: Broker, topic: str, keys: Iterable[bytes]) -> list[int]:
+    """Where the default partitioner of the Java producer, as librdkafka has it, puts each key."""
+    settings = {"bootstrap.servers": broker.bootstrap, "partitioner": "murmur2", "log_level": 2}
+    producer = Producer(settings)
+    found: dict[bytes, int] = {}
+
+    def delivered(error: KafkaError | None, message: Message) -> None:
+        key, partition = message.key(), message.partition()
+        if error is None and key is not None and partition is not None:
+            found[key] = partition
+
+    wanted = list(keys)
+    for key in wanted:
+        producer.produce(topic, key=key, value=b"", on_delivery=delivered)
+    producer.flush(TIMEOUT_S)
+    return [found[key] for key in wanted]
+
+
 def read_topic(broker: Broker, topic: str, partition: int = 0) -> list[tuple[int, Record]]:
     """(offset, record) of every record that is not aborted, from the log's start to its end."""
     consumer = Consumer(

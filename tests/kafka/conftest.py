@@ -7,7 +7,7 @@ import pytest
 
 from tests.kafka.broker import Broker, running_broker
 from tests.kafka.jars import KAFKA, JarsUnavailableError, is_offline, jars
-from tests.kafka.scenarios import Given, produce_all
+from tests.kafka.scenarios import Given, create_topic, partition_keys, produce_all
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,6 +16,7 @@ class Written:
 
     broker: Broker
     given: dict[str, Given]
+    partition_by_key: dict[bytes, int]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -33,8 +34,8 @@ def kafka_jars() -> None:
 def written(kafka_jars: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Written]:
     """Everything the scenarios made a broker write; it is stopped, so its files are complete."""
     with running_broker(tmp_path_factory.mktemp("broker") / "node") as broker:
-        given = produce_all(broker)
-        broker.create_topic("mounted")
-        broker.create_topic("mounted-indexed")
+        given, partition_by_key = produce_all(broker), partition_keys(broker)
+        create_topic(broker, "mounted")
+        create_topic(broker, "mounted-indexed")
         broker.stop()
-        yield Written(broker, given)
+        yield Written(broker, given, partition_by_key)

@@ -7,8 +7,8 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.record.columns import HEADERS_TYPE, RecordColumns
 from sparklog.record.encode import BatchSettings, encode
+from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 from tests.kafka.client import Record
 from tests.kafka.dump import SegmentFiles
 

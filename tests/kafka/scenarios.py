@@ -2,16 +2,17 @@
 
 import shutil
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from tests.kafka.broker import Broker
-from tests.kafka.client import Client, Record
+from tests.kafka.client import Client, Record, partitions_of
 from tests.kafka.dump import SegmentFiles
 
 T0 = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
+PARTITIONS = 7
 CLEANED_WITHIN_S = 30
 
 
@@ -65,6 +66,11 @@ def produce_all(broker: Broker) -> dict[str, Given]:
     return {each.topic: each for each in given}
 
 
+def create_topic(broker: Broker, name: str, config: Mapping[str, str] | None = None) -> None:
+    """A topic of one partition that keeps everything: what the tests write is years old."""
+    broker.create_topic(name, config={"retention.ms": "-1", **(config or {})})
+
+
 def mount(broker: Broker, topic: str, segments: Sequence[SegmentFiles]) -> None:
     """Puts segments in the place of all that a stopped broker keeps of a topic's partition 0.
 
@@ -81,16 +87,23 @@ def mount(broker: Broker, topic: str, segments: Sequence[SegmentFiles]) -> None:
                 shutil.copyfile(source, folder / f"{segment.base_offset:020d}.{suffix}")
 
 
+def partition_keys(broker: Broker) -> dict[bytes, int]:
+    """The partition out of seven that each of many keys went to; keys of every length up to 40."""
+    broker.create_topic("partitioned", num_partitions=PARTITIONS)
+    keys = [bytes((i * j + i) % 256 for j in range(i % 41)) for i in range(41 * 6)]
+    return dict(zip(keys, partitions_of(broker, "partitioned", keys), strict=True))
+
+
 def _plain(broker: Broker, codec: str) -> Given:
     topic = f"plain-{codec}"
-    broker.create_topic(topic)
+    create_topic(broker, topic)
     client = Client(broker, {"compression.type": codec, "batch.num.messages": 25})
     records = varied_records(400)
     return Given(topic, tuple(records), tuple(client.send(topic, records)))
 
 
 def _idempotent(broker: Broker) -> Given:
-    broker.create_topic("idempotent")
+    create_topic(broker, "idempotent")
     client = Client(broker, {"enable.idempotence": True, "batch.num.messages": 10})
     records = varied_records(60)
     return Given("idempotent", tuple(records), tuple(client.send("idempotent", records)))
@@ -99,7 +112,7 @@ def _idempotent(broker: Broker) -> Given:
 def _transactional(broker: Broker) -> Given:
     """A transaction that commits, one that aborts, records of nobody's, one that commits."""
     topic = "transactional"
-    broker.create_topic(topic)
+    create_topic(broker, topic)
     client = Client(broker, {"transactional.id": "judge", "batch.num.messages": 5})
     records = varied_records(40)
     entries: list[Record | Marker] = []
@@ -119,7 +132,7 @@ def _transactional(broker: Broker) -> Given:
 
 def _log_append_time(broker: Broker) -> Given:
     topic = "log-append-time"
-    broker.create_topic(topic, config={"message.timestamp.type": "LogAppendTime"})
+    create_topic(broker, topic, {"message.timestamp.type": "LogAppendTime"})
     client = Client(broker, {"batch.num.messages": 20})
     records = varied_records(100)
     return Given(topic, tuple(records), tuple(client.send(topic, records)))
@@ -136,7 +149,7 @@ def _compacted(broker: Broker) -> Given:
         "segment.ms": "3600000",
         "min.cleanable.dirty.ratio": "0.01",
     }
-    broker.create_topic(topic, config=config)
+    create_topic(broker, topic, config)
     client = Client(broker, {"batch.num.messages": 7, "compression.type": "zstd"})
     records: list[Record] = []
     offsets: list[int] = []

@@ -1,0 +1,314 @@
+"""AdminClient: topics, configs and offsets, with the names and rules of Kafka's own.
+
+    AdminClient(log_dir).create_topics([NewTopic("flights", 4, config={"retention.ms": "-1"})])
+
+A topic exists from the commit to `__cluster_metadata` on; its manifest table is made before. It is
+gone from the commit of `closed_ms` to its manifest on, where every writer's commit is refused; its
+name is free from the next commit on, and its files go later, when vacuum runs. A crash between
+the two leaves a closed topic that is still listed: whoever meets it finishes its deletion.
+"""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from sparklog.clock import Clock, SystemClock
+from sparklog.config import ConfigEntry, ConfigType, TopicConfig, config_key
+from sparklog.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidTopicError,
+    MissingFileError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    TopicExistsError,
+    UnknownTopicError,
+)
+from sparklog.log.names import PARTITION_MAX, collides, new_topic_id, validate_topic_name
+from sparklog.log_reader import TopicReader
+from sparklog.manifest.catalog import Catalog, manifest_directory
+from sparklog.manifest.cluster import ClusterState, DeltaClusterStore
+from sparklog.manifest.delta_store import DeltaManifestStore
+from sparklog.manifest.store import Change, Done, PartitionState, Snapshot
+from sparklog.model import TimestampOffset, TopicDescription, TopicPartition
+from sparklog.storage import open_files
+from sparklog.storage.log_dir import create_log_dir
+
+LATEST_TIMESTAMP = -1
+EARLIEST_TIMESTAMP = -2
+MAX_TIMESTAMP = -3
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; `config` holds Kafka's dotted keys."""
+
+    name: str
+    num_partitions: int = 1
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+class OpType(StrEnum):
+    """What an AlterConfigOp does (AlterConfigOp.OpType). APPEND and SUBTRACT are for lists."""
+
+    SET = "SET"
+    DELETE = "DELETE"
+    APPEND = "APPEND"
+    SUBTRACT = "SUBTRACT"
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigOp:
+    """One change to one config key of a topic."""
+
+    name: str
+    value: object = None
+    op: OpType = OpType.SET
+
+
+class AdminClient:
+    """Administers one log dir. Reading methods need a log dir; creating a topic makes one."""
+
+    def __init__(
+        self,
+        log_dir: str | os.PathLike[str],
+        storage_options: Mapping[str, str] | None = None,
+        *,
+        clock: Clock | None = None,
+    ) -> None:
+        self._clock: Clock = clock or SystemClock()
+        self._files = open_files(os.fspath(log_dir), storage_options)
+        self._catalog = Catalog(self._files, self._clock)
+
+    def create_topics(
+        self, new_topics: Iterable[NewTopic], *, validate_only: bool = False
+    ) -> list[TopicDescription]:
+        """Create topics, all or none, in one commit; return them in the order given.
+
+        The log dir is made when the directory is missing or empty. Raises InvalidTopicError,
+        InvalidPartitionsError, InvalidConfigError, TopicExistsError.
+        """
+        wanted = [self._described(topic) for topic in new_topics]
+        create_log_dir(self._files, os.urandom(16))
+        DeltaClusterStore.create(self._files, self._clock)
+        _with_new(self._finished(self._catalog.cluster.state()), wanted)
+        if validate_only or not wanted:
+            return wanted
+        for topic in wanted:
+            DeltaManifestStore.create(self._files, manifest_directory(topic), self._clock)
+        self._catalog.cluster.commit(lambda state: _with_new(state, wanted))
+        return wanted
+
+    def _described(self, topic: NewTopic) -> TopicDescription:
+        validate_topic_name(topic.name)
+        if topic.name.startswith("__"):
+            raise InvalidTopicError(
+                f"topic name {topic.name!r} is internal: names that begin with '__' are sparklog's"
+            )
+        _check_count(topic.name, topic.num_partitions)
+        config = TopicConfig.parse(topic.config)
+        return TopicDescription(
+            topic.name,
+            new_topic_id(os.urandom(16)),
+            topic.num_partitions,
+            dict(config.overrides),
+            self._clock.now_ms(),
+        )
+
+    def _finished(self, state: ClusterState) -> ClusterState:
+        """Finish the deletions that a crash interrupted, as far as the names matter here."""
+        closed = [topic for topic in state.live().values() if self._is_closed(topic)]
+        return self._unlist(closed) if closed else state
+
+    def _is_closed(self, topic: TopicDescription) -> bool:
+        try:
+            return self._catalog.store(topic).snapshot().closed_ms is not None
+        except MissingFileError:
+            return False
+
+    def delete_topics(self, names: Iterable[str]) -> None:
+        """Delete topics: writers are refused and the names are free at once, files go later.
+
+        Raises UnknownTopicError before anything is deleted when one of them does not exist.
+        """
+        topics = [self._catalog.topic(name) for name in names]
+        now_ms = self._clock.now_ms()
+        for topic in topics:
+            self._catalog.store(topic).commit(
+                lambda snapshot: Done() if snapshot.closed_ms else Change(closed_ms=now_ms)
+            )
+        self._unlist(topics)
+
+    def _unlist(self, topics: Sequence[TopicDescription]) -> ClusterState:
+        now_ms = self._clock.now_ms()
+        ids = [topic.topic_id for topic in topics]
+
+        def plan(state: ClusterState) -> ClusterState | None:
+            listed = [state.topics[i] for i in ids if state.topics[i].deleted_ms is None]
+            gone = [replace(topic, deleted_ms=now_ms) for topic in listed]
+            return state.with_topics(*gone) if gone else None
+
+        return self._catalog.cluster.commit(plan)
+
+    def list_topics(self) -> list[str]:
+        """Return the names of the topics, sorted."""
+        return list(self._catalog.topics())
+
+    def describe_topics(self, names: Iterable[str] | None = None) -> list[TopicDescription]:
+        """Return topics by name, all without `names`. Raises UnknownTopicError."""
+        if names is None:
+            return list(self._catalog.topics().values())
+        return [self._catalog.topic(name) for name in names]
+
+    def describe_configs(self, topic: str) -> list[ConfigEntry]:
+        """Return every config of a topic, defaults included, sorted by key."""
+        return TopicConfig.parse(self._catalog.topic(topic).configs).describe()
+
+    def incremental_alter_configs(
+        self, changes: Mapping[str, Iterable[AlterConfigOp]]
+    ) -> list[TopicDescription]:
+        """Change configs of topics, all or none, in one commit; return the topics as they are now.
+
+        Raises UnknownTopicError, InvalidConfigError.
+        """
+        ops = {name: list(wanted) for name, wanted in changes.items()}
+
+        def plan(state: ClusterState) -> ClusterState | None:
+            topics = [_live(state, name) for name in ops]
+            altered = [
+                replace(topic, configs=_altered(topic.configs, ops[topic.name])) for topic in topics
+            ]
+            return state.with_topics(*altered) if altered != topics else None
+
+        live = self._catalog.cluster.commit(plan).live()
+        return [live[name] for name in ops]
+
+    def create_partitions(self, totals: Mapping[str, int]) -> list[TopicDescription]:
+        """Grow topics to the given numbers of partitions, all or none; return them.
+
+        Raises UnknownTopicError, InvalidPartitionsError for a count that does not grow.
+        """
+
+        def plan(state: ClusterState) -> ClusterState:
+            return state.with_topics(*(_grown(_live(state, name), n) for name, n in totals.items()))
+
+        live = self._catalog.cluster.commit(plan).live()
+        return [live[name] for name in totals]
+
+    def delete_records(
+        self, before: Mapping[TopicPartition | tuple[str, int], int]
+    ) -> dict[TopicPartition, int]:
+        """Raise log start offsets; records below become unreadable at once, segments go later.
+
+        -1 means the log end offset. Returns each partition's log start offset (low watermark).
+        Raises OffsetOutOfRangeError, PolicyViolationError (cleanup.policy without delete).
+        """
+        low: dict[TopicPartition, int] = {}
+        for key, offset in before.items():
+            partition = TopicPartition(*key)
+            topic = self._catalog.topic(partition.topic)
+            self._catalog.check_partition(topic, partition.partition)
+            if not TopicConfig.parse(topic.configs).is_deleted:
+                raise PolicyViolationError(
+                    f"topic {topic.name!r}: records are deleted only where cleanup.policy has "
+                    f"'delete'"
+                )
+            store = self._catalog.store(topic)
+            store.commit(lambda snapshot, at=(partition, offset): _trimmed(snapshot, *at))
+            low[partition] = store.snapshot().state(partition.partition).log_start_offset
+        return low
+
+    def list_offsets(
+        self, wanted: Mapping[TopicPartition | tuple[str, int], int]
+    ) -> dict[TopicPartition, TimestampOffset]:
+        """Answer ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, T >= 0 first from T on.
+
+        (-1, -1) when no record matches. Raises UnknownTopicError.
+        """
+        answers = {}
+        for key, timestamp in wanted.items():
+            partition = TopicPartition(*key)
+            reader = TopicReader.open(self._catalog, partition.topic)
+            answers[partition] = reader.list_offset(partition.partition, timestamp)
+        return answers
+
+
+def _check_count(name: str, count: int) -> None:
+    if not 1 <= count <= PARTITION_MAX:
+        raise InvalidPartitionsError(
+            f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITION_MAX}"
+        )
+
+
+def _with_new(state: ClusterState, wanted: Sequence[TopicDescription]) -> ClusterState | None:
+    if all(topic.topic_id in state.topics for topic in wanted):
+        return None  # an earlier try landed and its answer was lost
+    names = set(state.live())
+    for topic in wanted:
+        if topic.name in names:
+            raise TopicExistsError(f"topic {topic.name!r} already exists", topic=topic.name)
+        for name in names:
+            if collides(topic.name, name):
+                raise InvalidTopicError(
+                    f"topic name {topic.name!r} collides with {name!r}: '.' and '_' are the same "
+                    f"in metric names"
+                )
+        names.add(topic.name)
+    return state.with_topics(*wanted)
+
+
+def _live(state: ClusterState, name: str) -> TopicDescription:
+    topic = state.live().get(name)
+    if topic is None:
+        raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
+    return topic
+
+
+def _grown(topic: TopicDescription, count: int) -> TopicDescription:
+    _check_count(topic.name, count)
+    if count <= topic.num_partitions:
+        raise InvalidPartitionsError(
+            f"topic {topic.name!r} has {topic.num_partitions} partitions: a count can only grow, "
+            f"so {count} is not allowed"
+        )
+    return replace(topic, num_partitions=count)
+
+
+def _altered(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> dict[str, str]:
+    altered: dict[str, object] = dict(configs)
+    for op in ops:
+        key = config_key(op.name)
+        if op.op is OpType.DELETE:
+            altered.pop(key.name, None)
+        elif op.op is OpType.SET:
+            altered[key.name] = op.value
+        else:
+            altered[key.name] = _list_edited(key.type, altered.get(key.name, key.default), op)
+    return dict(TopicConfig.parse(altered).overrides)
+
+
+def _list_edited(kind: ConfigType, current: object, op: AlterConfigOp) -> str:
+    if kind is not ConfigType.LIST:
+        raise InvalidConfigError(
+            f"{op.op} is for lists: {op.name} is a {kind.value}, which takes SET and DELETE",
+            key=op.name,
+        )
+    values = [value for value in str(current).split(",") if value]
+    edits = [value.strip() for value in str(op.value).split(",")]
+    if op.op is OpType.SUBTRACT:
+        return ",".join(value for value in values if value not in edits)
+    return ",".join([*values, *(value for value in edits if value not in values)])
+
+
+def _trimmed(snapshot: Snapshot, partition: TopicPartition, before: int) -> Change | Done:
+    state = snapshot.state(partition.partition)
+    offset = state.log_end_offset if before == LATEST_TIMESTAMP else before
+    if not 0 <= offset <= state.log_end_offset:
+        raise OffsetOutOfRangeError(
+            f"{partition}: cannot delete records before {before}; allowed are 0 to "
+            f"{state.log_end_offset}, and -1 for the log end offset"
+        )
+    if offset <= state.log_start_offset:
+        return Done()
+    return Change(partitions={partition.partition: PartitionState(log_start_offset=offset)})

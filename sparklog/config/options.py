@@ -1,0 +1,173 @@
+"""Options of a produce and of a consume: one row per option.
+
+Names, defaults and meanings are those of Kafka's producer and of Spark's Kafka connector wherever
+they have one. Options are text, as everywhere in Spark; case does not matter, and `_` may stand for
+`.`, so that `batch_size=65536` is an argument in Python. `storage.<NAME>` options are settings of
+the storage (sparklog.storage.settings) and pass through.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from sparklog.config.keys import (
+    INT_MAX,
+    LONG_MAX,
+    Bounds,
+    ConfigKey,
+    ConfigType,
+    at_least,
+    boolean,
+    matching,
+    one_of,
+)
+from sparklog.errors import InvalidConfigError, InvalidOptionError
+
+STORAGE_PREFIX = "storage."
+
+_ANY = Bounds("text", lambda _: True)
+_PARTITIONER = r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
+
+
+@dataclass(frozen=True, slots=True)
+class Option:
+    """One option. `default` None means that it is left out."""
+
+    name: str
+    type: ConfigType
+    default: str | None
+    bounds: Bounds
+    doc: str
+
+    def parse(self, value: object) -> Any:
+        """Return the typed value. Raises InvalidOptionError naming the option and what it takes."""
+        key = ConfigKey(self.name, self.type, self.default or "", self.bounds, self.doc)
+        try:
+            return key.parse(value)
+        except InvalidConfigError as error:
+            raise InvalidOptionError(f"option {error}", option=self.name) from None
+
+
+def _text(name: str, doc: str, default: str | None = None) -> Option:
+    return Option(name, ConfigType.STRING, default, _ANY, doc)
+
+
+def _choice(name: str, default: str, allowed: Sequence[str], doc: str) -> Option:
+    return Option(name, ConfigType.STRING, default, one_of(*allowed), doc)
+
+
+def _count(name: str, doc: str, *, minimum: int = 1, default: str | None = None) -> Option:
+    return Option(name, ConfigType.LONG, default, at_least(minimum, LONG_MAX), doc)
+
+
+TOPIC = _text("topic", "Topic of every record; it beats the column `topic`.")
+
+PRODUCE_OPTIONS = (
+    TOPIC,
+    _choice(
+        "compression.type",
+        "none",
+        ("none", "gzip", "snappy", "lz4", "zstd"),
+        "Codec of the batches, unless the topic's own compression.type asks for one.",
+    ),
+    Option(
+        "batch.size",
+        ConfigType.INT,
+        "16384",
+        at_least(1, INT_MAX),
+        "Most bytes of a batch before compression; a larger record has a batch of its own.",
+    ),
+    Option(
+        "partitioner",
+        ConfigType.STRING,
+        None,
+        matching(_PARTITIONER, "default, round-robin, uniform-sticky or module:function"),
+        "Chooses partitions where the column `partition` does not; without it the topic's.",
+    ),
+    Option(
+        "segment.bytes",
+        ConfigType.INT,
+        None,
+        at_least(14, INT_MAX),
+        "Most bytes of a segment, instead of the topic's segment.bytes; may be smaller.",
+    ),
+    _choice(
+        "flush",
+        "fsync",
+        ("fsync", "none"),
+        "fsync: durable before the answer; none: left to the operating system, as a broker does.",
+    ),
+    _choice(
+        "clustered",
+        "auto",
+        ("auto", "true", "false"),
+        "Shuffle the rows by partition first; auto does when direct writing makes many files.",
+    ),
+    _text("txnAppId", "With txnVersion: the same write is committed once, however often sent."),
+    _count("txnVersion", "Grows with every write of txnAppId.", minimum=0),
+)
+
+_OFFSETS = "JSON {topic: {partition: offset}}, -2 earliest, -1 latest"
+_TIMES = "JSON {topic: {partition: milliseconds}}"
+
+CONSUME_OPTIONS = (
+    _text("assign", "Partitions to read: JSON {topic: [partition, …]}."),
+    _text("subscribe", "Topics to read, separated by commas."),
+    _text("subscribePattern", "Topics to read: a regular expression found in their names."),
+    _text("startingOffsets", f"First offsets: earliest, latest, or {_OFFSETS}.", "earliest"),
+    _text("endingOffsets", f"Offsets to stop before: latest, or {_OFFSETS}.", "latest"),
+    _count("startingTimestamp", "Start at the first record from this time (ms) on.", minimum=0),
+    _count("endingTimestamp", "Stop before the first record from this time (ms) on.", minimum=0),
+    _text("startingOffsetsByTimestamp", f"startingTimestamp by partition: {_TIMES}."),
+    _text("endingOffsetsByTimestamp", f"endingTimestamp by partition: {_TIMES}."),
+    _choice(
+        "startingOffsetsByTimestampStrategy",
+        "error",
+        ("error", "latest"),
+        "What to do when no record is at or after the starting time.",
+    ),
+    Option("includeHeaders", ConfigType.BOOLEAN, "false", boolean(), "Add the column `headers`."),
+    Option(
+        "failOnDataLoss",
+        ConfigType.BOOLEAN,
+        "true",
+        boolean(),
+        "Whether offsets that retention removed are an error, or skipped with a warning.",
+    ),
+    _count("minPartitions", "At least this many Spark partitions; splits the larger ranges."),
+    _count("maxRecordsPerPartition", "At most this many offsets in one Spark partition."),
+)
+
+
+def parse_options(
+    options: Sequence[Option], given: Mapping[str, object]
+) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return (typed value per option name, storage settings).
+
+    Options left out have their default's value, None without one; so do those given as None.
+    Raises InvalidOptionError for an unknown option, naming the nearest, and for a bad value.
+    """
+    known = {option.name.lower(): option for option in options}
+    values = {
+        option.name: None if option.default is None else option.parse(option.default)
+        for option in options
+    }
+    storage: dict[str, str] = {}
+    for name, value in given.items():
+        if name.lower().startswith(STORAGE_PREFIX):
+            storage[name[len(STORAGE_PREFIX) :]] = str(value)
+            continue
+        option = known.get(name.lower()) or known.get(name.lower().replace("_", "."))
+        if option is None:
+            raise InvalidOptionError(_unknown(name, options), option=name)
+        if value is not None:
+            values[option.name] = option.parse(value)
+    return values, storage
+
+
+def _unknown(name: str, options: Sequence[Option]) -> str:
+    names = {option.name.lower(): option.name for option in options}
+    near = get_close_matches(name.lower().replace("_", "."), names, n=1)
+    hint = f"; did you mean {names[near[0]]}?" if near else ""
+    return f"unknown option {name}{hint} (known: {', '.join(sorted(names.values()))})"

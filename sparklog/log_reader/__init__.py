@@ -1,0 +1,14 @@
+"""Consume: a topic's manifest and files to records, and ListOffsets' answers.
+
+    topic      TopicReader: log start, log end, offsets for times, slices of segments
+    slices     slices to Arrow records, checked and in the order of the log
+    indexes    where in a segment to begin, by its sparse indexes as far as they can be trusted
+
+A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
+whoever reads, so planning a read costs no look into any file.
+"""
+
+from sparklog.log_reader.slices import Slice, read_slices
+from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
+
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "Slice", "TopicReader", "read_slices"]

@@ -1,0 +1,8 @@
+"""The only door to the JVM: a session, produce and consume."""
+
+from sparklog.spark.consume import consume
+from sparklog.spark.datasource import register
+from sparklog.spark.produce import produce
+from sparklog.spark.session import session
+
+__all__ = ["consume", "produce", "register", "session"]

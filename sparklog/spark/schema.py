@@ -1,0 +1,116 @@
+"""The columns of records, going in and coming out, as the Kafka sink and source have them.
+
+in    value (string or binary); optional: key (string or binary), topic (string),
+      partition (int), headers (array<struct<key: string, value: binary>>) and
+      timestamp (timestamp, timestamp_ntz taken as UTC, or bigint milliseconds)
+out   key binary, value binary, topic string, partition int, offset bigint,
+      timestamp timestamp, timestampType int [, headers]
+"""
+
+from collections.abc import Callable
+from difflib import get_close_matches
+from typing import Final
+
+import pyarrow as pa
+from pyspark.sql.types import (
+    ArrayType,
+    BinaryType,
+    DataType,
+    IntegerType,
+    LongType,
+    StringType,
+    StructField,
+    StructType,
+    TimestampNTZType,
+    TimestampType,
+)
+
+from sparklog.errors import SchemaError
+
+_HEADER_ARROW = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+ARROW_HEADERS: Final = pa.list_(pa.field("element", _HEADER_ARROW))
+ARROW_COLUMNS: Final = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": ARROW_HEADERS,
+}
+
+_SPARK_COLUMNS: Final[dict[str, DataType]] = {
+    "key": BinaryType(),
+    "value": BinaryType(),
+    "topic": StringType(),
+    "partition": IntegerType(),
+    "offset": LongType(),
+    "timestamp": TimestampType(),
+    "timestampType": IntegerType(),
+    "headers": ArrayType(
+        StructType([StructField("key", StringType()), StructField("value", BinaryType())])
+    ),
+}
+
+
+def output_schema(*, include_headers: bool) -> StructType:
+    """Return the columns of a consumed DataFrame; all are nullable, as the connector's are."""
+    names = [name for name in _SPARK_COLUMNS if include_headers or name != "headers"]
+    return StructType([StructField(name, _SPARK_COLUMNS[name]) for name in names])
+
+
+def arrow_schema(*, include_headers: bool) -> pa.Schema:
+    """Return the same columns as a Python data source must hand them to Spark."""
+    names = [name for name in ARROW_COLUMNS if include_headers or name != "headers"]
+    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in names])
+
+
+def _is_text(kind: DataType) -> bool:
+    return isinstance(kind, StringType | BinaryType)
+
+
+def _is_headers(kind: DataType) -> bool:
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        return False
+    pairs = [(field.name, type(field.dataType)) for field in kind.elementType]
+    return pairs == [("key", StringType), ("value", BinaryType)]
+
+
+_INPUT: Final[dict[str, tuple[Callable[[DataType], bool], str]]] = {
+    "key": (_is_text, "string or binary"),
+    "value": (_is_text, "string or binary"),
+    "topic": (lambda kind: isinstance(kind, StringType), "string"),
+    "partition": (lambda kind: isinstance(kind, IntegerType), "int"),
+    "headers": (_is_headers, "array<struct<key: string, value: binary>>"),
+    "timestamp": (
+        lambda kind: isinstance(kind, TimestampType | TimestampNTZType | LongType),
+        "timestamp, timestamp_ntz or bigint (milliseconds)",
+    ),
+}
+
+
+def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
+    """Return the columns of a DataFrame that are written, in the order of the table above.
+
+    Other columns are ignored, as the Kafka sink ignores them. Raises SchemaError for a column that
+    is missing (naming the nearest) or of the wrong type.
+    """
+    types = {field.name: field.dataType for field in schema}
+    for name in ("value", *(("topic",) if needs_topic else ())):
+        if name not in types:
+            raise SchemaError(_missing(name, list(types)), column=name)
+    for name, (accepts, allowed) in _INPUT.items():
+        if name in types and not accepts(types[name]):
+            raise SchemaError(
+                f"column {name} is {types[name].simpleString()}: it must be {allowed}", column=name
+            )
+    return [name for name in _INPUT if name in types]
+
+
+def _missing(name: str, present: list[str]) -> str:
+    near = get_close_matches(name, present, n=1)
+    hint = f"; did you mean {near[0]}?" if near else ""
+    other = " (or give the option topic)" if name == "topic" else ""
+    return f"required column {name} not found{other}{hint}; columns are {', '.join(present)}"

@@ -1,0 +1,157 @@
+"""What one Spark task does of a produce: Arrow batches in, segment files out.
+
+A task hands back one row: its number, and either the segments it wrote or the error that a row of
+its input deserves. An error is handed back, not raised, because trying the same rows again would
+only fail again, and because Spark would wrap it in pages of traceback.
+"""
+
+import os
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+from pyspark import TaskContext
+
+from sparklog.clock import SystemClock
+from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
+from sparklog.log_writer import TopicWriter, WritePlan
+from sparklog.model import SegmentEntry
+from sparklog.record.encode import RecordColumns
+from sparklog.storage.files import Files
+
+RESULT_SCHEMA: Final = "task int, result binary"
+_RESULT: Final = pa.schema([("task", pa.int32()), ("result", pa.binary())])
+
+_FEED_BYTES_MAX: Final = 32 * 1024 * 1024
+_BATCHES_A_FEED: Final = 4
+
+TaskResult = dict[str, list[SegmentEntry]] | SparklogError
+"""Segments by topic, or what was wrong."""
+
+
+@dataclass(frozen=True)
+class WriteTask:
+    """The function of `mapInArrow`. `topic` None means that the column `topic` decides."""
+
+    files: Files
+    plans: Mapping[str, WritePlan]
+    topic: str | None
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Write all batches; yield the one row of RESULT_SCHEMA."""
+        context = TaskContext.get()
+        number = context.partitionId() if context else 0
+        result = pickle.dumps(self.write(batches))
+        yield pa.RecordBatch.from_arrays(
+            [pa.array([number], pa.int32()), pa.array([result], pa.binary())], schema=_RESULT
+        )
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
+        """Write all batches and return the segments by topic, or the error."""
+        writers: dict[str, TopicWriter] = {}
+        try:
+            for batch in fed(batches, self._feed_bytes()):
+                for topic, rows in by_topic(batch, self.topic):
+                    plan = self.plan(topic)
+                    if topic not in writers:
+                        writers[topic] = TopicWriter(self.files, plan, SystemClock(), _seed())
+                    columns = record_columns(rows, plan.now_ms)
+                    writers[topic].write(columns, explicit_partition(rows))
+            return {topic: writer.close() for topic, writer in writers.items()}
+        except SparklogError as error:
+            for writer in writers.values():
+                writer.abort()
+            return error
+
+    def _feed_bytes(self) -> int:
+        """Return how much to encode at once so that every partition gets some full batches."""
+        widest = max(
+            (plan.topic.num_partitions * plan.options.batch_size for plan in self.plans.values()),
+            default=0,
+        )
+        return min(widest * _BATCHES_A_FEED, _FEED_BYTES_MAX)
+
+    def plan(self, topic: str) -> WritePlan:
+        """Return a topic's plan. Raises UnknownTopicError."""
+        if topic not in self.plans:
+            raise UnknownTopicError(
+                f"unknown topic {topic!r} in column topic: create it first (topics are not made "
+                f"on first use)",
+                topic=topic,
+            )
+        return self.plans[topic]
+
+
+def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+    """Yield (topic, its rows); all rows are `topic`'s unless it is None.
+
+    Raises InvalidRecordError for a row without topic.
+    """
+    if topic is not None:
+        yield topic, batch
+        return
+    topics = batch.column("topic")
+    if topics.null_count:
+        raise InvalidRecordError(
+            f"null topic in row {pc.index(topics.is_null(), True).as_py()} of a batch: every "
+            f"record needs a topic, in the column topic or by the option topic"
+        )
+    names = topics.unique().to_pylist()
+    for name in names:
+        yield name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
+
+
+def fed(batches: Iterator[pa.RecordBatch], at_least: int) -> Iterator[pa.RecordBatch]:
+    """Join small batches until they have `at_least` bytes; larger ones pass as they are."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        if not batch.num_rows:
+            continue
+        held.append(batch)
+        if sum(one.nbytes for one in held) >= at_least:
+            yield _joined(held)
+            held = []
+    if held:
+        yield _joined(held)
+
+
+def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
+    return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
+
+
+def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
+    """Return a batch's columns as records; a record without a time gets `now_ms`."""
+    names = batch.schema.names
+    nulls = pa.nulls(batch.num_rows, pa.binary())
+    return RecordColumns(
+        key=batch.column("key") if "key" in names else nulls,
+        value=batch.column("value"),
+        timestamp=_milliseconds(batch, now_ms),
+        headers=batch.column("headers") if "headers" in names else None,
+    )
+
+
+def _milliseconds(batch: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:
+    if "timestamp" not in batch.schema.names:
+        return np.full(batch.num_rows, now_ms, np.int64)
+    column = batch.column("timestamp")
+    is_time = pa.types.is_timestamp(column.type)
+    numbers = column.cast(pa.int64())
+    if column.null_count:
+        numbers = numbers.fill_null(now_ms * 1000 if is_time else now_ms)
+    values: NDArray[np.int64] = numbers.to_numpy()
+    return values // 1000 if is_time else values
+
+
+def _seed() -> int:
+    return int.from_bytes(os.urandom(6), "big")
+
+
+def explicit_partition(batch: pa.RecordBatch) -> pa.Array | None:
+    """Return the column `partition`, None when there is none."""
+    return batch.column("partition") if "partition" in batch.schema.names else None

@@ -13,8 +13,11 @@ from tests.kafka.scenarios import CODECS
 
 pytestmark = pytest.mark.kafka
 
-PLAIN = [f"plain-{codec}" for codec in CODECS]
-TOPICS = (*PLAIN, "idempotent", "transactional", "log-append-time", "compacted")
+CODED = [
+    *(f"plain-{codec}" for codec in CODECS),
+    *(f"recompressed-{codec}" for codec in CODECS[1:]),
+]
+TOPICS = (*CODED, "idempotent", "transactional", "log-append-time", "compacted")
 
 
 @pytest.fixture(scope="session")
@@ -98,13 +101,14 @@ class TestHeaders:
 class TestScenarios:
     """The broker wrote what the other tests believe to be reading."""
 
-    @pytest.mark.parametrize("codec", CODECS)
+    @pytest.mark.parametrize("topic", CODED)
     def test_every_codec_is_there(
-        self, codec: str, segments: dict[str, list[SegmentFiles]]
+        self, topic: str, segments: dict[str, list[SegmentFiles]]
     ) -> None:
-        (files,) = segments[f"plain-{codec}"]
+        (files,) = segments[topic]
+        codec = topic.partition("-")[2].upper()
 
-        assert set(scanned(files).codec.tolist()) == {Codec[codec.upper()]}
+        assert set(scanned(files).codec.tolist()) == {Codec[codec]}
 
     def test_idempotent_batches_count_sequences(
         self, segments: dict[str, list[SegmentFiles]]

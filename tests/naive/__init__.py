@@ -1,0 +1,1 @@
+"""Plain-Python twins of what sparklog does fast: short, slow and easy to believe."""

@@ -97,6 +97,8 @@ def _unsnap(data: memoryview, max_bytes: int) -> bytes:
     while at < len(data):
         if bytes(data[at : at + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
             at += len(XERIAL_HEADER)
+            if at > len(data):
+                raise _damaged(Codec.SNAPPY, "it ends within its header")
             continue
         size = int.from_bytes(data[at : at + 4], "big", signed=True)
         at += 4

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 
 from sparklog.model import TimestampType
@@ -31,11 +32,18 @@ def _rows(files: SegmentFiles) -> list[tuple[int, Record]]:
     data = files.log.read_bytes()
     found = decode(data, scan_batches(data).batches)
     columns = (found.offset, found.key, found.value, found.timestamp, found.headers)
-    rows: list[list[Any]] = [column.to_pylist() for column in columns]
+    rows = [listed(column) for column in columns]
     return [
         (offset, Record(key, value, timestamp, _headers(headers)))
         for offset, key, value, timestamp, headers in zip(*rows, strict=True)
     ]
+
+
+def listed(column: Any) -> list[Any]:
+    """The values of a column that was asked for."""
+    assert column is not None
+    values: list[Any] = column.to_pylist()
+    return values
 
 
 def _headers(pairs: list[dict[str, Any]] | None) -> tuple[tuple[str, bytes | None], ...]:
@@ -60,10 +68,10 @@ class TestDecode:
         batches = scan_batches(data).batches
 
         found = decode(data, batches)
-        stamped = [t for b in range(len(batches)) for t in [int(batches.max_timestamp[b])] * 20]
-        assert found.timestamp.to_pylist() == stamped
-        assert set(found.timestamp_type.to_pylist()) == {TimestampType.LOG_APPEND_TIME}
-        assert found.value.to_pylist() == [record.value for _, record in given]
+        times = np.repeat(batches.max_timestamp, batches.record_count)
+        assert listed(found.timestamp) == times.tolist()
+        assert set(listed(found.timestamp_type)) == {TimestampType.LOG_APPEND_TIME}
+        assert listed(found.value) == [record.value for _, record in given]
 
     def test_leaves_the_offsets_of_markers_out(self, written: Written) -> None:
         offsets = [offset for offset, _ in decoded(written.broker.segments("transactional"))]

@@ -6,22 +6,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sparklog.manifest.receipts import Transaction, receipt_rows
 from sparklog.manifest.rows import ManifestRows
-from sparklog.manifest.store import RECEIPT_TTL_MS, Change, PartitionState, Snapshot
+from sparklog.manifest.store import Change, PartitionState, Snapshot
 from sparklog.manifest.tables import (
     MANIFEST_SCHEMA,
     PARTITION,
     PARTITION_COLUMNS,
-    RECEIPT,
     TOPIC,
     manifest_table,
     segment_row,
 )
-from sparklog.model import OffsetRange
+from sparklog.model import SegmentEntry
 
 
 def new_rows(
-    snapshot: Snapshot, change: Change, app_id: str | None, version: int | None, now_ms: int
+    snapshot: Snapshot, change: Change, transaction: Transaction | None, now_ms: int
 ) -> pa.Table:
     """Return the rows that a change adds; rows of segments it replaces are not among them."""
     rows: list[dict[str, Any]] = [segment_row(entry) for entry in change.segments]
@@ -35,19 +35,8 @@ def new_rows(
                 "vacuum_horizon_ms": change.vacuum_horizon_ms,
             }
         )
-    if app_id is not None:
-        expires_ms = now_ms + RECEIPT_TTL_MS if version is None else None
-        receipt = {
-            "kind": RECEIPT,
-            "app_id": app_id,
-            "version": version,
-            "partition_count": change.partition_count,
-            "expires_ms": expires_ms,
-        }
-        rows += [
-            {**receipt, "partition": got.partition, "start": got.start, "end": got.end}
-            for got in change.ranges(snapshot)
-        ] or [receipt]
+    if transaction is not None:
+        rows += receipt_rows(snapshot, change, transaction, now_ms)
     return manifest_table(rows)
 
 
@@ -74,7 +63,7 @@ def state_row(partition: int, state: PartitionState) -> dict[str, Any]:
 
 def holders(rows: Mapping[str, ManifestRows], change: Change) -> list[str]:
     """Return the names of the files that hold a live row the change removes or replaces."""
-    touched = {*change.remove, *(entry.log_path for entry in change.replace)}
+    touched = change.touched
     return [name for name, held in rows.items() if touched & held.live_paths] if touched else []
 
 
@@ -101,33 +90,13 @@ def rewritten(rows: ManifestRows, change: Change) -> ManifestRows:
     return ManifestRows(table)
 
 
-def find_receipt(
-    tables: Iterable[pa.Table], app_id: str, version: int | None, now_ms: int
-) -> tuple[tuple[OffsetRange, ...], int | None] | None:
-    """Return (ranges, partition count) of a receipt, None when there is none or it has expired."""
-    found: list[dict[str, Any]] = []
-    for receipts in tables:
-        mine = receipts.filter(pc.equal(receipts.column("app_id"), app_id))
-        found += [row for row in mine.to_pylist() if row["version"] == version]
-    live = [row for row in found if row["expires_ms"] is None or row["expires_ms"] >= now_ms]
-    if not live:
-        return None
-    ranges = {
-        OffsetRange(row["partition"], row["start"], row["end"])
-        for row in live
-        if row["partition"] is not None
-    }
-    return tuple(sorted(ranges)), live[0]["partition_count"]
-
-
-def ranges_of(tables: Iterable[pa.Table], paths: Iterable[str]) -> tuple[OffsetRange, ...] | None:
-    """Return the offsets of the segments named, None when no row names one of them."""
-    wanted = pa.array(sorted(paths), pa.string())
-    spans: dict[int, OffsetRange] = {}
+def names_segments(tables: Iterable[pa.Table], segments: Iterable[SegmentEntry]) -> bool:
+    """Whether rows, live or removed, name one of these segments at the offsets it has here."""
+    places = {(entry.log_path, entry.base_offset) for entry in segments}
+    wanted = pa.array(sorted({path for path, _ in places}), pa.string())
     for table in tables:
         hit = table.filter(pc.is_in(table.column("log_path"), wanted))
-        for row in hit.select(["partition", "base_offset", "next_offset"]).to_pylist():
-            partition, start, end = row.values()
-            known = spans.get(partition, OffsetRange(partition, start, end))
-            spans[partition] = OffsetRange(partition, min(known.start, start), max(known.end, end))
-    return tuple(spans[partition] for partition in sorted(spans)) or None
+        found = hit.select(["log_path", "base_offset"]).to_pydict()
+        if not places.isdisjoint(zip(*found.values(), strict=True)):
+            return True
+    return False

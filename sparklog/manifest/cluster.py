@@ -6,20 +6,17 @@ is made again on whatever was committed in between.
 """
 
 import os
-import random
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from itertools import count
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from sparklog.clock import Clock
-from sparklog.errors import CommitConflictError, CorruptManifestError, StorageError
+from sparklog.errors import CorruptManifestError
 from sparklog.log.names import uuid7
 from sparklog.manifest.delta_rs import AddedFile, DeltaLog, RemovedFile
 from sparklog.manifest.rows import LIVE, file_name, read_parquet, to_parquet
-from sparklog.manifest.synced import SyncedLog
 from sparklog.manifest.tables import (
     HORIZON,
     LEASE,
@@ -29,15 +26,12 @@ from sparklog.manifest.tables import (
     TOPIC,
     check_table,
 )
+from sparklog.manifest.tries import Tries
 from sparklog.manifest.turn import my_turn
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 
 CLUSTER_METADATA = "__cluster_metadata"
-
-_TRIES_MAX = 200
-_STORAGE_TRIES = 3
-_BACK_OFF_MAX_MS = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +77,8 @@ class ClusterStore(Protocol):
     def commit(self, plan: ClusterPlan) -> ClusterState:
         """Plan on the newest state and commit until it lands; return what was committed.
 
-        Raises what `plan` raises, and CommitConflictError when others kept winning.
+        Raises what `plan` raises; CommitConflictError when others kept winning for two minutes;
+        CommitOutcomeUnknownError when it may have landed and nothing can be read.
         """
         ...
 
@@ -111,7 +106,6 @@ class DeltaClusterStore:
         self._files = files
         self._clock = clock
         self._log = DeltaLog(files, CLUSTER_METADATA, METADATA_SCHEMA)
-        self._synced = SyncedLog(files, CLUSTER_METADATA)
         self._read: tuple[tuple[str, ...], ClusterState] = ((), EMPTY_STATE)
 
     @classmethod
@@ -120,7 +114,7 @@ class DeltaClusterStore:
         DeltaLog.create(files, CLUSTER_METADATA, METADATA_SCHEMA, METADATA_DESCRIPTION)
         store = cls(files, clock)
         store.state()
-        store._synced.sync(store._log.version, ())
+        store._log.sync_log(store._log.version)
         return store
 
     def state(self) -> ClusterState:
@@ -139,49 +133,50 @@ class DeltaClusterStore:
         return self._read[1]
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
-        path = f"{CLUSTER_METADATA}/{name}"
-        table = check_table(
-            read_parquet(self._files.read(path)), METADATA_SCHEMA, METADATA_KINDS, path
-        )
-        rows: list[dict[str, Any]] = table.to_pylist()
+        table = read_parquet(self._log.read(name))
+        where = f"{CLUSTER_METADATA}/{name}"
+        rows: list[dict[str, Any]] = check_table(
+            table, METADATA_SCHEMA, METADATA_KINDS, where
+        ).to_pylist()
         return rows
 
     def commit(self, plan: ClusterPlan) -> ClusterState:
         """Plan on the newest state and commit until it lands."""
-        failures = 0
         with my_turn(self._files, CLUSTER_METADATA, self._clock):
-            for attempt in count():
-                state = self.state()
-                planned = plan(state)
-                if planned is None:
-                    self._synced.sync(self._log.version, self._read[0])
-                    return state
-                try:
-                    self._commit(planned)
-                    return planned
-                except CommitConflictError:
-                    if attempt >= _TRIES_MAX:
-                        raise
-                except StorageError:
-                    failures += 1
-                    if failures >= _STORAGE_TRIES:
-                        raise
-                pause_ms = min(_BACK_OFF_MAX_MS, 2.0**attempt)
-                self._clock.sleep_ms(pause_ms * random.random())  # noqa: S311 - jitter, not a secret
-        raise AssertionError("unreachable: the loop ends by returning or raising")
+            version, state = self._land(plan)
+        self._log.sync_log(version)
+        self._log.clean_up(version)
+        return state
 
-    def _commit(self, state: ClusterState) -> None:
+    def _land(self, plan: ClusterPlan) -> tuple[int, ClusterState]:
+        tries = Tries(self._clock, CLUSTER_METADATA)
+        tried: set[str] = set()
+        while True:
+            with tries.reading():
+                state = self.state()
+            if not tried.isdisjoint(self._read[0]):
+                return self._log.version, state  # a try landed and its answer was lost
+            planned = plan(state)
+            if planned is None:
+                return self._log.version, state
+            tries.check()
+            with tries:
+                return self._try(planned, tried), planned
+
+    def _try(self, state: ClusterState, tried: set[str]) -> int:
+        """Commit on the version read last; return the new version."""
         table = pa.Table.from_pylist(_rows_of(state), METADATA_SCHEMA)
         now_ms = self._clock.now_ms()
         name = file_name(LIVE, table.num_rows, uuid7(now_ms, os.urandom(10)))
         data = to_parquet(table)
-        self._files.write_new(f"{CLUSTER_METADATA}/{name}", data)
-        self._files.sync([f"{CLUSTER_METADATA}/{name}"])
+        self._log.write(name, data)
+        self._log.sync_files([name])
         version = self._log.version
+        tried.add(name)
         statistics = f'{{"numRecords": {table.num_rows}}}'
         removed = [RemovedFile(old) for old in self._read[0]]
         self._log.commit([AddedFile(name, len(data), statistics)], removed, now_ms=now_ms)
-        self._synced.sync(version + 1, [name])
+        return version + 1
 
 
 def _state_of(rows: list[dict[str, Any]]) -> ClusterState:

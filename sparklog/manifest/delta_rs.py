@@ -3,33 +3,45 @@
 `max_commit_retries=0` is essential: delta-rs's own conflict checker misses cases in 1.6.6 (two
 overlapping compactions both commit), so a commit is made on the version this handle has read, or
 not at all. delta-rs does not fsync: `manifest.synced` does.
+
+The version that makes a hundred writes a checkpoint. Only when that is synced are the entries it
+stands for cleaned up: delta-rs's own hook would unlink them while the checkpoint may still be lost
+by a power cut, and would look at every entry's age on every commit.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
-from deltalake import CommitProperties, DeltaTable, Transaction
+from deltalake import CommitProperties, DeltaTable, PostCommitHookProperties, Transaction
 from deltalake.exceptions import CommitFailedError, DeltaError, TableNotFoundError
 from deltalake.transaction import AddAction, RemoveAction
 
 from sparklog.errors import (
     CommitConflictError,
+    CommitOutcomeUnknownError,
     CorruptManifestError,
     MissingFileError,
+    SparklogError,
     StorageError,
     StorageFullError,
     StoragePermissionError,
 )
+from sparklog.manifest.synced import SyncedLog
 from sparklog.storage.files import Files
 
+CHECKPOINT_INTERVAL = 100
+
 TABLE_PROPERTIES = {
-    # Nobody travels in time here; a handle that slept longer than this opens the table anew.
-    "delta.logRetentionDuration": "interval 6 hours",
-    "delta.deletedFileRetentionDuration": "interval 6 hours",
+    # Nobody travels in time here. A commit lists the entries that are there, so the fewer the
+    # better; one on a version that was cleaned up is refused by delta-rs, and tried again.
+    "delta.logRetentionDuration": "interval 1 hours",
+    "delta.deletedFileRetentionDuration": "interval 1 hours",
     "delta.setTransactionRetentionDuration": "interval 30 days",
-    "delta.checkpointInterval": "100",
+    "delta.checkpointInterval": str(CHECKPOINT_INTERVAL),
 }
+
+_HOOKS = PostCommitHookProperties(create_checkpoint=True, cleanup_expired_logs=False)
 
 
 class AddedFile(NamedTuple):
@@ -55,7 +67,9 @@ class DeltaLog:
         self._files = files
         self._directory = directory
         self._schema = schema
+        self._synced = SyncedLog(files, directory)
         self._table: DeltaTable | None = None
+        self._cleaned = -1
 
     @classmethod
     def create(
@@ -134,9 +148,11 @@ class DeltaLog:
         removed: Sequence[RemovedFile] = (),
         *,
         now_ms: int,
-        transaction: tuple[str, int] | None = None,
+        transaction: tuple[str, int | None] | None = None,
     ) -> None:
         """Commit on the version read last; adding nothing is a commit too.
+
+        `transaction` is (app_id, version); without a version it is none of Delta's.
 
         Raises CommitConflictError when somebody else committed first, StorageError when the commit
         could not be written; after either the commit may still have landed.
@@ -146,7 +162,8 @@ class DeltaLog:
             for file in added
         ]
         actions += [RemoveAction(file.name, file.is_new, now_ms) for file in removed]
-        transactions = [Transaction(*transaction, now_ms)] if transaction else None
+        app_id, version = transaction or ("", None)
+        transactions = None if version is None else [Transaction(app_id, version, now_ms)]
         table = self._opened()
         try:
             table.create_write_transaction(
@@ -156,11 +173,55 @@ class DeltaLog:
                 commit_properties=CommitProperties(
                     max_commit_retries=0, app_transactions=transactions
                 ),
+                post_commithook_properties=_HOOKS,
             )
         except CommitFailedError as error:
             raise CommitConflictError(f"{self._directory}: {error}") from error
         except (DeltaError, OSError) as error:
+            self._table = None  # the version read may be gone: what is there now is read anew
             raise storage_error(f"commit to {self._directory}", error) from error
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file that a commit is going to add."""
+        self._files.write_new(f"{self._directory}/{name}", data)
+
+    def read(self, name: str) -> memoryview:
+        """Return the bytes of a file."""
+        return self._files.read(f"{self._directory}/{name}")
+
+    def sync_files(self, names: Iterable[str]) -> None:
+        """Make new files durable, as they must be before the commit that adds them."""
+        self._synced.sync_files(names)
+
+    def sync_log(self, version: int) -> None:
+        """Make the table durable as of `version`, whoever committed what it is made of.
+
+        Raises CommitOutcomeUnknownError when that fails: others see the commit, a power cut may
+        still take it.
+        """
+        try:
+            self._synced.sync(version, self.file_names())
+        except StorageError as error:
+            raise CommitOutcomeUnknownError(
+                f"{self._directory}: version {version} is committed, but could not be made "
+                f"durable ({error}): replay with the same txnAppId and txnVersion"
+            ) from error
+
+    def clean_up(self, version: int) -> None:
+        """After the commit of a version that wrote a checkpoint, drop the entries it stands for.
+
+        Best effort: what is left over goes next time. Does nothing at other versions.
+        """
+        if version % CHECKPOINT_INTERVAL != CHECKPOINT_INTERVAL - 1 or version == self._cleaned:
+            return
+        self._cleaned = version
+        try:
+            self._synced.sync_checkpoint()
+            table = self._opened()
+            table.update_incremental()
+            table.cleanup_metadata()
+        except (DeltaError, OSError, SparklogError):
+            self._table = None
 
 
 def storage_error(what: str, error: Exception) -> StorageError:

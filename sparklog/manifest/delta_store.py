@@ -15,25 +15,18 @@ later commit must not be durable on top of an earlier one that is not.
 """
 
 import os
-import random
-import warnings
-from itertools import count
+from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from sparklog.clock import Clock
-from sparklog.errors import (
-    CommitConflictError,
-    CommitOutcomeUnknownError,
-    CorruptManifestError,
-    SparklogError,
-    SparklogWarning,
-    StorageError,
-)
+from sparklog.errors import CorruptManifestError
 from sparklog.log.names import uuid7
-from sparklog.manifest.changes import find_receipt, holders, new_rows, ranges_of, rewritten
+from sparklog.manifest.changes import holders, names_segments, new_rows, rewritten
+from sparklog.manifest.check import check_change
 from sparklog.manifest.delta_rs import AddedFile, DeltaLog, RemovedFile
 from sparklog.manifest.folding import files_to_fold, folded, rows_of
+from sparklog.manifest.receipts import Receipts, Transaction, replay
 from sparklog.manifest.rows import (
     COMMIT,
     LIVE,
@@ -45,27 +38,22 @@ from sparklog.manifest.rows import (
     parse_file_name,
     to_parquet,
 )
-from sparklog.manifest.store import (
-    Change,
-    Committed,
-    Done,
-    PartitionState,
-    Plan,
-    Snapshot,
-    check_change,
-)
-from sparklog.manifest.synced import SyncedLog
+from sparklog.manifest.store import Change, Committed, Done, PartitionState, Plan, Snapshot
 from sparklog.manifest.tables import MANIFEST_DESCRIPTION, MANIFEST_SCHEMA, RECEIPT
+from sparklog.manifest.tries import Tries
 from sparklog.manifest.turn import my_turn
 from sparklog.storage.files import Files
 
 _NO_ROWS = ManifestRows(MANIFEST_SCHEMA.empty_table())
 
-COMMIT_TIMEOUT_MS = 120_000
-"""How long a commit keeps trying: Kafka's delivery.timeout.ms."""
 
-_STORAGE_TRIES = 3
-_BACK_OFF_MAX_MS = 50.0
+@dataclass(slots=True)
+class _Pending:
+    """One call of commit: what makes it happen once, and what its tries so far would have got."""
+
+    plan: Plan
+    transaction: Transaction | None
+    tried: list[tuple[Change, Committed]] = field(default_factory=list)
 
 
 class DeltaManifestStore:
@@ -77,7 +65,6 @@ class DeltaManifestStore:
         self._clock = clock
         self._flush = flush
         self._log = DeltaLog(files, directory, MANIFEST_SCHEMA)
-        self._synced = SyncedLog(files, directory)
         self._rows: dict[str, ManifestRows] = {}
         self._snapshot: Snapshot | None = None
 
@@ -88,7 +75,7 @@ class DeltaManifestStore:
         """Make the table of a new topic, durable when `flush`; making it twice is once."""
         DeltaLog.create(files, directory, MANIFEST_SCHEMA, MANIFEST_DESCRIPTION)
         store = cls(files, directory, clock, flush=flush)
-        store._sync(store.snapshot().version)
+        store._acknowledged(Committed(store.snapshot().version, ()))
         return store
 
     def snapshot(self) -> Snapshot:
@@ -128,138 +115,104 @@ class DeltaManifestStore:
 
     def _read(self, name: str) -> ManifestRows:
         if name not in self._rows:
-            path = f"{self._directory}/{name}"
-            self._rows[name] = from_parquet(self._files.read(path), path)
+            where = f"{self._directory}/{name}"
+            self._rows[name] = from_parquet(self._log.read(name), where)
         return self._rows[name]
 
     def commit(
         self, plan: Plan, *, app_id: str | None = None, version: int | None = None
     ) -> Committed:
         """Plan on the newest snapshot and commit until it lands."""
-        deadline_ms = self._clock.now_ms() + COMMIT_TIMEOUT_MS
-        tried: set[str] = set()
-        failures: list[StorageError] = []
+        pending = _Pending(plan, None if app_id is None else Transaction(app_id, version))
         with my_turn(self._files, self._directory, self._clock):
-            for attempt in count():
-                snapshot, known = self._known(tried, app_id, version)
-                if known is not None:
-                    self._sync(known.version)
-                    return known
-                if len(failures) >= _STORAGE_TRIES:
-                    raise failures[-1]
-                try:
-                    committed = self._try(snapshot, plan, tried, app_id, version)
-                    self._sync(committed.version)
-                    return committed
-                except StorageError as error:
-                    failures.append(error)
-                except CommitConflictError:
-                    if self._clock.now_ms() > deadline_ms:
-                        raise
-                self._clock.sleep_ms(min(_BACK_OFF_MAX_MS, 2.0**attempt) * random.random())  # noqa: S311 - jitter, not a secret
-        raise AssertionError("unreachable: the loop ends by returning or raising")
+            committed = self._land(pending)
+        return self._acknowledged(committed)
 
-    def _known(
-        self, tried: set[str], app_id: str | None, version: int | None
-    ) -> tuple[Snapshot, Committed | None]:
-        """Return the newest snapshot, and what an earlier try or process already got."""
-        try:
-            snapshot = self.snapshot()
-            landed = self._landed(snapshot, tried)
-            return snapshot, landed or self._replayed(snapshot, app_id, version)
-        except SparklogError as error:
-            if tried:
-                raise CommitOutcomeUnknownError(
-                    f"{self._directory}: a commit may have landed and the manifest cannot be read "
-                    f"({error}): replay with the same txnAppId and txnVersion"
-                ) from error
-            raise
+    def _land(self, pending: _Pending) -> Committed:
+        tries = Tries(self._clock, self._directory)
+        while True:
+            with tries.reading():
+                snapshot = self.snapshot()
+                known = self._landed(pending) or self._replayed(snapshot, pending)
+            if known is not None:
+                return known
+            tries.check()
+            change = pending.plan(snapshot)
+            if isinstance(change, Done):
+                return Committed(snapshot.version, ())
+            check_change(snapshot, change)
+            if change.is_empty and pending.transaction is None:
+                return Committed(snapshot.version, ())
+            with tries:
+                return self._try(snapshot, change, pending)
 
-    def _landed(self, snapshot: Snapshot, tried: set[str]) -> Committed | None:
-        if not tried:
+    def _landed(self, pending: _Pending) -> Committed | None:
+        """Return what an earlier try of this call got, if the manifest says that it landed."""
+        if not pending.tried:
             return None
         tables = [rows.segments for rows in self._read_roles(COMMIT, LIVE, REMOVED)]
-        ranges = ranges_of(tables, tried)
-        return Committed(snapshot.version, ranges) if ranges else None
+        for change, committed in pending.tried:
+            if names_segments(tables, change.segments):
+                return committed
+        return None
 
-    def _replayed(
-        self, snapshot: Snapshot, app_id: str | None, version: int | None
-    ) -> Committed | None:
-        if app_id is None:
+    def _replayed(self, snapshot: Snapshot, pending: _Pending) -> Committed | None:
+        """Return what another call, perhaps of another process, got for the same write."""
+        transaction = pending.transaction
+        if transaction is None:
             return None
+        app_id, version = transaction
         highest = None if version is None else self._log.transaction_version(app_id)
-        if version is not None and (highest is None or highest < version):
+        if version is not None and highest is not None and highest < version:
             return None
-        if highest is None or highest == version:
-            receipts = (rows.receipts for rows in self._read_roles(COMMIT, LIVE, RECEIPT))
-            found = find_receipt(receipts, app_id, version, self._clock.now_ms())
-            if found is not None:
-                return Committed(snapshot.version, found[0], True, found[1])
-            if highest is None:
-                return None
-        warnings.warn(
-            f"{self._directory}: version {version} of {app_id!r} was committed before (up to "
-            f"{highest}) and its receipt is gone: skipped, offsets unknown",
-            SparklogWarning,
-            stacklevel=4,
-        )
-        return Committed(snapshot.version, None, replayed=True)
+        tables = [rows.receipts for rows in self._read_roles(COMMIT, LIVE, RECEIPT)]
+        receipts = Receipts(tables, app_id, self._clock.now_ms())
+        if highest is None:
+            highest = receipts.highest_version  # Delta forgets a transaction after 30 days
+        return replay(snapshot.version, transaction, highest, receipts.get(version))
 
-    def _try(
-        self,
-        snapshot: Snapshot,
-        plan: Plan,
-        tried: set[str],
-        app_id: str | None,
-        version: int | None,
-    ) -> Committed:
-        change = plan(snapshot)
-        if isinstance(change, Done):
-            return Committed(snapshot.version, ())
-        check_change(snapshot, change)
+    def _try(self, snapshot: Snapshot, change: Change, pending: _Pending) -> Committed:
         now_ms = self._clock.now_ms()
-        rows = new_rows(snapshot, change, app_id, version, now_ms)
+        rows = new_rows(snapshot, change, pending.transaction, now_ms)
         added = [self._write(COMMIT, rows, now_ms)] if rows.num_rows else []
         folds, removed = self._fold(change, [file.name for file in added], now_ms)
         added += folds
         if self._flush:
-            self._files.sync(f"{self._directory}/{file.name}" for file in added)
-        tried.update(entry.log_path for entry in change.segments)
-        transaction = None if app_id is None or version is None else (app_id, version)
-        self._log.commit(added, removed, now_ms=now_ms, transaction=transaction)
-        return Committed(
-            snapshot.version + 1,
-            change.ranges(snapshot),
-            partition_count=change.partition_count,
-        )
+            self._log.sync_files(file.name for file in added)
+        ranges = change.ranges(snapshot)
+        committed = Committed(snapshot.version + 1, ranges, partition_count=change.partition_count)
+        pending.tried.append((change, committed))
+        self._log.commit(added, removed, now_ms=now_ms, transaction=pending.transaction)
+        return committed
 
     def _fold(
         self, change: Change, fresh: list[str], now_ms: int
     ) -> tuple[list[AddedFile], list[RemovedFile]]:
         """Write what becomes of the files that the change touches or that are due to be folded."""
-        touched = holders(self._rows, change)
-        due = files_to_fold([*self._log.file_names(), *fresh])
-        names = [*touched, *(name for name in due if name not in (*touched, *fresh))]
-        if not names:
+        names = self._log.file_names()
+        touched = holders({name: self._rows[name] for name in names if name in self._rows}, change)
+        due = set(files_to_fold([*names, *fresh])).difference(touched, fresh)
+        if not touched and not due:
             return [], []
-        tables = [
-            (rewritten(self._read(name), change) if name in touched else self._read(name)).table
-            for name in names
-        ]
+        tables = [rewritten(self._read(name), change).table for name in touched]
+        tables += [self._read(name).table for name in sorted(due)]
         is_new = bool(touched)
         added = [
             self._write(role, table, now_ms, is_new=is_new)
             for role, table in folded(rows_of(tables), now_ms)
         ]
-        return added, [RemovedFile(name, is_new) for name in names]
+        return added, [RemovedFile(name, is_new) for name in (*touched, *sorted(due))]
 
     def _write(self, role: str, table: pa.Table, now_ms: int, *, is_new: bool = True) -> AddedFile:
         name = file_name(role, table.num_rows, uuid7(now_ms, os.urandom(10)))
         data = to_parquet(table)
-        self._files.write_new(f"{self._directory}/{name}", data)
+        self._log.write(name, data)
         self._rows[name] = ManifestRows(table)
         return AddedFile(name, len(data), delta_statistics(table), is_new)
 
-    def _sync(self, version: int) -> None:
+    def _acknowledged(self, committed: Committed) -> Committed:
+        """Return it once it is durable. Outside the turn: others may commit meanwhile."""
         if self._flush:
-            self._synced.sync(version, self._log.file_names())
+            self._log.sync_log(committed.version)
+        self._log.clean_up(committed.version)
+        return committed

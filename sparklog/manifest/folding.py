@@ -11,13 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.manifest.changes import state_row
+from sparklog.manifest.receipts import kept_receipts
 from sparklog.manifest.rows import COMMIT, LIVE, REMOVED, ManifestRows, parse_file_name
-from sparklog.manifest.tables import (
-    MANIFEST_SCHEMA,
-    RECEIPT,
-    TOPIC,
-    manifest_table,
-)
+from sparklog.manifest.tables import RECEIPT, TOPIC, manifest_table
 
 FAN = 10
 
@@ -39,7 +35,7 @@ def folded(rows: ManifestRows, now_ms: int) -> list[tuple[str, pa.Table]]:
             manifest_table(_state_rows(rows)),
         ]
     )
-    parts = ((LIVE, live), (REMOVED, rows.removed), (RECEIPT, _receipts(rows.receipts, now_ms)))
+    parts = ((LIVE, live), (REMOVED, rows.removed), (RECEIPT, kept_receipts(rows.receipts, now_ms)))
     return [(role, table) for role, table in parts if table.num_rows]
 
 
@@ -49,23 +45,6 @@ def _state_rows(rows: ManifestRows) -> list[dict[str, object]]:
         return states
     topic = {"closed_ms": rows.closed_ms, "vacuum_horizon_ms": rows.vacuum_horizon_ms or None}
     return [*states, {"kind": TOPIC, **topic}]
-
-
-def _receipts(receipts: pa.Table, now_ms: int) -> pa.Table:
-    """Return the receipts that can be asked for: unexpired, and each app's highest version."""
-    highest: dict[str, int] = {}
-    rows = receipts.to_pylist()
-    for row in rows:
-        if row["version"] is not None:
-            highest[row["app_id"]] = max(row["version"], highest.get(row["app_id"], -1))
-    kept = [row for row in rows if _is_kept(row, highest, now_ms)]
-    return pa.Table.from_pylist(kept, MANIFEST_SCHEMA)
-
-
-def _is_kept(row: dict[str, int], highest: dict[str, int], now_ms: int) -> bool:
-    if row["version"] is None:
-        return row["expires_ms"] >= now_ms
-    return row["version"] == highest[str(row["app_id"])]
 
 
 def rows_of(tables: Sequence[pa.Table]) -> ManifestRows:

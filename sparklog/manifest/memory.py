@@ -6,6 +6,8 @@ from threading import RLock
 
 from sparklog.clock import Clock
 from sparklog.errors import CommitConflictError
+from sparklog.manifest.check import check_change
+from sparklog.manifest.receipts import Receipt, Transaction, replay
 from sparklog.manifest.store import (
     RECEIPT_TTL_MS,
     Change,
@@ -14,12 +16,9 @@ from sparklog.manifest.store import (
     PartitionState,
     Plan,
     Snapshot,
-    check_change,
 )
 from sparklog.manifest.tables import segments_table
-from sparklog.model import OffsetRange, SegmentEntry
-
-_Receipt = tuple[tuple[OffsetRange, ...], int | None, int]
+from sparklog.model import SegmentEntry
 
 
 class MemoryManifestStore:
@@ -35,7 +34,7 @@ class MemoryManifestStore:
         self._closed_ms: int | None = None
         self._vacuum_horizon_ms = 0
         self._versions: dict[str, int] = {}
-        self._receipts: dict[tuple[str, int | None], _Receipt] = {}
+        self._receipts: dict[Transaction, tuple[Receipt, int | None]] = {}
 
     def snapshot(self) -> Snapshot:
         """Return the newest version."""
@@ -53,35 +52,35 @@ class MemoryManifestStore:
         self, plan: Plan, *, app_id: str | None = None, version: int | None = None
     ) -> Committed:
         """Plan on the newest snapshot and apply it, if nobody came between."""
+        transaction = None if app_id is None else Transaction(app_id, version)
         for _ in range(100):
             snapshot = self.snapshot()
-            replayed = self._replayed(app_id, version)
+            replayed = self._replayed(transaction)
             if replayed is not None:
                 return replayed
             change = plan(snapshot)
             if isinstance(change, Done):
                 return Committed(snapshot.version, ())
             check_change(snapshot, change)
+            if change.is_empty and transaction is None:
+                return Committed(snapshot.version, ())
             self._interrupt()
             with self._lock:
                 if self._version == snapshot.version:
-                    return self._apply(snapshot, change, app_id, version)
+                    return self._apply(snapshot, change, transaction)
         raise CommitConflictError("others kept winning 100 times")
 
-    def _replayed(self, app_id: str | None, version: int | None) -> Committed | None:
-        if app_id is None:
+    def _replayed(self, transaction: Transaction | None) -> Committed | None:
+        if transaction is None:
             return None
-        highest = self._versions.get(app_id)
-        if version is not None and highest is not None and version < highest:
-            return Committed(self._version, None, replayed=True)
-        receipt = self._receipts.get((app_id, version))
-        if receipt is None or receipt[2] < self._clock.now_ms():
-            skipped = version is not None and highest == version
-            return Committed(self._version, None, replayed=True) if skipped else None
-        return Committed(self._version, receipt[0], replayed=True, partition_count=receipt[1])
+        receipt, expires_ms = self._receipts.get(transaction, (None, None))
+        if expires_ms is not None and expires_ms < self._clock.now_ms():
+            receipt = None
+        highest = self._versions.get(transaction.app_id)
+        return replay(self._version, transaction, highest, receipt)
 
     def _apply(
-        self, snapshot: Snapshot, change: Change, app_id: str | None, version: int | None
+        self, snapshot: Snapshot, change: Change, transaction: Transaction | None
     ) -> Committed:
         ranges = change.ranges(snapshot)
         for path in change.remove:
@@ -94,13 +93,16 @@ class MemoryManifestStore:
         self._closed_ms = change.closed_ms or self._closed_ms
         self._vacuum_horizon_ms = max(self._vacuum_horizon_ms, change.vacuum_horizon_ms or 0)
         self._version += 1
-        if app_id is not None:
-            expires_ms = self._clock.now_ms() + RECEIPT_TTL_MS
-            if version is not None:
-                self._versions[app_id] = version
-                expires_ms = 2**63 - 1
-            self._receipts[app_id, version] = (ranges, change.partition_count, expires_ms)
+        if transaction is not None:
+            self._remember(transaction, Receipt(ranges, change.partition_count))
         return Committed(self._version, ranges, partition_count=change.partition_count)
+
+    def _remember(self, transaction: Transaction, receipt: Receipt) -> None:
+        if transaction.version is None:
+            self._receipts[transaction] = (receipt, self._clock.now_ms() + RECEIPT_TTL_MS)
+        else:
+            self._receipts[transaction] = (receipt, None)
+            self._versions[transaction.app_id] = transaction.version
 
     def _grow(self, partition: int, state: PartitionState) -> None:
         self._states[partition] = self._states.get(partition, PartitionState()).grown(state)

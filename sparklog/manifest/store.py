@@ -2,8 +2,8 @@
 
     snapshot ──plan──▶ Change ──check──▶ commit            (conflict: snapshot again, plan again)
 
-`plan` is pure and called on every try, so offsets are given from the newest log end offset.
-The checks stand here, in front of both stores: whoever passes them may commit.
+`plan` is pure and called on every try, so offsets are given from the newest log end offset. What a
+change may not do stands in `manifest.check`, in front of both stores.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -14,14 +14,7 @@ from typing import Protocol
 import numpy as np
 import pyarrow as pa
 
-from sparklog.errors import (
-    CommitConflictError,
-    FencedLeaderEpochError,
-    LateWriterError,
-    OffsetOutOfRangeError,
-    TopicClosedError,
-)
-from sparklog.log.names import parse_segment_name, uuid7_ms
+from sparklog.errors import UsageError
 from sparklog.log.segments import SegmentList
 from sparklog.model import OffsetRange, SegmentEntry
 
@@ -118,6 +111,26 @@ class Change:
     allow_gaps: bool = False
     partition_count: int | None = None
 
+    def __post_init__(self) -> None:
+        """Raises UsageError for what no snapshot would allow."""
+        if self.remove and self.removed_ms is None:
+            raise UsageError("a change that removes segments says when: removed_ms is missing")
+        if not self.touched.isdisjoint(entry.log_path for entry in self.segments):
+            raise UsageError("a change adds a segment that it also removes or replaces")
+        if len(self.touched) != len(self.remove) + len(self.replace):
+            raise UsageError("a change removes or replaces a segment twice")
+
+    @property
+    def touched(self) -> frozenset[str]:
+        """The log_paths of the live segments that it removes or replaces."""
+        return frozenset((*self.remove, *(entry.log_path for entry in self.replace)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        is_noted = self.closed_ms is not None or self.vacuum_horizon_ms is not None
+        return not (self.segments or self.partitions or self.replace or self.remove or is_noted)
+
     def ranges(self, snapshot: Snapshot) -> tuple[OffsetRange, ...]:
         """Return the offsets that the new segments add to the log, a range a partition."""
         ends: dict[int, OffsetRange] = {}
@@ -170,79 +183,12 @@ class ManifestStore(Protocol):
         With `app_id` and `version` (Delta's txnAppId and txnVersion) a write lands once: a replay
         is answered with what the first one got. With `app_id` alone it is so for 24 hours.
 
+        A change that changes nothing is not committed, unless there is a receipt to keep.
+
         Raises what `plan` and `check_change` raise; CommitConflictError when others kept winning
         for two minutes; CommitOutcomeUnknownError when it may have landed and nothing can be read.
         """
         ...
-
-
-def check_change(snapshot: Snapshot, change: Change) -> None:
-    """Refuse a change that the snapshot no longer allows.
-
-    Raises TopicClosedError, LateWriterError, FencedLeaderEpochError, OffsetOutOfRangeError
-    (offsets that do not continue the log) or CommitConflictError (a segment to replace or remove
-    is no longer live).
-    """
-    if snapshot.closed_ms is not None:
-        raise TopicClosedError(
-            "the topic is being deleted: nothing more can be written to it", file="manifest"
-        )
-    _check_files_are_young(snapshot, change)
-    for partition, epoch in change.leader_epochs.items():
-        current = snapshot.state(partition).leader_epoch
-        if current > epoch:
-            raise FencedLeaderEpochError(
-                f"partition {partition}: planned with leader epoch {epoch}, it is {current} now"
-            )
-    spans = _spans_given_up(snapshot, change)
-    ends: dict[int, int] = {}
-    for entry in change.segments:
-        if entry.partition in spans and _inside(entry, spans[entry.partition]):
-            continue
-        end = ends.get(entry.partition, snapshot.state(entry.partition).log_end_offset)
-        if entry.base_offset < end or (entry.base_offset > end and not change.allow_gaps):
-            raise OffsetOutOfRangeError(
-                f"partition {entry.partition}: a segment at offset {entry.base_offset} does not "
-                f"continue the log, whose end offset is {end}"
-            )
-        ends[entry.partition] = entry.next_offset
-
-
-def _check_files_are_young(snapshot: Snapshot, change: Change) -> None:
-    for entry in change.segments:
-        name = parse_segment_name(entry.log_path.rpartition("/")[2])
-        if name and name.uuid and uuid7_ms(name.uuid) < snapshot.vacuum_horizon_ms:
-            raise LateWriterError(
-                f"{entry.log_path}: written before the vacuum horizon "
-                f"{snapshot.vacuum_horizon_ms} (ms), so it may be gone: write it again"
-            )
-
-
-def _spans_given_up(snapshot: Snapshot, change: Change) -> dict[int, tuple[int, int]]:
-    """Return per partition the offsets of the live segments that a change touches."""
-    touched = {*change.remove, *(entry.log_path for entry in change.replace)}
-    if not touched:
-        return {}
-    live = snapshot.live
-    paths = live.column("log_path").to_pylist()
-    rows = [row for row, path in enumerate(paths) if path in touched]
-    if len(rows) != len(touched):
-        gone = sorted(touched - {paths[row] for row in rows})
-        raise CommitConflictError(f"segments are no longer live: {', '.join(gone[:3])}")
-    spans: dict[int, tuple[int, int]] = {}
-    picked = live.select(["partition", "base_offset", "next_offset", "log_path"]).take(rows)
-    for row in picked.to_pylist():
-        if row["log_path"] in change.remove:
-            low, high = spans.get(row["partition"], (row["base_offset"], row["next_offset"]))
-            spans[row["partition"]] = (
-                min(low, row["base_offset"]),
-                max(high, row["next_offset"]),
-            )
-    return spans
-
-
-def _inside(entry: SegmentEntry, span: tuple[int, int]) -> bool:
-    return span[0] <= entry.base_offset and entry.next_offset <= span[1]
 
 
 def at_log_end(snapshot: Snapshot, pending: Sequence[SegmentEntry]) -> tuple[SegmentEntry, ...]:

@@ -23,28 +23,37 @@ class SyncedLog:
         self._directory = directory
         self._log = f"{directory}/_delta_log"
         self._version = -1
+        self._checkpoint = -1
         self._names: set[str] = set()
 
+    def sync_files(self, names: Iterable[str]) -> None:
+        """Sync the manifest files that were not synced yet, with their directories."""
+        wanted = [name for name in names if name not in self._names]
+        self._files.sync(f"{self._directory}/{name}" for name in wanted)
+        self._names.update(wanted)
+
     def sync(self, version: int, names: Iterable[str]) -> None:
-        """Sync the log up to `version` and the manifest files `names`, with their directories."""
+        """Sync the log up to `version` and the files `names`, which are those of the table."""
         if not self._files.is_local:
             return  # an object store acknowledges what it has stored
-        checkpoint, pointers = self._checkpoint()
-        first = max(self._version, checkpoint) + 1  # what a checkpoint holds may be cleaned up
+        table = set(names)
+        self.sync_files(sorted(table))
+        self._names &= table
+        checkpoint = self.sync_checkpoint()
+        first = max(self._version, checkpoint) + 1  # a checkpoint stands for what lies before it
         entries = [f"{self._log}/{v:020}.json" for v in range(first, version + 1)]
-        wanted = {name for name in names if name not in self._names}
-        paths = [*(f"{self._directory}/{name}" for name in sorted(wanted)), *entries, *pointers]
-        self._files.sync(path for path in paths if self._files.stat(path) is not None)
+        # One may be cleaned up meanwhile, by somebody who synced a newer checkpoint first.
+        self._files.sync(path for path in entries if self._files.stat(path) is not None)
         self._version = max(self._version, version)
-        self._names |= wanted
 
-    def _checkpoint(self) -> tuple[int, list[str]]:
-        """Return the last checkpoint's version if it is news (else -1), and its files."""
+    def sync_checkpoint(self) -> int:
+        """Sync the last checkpoint; return its version, -1 when there is none."""
         pointer = f"{self._log}/_last_checkpoint"
         try:
             version = int(json.loads(bytes(self._files.read(pointer)))["version"])
-        except MissingFileError:
-            return -1, []
-        if version <= self._version:
-            return -1, []
-        return version, [f"{self._log}/{version:020}.checkpoint.parquet", pointer]
+        except (MissingFileError, ValueError, KeyError, TypeError):
+            return -1  # none, or damaged: then it is not what readers start from
+        if version > self._checkpoint:
+            self._files.sync([f"{self._log}/{version:020}.checkpoint.parquet", pointer])
+            self._checkpoint = version
+        return version

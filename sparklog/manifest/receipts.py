@@ -1,0 +1,114 @@
+"""Replays: what an idempotent write got is answered again, with the same offsets.
+
+A write with `app_id` and `version` is remembered by the version: highest first, for good. A lower
+version, or one whose receipt is gone, is skipped with a warning. A write with `app_id` alone (a
+request's key) is remembered for RECEIPT_TTL_MS.
+"""
+
+import warnings
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.errors import SparklogWarning
+from sparklog.manifest.store import RECEIPT_TTL_MS, Change, Committed, Snapshot
+from sparklog.manifest.tables import MANIFEST_SCHEMA, RECEIPT
+from sparklog.model import OffsetRange
+
+
+class Receipt(NamedTuple):
+    """What a committed write got: offsets a partition, and the partition count it saw."""
+
+    ranges: tuple[OffsetRange, ...]
+    partition_count: int | None
+
+
+class Transaction(NamedTuple):
+    """What makes a write happen once: Delta's txnAppId and txnVersion, or a request's key alone."""
+
+    app_id: str
+    version: int | None = None
+
+
+def receipt_rows(
+    snapshot: Snapshot, change: Change, transaction: Transaction, now_ms: int
+) -> list[dict[str, Any]]:
+    """Return the rows that remember a write; one row without a partition when it had no records."""
+    receipt = {
+        "kind": RECEIPT,
+        "app_id": transaction.app_id,
+        "version": transaction.version,
+        "partition_count": change.partition_count,
+        "expires_ms": now_ms + RECEIPT_TTL_MS if transaction.version is None else None,
+    }
+    return [
+        {**receipt, "partition": got.partition, "start": got.start, "end": got.end}
+        for got in change.ranges(snapshot)
+    ] or [receipt]
+
+
+class Receipts:
+    """The receipts of one application, from the receipt rows of a manifest's files."""
+
+    def __init__(self, tables: Iterable[pa.Table], app_id: str, now_ms: int) -> None:
+        rows: list[dict[str, Any]] = []
+        for table in tables:
+            rows += table.filter(pc.equal(table.column("app_id"), app_id)).to_pylist()
+        self._rows = [row for row in rows if is_remembered(row, now_ms)]
+
+    @property
+    def highest_version(self) -> int | None:
+        """The highest version there is a receipt of."""
+        return max(
+            (row["version"] for row in self._rows if row["version"] is not None), default=None
+        )
+
+    def get(self, version: int | None) -> Receipt | None:
+        """Return the receipt of a version, or of the write without one; None when there is none."""
+        rows = [row for row in self._rows if row["version"] == version]
+        ranges = {
+            OffsetRange(row["partition"], row["start"], row["end"])
+            for row in rows
+            if row["partition"] is not None
+        }
+        return Receipt(tuple(sorted(ranges)), rows[0]["partition_count"]) if rows else None
+
+
+def is_remembered(row: dict[str, Any], now_ms: int) -> bool:
+    """Whether a receipt row has not expired."""
+    return row["expires_ms"] is None or row["expires_ms"] >= now_ms
+
+
+def kept_receipts(receipts: pa.Table, now_ms: int) -> pa.Table:
+    """Return the receipts that can be asked for: unexpired, and each app's highest version."""
+    highest: dict[str, int] = {}
+    rows = [row for row in receipts.to_pylist() if is_remembered(row, now_ms)]
+    for row in rows:
+        if row["version"] is not None:
+            highest[row["app_id"]] = max(row["version"], highest.get(row["app_id"], row["version"]))
+    kept = [row for row in rows if row["version"] in (None, highest.get(row["app_id"]))]
+    return pa.Table.from_pylist(kept, MANIFEST_SCHEMA)
+
+
+def replay(
+    at: int, transaction: Transaction, highest: int | None, receipt: Receipt | None
+) -> Committed | None:
+    """Return the answer to a write that was committed before, None when this one is the first.
+
+    `at` is the manifest's version, `highest` the application's highest committed version, `receipt`
+    that of the transaction itself. Warns when the offsets are no longer known.
+    """
+    version = transaction.version
+    if receipt is not None and version in (None, highest):
+        return Committed(at, receipt.ranges, True, receipt.partition_count)
+    if version is None or highest is None or highest < version:
+        return None
+    warnings.warn(
+        f"version {version} of {transaction.app_id!r} was committed before, up to {highest}, and "
+        f"its receipt is gone: skipped, offsets unknown",
+        SparklogWarning,
+        stacklevel=2,
+    )
+    return Committed(at, None, replayed=True)

@@ -5,10 +5,10 @@
     indexes    where in a segment to begin, by its sparse indexes as far as they can be trusted
 
 A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
-whoever reads, so planning a read costs no look into any file.
+whoever reads, so planning a read costs no look into any file. `slices` is not imported here: it
+loads the kernels, which a command that only asks for offsets does without.
 """
 
-from sparklog.log_reader.slices import Slice, read_slices
-from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
+from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, Slice, TopicReader
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "Slice", "TopicReader", "read_slices"]
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "Slice", "TopicReader"]

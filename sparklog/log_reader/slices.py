@@ -1,7 +1,6 @@
 """Slices of segments to records: windows of the file, checked, decoded, in the order of the log."""
 
 from collections.abc import Collection, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import Final
 
@@ -9,7 +8,7 @@ import numpy as np
 
 from sparklog.errors import CorruptRecordError
 from sparklog.log_reader.indexes import is_cut, start_position
-from sparklog.model import SegmentEntry
+from sparklog.log_reader.topic import Slice
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import ALL, DecodedRecords, decode
 from sparklog.record.scan import scan_batches, verify_checksums
@@ -21,15 +20,6 @@ ROWS_MAX: Final = 65_536
 """Most records of one answer, but for a batch that alone has more."""
 COMPRESSED_BYTES_MAX: Final = 1024 * 1024
 """Most compressed bytes of one answer, for they may be ten times as many when decompressed."""
-
-
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The offsets [start, end) of the log that lie in one segment. Picklable, without bytes."""
-
-    segment: SegmentEntry
-    start: int
-    end: int
 
 
 def read_slices(

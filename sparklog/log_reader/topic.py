@@ -1,25 +1,16 @@
-"""Consume: a topic's manifest and files to records, and ListOffsets' answers.
+"""What a topic's manifest says to readers: where its log begins and ends, and what lies where."""
 
-    TopicReader   snapshot -> log start, log end, offsets for times, slices of segments
-    read_slices   slices -> Arrow records, checked and in the order of the log
-
-A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
-whoever reads, through the segment's index; a damaged or missing index costs a scan, never records.
-"""
-
+from dataclasses import dataclass
 from typing import Final
 
 from sparklog.errors import (
     OffsetOutOfRangeError,
     UsageError,
 )
-from sparklog.log.lookup import SegmentView
-from sparklog.log.segments import SegmentList
 from sparklog.manifest.catalog import Catalog, topic_directory
 from sparklog.manifest.store import Snapshot
 from sparklog.model import (
     NO_TIMESTAMP,
-    UNKNOWN_OFFSET,
     SegmentEntry,
     TimestampOffset,
     TopicDescription,
@@ -31,8 +22,17 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 
 
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The offsets [start, end) of the log that lie in one segment. Picklable, without bytes."""
+
+    segment: SegmentEntry
+    start: int
+    end: int
+
+
 class TopicReader:
-    """Reads one topic at one snapshot; `refresh` moves on to the newest."""
+    """Reads one topic at one snapshot."""
 
     def __init__(self, files: Files, topic: TopicDescription, snapshot: Snapshot) -> None:
         self.files = files
@@ -70,32 +70,13 @@ class TopicReader:
                 f"timestamp {timestamp} means nothing: allowed are -1 (latest), -2 (earliest), "
                 f"-3 (largest timestamp) and milliseconds since 1970"
             )
+        # Only a time needs to look into files: the rest answers without loading the decoder.
+        from sparklog.log_reader.times import find_first, find_largest
+
         segments, start = self.snapshot.segments(partition), self.log_start_offset(partition)
         if timestamp == MAX_TIMESTAMP:
-            return self._largest(segments, start)
-        return self._first_from(segments, start, timestamp)
-
-    def _largest(self, segments: SegmentList, start: int) -> TimestampOffset:
-        slot = segments.largest_timestamp(start)
-        if slot is None:
-            return UNKNOWN_OFFSET
-        view = self.view(segments.entry(slot))
-        return view.largest_timestamp(start)
-
-    def _first_from(self, segments: SegmentList, start: int, timestamp: int) -> TimestampOffset:
-        slot = segments.first_with_timestamp(timestamp, start)
-        while slot is not None:
-            entry = segments.entry(slot)
-            found = self.view(entry).first_from(timestamp, start)
-            if found != UNKNOWN_OFFSET:
-                return found
-            start = entry.next_offset
-            slot = segments.first_with_timestamp(timestamp, start)
-        return UNKNOWN_OFFSET
-
-    def view(self, entry: SegmentEntry) -> SegmentView:
-        """Return a segment with its bytes and those of its indexes that are sound."""
-        return open_segment(self.files, self.directory, entry)
+            return find_largest(self.files, self.directory, segments, start)
+        return find_first(self.files, self.directory, segments, start, timestamp)
 
     def slices(self, partition: int, start: int, end: int) -> list[Slice]:
         """Return the slices that hold the offsets [start, end), in order.

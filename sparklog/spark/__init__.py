@@ -2,7 +2,7 @@
 
 from sparklog.spark.consume import consume
 from sparklog.spark.datasource import register
-from sparklog.spark.produce import produce
+from sparklog.spark.produce import ProduceResult, produce
 from sparklog.spark.session import session
 
-__all__ = ["consume", "produce", "register", "session"]
+__all__ = ["ProduceResult", "consume", "produce", "register", "session"]

@@ -43,7 +43,7 @@ class ProduceResult:
     @property
     def count(self) -> int:
         """How many records were written."""
-        return sum(got.count for got in self.ranges.values())
+        return sum(got.span for got in self.ranges.values())
 
 
 def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: Any) -> ProduceResult:

@@ -1,0 +1,190 @@
+"""Kernels' buffers to Arrow columns, without a copy: what `decode` answers with."""
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparklog.errors import UsageError
+from sparklog.record.kernels import decode as kernels
+from sparklog.record.rows import HEADERS_TYPE
+
+Bytes = NDArray[np.uint8]
+
+ALL: Final = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
+"""The columns that `decode` can make."""
+COLUMN_BYTES_MAX: Final = 2**31 - 1
+"""Arrow's binary arrays count bytes in int32."""
+
+_FLAGS: Final = {
+    "key": kernels.KEY,
+    "value": kernels.VALUE,
+    "offset": kernels.OFFSETS,
+    "timestamp": kernels.TIMESTAMP,
+    "timestamp_type": kernels.TIMESTAMP_TYPE,
+    "headers": kernels.HEADERS,
+}
+VARIABLE_SIZE: Final = kernels.KEY | kernels.VALUE | kernels.HEADERS
+
+_TYPES: Final = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "offset": pa.int64(),
+    "timestamp": pa.int64(),
+    "timestamp_type": pa.int32(),
+    "headers": HEADERS_TYPE,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DecodedRecords:
+    """Records as Arrow arrays of one length; a column that was not asked for is None.
+
+    `key` and `value` are binary, null where the record has none; `offset` int64; `timestamp` int64,
+    milliseconds since the epoch, -1 for none; `timestamp_type` int32, the numbers of TimestampType;
+    `headers` list<struct<key: string, value: binary>>, null where a record has none.
+    """
+
+    num_rows: int
+    key: pa.Array | None = None
+    value: pa.Array | None = None
+    offset: pa.Array | None = None
+    timestamp: pa.Array | None = None
+    timestamp_type: pa.Array | None = None
+    headers: pa.Array | None = None
+
+
+def flags_of(columns: Collection[str]) -> int:
+    """The kernels' flags of column names. Raises UsageError for one that does not exist."""
+    flags = 0
+    for name in columns:
+        if name not in _FLAGS:
+            raise UsageError(f"no column {name!r}; a record has {', '.join(ALL)}")
+        flags |= _FLAGS[name]
+    return flags
+
+
+class ColumnBuilder:
+    """Buffers for `rows` records whose keys and values take at most `size` bytes together."""
+
+    def __init__(self, wanted: int, rows: int, size: int) -> None:
+        self._wanted = wanted
+        self.counters = np.zeros(kernels.NUM_COUNTERS, np.int64)
+
+        def numbers(flag: int, kind: type[np.generic]) -> NDArray[Any]:
+            return np.empty(rows if wanted & flag else 0, kind)
+
+        def binary(flag: int) -> kernels.BinarySink:
+            return _binary_sink(rows, size) if wanted & flag else _binary_sink(-1, 0)
+
+        self.sinks = kernels.Sinks(
+            offset=numbers(kernels.OFFSETS, np.int64),
+            timestamp=numbers(kernels.TIMESTAMP, np.int64),
+            timestamp_type=numbers(kernels.TIMESTAMP_TYPE, np.int32),
+            headers_at=numbers(kernels.HEADERS, np.int64),
+            key=binary(kernels.KEY),
+            value=binary(kernels.VALUE),
+        )
+
+    def finish(self, rows: int, headers: pa.Array | None) -> DecodedRecords:
+        """The first `rows` rows of the buffers as columns."""
+
+        def column(flag: int, make: Callable[[], pa.Array]) -> pa.Array | None:
+            return make() if self._wanted & flag else None
+
+        sinks = self.sinks
+        return DecodedRecords(
+            rows,
+            column(kernels.KEY, lambda: _binary_array(sinks.key, rows, pa.binary())),
+            column(kernels.VALUE, lambda: _binary_array(sinks.value, rows, pa.binary())),
+            column(kernels.OFFSETS, lambda: pa.array(sinks.offset[:rows])),
+            column(kernels.TIMESTAMP, lambda: pa.array(sinks.timestamp[:rows])),
+            column(kernels.TIMESTAMP_TYPE, lambda: pa.array(sinks.timestamp_type[:rows])),
+            headers,
+        )
+
+
+def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, pile: Bytes) -> pa.Array:
+    """The headers of the rows that a kernel has written; keys are not yet known to be UTF-8."""
+    total, size = builder.counters[[kernels.HEADER_TOTAL, kernels.HEADER_BYTES]].tolist()
+    sinks = kernels.HeaderSinks(
+        ends=np.zeros(rows + 1, np.int32),
+        valid=_all_ones(rows),
+        key=_binary_sink(total, size),
+        value=_binary_sink(total, size),
+    )
+    headers_at = builder.sinks.headers_at[:rows]
+    headers_at.setflags(write=False)
+    kernels.gather_headers(log, pile, headers_at, sinks)
+    pairs = pa.StructArray.from_arrays(
+        [
+            _binary_array(sinks.key, total, pa.string()),
+            _binary_array(sinks.value, total, pa.binary()),
+        ],
+        fields=list(HEADERS_TYPE.value_type),
+    )
+    buffers = [_validity(sinks.valid, rows), pa.py_buffer(sinks.ends)]
+    return pa.Array.from_buffers(HEADERS_TYPE, rows, buffers, children=[pairs])
+
+
+def first_invalid_key(headers: pa.Array) -> int | None:
+    """The first row with a header whose key is not UTF-8, None when all are."""
+    keys = headers.values.field("key")
+    try:
+        keys.validate(full=True)
+    except pa.ArrowInvalid:
+        ends = np.frombuffer(headers.buffers()[1], np.int32)
+        raw = keys.view(pa.binary())
+        bad = next(i for i, key in enumerate(raw.to_pylist()) if not _is_utf8(key))
+        return int(np.searchsorted(ends, bad, "right")) - 1
+    return None
+
+
+def concat(parts: list[DecodedRecords]) -> DecodedRecords:
+    """The rows of several answers, one after another; there is at least one."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = {
+        name: pa.concat_arrays([getattr(part, name) for part in parts])
+        for name in ALL
+        if getattr(parts[0], name) is not None
+    }
+    return DecodedRecords(sum(part.num_rows for part in parts), **columns)
+
+
+def _is_utf8(data: bytes) -> bool:
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
+
+
+def _binary_sink(rows: int, size: int) -> kernels.BinarySink:
+    ends = np.empty(rows + 1, np.int32)
+    ends[:1] = 0
+    return kernels.BinarySink(ends, np.empty(size, np.uint8), _all_ones(max(rows, 0)))
+
+
+def _all_ones(rows: int) -> Bytes:
+    return np.full((rows + 7) // 8, 0xFF, np.uint8)
+
+
+def _validity(valid: Bytes, rows: int) -> pa.Buffer | None:
+    """The bitmap, or None when no row is null."""
+    whole = rows // 8
+    if (valid[:whole] == 0xFF).all() and all(
+        valid[row >> 3] >> (row & 7) & 1 for row in range(whole * 8, rows)
+    ):
+        return None
+    return pa.py_buffer(valid)
+
+
+def _binary_array(sink: kernels.BinarySink, rows: int, kind: pa.DataType) -> pa.Array:
+    ends = sink.ends[: rows + 1]
+    data = sink.data[: ends[rows]]
+    buffers = [_validity(sink.valid, rows), pa.py_buffer(ends), pa.py_buffer(data)]
+    return pa.Array.from_buffers(kind, rows, buffers)

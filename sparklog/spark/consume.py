@@ -1,0 +1,32 @@
+"""consume(): a log as a DataFrame, with the options of Spark's Kafka source."""
+
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.config.options import CONSUME_OPTIONS, STORAGE_PREFIX, parse_options
+from sparklog.manifest.catalog import Catalog
+from sparklog.spark.datasource import RANGES, SparklogDataSource, encode_ranges, register
+from sparklog.spark.plan import plan_read
+from sparklog.storage import open_files
+
+
+def consume(spark: SparkSession, log_dir: str, **options: Any) -> DataFrame:
+    """Return the records of topics as a DataFrame, each partition in the order of its log.
+
+    Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
+    `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
+    `includeHeaders`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
+    `storage.<NAME>`. Columns are the Kafka source's too (sparklog.spark.schema).
+
+    Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
+    Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError.
+    """
+    parsed, storage = parse_options(CONSUME_OPTIONS, options)
+    ranges = plan_read(Catalog(open_files(log_dir, storage)), parsed)
+    register(spark)
+    reader = spark.read.format(SparklogDataSource.name())
+    for name, value in storage.items():
+        reader = reader.option(STORAGE_PREFIX + name, value)
+    reader = reader.option("includeHeaders", str(parsed["includeHeaders"]).lower())
+    return reader.option(RANGES, encode_ranges(ranges)).load(log_dir)

@@ -1,0 +1,155 @@
+"""The connector's ways to name topics, partitions and where to begin and end.
+
+    assign                 {"topic": [0, 1]}
+    …Offsets               earliest | latest | {"topic": {"0": 23, "1": -2}} | {"topic": "earliest"}
+    …OffsetsByTimestamp    {"topic": {"0": 1700000000000}}
+
+-2 is earliest and -1 latest, as in the connector. Better than there: JSON may name some partitions
+only (the others keep the default), and a topic may say "earliest" or "latest" as a whole.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparklog.errors import InvalidOptionError
+from sparklog.log_reader import EARLIEST, LATEST
+from sparklog.model import TopicPartition
+
+_WORDS: Final = {"earliest": EARLIEST, "latest": LATEST}
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Where a partition's range begins or ends: an offset (or -2, -1), or a time in ms."""
+
+    offset: int = LATEST
+    timestamp: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """A bound for every partition: those named, those of whole topics, and everybody else's."""
+
+    default: Bound
+    partitions: Mapping[TopicPartition, Bound]
+    topics: Mapping[str, Bound]
+
+    def of(self, partition: TopicPartition) -> Bound:
+        """Return a partition's bound."""
+        by_topic = self.topics.get(partition.topic, self.default)
+        return self.partitions.get(partition, by_topic)
+
+
+def parse_bounds(options: Mapping[str, Any], side: str) -> Bounds:
+    """Return the bounds that options ask for; `side` is "starting" or "ending".
+
+    A time for all beats times by partition, and these beat offsets (the connector's order). Raises
+    InvalidOptionError naming the option.
+    """
+    time = options[f"{side}Timestamp"]
+    if time is not None:
+        return Bounds(Bound(timestamp=time), {}, {})
+    default = Bound(EARLIEST if side == "starting" else LATEST)
+    name = f"{side}OffsetsByTimestamp"
+    if options[name] is not None:
+        partitions, topics = _parse(name, options[name])
+        times = {key: Bound(timestamp=_not_negative(name, ms)) for key, ms in partitions.items()}
+        if topics:
+            raise InvalidOptionError(f"option {name}: takes times, not {topics}", option=name)
+        return Bounds(default, times, {})
+    name = f"{side}Offsets"
+    text = options[name].strip()
+    if text.lower() in _WORDS:
+        bounds = Bounds(Bound(_WORDS[text.lower()]), {}, {})
+    else:
+        partitions, topics = _parse(name, text)
+        bounds = Bounds(
+            default,
+            {key: Bound(offset) for key, offset in partitions.items()},
+            {topic: Bound(offset) for topic, offset in topics.items()},
+        )
+    _refuse_backwards(name, bounds, LATEST if side == "starting" else EARLIEST)
+    return bounds
+
+
+def _refuse_backwards(name: str, bounds: Bounds, forbidden: int) -> None:
+    """A batch cannot start at the end or end at the start: it would always be empty."""
+    given = [bounds.default, *bounds.partitions.values(), *bounds.topics.values()]
+    if any(bound.timestamp is None and bound.offset == forbidden for bound in given):
+        word = "latest" if forbidden == LATEST else "earliest"
+        raise InvalidOptionError(
+            f"option {name}: {word} ({forbidden}) is not allowed in a batch read, which would be "
+            f"empty",
+            option=name,
+        )
+
+
+def _parse(name: str, text: str) -> tuple[dict[TopicPartition, int], dict[str, int]]:
+    partitions: dict[TopicPartition, int] = {}
+    topics: dict[str, int] = {}
+    for topic, value in _json_object(name, text).items():
+        if isinstance(value, str) and value.lower() in _WORDS:
+            topics[topic] = _WORDS[value.lower()]
+        elif isinstance(value, dict):
+            for partition, offset in value.items():
+                key = TopicPartition(topic, _partition(name, partition))
+                partitions[key] = _integer(name, offset)
+        else:
+            _refuse(name, f"topic {topic!r} has {value!r}")
+    return partitions, topics
+
+
+def parse_assign(text: str) -> list[TopicPartition]:
+    """Return the partitions that the option `assign` names, sorted."""
+    wanted = set()
+    for topic, partitions in _json_object("assign", text).items():
+        if not isinstance(partitions, list):
+            _refuse("assign", f"topic {topic!r} has {partitions!r}")
+        wanted |= {TopicPartition(topic, _partition("assign", number)) for number in partitions}
+    return sorted(wanted)
+
+
+def _json_object(name: str, text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        _refuse(name, f"{text!r} is no JSON ({error})")
+    if not isinstance(value, dict):
+        _refuse(name, f"{text!r} is no JSON object")
+    return dict(value)
+
+
+def _partition(name: str, value: Any) -> int:
+    text = str(value)
+    if isinstance(value, bool) or not (text.isascii() and text.isdigit()):
+        _refuse(name, f"{value!r} is no partition")
+    return int(text)
+
+
+def _integer(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < EARLIEST:
+        _refuse(name, f"{value!r} is neither an offset nor -1 (latest) nor -2 (earliest)")
+    return int(value)
+
+
+def _not_negative(name: str, value: int) -> int:
+    if value < 0:
+        _refuse(name, f"{value} is no time")
+    return value
+
+
+_EXAMPLES: Final = {
+    "assign": '{"flights": [0, 1]}',
+    "startingOffsets": 'earliest, {"flights": {"0": 23, "1": -2}} or {"flights": "earliest"}',
+    "endingOffsets": 'latest, {"flights": {"0": 23, "1": -1}} or {"flights": "latest"}',
+    "startingOffsetsByTimestamp": '{"flights": {"0": 1372896000000}}',
+    "endingOffsetsByTimestamp": '{"flights": {"0": 1372896000000}}',
+}
+
+
+def _refuse(name: str, problem: str) -> Any:
+    raise InvalidOptionError(
+        f"option {name}: {problem}; expected e.g. {_EXAMPLES[name]}", option=name
+    )

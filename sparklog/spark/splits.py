@@ -1,0 +1,53 @@
+"""How offset ranges are cut for parallelism: Spark's KafkaOffsetRangeCalculator.
+
+1. ranges that are empty are dropped
+2. maxRecordsPerPartition cuts each range into ceil(size / max) pieces
+3. still fewer than minPartitions: each range wants max(round(size / total * min), 1) pieces;
+those that want one stay whole, the others share what is left in proportion
+4. n pieces of a range: each takes remaining // pieces left, so the last takes the rest
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from sparklog.spark.plan import ReadRange
+
+
+def split_ranges(
+    ranges: Sequence["ReadRange"], min_partitions: int | None, max_records: int | None
+) -> list["ReadRange"]:
+    """Return the ranges, cut as `minPartitions` and `maxRecordsPerPartition` ask, in order."""
+    pieces = [one for one in ranges if one.size > 0]
+    if max_records is not None:
+        pieces = [part for one in pieces for part in _cut(one, -(-one.size // max_records))]
+    if min_partitions is None or len(pieces) >= min_partitions or not pieces:
+        return pieces
+    total = sum(one.size for one in pieces)
+    # The connector leaves whole every piece of a partition of which any piece wants to stay whole.
+    whole = {
+        (one.topic, one.partition) for one in pieces if _share(one.size, total, min_partitions) == 1
+    }
+    split = [one for one in pieces if (one.topic, one.partition) not in whole]
+    split_total = sum(one.size for one in split)
+    wanted = max(min_partitions - (len(pieces) - len(split)), 1)
+    result = []
+    for one in pieces:
+        count = _share(one.size, split_total, wanted) if one in split else 1
+        result += _cut(one, count)
+    return result
+
+
+def _share(size: int, total: int, count: int) -> int:
+    """max(round(size / total * count), 1); Java rounds halves up."""
+    return max(int(size / total * count + 0.5), 1)
+
+
+def _cut(one: "ReadRange", count: int) -> list["ReadRange"]:
+    pieces, start = [], one.start
+    for index in range(count):
+        size = (one.end - start) // (count - index)
+        pieces.append(replace(one, start=start, end=start + size))
+        start += size
+    return pieces

@@ -15,14 +15,15 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
-from bench import connector
+from bench import connector, ours
 from bench.figures import Bar, Figure
 from bench.floors import FloorSource
 from bench.settings import Settings
 from bench.spark import Variant, rows, spark_session
 from tests.kafka.broker import Broker, running_broker
 
-WARM_UP_SHARE = 5  # a fifth of a round: the JVM compiles what is hot, workers load what they need
+WARM_UP_SHARE = 5
+"""The first variant is warmed up by a whole round, which the JVM needs; others by a fifth."""
 
 WRITE_FLOOR, OUR_PRODUCE, CONNECTOR_PRODUCE = "floor of writing", "produce", "connector, produce"
 READ_FLOOR, OUR_CONSUME, CONNECTOR_CONSUME = "floor of reading", "consume", "connector, consume"
@@ -41,9 +42,10 @@ def run(settings: Settings) -> list[Figure]:
     broker_dir = settings.directory / "broker"
     with running_broker(broker_dir) as broker, spark_session() as spark:
         spark.dataSource.register(FloorSource)
+        peers = Peers(spark, broker, settings.directory)
         figures = []
-        for variant in variants(settings.records):
-            figures += _measure(Peers(spark, broker, settings.directory), variant, settings.rounds)
+        for number, variant in enumerate(variants(settings.records)):
+            figures += _measure(peers, variant, settings.rounds, is_first=number == 0)
         return figures
 
 
@@ -67,55 +69,47 @@ class Peers:
     directory: Path
 
 
-def _measure(peers: Peers, variant: Variant, rounds: int) -> list[Figure]:
-    _round(peers, replace(variant, records=variant.records // WARM_UP_SHARE))
+def _measure(peers: Peers, variant: Variant, rounds: int, *, is_first: bool) -> list[Figure]:
+    warm_up = variant.records if is_first else variant.records // WARM_UP_SHARE
+    _round(peers, replace(variant, records=warm_up))
     seconds = [_round(peers, variant) for _ in range(rounds)]
     rates = {name: [variant.records / one[name] for one in seconds] for name in seconds[0]}
     group = f"{variant.name}: {variant.records:,} records, {variant.partitions} partitions"
-    figures = [
-        Figure.of_rounds(group, name, each, "records/s") for name, each in sorted_rates(rates)
-    ]
-    is_main = variant.name == variants(0)[0].name
+    figures = [Figure.of_rounds(group, name, each, "records/s") for name, each in rates.items()]
     for name, (of, to, bar) in RATIOS.items():
-        if of in rates:
-            pairs = zip(rates[of], rates[to], strict=True)
-            each = [ours / theirs for ours, theirs in pairs]
-            figures.append(Figure.of_rounds(group, name, each, "x", bar if is_main else None))
+        each = [ours / theirs for ours, theirs in zip(rates[of], rates[to], strict=True)]
+        figures.append(Figure.of_rounds(group, name, each, "x", bar if is_first else None))
     return figures
-
-
-def sorted_rates(rates: dict[str, list[float]]) -> list[tuple[str, list[float]]]:
-    """The rates in the order of measuring."""
-    return list(rates.items())
 
 
 def _round(peers: Peers, variant: Variant) -> dict[str, float]:
     """Seconds of each of the six, on files and a topic that are gone afterwards."""
+    spark, broker = peers.spark, peers.broker
     scratch = peers.directory / uuid.uuid4().hex
-    topic = f"bench-{uuid.uuid4().hex[:8]}"
-    peers.broker.create_topic(topic, variant.partitions)
-    df = rows(peers.spark, variant)
-    try:
-        return {
-            WRITE_FLOOR: _seconds(lambda: _write_floor(df, scratch / "floor", variant)),
-            CONNECTOR_PRODUCE: _seconds(
-                lambda: connector.produce(df, peers.broker, topic, variant)
-            ),
-            READ_FLOOR: _seconds(lambda: _drain(_read_floor(peers.spark, variant))),
-            CONNECTOR_CONSUME: _seconds(
-                lambda: _drain(connector.consume(peers.spark, peers.broker, topic))
-            ),
-        }
-    finally:
-        _check(peers.broker, topic, variant)
-        peers.broker.delete_topic(topic)
-        shutil.rmtree(scratch, ignore_errors=True)
+    log_dir, topic = scratch / "log", f"bench-{uuid.uuid4().hex[:8]}"
+    broker.create_topic(topic, variant.partitions)
+    ours.create(log_dir, variant)
+    df = rows(spark, variant)
+    work: dict[str, Callable[[], None]] = {
+        WRITE_FLOOR: lambda: _write_floor(df, scratch / "floor", variant),
+        OUR_PRODUCE: lambda: ours.produce(df, log_dir, variant),
+        CONNECTOR_PRODUCE: lambda: connector.produce(df, broker.bootstrap, topic, variant),
+        READ_FLOOR: lambda: _drain(_read_floor(spark, variant)),
+        OUR_CONSUME: lambda: _drain(ours.consume(spark, log_dir)),
+        CONNECTOR_CONSUME: lambda: _drain(connector.consume(spark, broker.bootstrap, topic)),
+    }
+    seconds = {name: _seconds(each) for name, each in work.items()}
+    _check(
+        variant, ours.count(log_dir, variant.partitions), connector.count(broker.bootstrap, topic)
+    )
+    broker.delete_topic(topic)
+    shutil.rmtree(scratch)
+    return seconds
 
 
-def _check(broker: Broker, topic: str, variant: Variant) -> None:
-    found = connector.count(broker, topic)
-    if found != variant.records:
-        raise RuntimeError(f"{topic} holds {found} records, {variant.records} were produced")
+def _check(variant: Variant, *found: int) -> None:
+    if set(found) != {variant.records}:
+        raise RuntimeError(f"{variant.records} records were produced, the topics hold {found}")
 
 
 def _write_floor(df: DataFrame, path: Path, variant: Variant) -> None:

@@ -1,7 +1,6 @@
 """The one Spark session of a run, and the input that every writer gets."""
 
 import os
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,6 +8,7 @@ from pathlib import Path
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sparklog.spark import session
 from tests.kafka.jars import CONNECTOR, DELTA, jars
 
 CORES = 2
@@ -27,33 +27,29 @@ class Variant:
 
 
 @contextmanager
-def spark_session() -> Iterator[SparkSession]:
-    """Local Spark with the connector's jars, stopped at the end with its JVM.
+def spark_session(**conf: str) -> Iterator[SparkSession]:
+    """sparklog's own session with the connector's jars, stopped at the end with its JVM.
 
     Worker processes find `bench` because the checkout is on their path.
     """
     os.environ["PYTHONPATH"] = str(Path(__file__).parents[1])
-    os.environ["PYSPARK_PYTHON"] = sys.executable
-    spark = _session()
-    spark.sparkContext.setLogLevel("ERROR")
+    jar_files = ",".join(str(jar) for jar in (*jars(DELTA), *jars(CONNECTOR)))
+    settings = {
+        "spark.master": f"local[{CORES}]",
+        "spark.jars": jar_files,
+        "spark.driver.memory": "4g",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.log.level": "ERROR",
+        **conf,
+    }
+    spark = session("sparklog bench", **settings)
     try:
         yield spark
     finally:
         spark.stop()
-
-
-def _session() -> SparkSession:
-    jar_files = ",".join(str(jar) for jar in (*jars(DELTA), *jars(CONNECTOR)))
-    builder = SparkSession.Builder().appName("sparklog bench").master(f"local[{CORES}]")
-    settings = {
-        "spark.jars": jar_files,
-        "spark.driver.memory": "4g",
-        "spark.ui.enabled": "false",
-        "spark.ui.showConsoleProgress": "false",
-        "spark.pyspark.python": sys.executable,
-        "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    }
-    return builder.config(map=dict(settings)).getOrCreate()
 
 
 def rows(spark: SparkSession, variant: Variant) -> DataFrame:

@@ -92,7 +92,9 @@ def header_column(array: pa.Array) -> HeaderColumn:
     pairs = array.values
     keys, values = pairs.field("key"), pairs.field("value")
     if pairs.null_count:
-        keys = pa.compute.if_else(pairs.is_valid(), keys, None)
+        import pyarrow.compute as pc
+
+        keys = pc.if_else(pairs.is_valid(), keys, None)
     return HeaderColumn(
         _offsets(array),
         _validity(array, array.buffers()[0]),
@@ -155,7 +157,8 @@ def _validity(array: pa.Array, bitmap: pa.Buffer | None) -> NDArray[np.uint8]:
 
 
 def _readonly(array: NDArray[Any]) -> NDArray[Any]:
-    # Kernels are compiled for read-only members; numba would compile anew for a writable one.
-    view = array.view()
+    # Kernels are compiled for read-only, aligned arrays and refuse others. Arrow aligns its own
+    # buffers; what came through a foreign one may lie anywhere.
+    view = array.view() if array.flags.aligned else array.copy()
     view.setflags(write=False)
     return view

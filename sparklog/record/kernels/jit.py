@@ -3,17 +3,18 @@
 from collections.abc import Callable
 from hashlib import blake2b
 from importlib import import_module
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from importlib.resources import files
+from typing import Any, Final, TypeVar, cast
 
 import numba
 from numba import config
 
 
 def _digest() -> str:
-    """Of all sources that kernels are made of."""
-    folder = Path(__file__).parent
-    sources = [*sorted(folder.glob("*.py")), folder.parent / "layout.py"]
+    """Of all sources that kernels are made of; they may lie in a zip file."""
+    folder = files("sparklog.record.kernels")
+    names = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
+    sources = [*(folder / name for name in names), files("sparklog.record") / "layout.py"]
     return blake2b(b"\0".join(path.read_bytes() for path in sources), digest_size=6).hexdigest()
 
 
@@ -27,6 +28,10 @@ JIT_OFF = bool(vars(config)["DISABLE_JIT"])
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
 
 SOURCES_DIGEST = _digest()
+
+# Without numba's runtime (_nrt) no references are counted: with it, arrays passed to inlined
+# functions are counted up and down in the loop, which makes encoding thirty times slower.
+_OPTIONS: Final = {"nogil": True, "_nrt": False}
 
 KERNELS: list[tuple[str, str]] = []
 """(module, function) of every kernel loaded so far."""
@@ -54,9 +59,11 @@ def kernel(signature: Any) -> Callable[[F], F]:
         # The name of the cache file. Numba itself looks only at the file of the kernel, not at what
         # is inlined from others, and would go on using old code when those have changed.
         function.__qualname__ = f"{function.__name__}.{SOURCES_DIGEST}"
-        # Without numba's runtime no references are counted: with it, arrays passed to inlined
-        # functions are counted up and down in the loop, which makes encoding thirty times slower.
-        return cast("F", njit(signature, cache=True, nogil=True, _nrt=False)(function))
+        try:
+            return cast("F", njit(signature, cache=True, **_OPTIONS)(function))
+        except RuntimeError:
+            # Numba found no folder it may write to: every process compiles for itself.
+            return cast("F", njit(signature, **_OPTIONS)(function))
 
     return decorate
 

@@ -80,6 +80,10 @@ def copy(out: NDArray[np.uint8], to: int, data: NDArray[np.uint8], start: int, s
     steps.copy_bytes(out, to, data, start, size)
 
 
+def identity(value: int) -> int:
+    return value
+
+
 def as_bytes(data: bytes) -> NDArray[np.uint8]:
     return np.frombuffer(data, np.uint8)
 
@@ -269,11 +273,22 @@ class TestCacheNames:
         assert len(jit.SOURCES_DIGEST) == 12
 
     def test_kernels_are_cached_under_the_digest(self) -> None:
-        @jit.kernel(jit.types.int64(jit.int64))
-        def same(value: int) -> int:
-            return value
-
+        same = jit.kernel(jit.types.int64(jit.int64))(identity)
         jit.KERNELS.pop()
 
         assert same(7) == 7
-        assert same.__qualname__ == f"same.{jit.SOURCES_DIGEST}"
+        assert same.__qualname__ == f"identity.{jit.SOURCES_DIGEST}"
+
+    def test_without_a_folder_to_cache_in_a_kernel_is_compiled_all_the_same(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def njit(signature: Any, *, cache: bool = False, **_: object) -> Any:
+            if cache:
+                raise RuntimeError("cannot cache function: no locator available")
+            return lambda function: (signature, function)
+
+        monkeypatch.setattr(jit, "njit", njit)
+        decorated: Any = jit.kernel("signature")(identity)
+        jit.KERNELS.pop()
+
+        assert decorated == ("signature", identity)

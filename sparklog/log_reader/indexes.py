@@ -45,9 +45,11 @@ def index_bytes(
     try:
         data = files.view(f"{directory}/{path}")
     except MissingFileError:
-        return distrust(path, "the file is missing")
+        distrust(path, "the file is missing")
+        return None
     if size is not None and len(data) != size:
-        return distrust(path, f"it has {len(data)} bytes, the manifest says {size}")
+        distrust(path, f"it has {len(data)} bytes, the manifest says {size}")
+        return None
     return data
 
 

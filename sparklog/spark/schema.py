@@ -91,6 +91,10 @@ _INPUT: Final[dict[str, tuple[Callable[[DataType], bool], str]]] = {
 }
 
 
+INPUT_COLUMNS: Final = {name: allowed for name, (_, allowed) in _INPUT.items()}
+"""The columns that a produce takes, and their types in words; `value` must be there."""
+
+
 def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
     """Return the columns of a DataFrame that are written, in the order of the table above.
 

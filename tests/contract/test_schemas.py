@@ -1,0 +1,24 @@
+"""What other people's programs rely on is what schemas/ says."""
+
+import pytest
+
+from tests.schemas import FOLDER, as_text, contracts
+
+CONTRACTS = contracts()
+
+
+@pytest.mark.parametrize("name", CONTRACTS)
+def test_the_golden_file_says_what_the_code_does(name: str) -> None:
+    golden = (FOLDER / name).read_text()
+
+    assert golden == as_text(CONTRACTS[name]), "rewrite it with `python -m tests.schemas`"
+
+
+def test_every_golden_file_belongs_to_a_contract() -> None:
+    assert {path.name for path in FOLDER.glob("*.json")} == set(CONTRACTS)
+
+
+def test_the_readme_lists_every_golden_file() -> None:
+    readme = (FOLDER / "README.md").read_text()
+
+    assert [name for name in CONTRACTS if f"`{name}`" not in readme] == []

@@ -5,6 +5,7 @@ The modules that hold the codecs are loaded when first used.
 """
 
 import struct
+import threading
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
@@ -193,7 +194,7 @@ def _lz4_header_checksum(descriptor: bytes) -> int:
 def _unzstd(data: memoryview, max_bytes: int) -> bytes:
     import zstandard
 
-    unzip = zstandard.ZstdDecompressor()
+    unzip = _READERS.zstd = _READERS.zstd or zstandard.ZstdDecompressor()
     try:
         if 0 < zstandard.frame_content_size(data) <= max_bytes:
             # One frame that tells its size, as `compression` writes it; else the slow way tells.
@@ -226,6 +227,15 @@ _DECOMPRESSORS: Final[dict[Codec, Callable[[memoryview, int], bytes]]] = {
     Codec.SNAPPY: _unsnap,
     Codec.ZSTD: _unzstd,
 }
+
+
+class _Readers(threading.local):
+    """What is costly to make and must not be shared between threads."""
+
+    zstd: Any = None
+
+
+_READERS: Final = _Readers()
 
 
 @cache

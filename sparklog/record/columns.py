@@ -49,12 +49,12 @@ class DecodedRecords:
     """
 
     num_rows: int
-    key: pa.Array | None = None
-    value: pa.Array | None = None
-    offset: pa.Array | None = None
-    timestamp: pa.Array | None = None
-    timestamp_type: pa.Array | None = None
-    headers: pa.Array | None = None
+    key: pa.Array = None
+    value: pa.Array = None
+    offset: pa.Array = None
+    timestamp: pa.Array = None
+    timestamp_type: pa.Array = None
+    headers: pa.Array = None
 
 
 def flags_of(columns: Collection[str]) -> int:

@@ -28,12 +28,11 @@ def naive_walk(data: bytes, start: int = 0) -> Iterator[tuple[int, int]]:
     least = {0: 14, 1: 22, 2: 49}
     while len(data) - start >= 17:
         size = int.from_bytes(data[start + 8 : start + 12], "big", signed=True)
-        if data[start + 16] > 2 or size < least[data[start + 16]]:
-            return
-        if start + 12 + size > len(data):
+        magic, end = data[start + 16], start + 12 + size
+        if magic > 2 or size < least[magic] or end > len(data):
             return
         yield start, 12 + size
-        start += 12 + size
+        start = end
 
 
 class TestFields:
@@ -148,6 +147,7 @@ class TestProblems:
         assert scan.problem == "truncated: 77 bytes are left of a batch of 78"
 
     def test_zeros_have_an_impossible_size(self) -> None:
+        assert list(naive_walk(bytes(99))) == []
         assert scan_batches(bytes(99)).problem == "size 0 is below 14, the least for magic 0"
 
     @pytest.mark.parametrize(

@@ -124,7 +124,7 @@ def _java_version() -> str:
     from tests.kafka.jars import java
 
     answer = subprocess.run([java(), "-version"], capture_output=True, text=True, check=True)
-    return answer.stderr.splitlines()[0]
+    return answer.stderr.split('"')[1]
 
 
 def _short(value: float) -> str:

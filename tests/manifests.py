@@ -97,3 +97,15 @@ def delta_store(
     """A store over a table in `folder`, made when it is not there."""
     files = LocalFiles(str(folder)) if isinstance(folder, Path) else folder
     return DeltaManifestStore.create(files, DIRECTORY, clock or ManualClock(), flush=flush)
+
+
+class BusyClock(ManualClock):
+    """A clock of a world in which others do something whenever somebody waits."""
+
+    def __init__(self, now_ms: int = NOW_MS) -> None:
+        super().__init__(now_ms)
+        self.meanwhile: Callable[[], object] = lambda: None
+
+    def sleep_ms(self, ms: float) -> None:
+        super().sleep_ms(ms)
+        self.meanwhile()

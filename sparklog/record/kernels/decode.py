@@ -1,0 +1,310 @@
+"""Records -> columns, in one pass that walks each record to its end before it copies any of it.
+
+So no damage leaves half a row behind, and no sink overflows: keys and values are disjoint parts of
+the records, and the caller makes each sink as large as all records together.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.record.kernels.jit import (
+    bytes_in,
+    bytes_out,
+    inlined,
+    int32s_out,
+    int64,
+    int64s_in,
+    int64s_out,
+    kernel,
+    named_tuple,
+    types,
+)
+from sparklog.record.kernels.primitives import (
+    Bytes,
+    copy_bytes,
+    get_varint,
+    get_varlong,
+    wrapping_add,
+)
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+# --- what a kernel returns instead of a number of rows -------------------------------------------
+# TRUNCATED (-1) and OVERLONG (-2) come from primitives: a number of the record is damaged.
+FIELD: Final = -3
+"""A key or value is longer than what is left of its record, or shorter than null."""
+HEADER_COUNT: Final = -4
+"""Negative, or more headers than the record has bytes left."""
+LENGTH: Final = -5
+"""The record is longer than what is left of its batch, or empty, or its length is damaged."""
+UNREAD: Final = -6
+"""The fields end before the record does."""
+OFFSET: Final = -7
+"""The offset lies outside the batch."""
+LEFT_OVER: Final = -8
+"""The batch goes on after its last record."""
+
+# --- which columns to write ----------------------------------------------------------------------
+KEY: Final = 1
+VALUE: Final = 2
+OFFSETS: Final = 4
+TIMESTAMP: Final = 8
+TIMESTAMP_TYPE: Final = 16
+HEADERS: Final = 32
+
+# --- what a kernel tells besides -----------------------------------------------------------------
+BATCH: Final = 0
+"""Index of the batch or message that was read last: the damaged one …"""
+RECORD: Final = 1
+"""… and which of its records."""
+HEADER_TOTAL: Final = 2
+"""How many headers the rows have."""
+HEADER_BYTES: Final = 3
+"""What these take: more than their keys or their values alone."""
+NUM_COUNTERS: Final = 4
+
+
+class Batches(NamedTuple):
+    """Where the records of each v2 batch lie, and what their deltas are relative to."""
+
+    in_pile: Int64s
+    """0: positions are in the log; 1: in the pile of decompressed records."""
+    position: Int64s
+    """First byte of the first record."""
+    end: Int64s
+    record_count: Int64s
+    base_offset: Int64s
+    max_offset_delta: Int64s
+    base_timestamp: Int64s
+    append_timestamp: Int64s
+    timestamp_type: Int64s
+    """1: every record has `append_timestamp`."""
+
+
+class BinarySink(NamedTuple):
+    """The three buffers of an Arrow binary array; `ends[0]` is 0 and `valid` begins all ones."""
+
+    ends: Int32s
+    data: Bytes
+    valid: Bytes
+
+
+class Sinks(NamedTuple):
+    """Where rows go. What is not asked for has arrays of length 0."""
+
+    offset: Int64s
+    timestamp: Int64s
+    timestamp_type: Int32s
+    headers_at: Int64s
+    """Where the header count of each row lies: in the log, or, complemented (~), in the pile."""
+    key: BinarySink
+    value: BinarySink
+
+
+class HeaderSinks(NamedTuple):
+    """Where headers go: the buffers of a list<struct<key, value>>; `valid` begins all ones."""
+
+    ends: Int32s
+    valid: Bytes
+    key: BinarySink
+    value: BinarySink
+
+
+class Scalars(NamedTuple):
+    """The fixed-width fields of a row."""
+
+    offset: int
+    timestamp: int
+    timestamp_type: int
+
+
+class Fields(NamedTuple):
+    """Where the parts of a record lie; sizes are -1 for null."""
+
+    key: int
+    key_size: int
+    value: int
+    value_size: int
+    headers: int
+    header_count: int
+
+
+window_type = types.UniTuple(int64, 2)
+binary_type = named_tuple(BinarySink, int32s_out, bytes_out, bytes_out)
+sinks_type = named_tuple(
+    Sinks, int64s_out, int64s_out, int32s_out, int64s_out, binary_type, binary_type
+)
+header_sinks_type = named_tuple(HeaderSinks, int32s_out, bytes_out, binary_type, binary_type)
+# Numba knows a tuple of equal members by another name.
+batches_type = types.NamedUniTuple(int64s_in, len(Batches._fields), Batches)
+
+
+@inlined
+def clear_bit(bits: Bytes, row: int) -> None:
+    """Marks a row as null."""
+    bits[row >> 3] = bits[row >> 3] & (0xFF ^ (1 << (row & 7)))
+
+
+@inlined
+def put_binary(sink: BinarySink, row: int, data: Bytes, at: int, size: int) -> None:
+    """Appends row `row`, which is null if `size` is negative."""
+    used = sink.ends[row]
+    if size < 0:
+        clear_bit(sink.valid, row)
+        sink.ends[row + 1] = used
+    else:
+        copy_bytes(sink.data, used, data, at, size)
+        sink.ends[row + 1] = used + size
+
+
+@inlined
+def put_row(
+    sinks: Sinks, wanted: int, row: int, scalars: Scalars, data: Bytes, fields: Fields
+) -> None:
+    """Writes what is asked for of one row, headers excepted."""
+    if wanted & OFFSETS:
+        sinks.offset[row] = scalars.offset
+    if wanted & TIMESTAMP:
+        sinks.timestamp[row] = scalars.timestamp
+    if wanted & TIMESTAMP_TYPE:
+        sinks.timestamp_type[row] = scalars.timestamp_type
+    if wanted & KEY:
+        put_binary(sinks.key, row, data, fields.key, fields.key_size)
+    if wanted & VALUE:
+        put_binary(sinks.value, row, data, fields.value, fields.value_size)
+
+
+@inlined
+def get_size(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """The size of a key or value, -1 for null, and the position of its first byte.
+
+    The position is negative, and the size 0, when `at` is, or when it does not fit before `end`.
+    """
+    if at < 0:
+        return 0, at
+    size, at = get_varint(data, at, end)
+    if at < 0:
+        return 0, at
+    if size < -1 or size > end - at:
+        return 0, FIELD
+    return size, at
+
+
+@inlined
+def skip_headers(data: Bytes, at: int, end: int) -> tuple[int, int]:
+    """The number of headers at `at` and the position after the last; negative if damaged."""
+    if at < 0:
+        return 0, at
+    count, at = get_varint(data, at, end)
+    if at < 0:
+        return 0, at
+    if count < 0 or count > end - at:
+        return 0, HEADER_COUNT
+    for _ in range(count):
+        size, at = get_size(data, at, end)
+        if size < 0:
+            return 0, FIELD
+        size, at = get_size(data, at + size, end)
+        if at < 0:
+            return 0, at
+        at += max(size, 0)
+    return count, at
+
+
+@inlined
+def walk_record(data: Bytes, at: int, end: int) -> tuple[int, int, Fields, int]:
+    """Time delta and offset delta of the record in [at, end), its parts, the position after them.
+
+    The position is negative if the record is damaged; nothing else counts then.
+    """
+    offset_delta = 0
+    time_delta, at = get_varlong(data, at + 1, end)
+    if at >= 0:
+        offset_delta, at = get_varint(data, at, end)
+    key_size, key = get_size(data, at, end)
+    value_size, value = get_size(data, key + max(key_size, 0), end)
+    headers = value + max(value_size, 0)
+    header_count, at = skip_headers(data, headers, end)
+    fields = Fields(key, key_size, value, value_size, headers, header_count)
+    return time_delta, offset_delta, fields, at
+
+
+@kernel(int64(bytes_in, bytes_in, batches_type, window_type, int64, sinks_type, int64s_out))
+def decode_batches(
+    log: Bytes,
+    pile: Bytes,
+    batches: Batches,
+    window: tuple[int, int],
+    wanted: int,
+    sinks: Sinks,
+    counters: Int64s,
+) -> int:
+    """Writes a row for each record of v2 batches with an offset in [window[0], window[1]].
+
+    Returns the number of rows, or, negative, why a record is damaged. `counters` begins as zeros.
+    """
+    row = 0
+    for batch in range(len(batches.position)):
+        counters[BATCH] = batch
+        in_pile = batches.in_pile[batch]
+        data = pile if in_pile else log
+        at = batches.position[batch]
+        end = batches.end[batch]
+        base_offset = batches.base_offset[batch]
+        max_offset_delta = batches.max_offset_delta[batch]
+        base_timestamp = batches.base_timestamp[batch]
+        timestamp_type = batches.timestamp_type[batch]
+        for record in range(batches.record_count[batch]):
+            counters[RECORD] = record
+            length, at = get_varint(data, at, end)
+            if at < 0 or length < 1 or length > end - at:
+                return LENGTH
+            stop = at + length
+            time_delta, offset_delta, fields, at = walk_record(data, at, stop)
+            if at != stop:
+                return at if at < 0 else UNREAD
+            if offset_delta < 0 or offset_delta > max_offset_delta:
+                return OFFSET
+            offset = wrapping_add(base_offset, offset_delta)
+            if window[0] <= offset <= window[1]:
+                timestamp = wrapping_add(base_timestamp, time_delta)
+                if timestamp_type:
+                    timestamp = batches.append_timestamp[batch]
+                scalars = Scalars(offset, timestamp, timestamp_type)
+                put_row(sinks, wanted, row, scalars, data, fields)
+                if wanted & HEADERS:
+                    sinks.headers_at[row] = ~fields.headers if in_pile else fields.headers
+                    counters[HEADER_TOTAL] += fields.header_count
+                    counters[HEADER_BYTES] += stop - fields.headers
+                row += 1
+        if at != end:
+            return LEFT_OVER
+    return row
+
+
+@kernel(types.void(bytes_in, bytes_in, int64s_in, header_sinks_type))
+def gather_headers(log: Bytes, pile: Bytes, headers_at: Int64s, sinks: HeaderSinks) -> None:
+    """Writes the headers of each row; `headers_at` is what `decode_batches` left in its sinks.
+
+    The positions must be those of records that were found sound.
+    """
+    header = 0
+    for row in range(len(headers_at)):
+        at = headers_at[row]
+        data = log
+        if at < 0:
+            data, at = pile, ~at
+        count, at = get_varint(data, at, len(data))
+        if count == 0:
+            clear_bit(sinks.valid, row)
+        for _ in range(count):
+            size, at = get_varint(data, at, len(data))
+            put_binary(sinks.key, header, data, at, size)
+            size, at = get_varint(data, at + size, len(data))
+            put_binary(sinks.value, header, data, at, size)
+            at += max(size, 0)
+            header += 1
+        sinks.ends[row + 1] = header

@@ -1,0 +1,99 @@
+"""Several processes on one manifest: racing, and killed between every two steps of a commit."""
+
+import multiprocessing
+import signal
+import subprocess
+import sys
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from sparklog.clock import SystemClock
+from sparklog.model import OffsetRange
+from tests.manifests import NOW_MS, append, delta_store, segment, spans
+
+PROCESSES = 4
+COMMITS = 25
+
+
+def commit_often(folder: Path, flush: bool) -> list[OffsetRange]:
+    """Append COMMITS times; return what was got."""
+    store = delta_store(folder, SystemClock(), flush=flush)
+    done = [append(store, segment(made_ms=NOW_MS)).ranges for _ in range(COMMITS)]
+    return [got for ranges in done for got in ranges or ()]
+
+
+class TestRacing:
+    def test_all_succeed_with_contiguous_offsets(self, tmp_path: Path) -> None:
+        spawn = multiprocessing.get_context("spawn")
+        with ProcessPoolExecutor(PROCESSES, mp_context=spawn) as pool:
+            racers = [pool.submit(commit_often, tmp_path, i % 2 == 0) for i in range(PROCESSES)]
+            answers = sorted(got for racer in racers for got in racer.result())
+
+        expected = [(start, start + 10) for start in range(0, 10 * PROCESSES * COMMITS, 10)]
+        assert [(got.start, got.end) for got in answers] == expected
+        assert spans(delta_store(tmp_path).snapshot()) == expected
+
+
+VICTIM = """
+import os, signal, sys
+from pathlib import Path
+from sparklog.clock import SystemClock
+from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.storage.local import LocalFiles
+from tests.manifests import append, delta_store, segment
+
+folder, step = sys.argv[1:]
+store = delta_store(Path(folder), SystemClock(), flush=True)
+append(store, segment())
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def die_after(owner, name):
+    work = getattr(owner, name)
+    setattr(owner, name, lambda *a, **k: (work(*a, **k), die()))
+
+def write_half(files, path, data):
+    file = files.create(path)
+    file.write(bytes(data)[: len(data) // 2])
+    die()
+
+match step:
+    case "before the file": DeltaLog.write = die
+    case "half of the file": LocalFiles.write_new = write_half
+    case "after the file": die_after(DeltaLog, "write")
+    case "after its sync": die_after(DeltaLog, "sync_files")
+    case "after the commit": die_after(DeltaLog, "commit")
+    case "half of the sync": die_after(LocalFiles, "stat")
+    case "before the answer": die_after(DeltaLog, "sync_log")
+append(store, segment(records=3), segment(1), app_id="writer", version=5)
+"""
+
+INVISIBLE = ("before the file", "half of the file", "after the file", "after its sync")
+COMMITTED = ("after the commit", "half of the sync", "before the answer")
+
+
+def kill(folder: Path, step: str) -> None:
+    victim = subprocess.run(
+        [sys.executable, "-c", VICTIM, str(folder), step], check=False, capture_output=True
+    )
+
+    assert victim.returncode == -signal.SIGKILL, victim.stderr.decode()
+
+
+class TestKilled:
+    @pytest.mark.parametrize("step", INVISIBLE + COMMITTED)
+    def test_a_replay_makes_it_exactly_once(self, tmp_path: Path, step: str) -> None:
+        kill(tmp_path, step)
+        store = delta_store(tmp_path, SystemClock(), flush=True)
+        seen = spans(store.snapshot())
+        entries = segment(records=3), segment(1)
+        done = append(store, *entries, app_id="writer", version=5)
+
+        assert seen == ([(0, 10), (10, 13)] if step in COMMITTED else [(0, 10)])
+        assert done.ranges == (OffsetRange(0, 10, 13), OffsetRange(1, 0, 10))
+        assert done.replayed == (step in COMMITTED)
+        assert spans(store.snapshot()) == [(0, 10), (10, 13)]
+        assert spans(store.snapshot(), 1) == [(0, 10)]

@@ -32,7 +32,7 @@ class Bar:
 
     def __str__(self) -> str:
         bounds = (("≥", self.least), ("≤", self.most))
-        return " ".join(f"{sign} {number:,g}" for sign, number in bounds if number is not None)
+        return " ".join(f"{sign} {_short(number)}" for sign, number in bounds if number is not None)
 
 
 @dataclass(frozen=True, slots=True)

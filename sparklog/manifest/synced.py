@@ -25,6 +25,7 @@ class SyncedLog:
         self._version = -1
         self._checkpoint = -1
         self._names: set[str] = set()
+        self._table: set[str] = set()
 
     def sync_files(self, names: Iterable[str]) -> None:
         """Sync the manifest files that were not synced yet, with their directories."""
@@ -38,7 +39,8 @@ class SyncedLog:
             return  # an object store acknowledges what it has stored
         table = set(names)
         self.sync_files(sorted(table))
-        self._names &= table
+        self._names -= self._table - table  # folded away; what is fresh is in neither
+        self._table = table
         checkpoint = self.sync_checkpoint()
         first = max(self._version, checkpoint) + 1  # a checkpoint stands for what lies before it
         entries = [f"{self._log}/{v:020}.json" for v in range(first, version + 1)]

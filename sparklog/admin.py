@@ -12,6 +12,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TypeVar
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, ConfigType, TopicConfig, config_key
@@ -38,6 +39,9 @@ from sparklog.storage.log_dir import create_log_dir
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
 MAX_TIMESTAMP = -3
+
+Place = TypeVar("Place", bound=tuple[str, int])
+"""A TopicPartition, or a plain (topic, partition)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,9 +200,7 @@ class AdminClient:
         live = self._catalog.cluster.commit(plan).live()
         return [live[name] for name in totals]
 
-    def delete_records(
-        self, before: Mapping[TopicPartition | tuple[str, int], int]
-    ) -> dict[TopicPartition, int]:
+    def delete_records(self, before: Mapping[Place, int]) -> dict[TopicPartition, int]:
         """Raise log start offsets; records below become unreadable at once, segments go later.
 
         -1 means the log end offset. Returns each partition's log start offset (low watermark).
@@ -219,9 +221,7 @@ class AdminClient:
             low[partition] = store.snapshot().state(partition.partition).log_start_offset
         return low
 
-    def list_offsets(
-        self, wanted: Mapping[TopicPartition | tuple[str, int], int]
-    ) -> dict[TopicPartition, TimestampOffset]:
+    def list_offsets(self, wanted: Mapping[Place, int]) -> dict[TopicPartition, TimestampOffset]:
         """Answer ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, T >= 0 first from T on.
 
         (-1, -1) when no record matches. Raises UnknownTopicError.

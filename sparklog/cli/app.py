@@ -1,0 +1,117 @@
+"""The commands put together, and how they end.
+
+exit code 0   done; also when the reader of a pipe has had enough
+exit code 1   the operation failed: one line on stderr says what, where, and what is allowed
+exit code 2   misuse: an option that does not exist, is missing, or has a value it does not take
+exit code 130 interrupted
+
+`--debug` shows the traceback as well.
+"""
+
+import os
+import sys
+import traceback
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from sparklog.cli import consume, offsets, produce, topic
+from sparklog.cli.arguments import CommonArguments, with_signature
+from sparklog.cli.output import warn
+from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
+
+NAME = "sparklog"
+FAILURE = 1
+MISUSE = 2
+
+
+class RootGroup(TyperGroup):
+    """The commands; a pipe that nobody reads any more ends them without an error."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command that was named."""
+        try:
+            answer = super().invoke(ctx)
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _close_stdout()
+            raise typer.Exit(0) from None
+        return answer
+
+
+def run(arguments: Sequence[str]) -> int:
+    """Run a command line (without the program's name) and return its exit code."""
+    with warnings.catch_warnings():
+        is_quiet = "--quiet" in arguments or "-q" in arguments
+        warnings.simplefilter("ignore" if is_quiet else "always", SparklogWarning)
+        warnings.showwarning = _show_warning
+        try:
+            command = typer.main.get_command(app)
+            answer = command.main(list(arguments), prog_name=NAME, standalone_mode=False)
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is one line and a code
+            if "--debug" in arguments:
+                traceback.print_exc()
+            return _explain(error)
+    return answer if isinstance(answer, int) else 0
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, TyperException):
+        context = getattr(error, "ctx", None)
+        hint = f" (see {context.command_path} --help)" if context else ""
+        return _fail(f"{error.format_message().rstrip('.')}{hint}", MISUSE)
+    if isinstance(error, InvalidOptionError):
+        return _fail(str(error), MISUSE)
+    if isinstance(error, SparklogError | OSError):
+        return _fail(str(error), FAILURE)
+    return _fail(f"{type(error).__name__}: {error} (--debug shows where)", FAILURE)
+
+
+def _fail(message: str, code: int) -> int:
+    line = " ".join(message.split("\n"))
+    print(f"sparklog: error: {line}", file=sys.stderr)
+    return code
+
+
+def _show_warning(message: Warning | str, *_place: Any, **_more: Any) -> None:
+    warn(str(message))
+
+
+def _close_stdout() -> None:
+    """Let what is still buffered go nowhere, or Python would complain at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+app = typer.Typer(
+    cls=RootGroup,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+for part in (topic, produce, consume, offsets):
+    part.add_to(app)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RootArguments(CommonArguments):
+    """Options before the command."""
+
+    version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False
+
+
+def _root(context: typer.Context, **given: Any) -> None:
+    """Kafka's log on Spark and Delta: topics, produce, consume, offsets. No JVM, no server."""
+    if given["version"]:
+        import sparklog
+
+        print(f"{NAME} {sparklog.__version__}")
+        raise typer.Exit(0)
+    if context.invoked_subcommand is None:
+        raise InvalidOptionError(f"no command: see {NAME} --help")
+
+
+app.callback(invoke_without_command=True)(with_signature(_root, RootArguments))

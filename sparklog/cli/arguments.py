@@ -1,0 +1,196 @@
+"""Commands whose options are the fields of a frozen dataclass.
+
+    @dataclass(frozen=True, kw_only=True)
+    class GreetArguments(CommonArguments):
+        name: Annotated[str, typer.Argument(help="Whom to greet.")]
+
+    def greet(arguments: GreetArguments) -> None: …
+
+    add_command(app, "greet", greet)
+
+Every command has the options of CommonArguments, and so has `sparklog` itself: `sparklog --log-dir
+D topic list` and `sparklog topic list --log-dir D` mean the same.
+"""
+
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, Field, dataclass, fields
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+
+import typer
+
+from sparklog.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from sparklog.admin import AdminClient
+    from sparklog.manifest.catalog import Catalog
+
+LOG_DIR_VARIABLE = "SPARKLOG_LOG_DIR"
+
+
+class OutputFormat(StrEnum):
+    """What output (and the input of `produce`) looks like."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonArguments:
+    """What every command takes."""
+
+    log_dir: Annotated[
+        str | None,
+        typer.Option(
+            "--log-dir",
+            metavar="DIR",
+            envvar=LOG_DIR_VARIABLE,
+            help="The log dir: a path, file:// or s3://.",
+            rich_help_panel="Everywhere",
+        ),
+    ] = None
+    storage: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--storage",
+            "-S",
+            metavar="NAME=VALUE",
+            help="A storage setting, such as AWS_ENDPOINT_URL; better kept in the environment.",
+            rich_help_panel="Everywhere",
+        ),
+    ] = None
+    output: Annotated[
+        OutputFormat | None,
+        typer.Option(
+            "--format",
+            help="text, or json: an object a line.",
+            rich_help_panel="Everywhere",
+        ),
+    ] = None
+    quiet: Annotated[
+        bool,
+        typer.Option(
+            "--quiet", "-q", help="No summaries, no warnings.", rich_help_panel="Everywhere"
+        ),
+    ] = False
+    debug: Annotated[
+        bool,
+        typer.Option(
+            "--debug", help="Show the traceback of an error.", rich_help_panel="Everywhere"
+        ),
+    ] = False
+
+    @property
+    def is_json(self) -> bool:
+        """Whether output is JSON lines."""
+        return self.output is OutputFormat.JSON
+
+    @property
+    def storage_options(self) -> dict[str, str]:
+        """The storage settings that were given. Raises InvalidOptionError without showing one."""
+        return pairs(self.storage or (), "-S/--storage", is_secret=True)
+
+    def catalog(self, *, flush: bool = True, storage: Mapping[str, str] | None = None) -> "Catalog":
+        """The topics of the log dir; `storage` holds further settings."""
+        from sparklog.manifest.catalog import Catalog
+        from sparklog.storage import open_files
+
+        options = self.storage_options | dict(storage or {})
+        return Catalog(open_files(self._log_dir(), options), flush=flush)
+
+    def admin(self) -> "AdminClient":
+        """An AdminClient of the log dir."""
+        from sparklog.admin import AdminClient
+
+        return AdminClient(self._log_dir(), self.storage_options)
+
+    def _log_dir(self) -> str:
+        if not self.log_dir:
+            raise InvalidOptionError(
+                f"no log dir: give --log-dir DIR or set {LOG_DIR_VARIABLE}", option="log-dir"
+            )
+        return self.log_dir
+
+
+Arguments = TypeVar("Arguments", bound=CommonArguments)
+
+
+def add_command(app: typer.Typer, name: str, function: Callable[[Arguments], None]) -> None:
+    """Register a function of one dataclass as a command whose options are the fields."""
+    hints = get_type_hints(function)
+    kind: type[Arguments] = hints[next(iter(hints))]
+
+    def callback(context: typer.Context, **given: Any) -> None:
+        function(kind(**_with_common(given, context.find_root().params)))
+
+    app.command(name, help=inspect.getdoc(function))(with_signature(callback, kind))
+
+
+def with_signature(callback: Callable[..., None], kind: type) -> Callable[..., None]:
+    """The same function, with the parameters that Typer reads: a context and the fields."""
+    hints = get_type_hints(kind, include_extras=True)
+    parameters = [
+        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+        *(
+            inspect.Parameter(
+                field.name,
+                inspect.Parameter.KEYWORD_ONLY,
+                default=_default(field),
+                annotation=hints[field.name],
+            )
+            for field in fields(kind)
+        ),
+    ]
+    callback.__annotations__ = {item.name: item.annotation for item in parameters}
+    vars(callback)["__signature__"] = inspect.Signature(parameters)
+    return callback
+
+
+def _default(field: "Field[Any]") -> Any:
+    return inspect.Parameter.empty if field.default is MISSING else field.default
+
+
+def _with_common(given: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
+    """The command's own options, and those given before it where it was not told otherwise."""
+    both = [*(root.get("storage") or ()), *(given["storage"] or ())]
+    own = {
+        field.name: given[field.name] or root.get(field.name) for field in fields(CommonArguments)
+    }
+    return given | own | {"storage": both}
+
+
+def pairs(texts: Iterable[str], option: str, *, is_secret: bool = False) -> dict[str, str]:
+    """`name=value` texts as a dict; raises InvalidOptionError for one without a name or `=`."""
+    found = {}
+    for text in texts:
+        name, equals, value = text.partition("=")
+        if not equals or not name:
+            shown = "" if is_secret else f" {text!r}"
+            raise InvalidOptionError(f"{option}{shown}: allowed is NAME=VALUE", option=option)
+        found[name.strip()] = value
+    return found
+
+
+def numbers(texts: Iterable[str], option: str) -> list[int]:
+    """Partition numbers from `0,2` or several texts, sorted, each once."""
+    parts = [part.strip() for text in texts for part in text.split(",")]
+    wrong = [part for part in parts if not (part.isascii() and part.isdigit())]
+    if wrong:
+        raise InvalidOptionError(
+            f"{option} {wrong[0]!r}: allowed are partition numbers, separated by commas",
+            option=option,
+        )
+    return sorted({int(part) for part in parts})
+
+
+def one_topic(named: str | None, option: str | None) -> str:
+    """The topic, given by position or as --topic. Raises InvalidOptionError for none or two."""
+    if named and option and named != option:
+        raise InvalidOptionError(
+            f"two topics, {named!r} and --topic {option!r}: give one", option="topic"
+        )
+    found = named or option
+    if not found:
+        raise InvalidOptionError("no topic: give its name", option="topic")
+    return found

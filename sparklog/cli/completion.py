@@ -1,0 +1,29 @@
+"""Shell completion: topic names from the log dir."""
+
+import os
+from contextlib import suppress
+
+import typer
+
+from sparklog.cli.arguments import LOG_DIR_VARIABLE, pairs
+from sparklog.errors import SparklogError
+
+
+def topic_names(context: typer.Context, incomplete: str) -> list[str]:
+    """The topics of the log dir that begin with what was typed; none when it cannot be read."""
+    with suppress(SparklogError):
+        return [name for name in _topics(context) if name.startswith(incomplete)]
+    return []
+
+
+def _topics(context: typer.Context) -> list[str]:
+    from sparklog.manifest.catalog import Catalog
+    from sparklog.storage import open_files
+
+    given = [context.params, context.find_root().params]
+    log_dir = next((p["log_dir"] for p in given if p.get("log_dir")), None)
+    log_dir = log_dir or os.environ.get(LOG_DIR_VARIABLE)
+    if not log_dir:
+        return []
+    storage = pairs([text for p in given for text in p.get("storage") or ()], "-S")
+    return list(Catalog(open_files(log_dir, storage)).topics())

@@ -1,0 +1,143 @@
+"""`sparklog consume`: records to stdout, with kcat's habits; partition by partition, in order."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, OutputFormat, add_command, numbers, one_topic
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import warn
+from sparklog.cli.positions import GRAMMAR, Span, parse_spans, resolve
+from sparklog.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from sparklog.cli.printing import Renderer
+    from sparklog.log_reader import TopicReader
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConsumeArguments(CommonArguments):
+    """Options of `consume`."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
+    ] = None
+    topic: Annotated[
+        str | None, typer.Option("--topic", "-t", help="The topic.", autocompletion=topic_names)
+    ] = None
+    offsets: Annotated[
+        list[str] | None,
+        typer.Option("--offset", "-o", metavar="OFFSET", help=f"{GRAMMAR}; start by default."),
+    ] = None
+    from_beginning: Annotated[bool, typer.Option("--from-beginning", help="As -o start.")] = False
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partition", "-p", metavar="N,N", help="These partitions only."),
+    ] = None
+    count: Annotated[
+        int | None,
+        typer.Option("--max-messages", "-c", min=0, metavar="N", help="Stop after N records."),
+    ] = None
+    template: Annotated[
+        str | None,
+        typer.Option(
+            "-f",
+            metavar="FORMAT",
+            help="%t topic %p partition %o offset %T ms %k key %K size %s value %S size "
+            "%R size in 4 bytes %h headers %%; \\n \\t \\xNN.",
+        ),
+    ] = None
+    json_lines: Annotated[bool, typer.Option("-J", help="As --format json.")] = False
+    key_delimiter: Annotated[
+        str | None, typer.Option("-K", help="Print keys, with this before the value.")
+    ] = None
+    delimiter: Annotated[
+        str | None, typer.Option("-D", help="What ends a record, \\n by default.")
+    ] = None
+    null: Annotated[bool, typer.Option("-Z", help="Print NULL for null keys and values.")] = False
+    follow: Annotated[
+        bool, typer.Option("--follow", "-F", help="Wait for new records until Ctrl-C.")
+    ] = False
+    exit_at_end: Annotated[
+        bool, typer.Option("-e", help="Exit at the end, which is the default.")
+    ] = False
+
+
+def consume(arguments: ConsumeArguments) -> None:
+    """Print the records of a topic: from the start to the end, unless told otherwise.
+
+    Partitions come one after another, each in the order of its offsets.
+    """
+    from sparklog.cli.printing import Printer, follow
+    from sparklog.log_reader import TopicReader
+
+    topic = one_topic(arguments.name, arguments.topic)
+    renderer = _renderer(arguments)
+    catalog = arguments.catalog()
+    span = _span(arguments, catalog.clock.now_ms())
+    reader = TopicReader.open(catalog, topic)
+    chosen = numbers(arguments.partitions or (), "-p/--partition")
+    for partition in chosen:
+        catalog.check_partition(reader.topic, partition)
+    ranges = _ranges(reader, chosen or range(reader.topic.num_partitions), span)
+    printer = Printer(renderer, arguments.count)
+    printer.print(reader, ranges)
+    if arguments.follow:
+        ends = {partition: end for partition, (_, end) in ranges.items()}
+        with suppress(KeyboardInterrupt):
+            follow(catalog, reader, printer, ends, chosen)
+
+
+def _span(arguments: ConsumeArguments, now_ms: int) -> Span:
+    texts = list(arguments.offsets or ())
+    span = parse_spans([*texts, "start"] if arguments.from_beginning else texts, now_ms)
+    if arguments.follow and span.end is not None:
+        raise InvalidOptionError("--follow has no end, and -o says one", option="follow")
+    return span
+
+
+def _renderer(arguments: ConsumeArguments) -> "Renderer":
+    from sparklog.cli.render import JsonLines, compile_format
+
+    is_json = arguments.is_json or arguments.json_lines
+    if arguments.json_lines and arguments.output is OutputFormat.TEXT:
+        raise InvalidOptionError("-J is --format json, and --format text was asked for")
+    shape = (arguments.template, arguments.key_delimiter, arguments.delimiter)
+    if is_json:
+        if any(text is not None for text in shape) or arguments.null:
+            raise InvalidOptionError("-f, -K, -D and -Z are for text, not for JSON lines")
+        return JsonLines()
+    template = arguments.template
+    if template is None:
+        # What is given may hold percent signs, which are only themselves here.
+        key, end = (None if text is None else text.replace("%", "%%") for text in shape[1:])
+        template = ("" if key is None else f"%k{key}") + "%s" + ("\\n" if end is None else end)
+    elif shape[1:] != (None, None):
+        raise InvalidOptionError("-f says it all: -K and -D go without it", option="-f")
+    return compile_format(template, null=b"NULL" if arguments.null else b"")
+
+
+def _ranges(
+    reader: "TopicReader", partitions: Sequence[int], span: Span
+) -> dict[int, tuple[int, int]]:
+    ranges = {}
+    for partition in partitions:
+        low, high = reader.log_start_offset(partition), reader.log_end_offset(partition)
+        start = resolve(span.start, reader, partition) if span.start else low
+        end = resolve(span.end, reader, partition) if span.end else high
+        if span.start and span.start.kind == "offset" and span.start.value < low:
+            warn(
+                f"{reader.topic.name}-{partition}: offsets {span.start.value} to {low - 1} are "
+                f"gone; starting at {low}"
+            )
+        ranges[partition] = start, max(start, end)
+    return ranges
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    add_command(app, "consume", consume)

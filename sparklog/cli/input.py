@@ -1,0 +1,240 @@
+r"""Bytes of stdin and files to columns of records: delimited text as in kcat, and JSON lines.
+
+    text     key<key delimiter>value<delimiter>…     the delimiter is \n unless told otherwise
+    json     {"topic": …, "partition": 0, "timestamp": 0, "key": "…", "value": "…", "headers": […]}
+
+Empty messages are left out, as kcat does. What the log decides itself (`offset`) is allowed in JSON
+and not used, so that the output of a consume is the input of a produce.
+"""
+
+import base64
+import binascii
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.cli.interrupt import Interrupts, Readable
+from sparklog.errors import SchemaError
+
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+"""How much input is read at once."""
+
+HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+_FIELDS: Final = (
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "key",
+    "key_encoding",
+    "value",
+    "value_encoding",
+    "headers",
+)
+_HEADER_FIELDS: Final = ("key", "value", "value_encoding")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InputRows:
+    """Records as they were read: Arrow columns of one length.
+
+    `timestamp` (int64, ms) and `partition` (int32) are null where the input does not say; as whole
+    columns they may be None.
+    """
+
+    key: pa.Array
+    value: pa.Array
+    timestamp: pa.Array | None = None
+    partition: pa.Array | None = None
+    headers: pa.Array | None = None
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    def slice(self, start: int, length: int | None = None) -> "InputRows":
+        """Some of the rows."""
+
+        def part(column: pa.Array | None) -> pa.Array | None:
+            return None if column is None else column.slice(start, length)
+
+        return InputRows(
+            key=part(self.key),
+            value=part(self.value),
+            timestamp=part(self.timestamp),
+            partition=part(self.partition),
+            headers=part(self.headers),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TextFormat:
+    """How text is cut: kcat's -D, -K, -k, -Z, -H and -p.
+
+    An empty `delimiter` makes each input one message. `fixed_key` is for messages that bring none.
+    """
+
+    delimiter: bytes = b"\n"
+    key_delimiter: bytes | None = None
+    fixed_key: bytes | None = None
+    empty_is_null: bool = False
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def rows(self, messages: pa.Array) -> InputRows:
+        """Messages (binary, none of them empty) as rows."""
+        key: pa.Array = pa.nulls(len(messages), pa.binary())
+        value = messages
+        if self.key_delimiter is not None:
+            key, value = _cut_keys(messages, self.key_delimiter)
+            if self.empty_is_null:
+                key, value = _empty_to_null(key), _empty_to_null(value)
+        if self.fixed_key is not None:
+            key = key.fill_null(self.fixed_key)
+        headers = None
+        if self.headers:
+            each = [{"key": name, "value": data} for name, data in self.headers]
+            headers = pa.array([each], HEADERS_TYPE).take(pa.array(np.zeros(len(value), np.int64)))
+        return InputRows(key=key, value=value, headers=headers)
+
+
+def read_messages(
+    stream: Readable, delimiter: bytes, interrupts: Interrupts, chunk_bytes: int = CHUNK_BYTES
+) -> Iterator[pa.Array]:
+    """Yield the messages of a stream, as many at a time as a chunk has; empty ones are left out.
+
+    What stands after the last delimiter is a message, too. An empty `delimiter` takes the stream
+    as one message.
+    """
+    rest: list[bytes] = []
+    while data := interrupts.read(stream, chunk_bytes):
+        rest.append(data)
+        if delimiter and delimiter in _tail(rest, len(delimiter)):
+            whole, cut, left = b"".join(rest).rpartition(delimiter)
+            rest = [left]
+            yield _cut(whole, cut)
+    last = b"".join(rest)
+    if last:
+        yield pa.array([last], pa.binary())
+
+
+def _tail(parts: Sequence[bytes], size: int) -> bytes:
+    """The newest part and enough before it to hold a delimiter that is cut in two."""
+    before = b"".join(parts[:-1])[1 - size :] if size > 1 else b""
+    return before + parts[-1]
+
+
+def _cut(data: bytes, delimiter: bytes) -> pa.Array:
+    messages = pc.split_pattern(pa.array([data], pa.binary()), delimiter).flatten()
+    sizes = pc.binary_length(messages)
+    return messages if pc.min(sizes).as_py() else messages.filter(pc.greater(sizes, 0))
+
+
+def _cut_keys(messages: pa.Array, delimiter: bytes) -> tuple[pa.Array, pa.Array]:
+    """What stands before the first delimiter, null without one, and what stands after it."""
+    parts = pc.split_pattern(messages, delimiter, max_splits=1)
+    pieces = parts.flatten()
+    ends = np.cumsum(pc.list_value_length(parts).to_numpy(zero_copy_only=False))
+    starts = np.concatenate(([0], ends[:-1]))
+    is_keyless = starts == ends - 1
+    return pieces.take(pa.array(starts, mask=is_keyless)), pieces.take(pa.array(ends - 1))
+
+
+def _empty_to_null(column: pa.Array) -> pa.Array:
+    return pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
+
+
+def json_rows(messages: pa.Array, place: str, first_line: int) -> dict[str | None, InputRows]:
+    """JSON lines as rows, by the topic they name (None where they name none).
+
+    Raises SchemaError naming `place` and the line for what is no record.
+    """
+    records: dict[str | None, list[dict[str, Any]]] = {}
+    for number, line in enumerate(messages.to_pylist(), first_line):
+        try:
+            record = _record(line)
+        except (ValueError, TypeError) as error:
+            raise SchemaError(f"{place}, record {number}: {error}") from None
+        records.setdefault(record.get("topic"), []).append(record)
+    return {topic: _columns(rows) for topic, rows in records.items()}
+
+
+def _record(line: bytes) -> dict[str, Any]:
+    found = json.loads(line)
+    if not isinstance(found, dict):
+        raise TypeError(f"{_shown(found)} is no record: a JSON object with key and value")
+    _check_names(found, _FIELDS)
+    for name, kind in (("topic", str), ("partition", int), ("timestamp", int)):
+        if found.get(name) is not None and type(found[name]) is not kind:
+            raise TypeError(f"{name} {_shown(found[name])} is not {kind.__name__}")
+    if "value" not in found:
+        raise ValueError("no value; a record without one (a tombstone) says null")
+    headers = found.get("headers") or []
+    if not isinstance(headers, list):
+        raise TypeError('headers are [{"key": "…", "value": "…"}, …]')
+    return found | {
+        "key": _bytes(found, "key"),
+        "value": _bytes(found, "value"),
+        "headers": [_header(header) for header in headers] or None,
+    }
+
+
+def _header(header: Any) -> dict[str, Any]:
+    if not isinstance(header, dict) or not isinstance(header.get("key"), str):
+        raise TypeError(f'header {_shown(header)} is not {{"key": "…", "value": "…"}}')
+    _check_names(header, _HEADER_FIELDS)
+    return {"key": header["key"], "value": _bytes(header, "value")}
+
+
+def _check_names(found: Mapping[str, Any], known: Sequence[str]) -> None:
+    for name in found:
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"unknown field {name!r}{hint} (known: {', '.join(known)})")
+
+
+def _bytes(found: Mapping[str, Any], name: str) -> bytes | None:
+    text, encoding = found.get(name), found.get(f"{name}_encoding")
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise TypeError(f"{name} {_shown(text)} is not a string; JSON in a value is quoted")
+    if encoding is None:
+        return text.encode()
+    if encoding != "base64":
+        raise ValueError(f"{name}_encoding {_shown(encoding)} is not base64")
+    try:
+        return base64.b64decode(text, validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"{name} is not base64: {error}") from None
+
+
+def _shown(value: Any) -> str:
+    text = json.dumps(value)
+    return text if len(text) <= 40 else f"{text[:40]}…"
+
+
+def _columns(records: Iterable[Mapping[str, Any]]) -> InputRows:
+    def column(name: str, kind: pa.DataType) -> pa.Array:
+        return pa.array([record.get(name) for record in records], kind)
+
+    return InputRows(
+        key=column("key", pa.binary()),
+        value=column("value", pa.binary()),
+        timestamp=column("timestamp", pa.int64()),
+        partition=column("partition", pa.int32()),
+        headers=column("headers", HEADERS_TYPE),
+    )
+
+
+def with_partition(rows: InputRows, partition: int | None) -> InputRows:
+    """The rows with -p: all go to `partition`; -1 leaves it to the partitioner, None as it is."""
+    if partition is None:
+        return rows
+    chosen = None if partition < 0 else pa.array(np.full(len(rows), partition, np.int32))
+    return replace(rows, partition=chosen)

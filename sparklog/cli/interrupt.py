@@ -1,0 +1,72 @@
+"""Ctrl-C while reading: stop reading, and finish what was read."""
+
+import os
+import select
+import signal
+import threading
+from types import FrameType, TracebackType
+from typing import Any, Protocol
+
+
+class Readable(Protocol):
+    """What input is read from: at most `size` bytes, as many as there are; b"" at the end."""
+
+    def read(self, size: int, /) -> bytes | None:
+        """The next bytes."""
+        ...
+
+
+class Interrupts:
+    """Turns SIGINT and SIGTERM into "there is no more input" while it is entered.
+
+    A second signal ends the process as it would without. Outside the main thread, where signals
+    cannot be handled, it does nothing.
+    """
+
+    def __init__(self) -> None:
+        self.asked = False
+        self._before: dict[int, Any] = {}
+        self._pipe: tuple[int, int] | None = None
+
+    def __enter__(self) -> "Interrupts":
+        if threading.current_thread() is threading.main_thread():
+            self._pipe = os.pipe()
+            for number in (signal.SIGINT, signal.SIGTERM):
+                self._before[number] = signal.signal(number, self._stop)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._restore()
+        for descriptor in self._pipe or ():
+            os.close(descriptor)
+        self._pipe = None
+
+    def _stop(self, _number: int, _frame: FrameType | None) -> None:
+        self.asked = True
+        self._restore()
+        if self._pipe:
+            os.write(self._pipe[1], b"!")
+
+    def _restore(self) -> None:
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+        self._before.clear()
+
+    def read(self, stream: Readable, size: int) -> bytes:
+        """The next bytes of a stream without a buffer of its own; b"" at its end or when asked."""
+        descriptor = _descriptor(stream)
+        if descriptor is not None and self._pipe is not None and not self.asked:
+            select.select([descriptor, self._pipe[0]], [], [])
+        return b"" if self.asked else stream.read(size) or b""
+
+
+def _descriptor(stream: Any) -> int | None:
+    try:
+        return int(stream.fileno())
+    except (AttributeError, OSError):
+        return None

@@ -1,0 +1,225 @@
+"""`sparklog get-offsets` and `sparklog delete-records`, as Kafka's tools of these names."""
+
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command, numbers, one_topic
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import print_json
+from sparklog.cli.positions import parse_list_time
+from sparklog.errors import InvalidOptionError, UsageError
+from sparklog.model import TopicPartition
+
+# topic, or nothing for any; then one partition, or a range whose end is not in it
+_PATTERN: Final = re.compile(r"(?P<topic>[^:,]*)(:((?P<one>\d+)|(?P<low>\d*)-(?P<high>\d*))?)?")
+
+IsWanted = Callable[[str, int], bool]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GetOffsetsArguments(CommonArguments):
+    """Options of `get-offsets`."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="All without.", autocompletion=topic_names),
+    ] = None
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic", help="The topic, or a regular expression.", autocompletion=topic_names
+        ),
+    ] = None
+    partitions: Annotated[
+        list[str] | None,
+        typer.Option("--partitions", "-p", metavar="N,N", help="These partitions only."),
+    ] = None
+    topic_partitions: Annotated[
+        str | None,
+        typer.Option(
+            "--topic-partitions",
+            metavar="PATTERNS",
+            help="topic1:1,topic2:0-3,topic3,topic4:5-,:-3 (ranges without their end).",
+        ),
+    ] = None
+    time: Annotated[
+        str,
+        typer.Option(
+            "--time",
+            metavar="TIME",
+            help="-1 or latest, -2 or earliest, -3 or max-timestamp; or a time: ms since 1970, "
+            "ISO, or -48h. Partitions without a record from then on are left out.",
+        ),
+    ] = "latest"
+
+
+def get_offsets(arguments: GetOffsetsArguments) -> None:
+    """Print topic:partition:offset, for the end, the start or a time."""
+    from sparklog.log_reader import TopicReader
+
+    is_wanted = _filter(arguments)
+    catalog = arguments.catalog()
+    timestamp = parse_list_time(arguments.time, catalog.clock.now_ms())
+    found = False
+    for topic in catalog.topics().values():
+        chosen = [p for p in range(topic.num_partitions) if is_wanted(topic.name, p)]
+        if not chosen:
+            continue
+        found = True
+        reader = TopicReader(catalog.files, topic, catalog.store(topic).snapshot())
+        for partition in chosen:
+            answer = reader.list_offset(partition, timestamp)
+            if answer.offset >= 0:
+                _print_offset(arguments, topic.name, partition, answer)
+    if not found:
+        raise UsageError("no topic or partition matches what was asked for")
+
+
+def _print_offset(arguments: CommonArguments, topic: str, partition: int, answer: Any) -> None:
+    if not arguments.is_json:
+        print(f"{topic}:{partition}:{answer.offset}")
+        return
+    time = None if answer.timestamp < 0 else answer.timestamp
+    row = {"topic": topic, "partition": partition, "offset": answer.offset, "timestamp": time}
+    print_json(row)
+
+
+def _filter(arguments: GetOffsetsArguments) -> IsWanted:
+    names, topic = set(arguments.names or ()), arguments.topic
+    chosen = set(numbers(arguments.partitions or (), "--partitions"))
+    if arguments.topic_partitions is not None:
+        if names or topic or chosen:
+            raise InvalidOptionError(
+                "--topic-partitions goes without topics and without --partitions",
+                option="topic-partitions",
+            )
+        return _any_of(arguments.topic_partitions)
+    is_topic = _topic_test(topic) if topic else None
+
+    def is_wanted(name: str, partition: int) -> bool:
+        is_named = name in names or (is_topic(name) if is_topic else not names)
+        return is_named and (not chosen or partition in chosen)
+
+    return is_wanted
+
+
+def _topic_test(pattern: str) -> Callable[[str], bool]:
+    """A regular expression for whole names, `,` as `|` (TopicFilter.IncludeList)."""
+    try:
+        compiled = re.compile(pattern.replace(",", "|"))
+    except re.error as error:
+        raise InvalidOptionError(f"--topic {pattern!r}: {error}", option="topic") from None
+    return lambda name: compiled.fullmatch(name) is not None
+
+
+def _any_of(patterns: str) -> IsWanted:
+    tests = [_one_pattern(pattern) for pattern in patterns.split(",")]
+    return lambda name, partition: any(test(name, partition) for test in tests)
+
+
+def _one_pattern(text: str) -> IsWanted:
+    match = _PATTERN.fullmatch(text)
+    if match is None:
+        raise InvalidOptionError(
+            f"--topic-partitions {text!r}: allowed are topic, topic:1, topic:0-3, topic:5-, :-3",
+            option="topic-partitions",
+        )
+    is_topic = _topic_test(match["topic"] or ".*")
+    low = int(match["one"] or match["low"] or 0)
+    high = low + 1 if match["one"] else int(match["high"]) if match["high"] else None
+    return lambda name, p: is_topic(name) and p >= low and (high is None or p < high)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteRecordsArguments(CommonArguments):
+    """Options of `delete-records`."""
+
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
+    ] = None
+    topic: Annotated[
+        str | None, typer.Option("--topic", help="The topic.", autocompletion=topic_names)
+    ] = None
+    partition: Annotated[
+        list[str] | None,
+        typer.Option("--partition", "--partitions", "-p", metavar="N,N", help="The partitions."),
+    ] = None
+    before: Annotated[
+        int | None,
+        typer.Option(
+            "--before", "--offset", metavar="N", help="The new log start offset; -1: the end."
+        ),
+    ] = None
+    offset_json_file: Annotated[
+        Path | None,
+        typer.Option(
+            "--offset-json-file",
+            help='{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}',
+        ),
+    ] = None
+
+
+def delete_records(arguments: DeleteRecordsArguments) -> None:
+    """Make records below an offset unreadable: raise the log start offset."""
+    if arguments.offset_json_file is not None:
+        before = _from_file(arguments.offset_json_file)
+    else:
+        before = _from_options(arguments)
+    for place, offset in arguments.admin().delete_records(before).items():
+        if arguments.is_json:
+            row = {"topic": place.topic, "partition": place.partition, "low_watermark": offset}
+            print_json(row)
+        else:
+            print(f"partition: {place}\tlow_watermark: {offset}")
+
+
+def _from_options(arguments: DeleteRecordsArguments) -> dict[TopicPartition, int]:
+    topic = one_topic(arguments.name, arguments.topic)
+    if not arguments.partition or arguments.before is None:
+        raise InvalidOptionError(
+            "delete-records takes --partition and --before, or --offset-json-file",
+            option="partition",
+        )
+    chosen = numbers(arguments.partition, "--partition")
+    return {TopicPartition(topic, partition): arguments.before for partition in chosen}
+
+
+def _from_file(path: Path) -> dict[TopicPartition, int]:
+    """Kafka's file (DeleteRecordsCommand): each partition once, version 1 or none."""
+    try:
+        content = json.loads(path.read_bytes())
+        return _unique((TopicPartition(*place), offset) for place, offset in _entries(content))
+    except (ValueError, KeyError, TypeError) as error:
+        raise UsageError(
+            f"{path}: {type(error).__name__} {error}; allowed is "
+            '{"partitions":[{"topic":"t","partition":0,"offset":5}],"version":1}'
+        ) from None
+
+
+def _entries(content: Mapping[str, Any]) -> Iterable[tuple[tuple[str, int], int]]:
+    if content.get("version", 1) != 1:
+        raise ValueError(f"version {content['version']}")
+    for entry in content["partitions"]:
+        yield (str(entry["topic"]), int(entry["partition"])), int(entry["offset"])
+
+
+def _unique(entries: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for place, offset in entries:
+        if place in found:
+            raise ValueError(f"{place} twice")
+        found[place] = offset
+    return found
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the commands."""
+    add_command(app, "get-offsets", get_offsets)
+    add_command(app, "delete-records", delete_records)

@@ -1,0 +1,66 @@
+"""Answers on stdout: a table for people, aligned columns for pipes, JSON lines for programs."""
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from typing import Any, BinaryIO
+
+
+def binary_stdout() -> BinaryIO:
+    """Stdout for bytes, after what was printed so far."""
+    sys.stdout.flush()
+    return sys.stdout.buffer
+
+
+def is_terminal() -> bool:
+    """Whether a person reads stdout."""
+    return sys.stdout.isatty()
+
+
+def print_json(row: Mapping[str, Any]) -> None:
+    """One JSON object on a line of its own."""
+    print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
+
+
+def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows under a header: with lines on a terminal, aligned by spaces elsewhere.
+
+    Numbers go to the right and have their thousands apart on a terminal; None is a dash.
+    """
+    if is_terminal():
+        _print_rich(title, columns, rows)
+        return
+    texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
+    widths = [max(len(row[column]) for row in texts) for column in range(len(columns))]
+    for row in texts:
+        cells = [text.ljust(width) for text, width in zip(row, widths, strict=True)]
+        print("  ".join(cells).rstrip())
+
+
+def warn(message: str) -> None:
+    """A line on stderr that is no error."""
+    print(f"sparklog: warning: {message}", file=sys.stderr)
+
+
+def _print_rich(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(title=Text(title), title_justify="left")
+    for index, name in enumerate(columns):
+        is_number = any(isinstance(row[index], int | float) for row in rows)
+        table.add_column(Text(name), justify="right" if is_number else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*(Text(_grouped(value)) for value in row))
+    Console().print(table)
+
+
+def _plain(value: Any) -> str:
+    return "-" if value is None else f"{value:.1f}" if isinstance(value, float) else str(value)
+
+
+def _grouped(value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return _plain(value)
+    return f"{value:,.1f}" if isinstance(value, float) else f"{value:,}"

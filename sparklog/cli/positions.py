@@ -1,0 +1,180 @@
+"""Where a consume begins and ends: the grammar of `-o`, and times as people write them.
+
+    start | beginning | earliest      the log start offset
+    end | latest                      the log end offset
+    N  +N  -N                         an offset; N after the start; N before the end
+    @T  s@T  e@T                      the first record at or after T; e@ stops before it
+    A:B  A:  :B  @T:T                 from A to before B
+
+A time T is milliseconds since 1970, an ISO date or time (UTC unless it says otherwise), or a span
+before now: -90s, -15m, -48h, -7d. Words, signs and ranges are kcat's and rpk's.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Final, Literal, Protocol
+
+from sparklog.errors import InvalidOptionError
+from sparklog.model import TimestampOffset
+
+_START_WORDS: Final = frozenset({"start", "beginning", "earliest"})
+_END_WORDS: Final = frozenset({"end", "latest"})
+_TIME_WORDS: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3}
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_SPAN: Final = re.compile(r"-(\d{1,15})(ms|s|m|h|d)", re.ASCII)
+_OFFSET: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+GRAMMAR: Final = "start, end, N, +N, -N, @TIME, s@TIME, e@TIME, and ranges A:B or @TIME:TIME"
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in every partition: `value` counts from start or end, or is a time in ms."""
+
+    kind: Literal["offset", "start", "end", "time"]
+    value: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """From `start` to before `end`; None is the start, or the end, of the log."""
+
+    start: Position | None = None
+    end: Position | None = None
+
+
+class Log(Protocol):
+    """What it takes to find a position: TopicReader, as far as it is needed here."""
+
+    def log_start_offset(self, partition: int) -> int:
+        """The first offset that can be read."""
+        ...
+
+    def log_end_offset(self, partition: int) -> int:
+        """The offset that the next record will get."""
+        ...
+
+    def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:
+        """ListOffsets' answer."""
+        ...
+
+
+def parse_spans(texts: Sequence[str], now_ms: int) -> Span:
+    """The span that all `-o` of a command line mean together, as `-o s@T -o e@T` does.
+
+    `now_ms` is what spans before now count from. Raises InvalidOptionError for what the grammar
+    does not know, and for a start or an end that is given twice.
+    """
+    start, end = None, None
+    for text in texts:
+        span = _parse_span(text, now_ms)
+        if (start and span.start) or (end and span.end):
+            raise InvalidOptionError(
+                f"-o {text}: the offsets already have {'a start' if span.start else 'an end'}",
+                option="offset",
+            )
+        start, end = start or span.start, end or span.end
+    return Span(start, end)
+
+
+def _parse_span(text: str, now_ms: int) -> Span:
+    if text.startswith(("s@", "e@")):
+        position = Position("time", parse_time(text[2:], now_ms))
+        return Span(start=position) if text[0] == "s" else Span(end=position)
+    if text.startswith("@"):
+        return _time_span(text[1:], now_ms)
+    first, colon, second = text.partition(":")
+    if not text or (colon and not first and not second):
+        raise _unknown(text)
+    return Span(
+        _parse_position(first, now_ms, text) if first else None,
+        _parse_position(second, now_ms, text) if second else None,
+    )
+
+
+def _parse_position(text: str, now_ms: int, whole: str) -> Position:
+    if text in _START_WORDS:
+        return Position("start")
+    if text in _END_WORDS:
+        return Position("end")
+    if text.startswith("@"):
+        return Position("time", parse_time(text[1:], now_ms))
+    if not _OFFSET.fullmatch(text):
+        raise _unknown(whole)
+    kind: Literal["offset", "start", "end"] = "offset"
+    if text[0] in "+-":
+        kind = "start" if text[0] == "+" else "end"
+    return Position(kind, abs(int(text)))
+
+
+def _time_span(text: str, now_ms: int) -> Span:
+    """`T` or `T:T`; an ISO time has colons itself, so the first cut that gives two times counts."""
+    if (whole := _time_or_none(text, now_ms)) is not None:
+        return Span(start=Position("time", whole))
+    for cut in re.finditer(":", text):
+        start = _time_or_none(text[: cut.start()], now_ms)
+        rest = text[cut.end() :].removeprefix("@")
+        end = _time_or_none(rest, now_ms)
+        if start is not None and (end is not None or rest in {"", *_END_WORDS}):
+            return Span(Position("time", start), None if end is None else Position("time", end))
+    raise _bad_time(text)
+
+
+def parse_time(text: str, now_ms: int) -> int:
+    """A time in ms since 1970, not negative. Raises InvalidOptionError for what is none."""
+    found = _time_or_none(text, now_ms)
+    if found is None:
+        raise _bad_time(text)
+    return found
+
+
+def parse_list_time(text: str, now_ms: int) -> int:
+    """What `--time` of get-offsets means: -1, -2, -3 and their words, or a time."""
+    if text in _TIME_WORDS:
+        return _TIME_WORDS[text]
+    if text in {"-1", "-2", "-3"}:
+        return int(text)
+    return parse_time(text, now_ms)
+
+
+def _time_or_none(text: str, now_ms: int) -> int | None:
+    if re.fullmatch(r"\d{1,18}", text, re.ASCII):
+        return int(text)
+    if span := _SPAN.fullmatch(text):
+        return max(0, now_ms - int(span[1]) * _UNIT_MS[span[2]])
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    ms = (moment - _EPOCH) // timedelta(milliseconds=1)
+    return ms if ms >= 0 else None
+
+
+def resolve(position: Position, log: Log, partition: int) -> int:
+    """The offset that a position is in one partition, within [log start, log end]."""
+    low, high = log.log_start_offset(partition), log.log_end_offset(partition)
+    if position.kind == "time":
+        found = log.list_offset(partition, position.value).offset
+        return high if found < 0 else found
+    offset = {
+        "offset": position.value,
+        "start": low + position.value,
+        "end": high - position.value,
+    }[position.kind]
+    return min(max(offset, low), high)
+
+
+def _unknown(text: str) -> InvalidOptionError:
+    return InvalidOptionError(f"-o {text!r} is no offset; allowed: {GRAMMAR}", option="offset")
+
+
+def _bad_time(text: str) -> InvalidOptionError:
+    return InvalidOptionError(
+        f"{text!r} is no time; allowed: milliseconds since 1970, an ISO date or time such as "
+        f"2013-07-04T12:00, or a span before now such as -48h",
+        option="time",
+    )

@@ -1,0 +1,123 @@
+"""Blocks of records to stdout: ranges of partitions, up to a limit, and on and on with --follow."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import fields, replace
+from typing import Final, Protocol
+
+import pyarrow as pa
+
+from sparklog.cli.output import binary_stdout, warn
+from sparklog.errors import UnknownTopicError
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.slices import read_slices
+from sparklog.manifest.catalog import Catalog
+from sparklog.record.decode import DecodedRecords
+
+POLL_MS: Final = 500
+"""How often `follow` looks for a new commit."""
+ROWS_MAX: Final = 32_768
+
+Ranges = Mapping[int, tuple[int, int]]
+"""Offsets [start, end) by partition."""
+
+
+class Renderer(Protocol):
+    """Turns blocks of records into bytes."""
+
+    @property
+    def columns(self) -> Sequence[str]:
+        """The columns it needs."""
+        ...
+
+    def render(self, topic: str, partition: int, records: DecodedRecords) -> pa.Buffer:
+        """The bytes of a block."""
+        ...
+
+
+class Printer:
+    """Prints records to stdout until `limit` of them are printed; None is no limit."""
+
+    def __init__(self, renderer: Renderer, limit: int | None) -> None:
+        self._renderer = renderer
+        self._left = limit
+
+    @property
+    def is_done(self) -> bool:
+        """Whether the limit is reached."""
+        return self._left == 0
+
+    def print(self, reader: TopicReader, ranges: Ranges) -> None:
+        """Print ranges, a partition after the other. Raises as `read_slices`."""
+        stdout = binary_stdout()
+        for partition, (start, end) in ranges.items():
+            for records in self._blocks(reader, partition, start, end):
+                stdout.write(self._renderer.render(reader.topic.name, partition, records))
+        stdout.flush()
+
+    def _blocks(
+        self, reader: TopicReader, partition: int, start: int, end: int
+    ) -> Iterator[DecodedRecords]:
+        if self.is_done or start == end:
+            return
+        rows_max = ROWS_MAX if self._left is None else min(self._left, ROWS_MAX)
+        for records in read_slices(
+            reader.files,
+            reader.directory,
+            reader.slices(partition, start, end),
+            columns=self._renderer.columns,
+            rows_max=rows_max,
+        ):
+            wanted = records if self._left is None else first(records, self._left)
+            yield wanted
+            if self._left is not None:
+                self._left -= wanted.num_rows
+                if self._left == 0:
+                    return
+
+
+def first(records: DecodedRecords, count: int) -> DecodedRecords:
+    """The first `count` records, or all when there are no more."""
+    if records.num_rows <= count:
+        return records
+    columns = {
+        field.name: getattr(records, field.name)
+        for field in fields(records)
+        if field.name != "num_rows"
+    }
+    cut = {
+        name: None if whole is None else whole.slice(0, count) for name, whole in columns.items()
+    }
+    return replace(records, num_rows=count, **cut)
+
+
+def follow(
+    catalog: Catalog,
+    reader: TopicReader,
+    printer: Printer,
+    ends: Mapping[int, int],
+    chosen: Collection[int],
+) -> None:
+    """Print what is committed from now on, until the limit is reached or Ctrl-C is pressed.
+
+    `ends` is how far each partition is printed; without `chosen` partitions, added ones are
+    printed from their start. Raises UnknownTopicError when the topic is deleted.
+    """
+    at = dict(ends)
+    while not printer.is_done:
+        catalog.clock.sleep_ms(POLL_MS)
+        newest = TopicReader.open(catalog, reader.topic.name)
+        if newest.topic.topic_id != reader.topic.topic_id:
+            raise UnknownTopicError(
+                f"topic {reader.topic.name!r} was deleted, and another created under its name",
+                topic=reader.topic.name,
+            )
+        ranges = {}
+        for partition in chosen or range(newest.topic.num_partitions):
+            low = newest.log_start_offset(partition)
+            start = at.get(partition, low)
+            if start < low:
+                warn(f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone")
+                start = low
+            at[partition] = newest.log_end_offset(partition)
+            ranges[partition] = start, at[partition]
+        printer.print(newest, ranges)

@@ -1,0 +1,285 @@
+"""`sparklog produce`: stdin or files to records, with kcat's habits. One commit, or one every N."""
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command, pairs
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import print_json, print_table, warn
+from sparklog.errors import InvalidOptionError, SchemaError, UsageError
+
+if TYPE_CHECKING:
+    from sparklog.cli.input import InputRows, TextFormat
+    from sparklog.cli.interrupt import Readable
+    from sparklog.cli.production import Produced, Production
+
+_NOT_HERE: Final = frozenset({"topic", "clustered"})
+_TEXT_ONLY: Final = ("key", "key_delimiter", "delimiter", "headers", "empty_is_null")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProduceArguments(CommonArguments):
+    """Options of `produce`."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="TOPIC [FILE]...",
+            help="The topic; then files to read instead of stdin (- is stdin).",
+            autocompletion=topic_names,
+        ),
+    ] = None
+    topic: Annotated[
+        str | None,
+        typer.Option(
+            "--topic", "-t", help="The topic; then all names are files.", autocompletion=topic_names
+        ),
+    ] = None
+    partition: Annotated[
+        int | None,
+        typer.Option("--partition", "-p", help="The partition; -1 lets the partitioner choose."),
+    ] = None
+    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of messages without.")] = None
+    key_delimiter: Annotated[
+        str | None, typer.Option("-K", help="What stands between key and value; \\t \\xNN allowed.")
+    ] = None
+    delimiter: Annotated[
+        str | None,
+        typer.Option("-D", help="What ends a message, \\n by default; '' takes each file whole."),
+    ] = None
+    headers: Annotated[
+        list[str] | None,
+        typer.Option(
+            "-H", metavar="NAME=VALUE", help="A header of every message; may be repeated."
+        ),
+    ] = None
+    empty_is_null: Annotated[
+        bool, typer.Option("-Z", help="With -K: empty keys and values are null.")
+    ] = False
+    codec: Annotated[
+        str | None,
+        typer.Option(
+            "--compression-codec", "-z", help="none, gzip, snappy, lz4 or zstd: compression.type."
+        ),
+    ] = None
+    properties: Annotated[
+        list[str] | None,
+        typer.Option("-X", metavar="KEY=VALUE", help="An option of produce, such as flush=none."),
+    ] = None
+    txn_app_id: Annotated[
+        str | None, typer.Option("--txn-app-id", help="With --txn-version: commit only once.")
+    ] = None
+    txn_version: Annotated[
+        int | None, typer.Option("--txn-version", help="Grows with every write of --txn-app-id.")
+    ] = None
+    commit_every: Annotated[
+        int | None,
+        typer.Option(
+            "--commit-every",
+            min=1,
+            metavar="N",
+            help="Make records visible every N or so; by default all at the end.",
+        ),
+    ] = None
+
+
+def produce(arguments: ProduceArguments) -> None:
+    """Write messages from stdin or files to a topic.
+
+    A message is a line, or a JSON object a line with --format json. Everything becomes visible in
+    one commit at the end of input; Ctrl-C ends the input. Prints the offsets that were given.
+    """
+    from sparklog.cli.input import json_rows, read_messages, with_partition
+    from sparklog.cli.interrupt import Interrupts
+
+    topic, paths = _topic_and_files(arguments)
+    text = _text_format(arguments)
+    production = _production(arguments)
+    clock_ms = production.clock.now_ms
+    began_ms = clock_ms()
+    if topic is not None:
+        production.open(topic)
+    try:
+        with Interrupts() as interrupts:
+            for path, stream in _streams(paths):
+                count = 0
+                for messages in read_messages(stream, text.delimiter, interrupts):
+                    if arguments.is_json:
+                        groups = json_rows(messages, path, count + 1)
+                    else:
+                        groups = {None: text.rows(messages)}
+                    count += len(messages)
+                    for named, rows in groups.items():
+                        _write(
+                            production,
+                            _chosen(topic, named, path),
+                            with_partition(rows, arguments.partition),
+                            arguments.commit_every,
+                        )
+            production.commit()
+    except BaseException:
+        production.abort()
+        raise
+    _report(arguments, production.produced, clock_ms() - began_ms)
+
+
+def _write(production: "Production", topic: str, rows: "InputRows", every: int | None) -> None:
+    """Write rows, and commit whenever `every` records are waiting."""
+    while every is not None and production.pending + len(rows) >= every:
+        room = every - production.pending
+        production.write(topic, rows.slice(0, room))
+        production.commit()
+        rows = rows.slice(room)
+    if len(rows):
+        production.write(topic, rows)
+
+
+def _chosen(topic: str | None, named: str | None, path: str) -> str:
+    found = topic or named
+    if found is None:
+        raise SchemaError(f"{path}: a record names no topic: give one, or put it into the record")
+    return found
+
+
+def _topic_and_files(arguments: ProduceArguments) -> tuple[str | None, list[str]]:
+    names = list(arguments.names or ())
+    topic = arguments.topic
+    if topic is None and names:
+        topic, *names = names
+    if topic is None and not arguments.is_json:
+        raise InvalidOptionError("no topic: give its name", option="topic")
+    return topic, names or ["-"]
+
+
+def _text_format(arguments: ProduceArguments) -> "TextFormat":
+    from sparklog.cli.input import TextFormat
+    from sparklog.cli.render import unescape
+
+    given = [name for name in _TEXT_ONLY if getattr(arguments, name)]
+    if arguments.is_json:
+        if given:
+            raise InvalidOptionError(
+                "-k, -K, -D, -H and -Z are for text: a JSON record says these things itself",
+                option=given[0],
+            )
+        return TextFormat()
+    key_delimiter = arguments.key_delimiter
+    if key_delimiter == "":
+        raise InvalidOptionError("-K: the delimiter of keys is empty", option="-K")
+    return TextFormat(
+        delimiter=b"\n" if arguments.delimiter is None else unescape(arguments.delimiter),
+        key_delimiter=None if key_delimiter is None else unescape(key_delimiter),
+        fixed_key=None if arguments.key is None else _raw(arguments.key),
+        empty_is_null=arguments.empty_is_null,
+        headers=tuple(_header(text) for text in arguments.headers or ()),
+    )
+
+
+def _raw(text: str) -> bytes:
+    """What the shell handed over, also where it is not UTF-8."""
+    return text.encode(errors="surrogateescape")
+
+
+def _header(text: str) -> tuple[str, bytes | None]:
+    name, equals, value = text.partition("=")
+    return name, _raw(value) if equals else None
+
+
+def _production(arguments: ProduceArguments) -> "Production":
+    from sparklog.cli.production import Production, write_options
+    from sparklog.config.options import PRODUCE_OPTIONS, parse_options
+
+    given: dict[str, Any] = dict(pairs(arguments.properties or (), "-X"))
+    own = {
+        "compression.type": arguments.codec,
+        "txnAppId": arguments.txn_app_id,
+        "txnVersion": arguments.txn_version,
+    }
+    given |= {name: value for name, value in own.items() if value is not None}
+    known = [option for option in PRODUCE_OPTIONS if option.name not in _NOT_HERE]
+    values, storage = parse_options(known, given)
+    transaction = values["txnAppId"], values["txnVersion"]
+    if (transaction[0] is None) != (transaction[1] is None):
+        raise InvalidOptionError("--txn-app-id and --txn-version go together", option="txn-app-id")
+    if transaction[0] is not None and arguments.commit_every is not None:
+        raise InvalidOptionError(
+            "--commit-every makes several commits, --txn-app-id is for one", option="commit-every"
+        )
+    options = write_options(values)
+    catalog = arguments.catalog(flush=options.flush, storage=storage)
+    return Production(catalog, options, transaction)
+
+
+def _streams(paths: list[str]) -> Iterator[tuple[str, "Readable"]]:
+    for path in paths:
+        if path == "-":
+            yield "stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+            continue
+        with _opened(path) as stream:
+            yield path, stream
+
+
+@contextmanager
+def _opened(path: str) -> Iterator["Readable"]:
+    try:
+        with open(path, "rb", buffering=0) as stream:
+            yield stream
+    except OSError as error:
+        if error.filename != path:
+            raise
+        raise UsageError(f"cannot read {path}: {error.strerror}") from None
+
+
+def _report(arguments: ProduceArguments, produced: "Produced", took_ms: int) -> None:
+    for topic in sorted(produced.replayed):
+        if not arguments.quiet:
+            lost = "; its offsets are no longer known" if topic in produced.forgotten else ""
+            warn(f"{topic}: this transaction was committed before, nothing was written{lost}")
+    places = sorted(produced.ranges)
+    if arguments.is_json:
+        print_json(_as_json(produced, took_ms))
+    elif places and not arguments.quiet:
+        records = sum(produced.records.values())
+        rate = records * 1000 / max(took_ms, 1)
+        rows = [
+            [
+                place.topic,
+                place.partition,
+                produced.ranges[place].start,
+                produced.ranges[place].end,
+                produced.records[place],
+                produced.size.get(place, 0) / 1e6,
+            ]
+            for place in places
+        ]
+        title = f"{records:,} records in {took_ms / 1000:.1f} s, {rate:,.0f} a second"
+        print_table(title, ["topic", "partition", "start", "end", "records", "MB"], rows)
+
+
+def _as_json(produced: "Produced", took_ms: int) -> dict[str, Any]:
+    return {
+        "records": sum(produced.records.values()),
+        "bytes": sum(produced.size.values()),
+        "took_ms": took_ms,
+        "ranges": [
+            {
+                "topic": place.topic,
+                "partition": place.partition,
+                "start": got.start,
+                "end": got.end,
+                "records": produced.records[place],
+            }
+            for place, got in sorted(produced.ranges.items())
+        ],
+        "replayed": sorted(produced.replayed),
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    add_command(app, "produce", produce)

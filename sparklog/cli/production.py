@@ -1,0 +1,122 @@
+"""A produce from the command line: rows to open segments, and one commit a topic when asked."""
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from sparklog.cli.input import InputRows
+from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write, plan_write
+from sparklog.manifest.catalog import Catalog
+from sparklog.model import OffsetRange, TopicPartition
+from sparklog.record.rows import RecordColumns
+
+
+@dataclass(slots=True)
+class Produced:
+    """What became visible: offsets, records and bytes by partition.
+
+    Several commits of a partition are one range from the first to the last; where others produced
+    in between it is wider than `records`. `replayed` are topics that had this write already, and
+    `forgotten` those of them whose offsets are no longer known.
+    """
+
+    ranges: dict[TopicPartition, OffsetRange] = field(default_factory=dict)
+    records: dict[TopicPartition, int] = field(default_factory=dict)
+    size: dict[TopicPartition, int] = field(default_factory=dict)
+    replayed: set[str] = field(default_factory=set)
+    forgotten: set[str] = field(default_factory=set)
+
+    def add(self, topic: str, got: OffsetRange) -> None:
+        """Count a committed range."""
+        place = TopicPartition(topic, got.partition)
+        first = self.ranges.get(place, got)
+        self.ranges[place] = OffsetRange(got.partition, first.start, got.end)
+        self.records[place] = self.records.get(place, 0) + got.span
+
+    def add_bytes(self, place: TopicPartition, size: int) -> None:
+        """Count the bytes of a committed segment."""
+        self.size[place] = self.size.get(place, 0) + size
+
+
+class Production:
+    """Writes rows of any topics of one catalog; `commit` makes them visible, `abort` drops them."""
+
+    def __init__(
+        self,
+        catalog: Catalog,
+        options: WriteOptions,
+        transaction: tuple[str | None, int | None] = (None, None),
+    ) -> None:
+        self.produced = Produced()
+        self.pending = 0
+        self.clock = catalog.clock
+        self._catalog = catalog
+        self._options = options
+        self._transaction = transaction
+        self._open: dict[str, tuple[WritePlan, TopicWriter]] = {}
+
+    def open(self, topic: str) -> None:
+        """Plan to write to a topic. Raises UnknownTopicError."""
+        if topic not in self._open:
+            plan = plan_write(self._catalog, topic, self._options)
+            seed = int.from_bytes(os.urandom(4))
+            writer = TopicWriter(self._catalog.files, plan, self._catalog.clock, seed)
+            self._open[topic] = plan, writer
+
+    def write(self, topic: str, rows: InputRows) -> None:
+        """Append rows; those without a time have the time of the plan. Raises as TopicWriter."""
+        self.open(topic)
+        plan, writer = self._open[topic]
+        writer.write(_record_columns(rows, plan.now_ms), rows.partition)
+        self.pending += len(rows)
+
+    def commit(self) -> None:
+        """Make everything written visible, topic by topic. Raises as `commit_write`."""
+        for topic in sorted(self._open):
+            self._commit(topic)
+        self.pending = 0
+
+    def _commit(self, topic: str) -> None:
+        plan, writer = self._open.pop(topic)
+        pending = writer.close()
+        app_id, version = self._transaction
+        if not pending and app_id is None:
+            return
+        store = self._catalog.store(plan.topic)
+        committed = commit_write(store, plan, pending, app_id=app_id, version=version)
+        if committed.replayed:
+            self.produced.replayed.add(topic)
+        if committed.ranges is None:
+            self.produced.forgotten.add(topic)
+        for got in committed.ranges or ():
+            self.produced.add(topic, got)
+        for entry in () if committed.replayed else pending:
+            self.produced.add_bytes(TopicPartition(topic, entry.partition), entry.log_bytes)
+
+    def abort(self) -> None:
+        """Drop what was not committed."""
+        for _, writer in self._open.values():
+            writer.abort()
+        self._open.clear()
+
+
+def _record_columns(rows: InputRows, now_ms: int) -> RecordColumns:
+    if rows.timestamp is None:
+        timestamp = np.full(len(rows), now_ms, np.int64)
+    else:
+        timestamp = rows.timestamp.fill_null(now_ms).to_numpy(zero_copy_only=False)
+    return RecordColumns(rows.key, rows.value, timestamp, rows.headers)
+
+
+def write_options(given: Mapping[str, Any]) -> WriteOptions:
+    """WriteOptions from the typed values of PRODUCE_OPTIONS."""
+    return WriteOptions(
+        compression_type=given["compression.type"],
+        batch_size=given["batch.size"],
+        partitioner=given["partitioner"],
+        segment_bytes=given["segment.bytes"],
+        flush=given["flush"] == "fsync",
+    )

@@ -1,0 +1,247 @@
+"""`sparklog topic`: create, list, describe, alter, delete. Flags and answers are kafka-topics'."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command, one_topic, pairs
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import print_json, print_table
+from sparklog.errors import InvalidOptionError
+
+if TYPE_CHECKING:
+    from sparklog.manifest.store import Snapshot
+    from sparklog.model import TopicDescription
+
+Named = Annotated[
+    str | None,
+    typer.Argument(metavar="TOPIC", help="The topic.", autocompletion=topic_names),
+]
+Topic = Annotated[
+    str | None,
+    typer.Option(
+        "--topic", help="The topic, as Kafka's tools take it.", autocompletion=topic_names
+    ),
+]
+Config = Annotated[
+    list[str] | None,
+    typer.Option("--config", metavar="KEY=VALUE", help="Set a topic config; may be repeated."),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class CreateArguments(CommonArguments):
+    """Options of `topic create`."""
+
+    name: Annotated[str | None, typer.Argument(metavar="TOPIC", help="The new topic's name.")] = (
+        None
+    )
+    topic: Annotated[str | None, typer.Option("--topic", help="The new topic's name.")] = None
+    partitions: Annotated[
+        int, typer.Option("--partitions", "-p", help="How many partitions it has.")
+    ] = 1
+    config: Config = None
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="Do nothing when the topic is there already.")
+    ] = False
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check, and create nothing.")
+    ] = False
+
+
+def create(arguments: CreateArguments) -> None:
+    """Create a topic; the first one makes the log dir."""
+    from sparklog.admin import NewTopic
+    from sparklog.errors import TopicExistsError
+
+    name = one_topic(arguments.name, arguments.topic)
+    new = NewTopic(name, arguments.partitions, pairs(arguments.config or (), "--config"))
+    try:
+        (made,) = arguments.admin().create_topics([new], validate_only=arguments.validate_only)
+    except TopicExistsError:
+        if not arguments.if_not_exists:
+            raise
+        return
+    verb = "Valid topic" if arguments.validate_only else "Created topic"
+    _say(arguments, f"{verb} {name}.", made)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListArguments(CommonArguments):
+    """Options of `topic list`."""
+
+
+def list_topics(arguments: ListArguments) -> None:
+    """List the topics, one name a line."""
+    for topic in arguments.catalog().topics().values():
+        if arguments.is_json:
+            print_json(_as_json(topic))
+        else:
+            print(topic.name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeArguments(CommonArguments):
+    """Options of `topic describe`."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="All without.", autocompletion=topic_names),
+    ] = None
+    topic: Topic = None
+    all_configs: Annotated[
+        bool, typer.Option("--all", "-a", help="Show configs that have their default, too.")
+    ] = False
+
+
+def describe(arguments: DescribeArguments) -> None:
+    """Show partitions with their offsets, segments and bytes, and the configs that are set."""
+    from sparklog.config import TopicConfig
+
+    catalog = arguments.catalog()
+    names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
+    topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
+    for topic in topics:
+        partitions = _partitions(topic, catalog.store(topic).snapshot())
+        entries = TopicConfig.parse(topic.configs).describe()
+        configs = {e.name: e.value for e in entries if arguments.all_configs or not e.is_default}
+        if arguments.is_json:
+            print_json(_as_json(topic) | {"configs": configs, "partitions": partitions})
+            continue
+        title = f"{topic.name}  id {topic.topic_id}  partitions {topic.num_partitions}"
+        if not _is_table():
+            print(title)
+        rows = [list(row.values()) for row in partitions]
+        print_table(title, [name.replace("_", " ") for name in _PARTITION_COLUMNS], rows)
+        for name, value in configs.items():
+            print(f"{name}={value}")
+
+
+_PARTITION_COLUMNS = ("partition", "log_start_offset", "log_end_offset", "segments", "bytes")
+
+
+def _is_table() -> bool:
+    from sparklog.cli.output import is_terminal
+
+    return is_terminal()
+
+
+def _partitions(topic: "TopicDescription", snapshot: "Snapshot") -> list[dict[str, int]]:
+    import numpy as np
+
+    of = snapshot.live.column("partition").to_numpy()
+    sizes = snapshot.live.column("log_bytes").to_numpy()
+    segments = np.bincount(of, minlength=topic.num_partitions)
+    size = np.bincount(of, weights=sizes, minlength=topic.num_partitions)
+    rows = []
+    for partition in range(topic.num_partitions):
+        state = snapshot.state(partition)
+        row = (
+            partition,
+            state.log_start_offset,
+            state.log_end_offset,
+            int(segments[partition]),
+            int(size[partition]),
+        )
+        rows.append(dict(zip(_PARTITION_COLUMNS, row, strict=True)))
+    return rows
+
+
+@dataclass(frozen=True, kw_only=True)
+class AlterArguments(CommonArguments):
+    """Options of `topic alter`."""
+
+    name: Named = None
+    topic: Topic = None
+    partitions: Annotated[
+        int | None, typer.Option("--partitions", "-p", help="The new number; it can only grow.")
+    ] = None
+    config: Config = None
+    delete_config: Annotated[
+        list[str] | None,
+        typer.Option("--delete-config", metavar="KEY", help="Set a config back to its default."),
+    ] = None
+
+
+def alter(arguments: AlterArguments) -> None:
+    """Add partitions, set configs, set configs back to their defaults."""
+    from sparklog.admin import AlterConfigOp, OpType
+
+    name = one_topic(arguments.name, arguments.topic)
+    set_ops = [
+        AlterConfigOp(key, value)
+        for key, value in pairs(arguments.config or (), "--config").items()
+    ]
+    ops = set_ops + [AlterConfigOp(key, op=OpType.DELETE) for key in arguments.delete_config or ()]
+    if not ops and arguments.partitions is None:
+        raise InvalidOptionError(
+            "nothing to alter: give --partitions, --config or --delete-config", option="config"
+        )
+    admin = arguments.admin()
+    altered: Sequence[TopicDescription] = ()
+    if arguments.partitions is not None:
+        altered = admin.create_partitions({name: arguments.partitions})
+    if ops:
+        altered = admin.incremental_alter_configs({name: ops})
+    _say(arguments, f"Altered topic {name}.", altered[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteArguments(CommonArguments):
+    """Options of `topic delete`."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="TOPIC...", help="The topics.", autocompletion=topic_names),
+    ] = None
+    topic: Topic = None
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="Leave out topics that do not exist.")
+    ] = False
+
+
+def delete(arguments: DeleteArguments) -> None:
+    """Delete topics: their names are free at once, the files stay until vacuum runs."""
+    names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
+    if not names:
+        raise InvalidOptionError("no topic: give its name", option="topic")
+    admin = arguments.admin()
+    if arguments.if_exists:
+        existing = set(admin.list_topics())
+        names = [name for name in names if name in existing]
+    admin.delete_topics(names)
+    for name in names:
+        if arguments.is_json:
+            print_json({"name": name, "deleted": True})
+        elif not arguments.quiet:
+            print(f"Deleted topic {name}.")
+
+
+def _say(arguments: CommonArguments, sentence: str, topic: "TopicDescription") -> None:
+    if arguments.is_json:
+        print_json(_as_json(topic))
+    elif not arguments.quiet:
+        print(sentence)
+
+
+def _as_json(topic: "TopicDescription") -> dict[str, Any]:
+    return {
+        "name": topic.name,
+        "topic_id": topic.topic_id,
+        "partition_count": topic.num_partitions,
+        "created_ms": topic.created_ms,
+        "configs": topic.configs,
+    }
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register `topic` with its commands."""
+    group = typer.Typer(help="Create, list, describe, alter and delete topics.")
+    add_command(group, "create", create)
+    add_command(group, "list", list_topics)
+    add_command(group, "describe", describe)
+    add_command(group, "alter", alter)
+    add_command(group, "delete", delete)
+    app.add_typer(group, name="topic")

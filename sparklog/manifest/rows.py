@@ -41,6 +41,8 @@ COMMIT = "commit"
 LIVE = "live"
 REMOVED = "removed"
 
+SMALL_ROWS = 100
+
 _NAME = re.compile(r"(commit|live|removed|receipt)-(\d{8,})-[0-9a-f-]{36}\.parquet")
 
 
@@ -77,13 +79,13 @@ class ManifestRows:
     def live(self) -> pa.Table:
         """Live segments, SEGMENT_SCHEMA."""
         rows = self.segments
-        return rows.filter(pc.is_null(rows.column("removed_ms"))).select(SEGMENT_SCHEMA.names)
+        return _where(pc.is_null(rows.column("removed_ms")), rows).select(SEGMENT_SCHEMA.names)
 
     @cached_property
     def removed(self) -> pa.Table:
         """Segment rows with removed_ms."""
         rows = self.segments
-        return rows.filter(pc.is_valid(rows.column("removed_ms")))
+        return _where(pc.is_valid(rows.column("removed_ms")), rows)
 
     @cached_property
     def receipts(self) -> pa.Table:
@@ -123,7 +125,15 @@ class ManifestRows:
         return largest
 
     def _of_kind(self, kind: str) -> pa.Table:
-        return self.table.filter(pc.equal(self.table.column("kind"), kind))
+        return _where(pc.equal(self.table.column("kind"), kind), self.table)
+
+
+def _where(mask: pa.ChunkedArray, table: pa.Table) -> pa.Table:
+    """Return the rows where `mask` holds; all or none, as in most files, costs no copy."""
+    count = pc.sum(mask).as_py() or 0
+    if count in (0, table.num_rows):
+        return table.slice(0, count)
+    return table.filter(mask)
 
 
 def _last_offsets(segments: pa.Table) -> Iterable[tuple[int, int]]:
@@ -137,9 +147,18 @@ def _last_offsets(segments: pa.Table) -> Iterable[tuple[int, int]]:
 
 
 def to_parquet(table: pa.Table) -> bytes:
-    """Return the table as one Parquet file."""
+    """Return the table as one Parquet file, without the columns that are null in every row."""
+    used = [name for name in table.column_names if table.column(name).null_count < table.num_rows]
     sink = pa.BufferOutputStream()
-    pq.write_table(table, sink, compression="zstd", use_dictionary=False, write_statistics=False)
+    pq.write_table(
+        table.select(used),
+        sink,
+        # Compressing a few rows costs more than they do.
+        compression="zstd" if table.num_rows > SMALL_ROWS else "none",
+        use_dictionary=False,
+        write_statistics=False,
+        store_schema=False,
+    )
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

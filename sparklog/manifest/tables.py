@@ -122,7 +122,7 @@ _ENTRY_FIELDS = tuple(field.name for field in fields(SegmentEntry))
 def segment_row(entry: SegmentEntry) -> dict[str, Any]:
     """Return the row of a segment, `kind` included."""
     row: dict[str, Any] = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
-    row["aborted"] = [aborted._asdict() for aborted in entry.aborted]
+    row["aborted"] = [aborted._asdict() for aborted in entry.aborted] or None
     return {"kind": SEGMENT, **row}
 
 
@@ -148,7 +148,15 @@ def segment_entries(table: pa.Table) -> list[SegmentEntry]:
 
 def manifest_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
     """Return rows of any kind as a table of MANIFEST_SCHEMA; absent columns are null."""
-    return pa.Table.from_pylist(list(rows), MANIFEST_SCHEMA)
+    filled = list(rows)
+    used = {name for row in filled for name, value in row.items() if value is not None}
+    columns = [
+        pa.array([row.get(field.name) for row in filled], field.type)
+        if field.name in used
+        else pa.nulls(len(filled), field.type)
+        for field in MANIFEST_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=MANIFEST_SCHEMA)
 
 
 def check_table(table: pa.Table, schema: pa.Schema, kinds: tuple[str, ...], where: str) -> pa.Table:
@@ -163,10 +171,15 @@ def check_table(table: pa.Table, schema: pa.Schema, kinds: tuple[str, ...], wher
         raise CorruptManifestError(
             f"{where}: rows of unknown kind {', '.join(unknown)}; this release knows {allowed}"
         )
+    known = set(table.column_names)
     columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in table.column_names
+        _typed(table.column(field.name), field.type)
+        if field.name in known
         else pa.nulls(table.num_rows, field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _typed(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+    return column if column.type == kind else column.cast(kind)

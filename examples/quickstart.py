@@ -85,13 +85,16 @@ def create_topic(log_dir: str) -> None:
 
 
 def records(spark: SparkSession, flights: pd.DataFrame) -> DataFrame:
-    """Return key = carrier, value = JSON of the row, timestamp = time_hour."""
+    """Return key = carrier, value = JSON of the row, timestamp = time_hour, in order of time.
+
+    Tasks get their offsets in their order, so a sorted DataFrame is a sorted log.
+    """
     rows = spark.createDataFrame(pa.Table.from_pandas(flights, preserve_index=False))
     return rows.select(
         f.col("carrier").alias("key"),
         f.to_json(f.struct("*")).alias("value"),
         f.to_timestamp("time_hour").alias("timestamp"),
-    )
+    ).orderBy("timestamp")
 
 
 def aggregate(log: DataFrame) -> pd.DataFrame:
@@ -122,8 +125,9 @@ def check(found: pd.DataFrame, flights: pd.DataFrame) -> int:
 
 def show_offsets(result: ProduceResult) -> None:
     """Print the offsets that the produce got."""
-    title = "Offsets (this write had landed before)" if result.replayed else "Offsets"
-    table = Table("partition", "start", "end", title=title, title_justify="left")
+    if result.replayed:
+        out.print("  This write had landed before: nothing was added, and these are its offsets.")
+    table = Table("partition", "start", "end", title="Offsets")
     for key, got in sorted(result.ranges.items()):
         table.add_row(str(key), f"{got.start:,}", f"{got.end:,}")
     out.print(table)

@@ -67,7 +67,7 @@ class Broker:
     @property
     def admin(self) -> AdminClient:
         """A new client of the running broker."""
-        return AdminClient({"bootstrap.servers": self.bootstrap})
+        return AdminClient({"bootstrap.servers": self.bootstrap, "log_level": 2})
 
     def start(self) -> None:
         """Returns when the broker answers; formats its directory the first time.

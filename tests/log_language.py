@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
+from tests.naive import encode
 from tests.naive.log import Batch
+from tests.naive.records import Record
 
 BATCH_FIELDS = {
     "base_timestamp": NO_TIMESTAMP,
@@ -57,3 +59,20 @@ def batch_lists(base: int = 0, largest: int = 20_000) -> st.SearchStrategy[list[
         ]
 
     return st.lists(step, max_size=40).map(build)
+
+
+def log_of(*batches: Sequence[int], base: int = 0, value: bytes = b"v") -> bytearray:
+    """A `.log` with a batch per list of record timestamps, offsets running on from `base`."""
+    data = bytearray()
+    for times in batches:
+        records = [Record(base + slot, time, None, value) for slot, time in enumerate(times)]
+        data += encode.batch(records, base, encode.Settings())
+        base += len(times)
+    return data
+
+
+def flip_byte(data: bytearray, position: int) -> bytearray:
+    """The same bytes with one of them damaged."""
+    damaged = bytearray(data)
+    damaged[position] ^= 0xFF
+    return damaged

@@ -75,7 +75,7 @@ class ColumnBuilder:
         self.counters = np.zeros(kernels.NUM_COUNTERS, np.int64)
 
         def numbers(flag: int, kind: type[np.generic]) -> NDArray[Any]:
-            return np.empty(rows if wanted & flag else 0, kind)
+            return _memory(rows if wanted & flag else 0, kind)
 
         def binary(flag: int) -> kernels.BinarySink:
             return _binary_sink(rows, size) if wanted & flag else _binary_sink(-1, 0)
@@ -110,6 +110,8 @@ class ColumnBuilder:
 def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, pile: Bytes) -> pa.Array:
     """The headers of the rows that a kernel has written; keys are not yet known to be UTF-8."""
     total, size = builder.counters[[kernels.HEADER_TOTAL, kernels.HEADER_BYTES]].tolist()
+    if total == 0:
+        return pa.nulls(rows, HEADERS_TYPE)
     sinks = kernels.HeaderSinks(
         ends=np.zeros(rows + 1, np.int32),
         valid=_all_ones(rows),
@@ -164,23 +166,27 @@ def _is_utf8(data: bytes) -> bool:
 
 
 def _binary_sink(rows: int, size: int) -> kernels.BinarySink:
-    ends = np.empty(rows + 1, np.int32)
+    ends = _memory(rows + 1, np.int32)
     ends[:1] = 0
-    return kernels.BinarySink(ends, np.empty(size, np.uint8), _all_ones(max(rows, 0)))
+    return kernels.BinarySink(ends, _memory(size, np.uint8), _all_ones(max(rows, 0)))
 
 
 def _all_ones(rows: int) -> Bytes:
-    return np.full((rows + 7) // 8, 0xFF, np.uint8)
+    bits = _memory((rows + 7) // 8, np.uint8)
+    bits.fill(0xFF)
+    return bits
+
+
+def _memory(count: int, kind: type[np.generic]) -> NDArray[Any]:
+    # From Arrow's pool: it keeps the pages of what the last call's arrays have given back, while
+    # numpy's come from the system anew, which takes longer than decoding into them.
+    return np.frombuffer(pa.allocate_buffer(count * np.dtype(kind).itemsize), kind)
 
 
 def _validity(valid: Bytes, rows: int) -> pa.Buffer | None:
     """The bitmap, or None when no row is null."""
-    whole = rows // 8
-    if (valid[:whole] == 0xFF).all() and all(
-        valid[row >> 3] >> (row & 7) & 1 for row in range(whole * 8, rows)
-    ):
-        return None
-    return pa.py_buffer(valid)
+    # Bits behind the last row are ones as well.
+    return None if (valid[: (rows + 7) // 8] == 0xFF).all() else pa.py_buffer(valid)
 
 
 def _binary_array(sink: kernels.BinarySink, rows: int, kind: pa.DataType) -> pa.Array:

@@ -29,7 +29,8 @@ Int64s = NDArray[np.int64]
 
 RECORD_SIZE_MIN: Final = 7
 """Length, attributes, two deltas, two sizes, header count: a byte each."""
-_INT64: Final = np.iinfo(np.int64)
+_EVERYTHING: Final = (-(2**63), 2**63 - 1)
+"""Window that leaves no offset out."""
 _NOTHING: Final = np.empty(0, np.uint8)
 
 _REASONS: Final = {
@@ -80,8 +81,8 @@ def decode(
     request = _Request(
         wanted=cols.flags_of(columns),
         window=(
-            _INT64.min if start_offset is None else start_offset,
-            _INT64.max if end_offset is None else end_offset - 1,
+            _EVERYTHING[0] if start_offset is None else start_offset,
+            _EVERYTHING[1] if end_offset is None else end_offset - 1,
         ),
         shift=shift,
         max_bytes=max_bytes,
@@ -110,6 +111,9 @@ def _check_places(view: Bytes, batches: BatchTable) -> None:
 def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
     """Without control batches and without those that have no record in the window."""
     first, last = request.window
+    if (first, last) == _EVERYTHING:
+        kept = ~batches.is_control
+        return batches if kept.all() else batches.take(kept)
     # Where the first offset inside a wrapper is not known, its own offset is the last inside.
     begins = (batches.base_offset + request.shift <= last) | batches.is_wrapper
     ends = batches.last_offset + request.shift >= first
@@ -119,7 +123,11 @@ def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
 
 def _runs(batches: BatchTable) -> Iterator[BatchTable]:
     """Cuts where message sets meet record batches; yields at least one table."""
-    cuts = np.flatnonzero(np.diff(batches.magic == layout.MAGIC_V2)) + 1
+    modern = batches.magic == layout.MAGIC_V2
+    if modern.all():
+        yield batches
+        return
+    cuts = np.flatnonzero(np.diff(modern)) + 1
     for start, stop in zip([0, *cuts], [*cuts, len(batches)], strict=True):
         yield batches.slice(int(start), int(stop))
 
@@ -143,8 +151,9 @@ def _decode_batches(view: Bytes, run: BatchTable, request: _Request) -> DecodedR
     )
     if rows < 0:
         batch, record = builder.counters[: kernels.RECORD + 1].tolist()
-        which = f"record {record + 1} of {run.record_count[batch]}"
-        raise placed(CorruptRecordError(f"{which}: {_REASONS[rows]}"), run, batch)
+        which = f"record {record + 1} of {run.record_count[batch]}: "
+        where = "" if rows == kernels.LEFT_OVER else which
+        raise placed(CorruptRecordError(where + _REASONS[rows]), run, batch)
     headers = None
     if request.wanted & kernels.HEADERS:
         headers = cols.gather_headers(builder, rows, view, pile)

@@ -1,14 +1,14 @@
 """The obvious reader: one byte after the other, one record after the other, plain Python.
 
 It knows the formats from their description alone and shares no code with sparklog.record. What it
-cannot read raises Malformed.
+cannot read raises MalformedError.
 """
 
 import gzip
 import io
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import lz4.frame
 import pyarrow as pa
@@ -20,12 +20,12 @@ BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 """baseOffset … recordsCount: the 61 bytes before the records of a v2 batch."""
 
 
-class Malformed(Exception):
+class MalformedError(Exception):
     """Bytes that are no log."""
 
 
 class Cursor:
-    """A position in some bytes. Taking more than there is raises Malformed."""
+    """A position in some bytes. Taking more than there is raises MalformedError."""
 
     def __init__(self, data: bytes) -> None:
         self.data = data
@@ -37,14 +37,13 @@ class Cursor:
 
     def take(self, count: int) -> bytes:
         if not 0 <= count <= self.left:
-            raise Malformed(f"{count} bytes asked, {self.left} left")
+            raise MalformedError(f"{count} bytes asked, {self.left} left")
         self.position += count
         return self.data[self.position - count : self.position]
 
     def number(self, form: str) -> int:
         (value,) = struct.unpack(f">{form}", self.take(struct.calcsize(f">{form}")))
-        assert isinstance(value, int)
-        return value
+        return int(value)
 
     def varint(self, bits: int = 32) -> int:
         value = 0
@@ -54,7 +53,7 @@ class Cursor:
             if byte < 0x80:
                 value &= 2**bits - 1
                 return (value >> 1) ^ -(value & 1)
-        raise Malformed("overlong varint")
+        raise MalformedError("overlong varint")
 
     def sized(self, length: int) -> bytes | None:
         return None if length == -1 else self.take(length)
@@ -66,22 +65,17 @@ def int64(value: int) -> int:
 
 
 def read_log(data: bytes) -> list[Record]:
-    """Return the records of entries that stand back to back and fill `data`."""
+    """Return the records of entries that stand back to back, as a scan has found them."""
     records: list[Record] = []
     cursor = Cursor(data)
     while cursor.left:
         offset = cursor.number("q")
         size = cursor.number("i")
         entry = cursor.take(size)
-        if len(entry) < 5:
-            raise Malformed("no place for a magic byte")
-        magic = entry[4]
-        if magic == 2:
+        if entry[4] == 2:
             records.extend(read_batch(struct.pack(">qi", offset, size) + entry))
-        elif magic < 2:
-            records.extend(read_message(offset, entry))
         else:
-            raise Malformed(f"magic {magic}")
+            records.extend(read_message(offset, entry))
     return records
 
 
@@ -94,7 +88,7 @@ def read_batch(data: bytes) -> list[Record]:
         return []
     body = Cursor(decompress(attributes & 7, cursor.take(cursor.left)))
     if count < 0:
-        raise Malformed("negative count")
+        raise MalformedError("negative count")
     records = []
     for _ in range(count):
         record = read_record(Cursor(body.take(body.varint())), last_delta)
@@ -107,7 +101,7 @@ def read_batch(data: bytes) -> list[Record]:
             )
         )
     if body.left:
-        raise Malformed("bytes after the last record")
+        raise MalformedError("bytes after the last record")
     return records
 
 
@@ -117,26 +111,26 @@ def read_record(body: Cursor, last_delta: int) -> Record:
     timestamp = body.varint(64)
     offset = body.varint()
     if not 0 <= offset <= last_delta:
-        raise Malformed("offset outside the batch")
+        raise MalformedError("offset outside the batch")
     key = body.sized(body.varint())
     value = body.sized(body.varint())
     headers = tuple(read_headers(body))
     if body.left:
-        raise Malformed("bytes after the last field")
+        raise MalformedError("bytes after the last field")
     return Record(offset, timestamp, key, value, headers)
 
 
 def read_headers(body: Cursor) -> Iterator[tuple[str, bytes | None]]:
     count = body.varint()
     if not 0 <= count <= body.left:
-        raise Malformed("header count")
+        raise MalformedError("header count")
     for _ in range(count):
         key = body.take(body.varint())
         value = body.sized(body.varint())
         try:
             yield key.decode(), value
         except UnicodeDecodeError as error:
-            raise Malformed("header key") from error
+            raise MalformedError("header key") from error
 
 
 def read_message(offset: int, message: bytes) -> list[Record]:
@@ -150,19 +144,21 @@ def read_message(offset: int, message: bytes) -> list[Record]:
     key = cursor.sized(cursor.number("i"))
     value = cursor.sized(cursor.number("i"))
     if cursor.left:
-        raise Malformed("bytes after the value")
+        raise MalformedError("bytes after the value")
     if not attributes & 7:
         return [Record(offset, timestamp, key, value, timestamp_type=timestamp_type)]
     if value is None or attributes & 7 > 3:
-        raise Malformed("wrapper")
+        raise MalformedError("wrapper")
     inner = list(read_inner(decompress(attributes & 7, value, magic), magic))
-    if timestamp_type == 1:
-        inner = [record._replace(timestamp=timestamp) for record in inner]
-    base = 0 if magic == 0 else base_of_wrapper(offset, inner[-1].offset if inner else -1)
     if not inner:
-        raise Malformed("nothing inside")
+        raise MalformedError("nothing inside")
+    base = 0 if magic == 0 else base_of_wrapper(offset, inner[-1].offset)
     return [
-        record._replace(offset=int64(base + record.offset), timestamp_type=timestamp_type)
+        record._replace(
+            offset=int64(base + record.offset),
+            timestamp=timestamp if timestamp_type == 1 else record.timestamp,
+            timestamp_type=timestamp_type,
+        )
         for record in inner
     ]
 
@@ -171,7 +167,7 @@ def base_of_wrapper(wrapper_offset: int, last_inner: int) -> int:
     if wrapper_offset == 0:
         return 0
     if wrapper_offset < last_inner:
-        raise Malformed("wrapper offset below its last message")
+        raise MalformedError("wrapper offset below its last message")
     return wrapper_offset - last_inner
 
 
@@ -181,29 +177,28 @@ def read_inner(data: bytes, magic: int) -> Iterator[Record]:
         offset = cursor.number("q")
         size = cursor.number("i")
         if size < 14:
-            raise Malformed("inner size")
+            raise MalformedError("inner size")
         if size > cursor.left:
             return
         message = cursor.take(size)
         if message[4] != magic or message[5] & 7:
-            raise Malformed("inner magic, or a wrapper inside a wrapper")
+            raise MalformedError("inner magic, or a wrapper inside a wrapper")
         yield from read_message(offset, message)
 
 
 def decompress(codec: int, data: bytes, magic: int = 2) -> bytes:
     """Return what the codec bits say `data` holds."""
+    readers: dict[int, Callable[[bytes], bytes]]
     readers = {0: bytes, 1: gzip.decompress, 2: _snappy, 3: lz4.frame.decompress, 4: _zstd}
     if codec not in readers:
-        raise Malformed(f"codec {codec}")
+        raise MalformedError(f"codec {codec}")
     if codec == 3 and magic == 0:
         # Kafka's v0 writer hashed the magic number too; the right byte belongs here (KAFKA-3160).
         data = data[:6] + b"\x82" + data[7:]
     try:
-        plain = readers[codec](data)
+        return readers[codec](data)
     except (EOFError, OSError, RuntimeError, ValueError, zlib.error, zstandard.ZstdError) as error:
-        raise Malformed("compressed records") from error
-    assert isinstance(plain, bytes)
-    return plain
+        raise MalformedError("compressed records") from error
 
 
 def _zstd(data: bytes) -> bytes:
@@ -227,6 +222,4 @@ def _snappy_block(block: bytes) -> bytes:
         shift += 7
         if byte < 0x80:
             break
-    plain = pa.Codec("snappy").decompress(block, decompressed_size=size, asbytes=True)
-    assert isinstance(plain, bytes)
-    return plain
+    return bytes(pa.Codec("snappy").decompress(block, decompressed_size=size))

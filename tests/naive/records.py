@@ -46,8 +46,8 @@ def rows(decoded: Any) -> list[Record]:
     names = ("offset", "timestamp", "key", "value", "headers", "timestamp_type")
     columns = [getattr(decoded, name).to_pylist() for name in names]
     return [
-        Record(*row[:4], headers=_headers(row[4]), timestamp_type=row[5])
-        for row in zip(*columns, strict=True)
+        Record(offset, timestamp, key, value, _headers(headers), timestamp_type)
+        for offset, timestamp, key, value, headers, timestamp_type in zip(*columns, strict=True)
     ]
 
 

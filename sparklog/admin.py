@@ -10,16 +10,19 @@ the two leaves a closed topic that is still listed: whoever meets it finishes it
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import partial
 from typing import TypeVar
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.config import ConfigEntry, ConfigType, TopicConfig, config_key
+from sparklog.config import ConfigEntry, ConfigKey, ConfigType, TopicConfig, config_key
 from sparklog.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicError,
+    LogDirError,
     MissingFileError,
     OffsetOutOfRangeError,
     PolicyViolationError,
@@ -29,12 +32,12 @@ from sparklog.errors import (
 from sparklog.log.names import PARTITION_MAX, collides, new_topic_id, validate_topic_name
 from sparklog.log_reader import TopicReader
 from sparklog.manifest.catalog import Catalog, manifest_directory
-from sparklog.manifest.cluster import ClusterState, DeltaClusterStore
+from sparklog.manifest.cluster import EMPTY_STATE, ClusterState, DeltaClusterStore
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.store import Change, Done, PartitionState, Snapshot
 from sparklog.model import TimestampOffset, TopicDescription, TopicPartition
 from sparklog.storage import open_files
-from sparklog.storage.log_dir import create_log_dir
+from sparklog.storage.log_dir import META_PROPERTIES, create_log_dir
 
 LATEST_TIMESTAMP = -1
 EARLIEST_TIMESTAMP = -2
@@ -91,18 +94,36 @@ class AdminClient:
         """Create topics, all or none, in one commit; return them in the order given.
 
         The log dir is made when the directory is missing or empty. Raises InvalidTopicError,
-        InvalidPartitionsError, InvalidConfigError, TopicExistsError.
+        InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError.
         """
         wanted = [self._described(topic) for topic in new_topics]
-        create_log_dir(self._files, os.urandom(16))
-        DeltaClusterStore.create(self._files, self._clock)
-        _with_new(self._finished(self._catalog.cluster.state()), wanted)
+        state = self._state_or_none()
+        closed = self._closed_ids(state or EMPTY_STATE, wanted)
+        plan = partial(_with_new, wanted=wanted, closed=closed, now_ms=self._clock.now_ms())
+        plan(state or EMPTY_STATE)
         if validate_only or not wanted:
             return wanted
+        if state is None:
+            # In this order, a directory that looks like a log dir has its metadata.
+            DeltaClusterStore.create(self._files, self._clock)
+            create_log_dir(self._files, os.urandom(16))
         for topic in wanted:
             DeltaManifestStore.create(self._files, manifest_directory(topic), self._clock)
-        self._catalog.cluster.commit(lambda state: _with_new(state, wanted))
+        self._catalog.cluster.commit(plan)
         return wanted
+
+    def _state_or_none(self) -> ClusterState | None:
+        """Return what exists, None where a log dir may be made."""
+        if self._files.stat(META_PROPERTIES) is not None:
+            return self._catalog.cluster.state()
+        for file in self._files.list():
+            # A creation of the log dir that was cut off leaves its own draft.
+            if not file.path.startswith(f"{META_PROPERTIES}."):
+                raise LogDirError(
+                    f"{self._files.uri} is not a log dir and not empty (it has {file.path}): a "
+                    f"log dir is made in a new or an empty directory"
+                )
+        return None
 
     def _described(self, topic: NewTopic) -> TopicDescription:
         validate_topic_name(topic.name)
@@ -120,10 +141,13 @@ class AdminClient:
             self._clock.now_ms(),
         )
 
-    def _finished(self, state: ClusterState) -> ClusterState:
-        """Finish the deletions that a crash interrupted, as far as the names matter here."""
-        closed = [topic for topic in state.live().values() if self._is_closed(topic)]
-        return self._unlist(closed) if closed else state
+    def _closed_ids(self, state: ClusterState, wanted: Sequence[TopicDescription]) -> list[str]:
+        """Return topics in the way of the wanted names whose deletion a crash interrupted."""
+        return [
+            topic.topic_id
+            for topic in state.live().values()
+            if any(collides(topic.name, new.name) for new in wanted) and self._is_closed(topic)
+        ]
 
     def _is_closed(self, topic: TopicDescription) -> bool:
         try:
@@ -139,21 +163,10 @@ class AdminClient:
         topics = [self._catalog.topic(name) for name in names]
         now_ms = self._clock.now_ms()
         for topic in topics:
-            self._catalog.store(topic).commit(
-                lambda snapshot: Done() if snapshot.closed_ms else Change(closed_ms=now_ms)
-            )
-        self._unlist(topics)
-
-    def _unlist(self, topics: Sequence[TopicDescription]) -> ClusterState:
-        now_ms = self._clock.now_ms()
+            with suppress(MissingFileError):  # no manifest, so nothing can be written to it
+                self._catalog.store(topic).commit(partial(_closing, now_ms=now_ms))
         ids = [topic.topic_id for topic in topics]
-
-        def plan(state: ClusterState) -> ClusterState | None:
-            listed = [state.topics[i] for i in ids if state.topics[i].deleted_ms is None]
-            gone = [replace(topic, deleted_ms=now_ms) for topic in listed]
-            return state.with_topics(*gone) if gone else None
-
-        return self._catalog.cluster.commit(plan)
+        self._catalog.cluster.commit(partial(_unlisted, topic_ids=ids, now_ms=now_ms))
 
     def list_topics(self) -> list[str]:
         """Return the names of the topics, sorted."""
@@ -206,32 +219,47 @@ class AdminClient:
         -1 means the log end offset. Returns each partition's log start offset (low watermark).
         Raises OffsetOutOfRangeError, PolicyViolationError (cleanup.policy without delete).
         """
-        low: dict[TopicPartition, int] = {}
+        offsets: dict[str, dict[int, int]] = {}
         for key, offset in before.items():
             partition = TopicPartition(*key)
-            topic = self._catalog.topic(partition.topic)
-            self._catalog.check_partition(topic, partition.partition)
-            if not TopicConfig.parse(topic.configs).is_deleted:
-                raise PolicyViolationError(
-                    f"topic {topic.name!r}: records are deleted only where cleanup.policy has "
-                    f"'delete'"
-                )
+            offsets.setdefault(partition.topic, {})[partition.partition] = offset
+        topics = [self._deletable(name, partitions) for name, partitions in offsets.items()]
+        low: dict[TopicPartition, int] = {}
+        for topic in topics:
             store = self._catalog.store(topic)
-            store.commit(lambda snapshot, at=(partition, offset): _trimmed(snapshot, *at))
-            low[partition] = store.snapshot().state(partition.partition).log_start_offset
+            store.commit(partial(_trimmed, topic=topic.name, before=offsets[topic.name]))
+            states = store.snapshot()
+            for number in offsets[topic.name]:
+                low[TopicPartition(topic.name, number)] = states.state(number).log_start_offset
         return low
+
+    def _deletable(self, name: str, partitions: Iterable[int]) -> TopicDescription:
+        topic = self._catalog.topic(name)
+        for partition in partitions:
+            self._catalog.check_partition(topic, partition)
+        if not TopicConfig.parse(topic.configs).is_deleted:
+            raise PolicyViolationError(
+                f"topic {name!r}: records are deleted only where cleanup.policy has 'delete'"
+            )
+        return topic
 
     def list_offsets(self, wanted: Mapping[Place, int]) -> dict[TopicPartition, TimestampOffset]:
         """Answer ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, T >= 0 first from T on.
 
         (-1, -1) when no record matches. Raises UnknownTopicError.
         """
-        answers = {}
-        for key, timestamp in wanted.items():
-            partition = TopicPartition(*key)
-            reader = TopicReader.open(self._catalog, partition.topic)
-            answers[partition] = reader.list_offset(partition.partition, timestamp)
-        return answers
+        partitions = {key: TopicPartition(*key) for key in wanted}
+        names = {partition.topic for partition in partitions.values()}
+        readers = {name: TopicReader.open(self._catalog, name) for name in names}
+        for partition in partitions.values():
+            topic = readers[partition.topic].topic
+            self._catalog.check_partition(topic, partition.partition)
+        return {
+            partitions[key]: readers[partitions[key].topic].list_offset(
+                partitions[key].partition, timestamp
+            )
+            for key, timestamp in wanted.items()
+        }
 
 
 def _check_count(name: str, count: int) -> None:
@@ -241,9 +269,13 @@ def _check_count(name: str, count: int) -> None:
         )
 
 
-def _with_new(state: ClusterState, wanted: Sequence[TopicDescription]) -> ClusterState | None:
+def _with_new(
+    state: ClusterState, wanted: Sequence[TopicDescription], closed: Sequence[str], now_ms: int
+) -> ClusterState | None:
+    """Return the state with new topics, and with the deletion of closed ones finished."""
     if all(topic.topic_id in state.topics for topic in wanted):
         return None  # an earlier try landed and its answer was lost
+    state = _unlisted(state, closed, now_ms) or state
     names = set(state.live())
     for topic in wanted:
         if topic.name in names:
@@ -256,6 +288,17 @@ def _with_new(state: ClusterState, wanted: Sequence[TopicDescription]) -> Cluste
                 )
         names.add(topic.name)
     return state.with_topics(*wanted)
+
+
+def _closing(snapshot: Snapshot, now_ms: int) -> Change | Done:
+    return Done() if snapshot.closed_ms is not None else Change(closed_ms=now_ms)
+
+
+def _unlisted(state: ClusterState, topic_ids: Iterable[str], now_ms: int) -> ClusterState | None:
+    """Return the state without these topics; None when none of them is listed."""
+    found = [state.topics[topic_id] for topic_id in topic_ids if topic_id in state.topics]
+    gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
+    return state.with_topics(*gone) if gone else None
 
 
 def _live(state: ClusterState, name: str) -> TopicDescription:
@@ -279,36 +322,49 @@ def _altered(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> dict[s
     altered: dict[str, object] = dict(configs)
     for op in ops:
         key = config_key(op.name)
-        if op.op is OpType.DELETE:
-            altered.pop(key.name, None)
-        elif op.op is OpType.SET:
-            altered[key.name] = op.value
-        else:
-            altered[key.name] = _list_edited(key.type, altered.get(key.name, key.default), op)
+        match _op_type(op):
+            case OpType.DELETE:
+                altered.pop(key.name, None)
+            case OpType.SET:
+                altered[key.name] = op.value
+            case OpType.APPEND | OpType.SUBTRACT:
+                altered[key.name] = _list_edited(key, altered.get(key.name, key.default), op)
     return dict(TopicConfig.parse(altered).overrides)
 
 
-def _list_edited(kind: ConfigType, current: object, op: AlterConfigOp) -> str:
-    if kind is not ConfigType.LIST:
+def _op_type(op: AlterConfigOp) -> OpType:
+    try:
+        return OpType(op.op)
+    except ValueError:
         raise InvalidConfigError(
-            f"{op.op} is for lists: {op.name} is a {kind.value}, which takes SET and DELETE",
-            key=op.name,
+            f"{op.op!r} is no operation on a config; allowed: {', '.join(OpType)}", key=op.name
+        ) from None
+
+
+def _list_edited(key: ConfigKey, current: object, op: AlterConfigOp) -> str:
+    if key.type is not ConfigType.LIST:
+        raise InvalidConfigError(
+            f"{op.op} is for lists: {key.name} is a {key.type.value}, which takes SET and DELETE",
+            key=key.name,
         )
-    values = [value for value in str(current).split(",") if value]
+    values = [value.strip() for value in str(current).split(",") if value.strip()]
     edits = [value.strip() for value in str(op.value).split(",")]
-    if op.op is OpType.SUBTRACT:
+    if op.op == OpType.SUBTRACT:
         return ",".join(value for value in values if value not in edits)
     return ",".join([*values, *(value for value in edits if value not in values)])
 
 
-def _trimmed(snapshot: Snapshot, partition: TopicPartition, before: int) -> Change | Done:
-    state = snapshot.state(partition.partition)
-    offset = state.log_end_offset if before == LATEST_TIMESTAMP else before
-    if not 0 <= offset <= state.log_end_offset:
-        raise OffsetOutOfRangeError(
-            f"{partition}: cannot delete records before {before}; allowed are 0 to "
-            f"{state.log_end_offset}, and -1 for the log end offset"
-        )
-    if offset <= state.log_start_offset:
-        return Done()
-    return Change(partitions={partition.partition: PartitionState(log_start_offset=offset)})
+def _trimmed(snapshot: Snapshot, topic: str, before: Mapping[int, int]) -> Change | Done:
+    """Return the change that raises log start offsets, as far as they rise."""
+    starts = {}
+    for partition, wanted in before.items():
+        state = snapshot.state(partition)
+        offset = state.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
+        if not 0 <= offset <= state.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"{topic}-{partition}: cannot delete records before {wanted}; allowed are 0 to "
+                f"{state.log_end_offset}, and -1 for the log end offset"
+            )
+        if offset > state.log_start_offset:
+            starts[partition] = PartitionState(log_start_offset=offset)
+    return Change(partitions=starts) if starts else Done()

@@ -1,0 +1,506 @@
+"""AdminClient over a real log dir: names, configs, partitions, deletion, offsets."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from sparklog.admin import (
+    EARLIEST_TIMESTAMP,
+    LATEST_TIMESTAMP,
+    MAX_TIMESTAMP,
+    AdminClient,
+    AlterConfigOp,
+    NewTopic,
+    OpType,
+)
+from sparklog.clock import ManualClock
+from sparklog.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidTopicError,
+    LogDirError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+    StorageError,
+    TopicClosedError,
+    TopicExistsError,
+    UnknownTopicError,
+    UsageError,
+)
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.manifest.cluster import DeltaClusterStore
+from sparklog.manifest.delta_store import DeltaManifestStore
+from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
+from sparklog.record.encode import RecordColumns
+from sparklog.storage import open_files
+from tests.manifests import append, segment
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> Path:
+    return tmp_path / "log dir"
+
+
+@pytest.fixture
+def admin(log_dir: Path) -> AdminClient:
+    return AdminClient(log_dir, clock=ManualClock())
+
+
+@pytest.fixture
+def catalog(log_dir: Path) -> Catalog:
+    return Catalog(open_files(str(log_dir)), ManualClock(), flush=False)
+
+
+@pytest.fixture
+def topic(admin: AdminClient) -> TopicDescription:
+    """`flights`, of two partitions; partition 0 ends at 10."""
+    return admin.create_topics([NewTopic("flights", 2)])[0]
+
+
+@pytest.fixture
+def filled(topic: TopicDescription, catalog: Catalog) -> TopicDescription:
+    append(catalog.store(topic), segment(records=10))
+    return topic
+
+
+def write(catalog: Catalog, topic: str, *timestamps: int) -> None:
+    """Records of partition 0 with these timestamps, in real files."""
+    plan = plan_write(catalog, topic, WriteOptions(flush=False))
+    writer = TopicWriter(catalog.files, plan, catalog.clock, 0)
+    values = pa.array([b"v"] * len(timestamps), pa.binary())
+    columns = RecordColumns(values, values, np.array(timestamps, np.int64), None)
+    writer.write(columns, pa.array([0] * len(timestamps), pa.int32()))
+    commit_write(catalog.store(plan.topic), plan, writer.close())
+
+
+class TestCreateTopics:
+    def test_makes_the_log_dir_and_the_topic(self, admin: AdminClient, log_dir: Path) -> None:
+        made = admin.create_topics([NewTopic("b", 3, {"retention.ms": -1}), NewTopic("a")])
+
+        assert [topic.name for topic in made] == ["b", "a"]
+        assert made[0].configs == {"retention.ms": "-1"}
+        assert admin.list_topics() == ["a", "b"]
+        assert AdminClient(log_dir).describe_topics(["b"]) == [made[0]]
+        assert (log_dir / f"b-{made[0].topic_id}" / "manifest" / "_delta_log").is_dir()
+        assert (log_dir / "meta.properties").is_file()
+
+    def test_a_long_name_has_a_short_directory(self, admin: AdminClient, log_dir: Path) -> None:
+        (made,) = admin.create_topics([NewTopic("t" * 249)])
+
+        assert (log_dir / f"{'t' * 200}-{made.topic_id}").is_dir()
+
+    @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "t" * 250, "__mine"])
+    def test_refuses_illegal_names(self, admin: AdminClient, log_dir: Path, name: str) -> None:
+        with pytest.raises(InvalidTopicError):
+            admin.create_topics([NewTopic("good"), NewTopic(name)])
+
+        assert not log_dir.exists()
+
+    @pytest.mark.parametrize(("first", "second"), [("a.b", "a_b"), ("a_b", "a.b"), ("a__", "a._")])
+    def test_refuses_names_that_collide(self, admin: AdminClient, first: str, second: str) -> None:
+        admin.create_topics([NewTopic(first)])
+
+        with pytest.raises(InvalidTopicError, match="collides with"):
+            admin.create_topics([NewTopic(second)])
+
+    def test_refuses_a_name_that_is_taken(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("a")])
+
+        with pytest.raises(TopicExistsError, match="'a' already exists"):
+            admin.create_topics([NewTopic("b"), NewTopic("a")])
+        with pytest.raises(TopicExistsError):
+            admin.create_topics([NewTopic("c"), NewTopic("c")])
+        assert admin.list_topics() == ["a"]
+
+    @pytest.mark.parametrize("count", [0, -1, 2**31])
+    def test_refuses_partition_counts(self, admin: AdminClient, count: int) -> None:
+        with pytest.raises(InvalidPartitionsError, match="a topic has 1 to 2147483647"):
+            admin.create_topics([NewTopic("a", count)])
+
+    @pytest.mark.parametrize("config", [{"retention.mss": 1}, {"segment.bytes": 1}])
+    def test_refuses_configs(self, admin: AdminClient, config: dict[str, object]) -> None:
+        with pytest.raises(InvalidConfigError):
+            admin.create_topics([NewTopic("a", config=config)])
+
+    def test_validate_only_leaves_no_trace(self, admin: AdminClient, log_dir: Path) -> None:
+        checked = admin.create_topics([NewTopic("a", 2)], validate_only=True)
+        nothing = not log_dir.exists()
+        admin.create_topics([NewTopic("a")])
+
+        assert (checked[0].name, checked[0].num_partitions, nothing) == ("a", 2, True)
+        with pytest.raises(TopicExistsError):
+            admin.create_topics([NewTopic("a")], validate_only=True)
+
+    def test_of_two_that_race_for_a_name_one_wins(
+        self, admin: AdminClient, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        create = DeltaManifestStore.create
+
+        def create_second(*arguments: object, **named: object) -> object:
+            monkeypatch.setattr(DeltaManifestStore, "create", create)
+            AdminClient(log_dir, clock=ManualClock()).create_topics([NewTopic("a", 7)])
+            return create(*arguments, **named)  # type: ignore[arg-type] # handed on as it came
+
+        monkeypatch.setattr(DeltaManifestStore, "create", create_second)
+
+        with pytest.raises(TopicExistsError):
+            admin.create_topics([NewTopic("a", 3)])
+        assert [topic.num_partitions for topic in admin.describe_topics()] == [7]
+
+    def test_answers_when_its_commit_landed_and_the_answer_was_lost(
+        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        land = DeltaClusterStore._try
+
+        def lose(*arguments: object) -> int:
+            land(*arguments)  # type: ignore[arg-type] # handed on as it came
+            AdminClient(admin._files.uri, clock=ManualClock()).create_topics([NewTopic("later")])
+            raise StorageError("lost")
+
+        def lose_once(*arguments: object) -> int:
+            monkeypatch.setattr(DeltaClusterStore, "_try", land)
+            return lose(*arguments)
+
+        monkeypatch.setattr(DeltaClusterStore, "_try", lose_once)
+        admin.create_topics([NewTopic("a")])
+
+        assert admin.list_topics() == ["a", "flights", "later"]
+
+
+class TestLogDirs:
+    def test_reading_needs_one(self, admin: AdminClient) -> None:
+        with pytest.raises(LogDirError, match="is not a log dir"):
+            admin.list_topics()
+
+    def test_none_is_made_among_other_files(self, admin: AdminClient, log_dir: Path) -> None:
+        log_dir.mkdir()
+        (log_dir / "thesis.doc").write_text("precious")
+
+        with pytest.raises(LogDirError, match=r"not empty \(it has thesis\.doc\)"):
+            admin.create_topics([NewTopic("a")])
+        assert [path.name for path in log_dir.iterdir()] == ["thesis.doc"]
+
+    @pytest.mark.parametrize(
+        ("meta", "message"),
+        [("version=2\ncluster.id=x\n", "version 2"), ("version=1\nbroker.id=1\n", "broker")],
+    )
+    def test_a_newer_one_or_a_brokers_is_refused(
+        self, admin: AdminClient, log_dir: Path, meta: str, message: str
+    ) -> None:
+        log_dir.mkdir()
+        (log_dir / "meta.properties").write_text(meta)
+
+        with pytest.raises(LogDirError, match=message):
+            admin.create_topics([NewTopic("a")])
+        with pytest.raises(LogDirError, match=message):
+            admin.list_topics()
+
+    def test_one_whose_making_was_cut_off_is_made(self, admin: AdminClient, log_dir: Path) -> None:
+        DeltaClusterStore.create(open_files(str(log_dir)), ManualClock())
+        (log_dir / "meta.properties.draft").write_text("vers")
+        admin.create_topics([NewTopic("a")])
+
+        assert admin.list_topics() == ["a"]
+
+
+class TestDescribe:
+    def test_all_topics_or_some(self, admin: AdminClient) -> None:
+        made = admin.create_topics([NewTopic("b"), NewTopic("a")])
+
+        assert admin.describe_topics() == [made[1], made[0]]
+        assert admin.describe_topics(["b", "b"]) == [made[0], made[0]]
+
+    def test_names_the_nearest(self, admin: AdminClient, topic: TopicDescription) -> None:
+        with pytest.raises(UnknownTopicError, match="did you mean flights"):
+            admin.describe_topics(["flighs"])
+        with pytest.raises(UnknownTopicError, match="not made on first use\\)$"):
+            admin.describe_topics(["xyz"])
+
+    def test_configs_with_defaults(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("a", config={"retention.ms": 7})])
+        entries = {entry.name: entry for entry in admin.describe_configs("a")}
+
+        assert (entries["retention.ms"].value, entries["retention.ms"].is_default) == ("7", False)
+        assert entries["segment.bytes"].is_default
+
+
+class TestCreatePartitions:
+    def test_grows(self, admin: AdminClient, topic: TopicDescription) -> None:
+        (grown,) = admin.create_partitions({"flights": 5})
+
+        assert grown.num_partitions == 5
+        assert admin.describe_topics() == [grown]
+
+    @pytest.mark.parametrize("count", [2, 1, 0])
+    def test_only_grows(self, admin: AdminClient, topic: TopicDescription, count: int) -> None:
+        admin.create_topics([NewTopic("other")])
+
+        with pytest.raises(InvalidPartitionsError):
+            admin.create_partitions({"other": 2, "flights": count})
+        assert [found.num_partitions for found in admin.describe_topics()] == [2, 1]
+
+    def test_needs_the_topic(self, admin: AdminClient, topic: TopicDescription) -> None:
+        with pytest.raises(UnknownTopicError):
+            admin.create_partitions({"other": 2})
+
+    def test_answers_when_the_answer_of_its_commit_was_lost(
+        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        land = DeltaClusterStore._try
+
+        def lose_once(*arguments: object) -> int:
+            monkeypatch.setattr(DeltaClusterStore, "_try", land)
+            land(*arguments)  # type: ignore[arg-type] # handed on as it came
+            raise StorageError("lost")
+
+        monkeypatch.setattr(DeltaClusterStore, "_try", lose_once)
+
+        assert admin.create_partitions({"flights": 5})[0].num_partitions == 5
+
+
+class TestAlterConfigs:
+    @pytest.mark.parametrize(
+        ("ops", "expected"),
+        [
+            ([AlterConfigOp("retention.ms", 5)], {"cleanup.policy": "delete", "retention.ms": "5"}),
+            ([AlterConfigOp("cleanup.policy", op=OpType.DELETE)], {}),
+            ([AlterConfigOp("retention.ms", op=OpType.DELETE)], {"cleanup.policy": "delete"}),
+            (
+                [AlterConfigOp("cleanup.policy", "compact, delete", OpType.APPEND)],
+                {"cleanup.policy": "delete,compact"},
+            ),
+            (
+                [
+                    AlterConfigOp("cleanup.policy", "compact", OpType.SET),
+                    AlterConfigOp("cleanup.policy", "delete,compact", OpType.APPEND),
+                    AlterConfigOp("cleanup.policy", "compact", OpType.SUBTRACT),
+                ],
+                {"cleanup.policy": "delete"},
+            ),
+            (
+                [AlterConfigOp("leader.replication.throttled.replicas", "0:1", OpType.APPEND)],
+                {"cleanup.policy": "delete", "leader.replication.throttled.replicas": "0:1"},
+            ),
+        ],
+    )
+    def test_one_after_another(
+        self, admin: AdminClient, ops: list[AlterConfigOp], expected: dict[str, str]
+    ) -> None:
+        admin.create_topics([NewTopic("a", config={"cleanup.policy": "delete"})])
+        (altered,) = admin.incremental_alter_configs({"a": ops})
+
+        assert altered.configs == expected
+        assert admin.describe_topics() == [altered]
+
+    @pytest.mark.parametrize(
+        ("op", "message"),
+        [
+            (AlterConfigOp("retention.mss", 1), "the nearest is 'retention.ms'"),
+            (AlterConfigOp("retention.ms", -2), "retention.ms='-2' is not allowed"),
+            (AlterConfigOp("retention.ms", 1, OpType.APPEND), "is for lists: retention.ms is a"),
+            (AlterConfigOp("cleanup.policy", "x", OpType.APPEND), "it takes a comma-separated"),
+            (AlterConfigOp("retention.ms", 1, "PUT"), "allowed: SET, DELETE, APPEND, SUBTRACT"),  # type: ignore[arg-type] # what a caller without types may do
+        ],
+    )
+    def test_all_or_none(
+        self, admin: AdminClient, topic: TopicDescription, op: AlterConfigOp, message: str
+    ) -> None:
+        admin.create_topics([NewTopic("a")])
+
+        with pytest.raises(InvalidConfigError, match=message):
+            admin.incremental_alter_configs(
+                {"a": [AlterConfigOp("retention.ms", 5)], "flights": [op]}
+            )
+        assert [found.configs for found in admin.describe_topics()] == [{}, {}]
+
+    def test_needs_the_topic(self, admin: AdminClient, topic: TopicDescription) -> None:
+        with pytest.raises(UnknownTopicError):
+            admin.incremental_alter_configs({"other": []})
+
+
+class TestDeleteTopics:
+    def test_frees_the_name_and_keeps_the_files(
+        self, admin: AdminClient, filled: TopicDescription, log_dir: Path
+    ) -> None:
+        admin.delete_topics(["flights"])
+        gone = admin.list_topics()
+        (again,) = admin.create_topics([NewTopic("flights")])
+
+        assert gone == []
+        assert again.topic_id != filled.topic_id
+        assert (log_dir / topic_directory(filled)).is_dir()
+        assert admin.list_offsets({("flights", 0): LATEST_TIMESTAMP}) == {
+            TopicPartition("flights", 0): TimestampOffset(-1, 0)
+        }
+
+    def test_refuses_who_still_writes(
+        self, admin: AdminClient, filled: TopicDescription, catalog: Catalog
+    ) -> None:
+        store = catalog.store(filled)
+        admin.delete_topics(["flights"])
+
+        with pytest.raises(TopicClosedError):
+            append(store, segment())
+
+    def test_all_or_none_exist(self, admin: AdminClient, topic: TopicDescription) -> None:
+        with pytest.raises(UnknownTopicError):
+            admin.delete_topics(["flights", "other"])
+
+        assert admin.list_topics() == ["flights"]
+
+    def test_of_one_that_somebody_deletes_meanwhile(
+        self,
+        admin: AdminClient,
+        topic: TopicDescription,
+        log_dir: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        commit = DeltaManifestStore.commit
+
+        def commit_second(*arguments: object) -> object:
+            monkeypatch.setattr(DeltaManifestStore, "commit", commit)
+            AdminClient(log_dir, clock=ManualClock()).delete_topics(["flights"])
+            return commit(*arguments)  # type: ignore[arg-type] # handed on as it came
+
+        monkeypatch.setattr(DeltaManifestStore, "commit", commit_second)
+        admin.delete_topics(["flights"])
+
+        assert admin.list_topics() == []
+
+    def test_whose_manifest_is_lost(
+        self, admin: AdminClient, topic: TopicDescription, log_dir: Path
+    ) -> None:
+        open_files(str(log_dir)).delete_tree(topic_directory(topic))
+
+        with pytest.raises(TopicExistsError):
+            admin.create_topics([NewTopic("flights")])
+        admin.delete_topics(["flights", "flights"])
+        assert admin.list_topics() == []
+
+
+class TestADeletionThatWasCutOff:
+    @pytest.fixture(autouse=True)
+    def closed(self, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> TopicDescription:
+        """Closed, and still listed."""
+
+        def crash(*_: object) -> None:
+            raise KeyboardInterrupt
+
+        (topic,) = admin.create_topics([NewTopic("a.b")])
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the crash lasts as long
+            patch.setattr(DeltaClusterStore, "commit", crash)
+            admin.delete_topics(["a.b"])
+        return topic
+
+    def test_is_finished_by_who_wants_the_name(
+        self, admin: AdminClient, closed: TopicDescription
+    ) -> None:
+        assert admin.describe_topics() == [closed]
+        (again,) = admin.create_topics([NewTopic("a.b")])
+
+        assert admin.describe_topics() == [again]
+        assert again.topic_id != closed.topic_id
+
+    def test_is_finished_by_who_wants_a_name_that_collides(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("a_b")])
+
+        assert admin.list_topics() == ["a_b"]
+
+    def test_is_left_by_who_wants_another(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("b")])
+
+        assert admin.list_topics() == ["a.b", "b"]
+
+    def test_is_left_by_a_validation(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("a.b")], validate_only=True)
+
+        assert admin.list_topics() == ["a.b"]
+
+    def test_is_finished_by_deleting_again(self, admin: AdminClient) -> None:
+        admin.delete_topics(["a.b"])
+
+        assert admin.list_topics() == []
+
+
+class TestDeleteRecords:
+    def test_raises_the_log_start(self, admin: AdminClient, filled: TopicDescription) -> None:
+        low = admin.delete_records({("flights", 0): 4, ("flights", 1): 0})
+
+        assert low == {TopicPartition("flights", 0): 4, TopicPartition("flights", 1): 0}
+        assert admin.list_offsets({("flights", 0): EARLIEST_TIMESTAMP}) == {
+            TopicPartition("flights", 0): TimestampOffset(-1, 4)
+        }
+
+    def test_up_to_the_end(self, admin: AdminClient, filled: TopicDescription) -> None:
+        partition = TopicPartition("flights", 0)
+
+        assert admin.delete_records({partition: -1}) == {partition: 10}
+        assert admin.delete_records({partition: 3}) == {partition: 10}
+
+    @pytest.mark.parametrize("offset", [11, -2])
+    def test_not_outside_the_log(
+        self, admin: AdminClient, filled: TopicDescription, offset: int
+    ) -> None:
+        with pytest.raises(OffsetOutOfRangeError, match="allowed are 0 to 10, and -1"):
+            admin.delete_records({("flights", 0): offset})
+
+    def test_not_where_the_policy_is_against_it(self, admin: AdminClient) -> None:
+        admin.create_topics([NewTopic("a", config={"cleanup.policy": "compact"})])
+
+        with pytest.raises(PolicyViolationError):
+            admin.delete_records({("a", 0): 0})
+
+    @pytest.mark.parametrize("place", [("other", 0), ("flights", 2), ("flights", -1)])
+    def test_needs_the_partition_before_anything_is_done(
+        self, admin: AdminClient, filled: TopicDescription, place: tuple[str, int]
+    ) -> None:
+        with pytest.raises(UnknownTopicError):
+            admin.delete_records({("flights", 0): 4, place: 0})
+
+        assert admin.delete_records({("flights", 0): 0}) == {TopicPartition("flights", 0): 0}
+
+
+class TestListOffsets:
+    def test_by_time(self, admin: AdminClient, topic: TopicDescription, catalog: Catalog) -> None:
+        write(catalog, "flights", 1_000, 3_000, 2_000)
+        write(catalog, "flights", 4_000)
+        place = TopicPartition("flights", 0)
+        wanted = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, 0, 2_000, 3_001, 4_001)
+        answers = [admin.list_offsets({place: timestamp})[place] for timestamp in wanted]
+
+        found = [(-1, 0), (-1, 4), (4_000, 3), (1_000, 0), (3_000, 1), (4_000, 3), (-1, -1)]
+        assert answers == [TimestampOffset(*answer) for answer in found]
+
+    def test_of_many(self, admin: AdminClient, filled: TopicDescription) -> None:
+        admin.create_topics([NewTopic("a")])
+        answers = admin.list_offsets({("flights", 0): -1, ("a", 0): -1, ("flights", 1): -3})
+
+        assert [(*place, *answer) for place, answer in answers.items()] == [
+            ("flights", 0, -1, 10),
+            ("a", 0, -1, 0),
+            ("flights", 1, -1, -1),
+        ]
+
+    @pytest.mark.parametrize("place", [("other", 0), ("flights", 2)])
+    def test_needs_the_partition(
+        self, admin: AdminClient, topic: TopicDescription, place: tuple[str, int]
+    ) -> None:
+        with pytest.raises(UnknownTopicError):
+            admin.list_offsets({place: -1})
+
+    def test_of_no_meaning(self, admin: AdminClient, topic: TopicDescription) -> None:
+        with pytest.raises(UsageError, match="-4 means nothing"):
+            admin.list_offsets({("flights", 0): -4})
+
+
+class TestAnIdlePartition:
+    def test_keeps_its_end_when_a_commit_goes_elsewhere(
+        self, admin: AdminClient, filled: TopicDescription, catalog: Catalog
+    ) -> None:
+        done = append(catalog.store(filled), segment(1))
+
+        assert done.ranges == (OffsetRange(1, 0, 10),)
+        assert admin.list_offsets({("flights", 0): -1})[TopicPartition("flights", 0)].offset == 10

@@ -51,7 +51,7 @@ class Cursor:
             byte = self.take(1)[0]
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
-                value &= 2**bits - 1
+                value &= (1 << bits) - 1
                 return (value >> 1) ^ -(value & 1)
         raise MalformedError("overlong varint")
 

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
+from sparklog.record.checksum import crc32c
 from tests.naive import encode
 from tests.naive.log import Batch
 from tests.naive.records import Record
@@ -61,12 +62,14 @@ def batch_lists(base: int = 0, largest: int = 20_000) -> st.SearchStrategy[list[
     return st.lists(step, max_size=40).map(build)
 
 
-def log_of(*batches: Sequence[int], base: int = 0, value: bytes = b"v") -> bytearray:
+def log_of(
+    *batches: Sequence[int], base: int = 0, value: bytes = b"v", attributes: int = 0
+) -> bytearray:
     """A `.log` with a batch per list of record timestamps, offsets running on from `base`."""
     data = bytearray()
     for times in batches:
         records = [Record(base + slot, time, None, value) for slot, time in enumerate(times)]
-        data += encode.batch(records, base, encode.Settings())
+        data += encode.batch(records, base, encode.Settings(attributes))
         base += len(times)
     return data
 
@@ -76,3 +79,12 @@ def flip_byte(data: bytearray, position: int) -> bytearray:
     damaged = bytearray(data)
     damaged[position] ^= 0xFF
     return damaged
+
+
+def emptied(batch: bytes) -> bytes:
+    """What compaction leaves of a batch without records: its header, largest timestamp included."""
+    header = bytearray(batch[: layout.RECORDS])
+    header[layout.LENGTH : layout.LENGTH + 4] = layout.BATCH_MIN_LENGTH.to_bytes(4, "big")
+    header[layout.RECORD_COUNT :] = bytes(4)
+    header[layout.CRC : layout.CRC_START] = crc32c(header[layout.CRC_START :]).to_bytes(4, "big")
+    return bytes(header)

@@ -66,11 +66,6 @@ class OffsetIndex:
         slot = bisect_right(range(self._count), offset - self.base_offset, key=self._relative) - 1
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
-    def following(self, position: int) -> int | None:
-        """The smallest indexed position above `position`, or None: where the next read may end."""
-        slot = bisect_right(range(self._count), position, key=self._position)
-        return self._position(slot) if slot < self._count else None
-
     def truncate_to(self, offset: int) -> memoryview:
         """The bytes of the entries below `offset`, as a slice of this index."""
         count = bisect_left(range(self._count), offset - self.base_offset, key=self._relative)
@@ -109,9 +104,6 @@ class OffsetIndex:
 
     def _relative(self, slot: int) -> int:
         return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[0])
-
-    def _position(self, slot: int) -> int:
-        return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[1])
 
     def _entry(self, slot: int) -> OffsetPosition:
         relative, position = _ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)

@@ -68,17 +68,6 @@ class TestLookup:
             assert index.lookup(wanted) == naive.floor_offset(entries, base, wanted)
 
 
-class TestFollowing:
-    def test_is_the_next_indexed_position(self) -> None:
-        index = index_of([(1, 5000), (2, 10000)])
-
-        assert [index.following(at) for at in (0, 4999, 5000, 9999)] == [5000, 5000, 10000, 10000]
-
-    def test_is_none_behind_the_last_entry(self) -> None:
-        assert index_of([(1, 5000)]).following(5000) is None
-        assert OffsetIndex(b"", 0).following(0) is None
-
-
 class TestTruncateTo:
     @given(grown, st.integers(0, INT32_MAX + 1))
     def test_keeps_the_entries_below_the_offset(self, relative: list[int], cut: int) -> None:

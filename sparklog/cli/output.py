@@ -25,11 +25,12 @@ def print_json(row: Mapping[str, Any]) -> None:
 def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
     """Rows under a header: with lines on a terminal, aligned by spaces elsewhere.
 
-    Numbers go to the right and have their thousands apart on a terminal; None is a dash.
+    On a terminal numbers go to the right and have their thousands apart. None is a dash.
     """
     if is_terminal():
         _print_rich(title, columns, rows)
         return
+    print(title)
     texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
     widths = [max(len(row[column]) for row in texts) for column in range(len(columns))]
     for row in texts:

@@ -94,38 +94,43 @@ def produce(arguments: ProduceArguments) -> None:
     A message is a line, or a JSON object a line with --format json. Everything becomes visible in
     one commit at the end of input; Ctrl-C ends the input. Prints the offsets that were given.
     """
-    from sparklog.cli.input import json_rows, read_messages, with_partition
+    from sparklog.cli.input import read_messages
     from sparklog.cli.interrupt import Interrupts
 
     topic, paths = _topic_and_files(arguments)
     text = _text_format(arguments)
     production = _production(arguments)
-    clock_ms = production.clock.now_ms
-    began_ms = clock_ms()
-    if topic is not None:
-        production.open(topic)
+    began_ms = production.clock.now_ms()
     try:
+        if topic is not None:
+            production.open(topic)
         with Interrupts() as interrupts:
             for path, stream in _streams(paths):
-                count = 0
-                for messages in read_messages(stream, text.delimiter, interrupts):
-                    if arguments.is_json:
-                        groups = json_rows(messages, path, count + 1)
-                    else:
-                        groups = {None: text.rows(messages)}
-                    count += len(messages)
-                    for named, rows in groups.items():
-                        _write(
-                            production,
-                            _chosen(topic, named, path),
-                            with_partition(rows, arguments.partition),
-                            arguments.commit_every,
-                        )
-            production.commit()
+                messages = read_messages(stream, text.delimiter, interrupts)
+                for named, rows in _rows(arguments, text, path, messages):
+                    _write(production, _chosen(topic, named, path), rows, arguments.commit_every)
+        production.commit()
     except BaseException:
         production.abort()
         raise
-    _report(arguments, production.produced, clock_ms() - began_ms)
+    _report(arguments, production.produced, production.clock.now_ms() - began_ms)
+
+
+def _rows(
+    arguments: ProduceArguments, text: "TextFormat", path: str, blocks: Iterator[Any]
+) -> Iterator[tuple[str | None, "InputRows"]]:
+    """Yield rows and the topic that they name themselves."""
+    from sparklog.cli.input import json_rows, with_partition
+
+    count = 0
+    for messages in blocks:
+        if arguments.is_json:
+            groups = json_rows(messages, path, count + 1)
+        else:
+            groups = {None: text.rows(messages)}
+        count += len(messages)
+        for named, rows in groups.items():
+            yield named, with_partition(rows, arguments.partition)
 
 
 def _write(production: "Production", topic: str, rows: "InputRows", every: int | None) -> None:

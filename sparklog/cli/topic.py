@@ -111,8 +111,6 @@ def describe(arguments: DescribeArguments) -> None:
             print_json(_as_json(topic) | {"configs": configs, "partitions": partitions})
             continue
         title = f"{topic.name}  id {topic.topic_id}  partitions {topic.num_partitions}"
-        if not _is_table():
-            print(title)
         rows = [list(row.values()) for row in partitions]
         print_table(title, [name.replace("_", " ") for name in _PARTITION_COLUMNS], rows)
         for name, value in configs.items():
@@ -120,12 +118,6 @@ def describe(arguments: DescribeArguments) -> None:
 
 
 _PARTITION_COLUMNS = ("partition", "log_start_offset", "log_end_offset", "segments", "bytes")
-
-
-def _is_table() -> bool:
-    from sparklog.cli.output import is_terminal
-
-    return is_terminal()
 
 
 def _partitions(topic: "TopicDescription", snapshot: "Snapshot") -> list[dict[str, int]]:

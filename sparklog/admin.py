@@ -327,7 +327,7 @@ def _altered(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> dict[s
                 altered.pop(key.name, None)
             case OpType.SET:
                 altered[key.name] = op.value
-            case OpType.APPEND | OpType.SUBTRACT:
+            case _:
                 altered[key.name] = _list_edited(key, altered.get(key.name, key.default), op)
     return dict(TopicConfig.parse(altered).overrides)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from hypothesis import settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import SparklogError
@@ -105,19 +105,19 @@ class History(RuleBasedStateMachine):
         paths = [entry.log_path for entry in self.live(number)]
         self.both(removing(*paths, removed_ms=self.clock.now_ms()), handle)
 
+    @precondition(lambda self: bool(self.live(0)))
     @rule(number=SOME, handle=st.integers(0, 1))
     def merge(self, number: int, handle: int) -> None:
         """Takes neighbours, which may be of several partitions: then it is refused or overlaps."""
         old = self.live(number)
-        if old:
-            new = segment(old[0].partition, 1, self.clock.now_ms(), base_offset=old[0].base_offset)
-            merged = replace(new, next_offset=max(old[0].next_offset, old[-1].next_offset))
-            change = Change(
-                segments=[merged],
-                remove=[entry.log_path for entry in old],
-                removed_ms=self.clock.now_ms(),
-            )
-            self.both(lambda _: change, handle)
+        new = segment(old[0].partition, 1, self.clock.now_ms(), base_offset=old[0].base_offset)
+        merged = replace(new, next_offset=max(old[0].next_offset, old[-1].next_offset))
+        change = Change(
+            segments=[merged],
+            remove=[entry.log_path for entry in old],
+            removed_ms=self.clock.now_ms(),
+        )
+        self.both(lambda _: change, handle)
 
     @rule(number=SOME, handle=st.integers(0, 1))
     def index(self, number: int, handle: int) -> None:
@@ -132,14 +132,15 @@ class History(RuleBasedStateMachine):
     def wait(self, ms: int) -> None:
         self.clock.advance(ms)
 
+    @precondition(lambda self: bool(self.live(0)))
     @rule(number=SOME)
     def vacuum(self, number: int) -> None:
         """The horizon of a live segment: old ones are known, so they stay."""
-        for entry in self.live(number)[:1]:
-            name = parse_segment_name(entry.log_path.rpartition("/")[2])
-            assert name is not None
-            assert name.uuid is not None
-            self.both(changing(vacuum_horizon_ms=uuid7_ms(name.uuid)))
+        name = parse_segment_name(self.live(number)[0].log_path.rpartition("/")[2])
+
+        assert name is not None
+        assert name.uuid is not None
+        self.both(changing(vacuum_horizon_ms=uuid7_ms(name.uuid)))
 
     @rule(handle=st.integers(0, 1))
     def reopen(self, handle: int) -> None:

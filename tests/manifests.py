@@ -5,6 +5,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 from sparklog.clock import Clock, ManualClock
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, segment_name, uuid7
@@ -86,9 +87,8 @@ def interrupted(plan: Plan, interruption: Callable[[], object], times: int = 1) 
     return interrupted_plan
 
 
-def never(_: Snapshot) -> Change:
-    """A plan that must not be asked."""
-    raise AssertionError("planned, although everything is known")
+never: Plan = Mock(side_effect=AssertionError("planned, although everything is known"))
+"""A plan that must not be asked."""
 
 
 def delta_store(

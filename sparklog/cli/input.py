@@ -138,10 +138,10 @@ def _cut_keys(messages: pa.Array, delimiter: bytes) -> tuple[pa.Array, pa.Array]
     """What stands before the first delimiter, null without one, and what stands after it."""
     parts = pc.split_pattern(messages, delimiter, max_splits=1)
     pieces = parts.flatten()
-    ends = np.cumsum(pc.list_value_length(parts).to_numpy(zero_copy_only=False))
-    starts = np.concatenate(([0], ends[:-1]))
-    is_keyless = starts == ends - 1
-    return pieces.take(pa.array(starts, mask=is_keyless)), pieces.take(pa.array(ends - 1))
+    counts = pc.list_value_length(parts).to_numpy(zero_copy_only=False)
+    last = np.cumsum(counts) - 1
+    first = pa.array(last - 1, mask=counts == 1)
+    return pieces.take(first), pieces.take(pa.array(last))
 
 
 def _empty_to_null(column: pa.Array) -> pa.Array:
@@ -168,9 +168,12 @@ def _record(line: bytes) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise TypeError(f"{_shown(found)} is no record: a JSON object with key and value")
     _check_names(found, _FIELDS)
-    for name, kind in (("topic", str), ("partition", int), ("timestamp", int)):
-        if found.get(name) is not None and type(found[name]) is not kind:
-            raise TypeError(f"{name} {_shown(found[name])} is not {kind.__name__}")
+    if not isinstance(found.get("topic"), str | None):
+        raise TypeError(f"topic {_shown(found['topic'])} is not a string")
+    for name, bits in (("partition", 32), ("timestamp", 64)):
+        number = found.get(name)
+        if number is not None and (type(number) is not int or abs(number) >= 1 << (bits - 1)):
+            raise TypeError(f"{name} {_shown(number)} is not an integer of {bits} bits")
     if "value" not in found:
         raise ValueError("no value; a record without one (a tombstone) says null")
     headers = found.get("headers") or []

@@ -1,0 +1,165 @@
+"""`sparklog get-offsets` and `sparklog delete-records`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import CommandLine
+
+ENTRY = '{"topic":"t","partition":0,"offset":1}'
+
+
+@pytest.fixture
+def three(flights: CommandLine) -> CommandLine:
+    """With the topics `flight.log`, `flights` and `other`, of three, two and one partitions."""
+    flights.done("topic", "create", "flight.log", "-p3")
+    flights.done("topic", "create", "other")
+    return flights
+
+
+class TestTime:
+    @pytest.mark.parametrize(
+        ("time", "offsets"),
+        [
+            ([], ["0:3", "1:1"]),
+            (["--time", "-1"], ["0:3", "1:1"]),
+            (["--time", "latest"], ["0:3", "1:1"]),
+            (["--time", "-2"], ["0:0", "1:0"]),
+            (["--time", "earliest"], ["0:0", "1:0"]),
+            (["--time", "-3"], ["0:2", "1:0"]),
+            (["--time", "max-timestamp"], ["0:2", "1:0"]),
+            (["--time", "1001"], ["0:1", "1:0"]),
+            (["--time", "2501"], ["0:2"]),
+            (["--time", "1970-01-01T00:00:02"], ["0:1", "1:0"]),
+            (["--time", "-1d"], []),
+        ],
+    )
+    def test_topic_partition_offset(
+        self, flights: CommandLine, time: list[str], offsets: list[str]
+    ) -> None:
+        lines = flights.done("get-offsets", "--topic", "flights", *time).lines
+
+        assert lines == [f"flights:{offset}" for offset in offsets]
+
+    def test_json_has_the_time_that_was_found(self, flights: CommandLine) -> None:
+        found = flights.done("get-offsets", "--time", "1500", "-p0", "--format", "json").json
+
+        assert found == [{"topic": "flights", "partition": 0, "offset": 1, "timestamp": 2000}]
+
+    def test_json_of_an_end_has_none(self, flights: CommandLine) -> None:
+        (found,) = flights.done("get-offsets", "-p1", "--format", "json").json
+
+        assert (found["offset"], found["timestamp"]) == (1, None)
+
+
+class TestChoice:
+    @pytest.mark.parametrize(
+        ("arguments", "places"),
+        [
+            ([], "flight.log:0 flight.log:1 flight.log:2 flights:0 flights:1 other:0"),
+            (["other"], "other:0"),
+            (["other", "flights"], "flights:0 flights:1 other:0"),
+            (["flight.log", "-p", "0,2"], "flight.log:0 flight.log:2"),
+            (["--topic", "flight.*", "--partitions", "1"], "flight.log:1 flights:1"),
+            (["--topic", "other,flights"], "flights:0 flights:1 other:0"),
+            (["other", "--topic", "flights"], "flights:0 flights:1 other:0"),
+            (["--topic-partitions", "flights:1,other"], "flights:1 other:0"),
+            (["--topic-partitions", ":1-"], "flight.log:1 flight.log:2 flights:1"),
+            (["--topic-partitions", "flight.log:-2"], "flight.log:0 flight.log:1"),
+            (["--topic-partitions", "flight.log:1-2,flights:0-"],
+             "flight.log:1 flights:0 flights:1"),
+        ],
+    )  # fmt: skip
+    def test_topics_and_partitions(
+        self, three: CommandLine, arguments: list[str], places: str
+    ) -> None:
+        lines = three.done("get-offsets", *arguments).lines
+
+        assert [line.rpartition(":")[0] for line in lines] == places.split()
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["none"], 1, "no topic or partition matches"),
+            (["flights", "-p9"], 1, "no topic or partition matches"),
+            (["-p", "-1"], 2, "partition numbers"),
+            (["--time", "soon"], 2, "'soon' is no time"),
+            (["--topic", "("], 2, "--topic '('"),
+            (["--topic-partitions", "a:b"], 2, "--topic-partitions 'a:b'"),
+            (["--topic-partitions", "a", "-p1"], 2, "goes without"),
+        ],
+    )
+    def test_what_is_wrong_is_said(
+        self, flights: CommandLine, arguments: list[str], code: int, message: str
+    ) -> None:
+        outcome = flights("get-offsets", *arguments)
+
+        assert (outcome.code, outcome.out) == (code, b"")
+        assert message in outcome.err
+
+
+class TestDeleteRecords:
+    def test_it_says_what_kafka_says(self, flights: CommandLine) -> None:
+        outcome = flights.done("delete-records", "flights", "--partition", "0,1", "--before", "1")
+
+        assert outcome.lines == [
+            "partition: flights-0\tlow_watermark: 1",
+            "partition: flights-1\tlow_watermark: 1",
+        ]
+        starts = flights.done("get-offsets", "--time", "earliest").lines
+        assert starts == ["flights:0:1", "flights:1:1"]
+
+    def test_minus_one_is_the_end(self, flights: CommandLine) -> None:
+        (found,) = flights.done(
+            "delete-records", "--topic", "flights", "-p0", "--offset", "-1", "--format", "json"
+        ).json
+
+        assert found == {"topic": "flights", "partition": 0, "low_watermark": 3}
+
+    def test_kafkas_file_is_taken(self, flights: CommandLine, tmp_path: Path) -> None:
+        path = tmp_path / "offsets.json"
+        entry = {"topic": "flights", "partition": 0, "offset": 2}
+        path.write_text(json.dumps({"partitions": [entry], "version": 1}))
+
+        outcome = flights.done("delete-records", "--offset-json-file", path)
+        assert outcome.lines == ["partition: flights-0\tlow_watermark: 2"]
+
+    @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            ("{", "JSONDecodeError"),
+            ('{"partitions":[{"topic":"flights"}]}', "KeyError"),
+            ('{"version":2,"partitions":[]}', "version 2"),
+            (f'{{"partitions":[{ENTRY},{ENTRY}]}}', "t-0 twice"),
+        ],
+    )
+    def test_a_file_that_is_none_fails(
+        self, flights: CommandLine, tmp_path: Path, content: str, message: str
+    ) -> None:
+        path = tmp_path / "offsets.json"
+        path.write_text(content)
+        outcome = flights("delete-records", "--offset-json-file", path)
+
+        assert outcome.code == 1
+        assert message in outcome.err
+
+    def test_a_missing_file_fails(self, flights: CommandLine, tmp_path: Path) -> None:
+        assert flights("delete-records", "--offset-json-file", tmp_path / "none").code == 1
+
+    @pytest.mark.parametrize(
+        ("arguments", "code"),
+        [
+            (["flights", "-p0"], 2),
+            (["flights", "--before", "1"], 2),
+            (["-p0", "--before", "1"], 2),
+            (["flights", "-p9", "--before", "1"], 1),
+            (["flights", "-p0", "--before", "4"], 1),
+            (["none", "-p0", "--before", "1"], 1),
+        ],
+    )
+    def test_what_is_wrong_deletes_nothing(
+        self, flights: CommandLine, arguments: list[str], code: int
+    ) -> None:
+        assert flights("delete-records", *arguments).code == code
+        assert flights.done("get-offsets", "--time", "-2").lines == ["flights:0:0", "flights:1:0"]

@@ -4,12 +4,15 @@ import multiprocessing
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
+from sparklog.errors import TopicExistsError
 from sparklog.model import OffsetRange
 from tests.manifests import NOW_MS, append, delta_store, segment, spans
 
@@ -24,16 +27,44 @@ def commit_often(folder: Path, flush: bool) -> list[OffsetRange]:
     return [got for ranges in done for got in ranges or ()]
 
 
+def create_topic(log_dir: Path, partitions: int) -> int | None:
+    """Create the one topic; return the number of its partitions, None when others were faster."""
+    try:
+        return AdminClient(log_dir).create_topics([NewTopic("t", partitions)])[0].num_partitions
+    except TopicExistsError:
+        return None
+
+
+@pytest.fixture(scope="module")
+def pool() -> Iterator[ProcessPoolExecutor]:
+    spawn = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(PROCESSES, mp_context=spawn) as pool:
+        yield pool
+
+
 class TestRacing:
-    def test_all_succeed_with_contiguous_offsets(self, tmp_path: Path) -> None:
-        spawn = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(PROCESSES, mp_context=spawn) as pool:
-            racers = [pool.submit(commit_often, tmp_path, i % 2 == 0) for i in range(PROCESSES)]
-            answers = sorted(got for racer in racers for got in racer.result())
+    def test_all_succeed_with_contiguous_offsets(
+        self, tmp_path: Path, pool: ProcessPoolExecutor
+    ) -> None:
+        racers = [pool.submit(commit_often, tmp_path, i % 2 == 0) for i in range(PROCESSES)]
+        answers = sorted(got for racer in racers for got in racer.result())
 
         expected = [(start, start + 10) for start in range(0, 10 * PROCESSES * COMMITS, 10)]
         assert [(got.start, got.end) for got in answers] == expected
         assert spans(delta_store(tmp_path).snapshot()) == expected
+
+    def test_one_makes_the_log_dir_and_the_topic(
+        self, tmp_path: Path, pool: ProcessPoolExecutor
+    ) -> None:
+        for round_number in range(3):
+            log_dir = tmp_path / str(round_number)
+            racers = [pool.submit(create_topic, log_dir, 1 + i) for i in range(PROCESSES)]
+            made = {count for racer in racers if (count := racer.result()) is not None}
+
+            assert made == {
+                topic.num_partitions for topic in AdminClient(log_dir).describe_topics()
+            }
+            assert len(made) == 1
 
 
 VICTIM = """

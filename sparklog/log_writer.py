@@ -73,24 +73,24 @@ class WritePlan:
         return self.options.partitioner or self.config.partitioner
 
     @property
+    def _segment_bytes(self) -> int:
+        return self.options.segment_bytes or self.config.segment_bytes
+
+    @property
     def batch_settings(self) -> BatchSettings:
         """How batches are encoded: the topic's compression beats the call's, as in a broker."""
-        name = self.config.compression_type
-        if name == "producer":
-            name = self.options.compression_type or "none"
-        codec = Codec["NONE" if name == "uncompressed" else name.upper()]
-        levels = {
-            Codec.GZIP: self.config.compression_gzip_level,
-            Codec.LZ4: self.config.compression_lz4_level,
-            Codec.ZSTD: self.config.compression_zstd_level,
-        }
-        is_append_time = self.config.message_timestamp_type == "LogAppendTime"
+        codec = self.config.codec
+        if codec is None:
+            codec = Codec[(self.options.compression_type or "none").upper()]
+        timestamp_type = self.config.timestamp_type
+        is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
         return BatchSettings(
             codec=codec,
-            level=levels.get(codec),
-            batch_bytes=min(self.options.batch_size, self.config.max_message_bytes),
+            level=self.config.compression_level(codec),
+            # A batch larger than a segment would be refused.
+            batch_bytes=min(self.options.batch_size, self._segment_bytes),
             max_message_bytes=self.config.max_message_bytes,
-            timestamp_type=TimestampType(int(is_append_time)),
+            timestamp_type=timestamp_type,
             log_append_time_ms=self.now_ms if is_append_time else -1,
             leader_epoch=self.leader_epoch,
         )
@@ -99,7 +99,7 @@ class WritePlan:
     def roll_policy(self) -> RollPolicy:
         """When a segment is full."""
         return RollPolicy(
-            segment_bytes=self.options.segment_bytes or self.config.segment_bytes,
+            segment_bytes=self._segment_bytes,
             segment_ms=self.config.max_segment_ms,
             jitter_ms=self.config.segment_jitter_ms,
             index_interval_bytes=self.config.index_interval_bytes,
@@ -109,7 +109,13 @@ class WritePlan:
 
 def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan:
     """Return the plan of a write to a topic, from the newest snapshot. Raises UnknownTopicError."""
-    description = catalog.topic(topic)
+    return plan_write_to(catalog, catalog.topic(topic), options)
+
+
+def plan_write_to(
+    catalog: Catalog, description: TopicDescription, options: WriteOptions
+) -> WritePlan:
+    """Return the plan of a write to a topic that has been looked up already."""
     states = catalog.store(description).snapshot().states
     return WritePlan(
         topic=description,
@@ -270,7 +276,8 @@ def check_rows(columns: RecordColumns, plan: WritePlan) -> None:
             f"topic {plan.topic.name!r} is compacted, so every record needs a key: "
             f"the one in row {row} has none"
         )
-    if plan.config.message_timestamp_type == "LogAppendTime" or not len(columns.timestamp):
+    is_append_time = plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if is_append_time or not len(columns.timestamp):
         return
     before = plan.config.message_timestamp_before_max_ms
     after = plan.config.message_timestamp_after_max_ms

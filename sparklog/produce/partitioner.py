@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparklog.errors import InvalidOptionError, UnknownTopicError
+from sparklog.errors import InvalidOptionError, SparklogError, UnknownTopicError
 from sparklog.record.kernels import murmur2 as kernels
 from sparklog.record.rows import RecordColumns, binary_column
 
@@ -117,8 +117,16 @@ class FunctionPartitioner:
         self._function = function
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
-        """The function's answer. Raises InvalidOptionError when it is not a partition per row."""
-        answer = self._function(columns.key, columns.value, num_partitions)
+        """The function's answer. Raises InvalidOptionError when it is not a partition per row.
+
+        So it does when the function raises, but for our own errors, which pass.
+        """
+        try:
+            answer = self._function(columns.key, columns.value, num_partitions)
+        except SparklogError:
+            raise
+        except Exception as error:
+            raise self._refused(f"raised {type(error).__name__}: {error}") from error
         try:
             array = answer if isinstance(answer, pa.Array) else pa.array(answer)
         except (pa.ArrowException, TypeError, ValueError) as error:

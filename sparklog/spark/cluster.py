@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructField, StructType
 
-from sparklog.errors import InvalidRecordError, UnknownTopicError
+from sparklog.errors import SparklogError
 from sparklog.produce.partitioner import Partitioner, merge_explicit, resolve_partitioner
 from sparklog.spark.write_task import WriteTask, by_topic, explicit_partition, record_columns
 
@@ -25,17 +25,15 @@ def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
     kept = [column for column in df.schema if column.name != "partition"]
     schema = StructType([*kept, StructField("partition", IntegerType())])
     assigned = df.mapInArrow(AssignTask(task), schema)
-    widest = max((plan.topic.num_partitions for plan in task.plans.values()), default=1)
-    tasks = min(widest, int(df.sparkSession.conf.get("spark.sql.shuffle.partitions") or 1))
     by = ["partition"] if task.topic is not None else ["topic", "partition"]
-    return assigned.repartition(tasks, *by)
+    return assigned.repartition(*by)  # without a number of tasks, so that Spark may join small ones
 
 
 @dataclass
 class AssignTask:
     """The function of `mapInArrow` that chooses the partition of every row.
 
-    Rows that no topic takes pass unchanged: the writer meets them again and says what is wrong.
+    A batch that deserves an error passes as it is: the writer meets it again, and says so.
     """
 
     task: WriteTask
@@ -45,9 +43,11 @@ class AssignTask:
         """Yield the batches with the column `partition` last."""
         for batch in batches:
             try:
-                for topic, rows in by_topic(batch, self.task.topic):
-                    yield _with_partition(rows, pa.array(self._assign(topic, rows)))
-            except (UnknownTopicError, InvalidRecordError):
+                yield from [
+                    _with_partition(rows, pa.array(self._assign(topic, rows)))
+                    for topic, rows in by_topic(batch, self.task.topic)
+                ]
+            except SparklogError:
                 given = explicit_partition(batch)
                 nulls = pa.nulls(batch.num_rows, pa.int32())
                 yield _with_partition(batch, nulls if given is None else given)

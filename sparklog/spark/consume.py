@@ -8,7 +8,11 @@ from sparklog.config.options import CONSUME_OPTIONS, STORAGE_PREFIX, parse_optio
 from sparklog.manifest.catalog import Catalog
 from sparklog.spark.datasource import RANGES, SparklogDataSource, encode_ranges, register
 from sparklog.spark.plan import plan_read
+from sparklog.spark.session import require_classic
 from sparklog.storage import open_files
+
+_RUN_OPTIONS = ("includeHeaders", "failOnDataLoss")
+"""What still matters when the offsets are settled."""
 
 
 def consume(spark: SparkSession, log_dir: str, **options: Any) -> DataFrame:
@@ -20,13 +24,18 @@ def consume(spark: SparkSession, log_dir: str, **options: Any) -> DataFrame:
     `storage.<NAME>`. Columns are the Kafka source's too (sparklog.spark.schema).
 
     Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
-    Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError.
+    Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError. What goes wrong while it
+    runs is raised by Spark (PythonException), whose last line is the error of sparklog.errors.
     """
+    require_classic(spark)
     parsed, storage = parse_options(CONSUME_OPTIONS, options)
-    ranges = plan_read(Catalog(open_files(log_dir, storage)), parsed)
+    files = open_files(log_dir, storage)
+    ranges = plan_read(Catalog(files), parsed)
     register(spark)
     reader = spark.read.format(SparklogDataSource.name())
-    for name, value in storage.items():
+    # All settings, also those of this process's environment, which the JVM may not have.
+    for name, value in files.options.items():
         reader = reader.option(STORAGE_PREFIX + name, value)
-    reader = reader.option("includeHeaders", str(parsed["includeHeaders"]).lower())
+    for name in _RUN_OPTIONS:
+        reader = reader.option(name, str(parsed[name]).lower())
     return reader.option(RANGES, encode_ranges(ranges)).load(log_dir)

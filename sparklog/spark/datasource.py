@@ -3,6 +3,7 @@
 import json
 from dataclasses import asdict
 from typing import Any, Final
+from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader
@@ -13,10 +14,13 @@ from sparklog.errors import InvalidOptionError
 from sparklog.spark.plan import ReadRange
 from sparklog.spark.reader import RangeReader
 from sparklog.spark.schema import output_schema
+from sparklog.storage import open_files
 
 PATH: Final = "path"
 RANGES: Final = "sparklog.ranges"
 """Internal: the ranges that `consume` has planned, as JSON."""
+
+_REGISTERED: Final[WeakSet[SparkSession]] = WeakSet()
 
 
 class SparklogDataSource(DataSource):
@@ -27,6 +31,7 @@ class SparklogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
+        """Return what `format(…)` takes."""
         return "sparklog"
 
     def __init__(self, options: dict[str, str]) -> None:
@@ -39,10 +44,12 @@ class SparklogDataSource(DataSource):
         self.parsed, self.storage = parse_options(CONSUME_OPTIONS, given)
 
     def schema(self) -> StructType:
+        """Return the Kafka source's columns."""
         return output_schema(include_headers=self.parsed["includeHeaders"])
 
-    def reader(self, schema: StructType) -> DataSourceReader:
-        return RangeReader(self.log_dir, self.storage, self.parsed, self.planned)
+    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark hands it over
+        """Return a reader of what the options ask for."""
+        return RangeReader(open_files(self.log_dir, self.storage), self.parsed, self.planned)
 
 
 def encode_ranges(ranges: list[ReadRange]) -> str:
@@ -59,5 +66,7 @@ def decode_ranges(text: str | None) -> list[ReadRange] | None:
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("sparklog")` known to a session."""
-    spark.dataSource.register(SparklogDataSource)
+    """Make `format("sparklog")` known to a session; Spark would warn of a second time."""
+    if spark not in _REGISTERED:
+        spark.dataSource.register(SparklogDataSource)
+        _REGISTERED.add(spark)

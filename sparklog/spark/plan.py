@@ -2,7 +2,7 @@
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -156,21 +156,33 @@ def _within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadR
     return replace(wanted, start=start, end=max(start, min(wanted.end, high)))
 
 
-def slices_of(catalog: Catalog, wanted: ReadRange) -> list[Slice]:
-    """Return the segments' slices of a range, from the newest manifest.
+class SliceFinder:
+    """Finds the segments of planned ranges, in the newest manifest of each topic."""
 
-    Raises UnknownTopicError when the topic is gone, or is another one of the same name, and
-    OffsetOutOfRangeError when retention has removed offsets of the range.
-    """
-    topic = catalog.cluster.state().topics.get(wanted.topic_id)
-    if topic is None or topic.deleted_ms is not None:
-        raise UnknownTopicError(
-            f"topic {wanted.topic!r} was deleted after the read was planned", topic=wanted.topic
-        )
-    reader = TopicReader(catalog.files, topic, catalog.store(topic).snapshot())
-    return reader.slices(wanted.partition, wanted.start, wanted.end)
+    def __init__(self, catalog: Catalog, *, fails: bool) -> None:
+        """`fails` says whether offsets that retention has removed are an error."""
+        self._catalog = catalog
+        self._fails = fails
+        self._readers: dict[str, TopicReader] = {}
 
+    def slices(self, wanted: ReadRange) -> list[Slice]:
+        """Return the segments' slices of a range.
 
-def sorted_ranges(ranges: Iterable[ReadRange]) -> list[ReadRange]:
-    """Return ranges by topic, partition and offset."""
-    return sorted(ranges, key=lambda one: (one.topic, one.partition, one.start))
+        Raises UnknownTopicError when the topic is gone, even if another one has its name now, and
+        OffsetOutOfRangeError when retention has removed offsets of the range.
+        """
+        reader = self._reader(wanted)
+        within = _within_log(reader, wanted, fails=self._fails)
+        return reader.slices(within.partition, within.start, within.end)
+
+    def _reader(self, wanted: ReadRange) -> TopicReader:
+        if wanted.topic_id not in self._readers:
+            topic = self._catalog.cluster.state().topics.get(wanted.topic_id)
+            if topic is None or topic.deleted_ms is not None:
+                raise UnknownTopicError(
+                    f"topic {wanted.topic!r} was deleted after the read was planned",
+                    topic=wanted.topic,
+                )
+            snapshot = self._catalog.store(topic).snapshot()
+            self._readers[wanted.topic_id] = TopicReader(self._catalog.files, topic, snapshot)
+        return self._readers[wanted.topic_id]

@@ -7,24 +7,35 @@ answer    the offset range of each partition
 """
 
 import pickle
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.options import PRODUCE_OPTIONS, parse_options
-from sparklog.errors import InvalidOptionError, SparklogError
-from sparklog.log_writer import WriteOptions, WritePlan, commit_write, in_order, plan_write
+from sparklog.errors import InvalidOptionError, SparklogError, UsageError
+from sparklog.log_writer import (
+    WriteOptions,
+    WritePlan,
+    commit_write,
+    in_order,
+    plan_write,
+    plan_write_to,
+)
 from sparklog.manifest.catalog import Catalog
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark.cluster import clustered
 from sparklog.spark.schema import input_columns
+from sparklog.spark.session import require_classic
 from sparklog.spark.write_task import RESULT_SCHEMA, TaskResult, WriteTask
 from sparklog.storage import open_files
 
 _FILES_MAX: Final = 1000
 """Above this many files `clustered=auto` shuffles by partition first."""
+
+_LOCAL_MASTER: Final = re.compile(r"local(\[[^,\]]*(,\s*(\d+)\s*)?\])?")
 
 
 @dataclass(frozen=True)
@@ -55,8 +66,10 @@ def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: An
 
     All partitions of a topic become visible in one commit; several topics one after another, and a
     replay with the same txnAppId and txnVersion finishes what is missing. Raises the errors of
-    sparklog.errors; nothing of a topic is visible then, but for CommitOutcomeUnknownError.
+    sparklog.errors, also those of tasks; nothing of a topic is visible then, but for
+    CommitOutcomeUnknownError. What the DataFrame itself raises is Spark's.
     """
+    _require_batch(df)
     given, storage = parse_options(PRODUCE_OPTIONS, options)
     topic = topic if topic is not None else given["topic"]
     if (given["txnAppId"] is None) != (given["txnVersion"] is None):
@@ -70,49 +83,85 @@ def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: An
     )
     columns = input_columns(df.schema, needs_topic=topic is None)
     catalog = Catalog(open_files(log_dir, storage), flush=write_options.flush)
-    names = [topic] if topic is not None else list(catalog.topics())
-    plans = {name: plan_write(catalog, name, write_options) for name in names}
-    task = WriteTask(catalog.files, plans, topic)
+    task = WriteTask(
+        catalog.files,
+        _plans(catalog, topic, write_options),
+        topic,
+        task_tries(df.sparkSession),
+    )
     results = _write(df.select(*columns), task, given["clustered"])
-    return _commit(catalog, plans, results, topic, (given["txnAppId"], given["txnVersion"]))
+    return _commit(catalog, task, results, (given["txnAppId"], given["txnVersion"]))
+
+
+def _require_batch(df: DataFrame) -> None:
+    require_classic(df)
+    if df.isStreaming:
+        raise UsageError(
+            "produce takes a batch DataFrame, this one is a stream: produce its batches in "
+            "writeStream.foreachBatch, with txnAppId and txnVersion=batch id"
+        )
+
+
+def _plans(catalog: Catalog, topic: str | None, options: WriteOptions) -> dict[str, WritePlan]:
+    """Return a plan of every topic that rows may go to."""
+    if topic is not None:
+        return {topic: plan_write(catalog, topic, options)}
+    topics = catalog.topics()
+    return {name: plan_write_to(catalog, topics[name], options) for name in topics}
+
+
+def task_tries(spark: SparkSession) -> int:
+    """Return how often Spark tries a task: once on a local master that does not say otherwise."""
+    context = spark.sparkContext
+    local = _LOCAL_MASTER.fullmatch(context.master or "")
+    if local is not None:
+        return int(local[3] or 1)
+    return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
 
 
 def _write(df: DataFrame, task: WriteTask, how: str) -> list[tuple[int, TaskResult]]:
-    widest = max((plan.topic.num_partitions for plan in task.plans.values()), default=1)
-    if how == "true" or (how == "auto" and _files_made(df, widest) > _FILES_MAX):
-        df = clustered(df, task)
-    rows = df.mapInArrow(task, RESULT_SCHEMA).collect()
+    written = df.mapInArrow(task, RESULT_SCHEMA)
+    if how == "true" or (how == "auto" and _files_made(df, written, task) > _FILES_MAX):
+        written = clustered(df, task).mapInArrow(task, RESULT_SCHEMA)
+    rows = written.collect()
     return [(row.task, pickle.loads(row.result)) for row in rows]  # noqa: S301 - our own tasks'
 
 
-def _files_made(df: DataFrame, num_partitions: int) -> int:
-    """Return about how many segment files direct writing makes, without running anything."""
-    plan = df._jdf.queryExecution().executedPlan()
-    tasks = (
-        plan.outputPartitioning().numPartitions() or df.sparkSession.sparkContext.defaultParallelism
-    )
-    return int(tasks) * num_partitions
+def _files_made(df: DataFrame, written: DataFrame, task: WriteTask) -> int:
+    """Return about how many segment files `written` makes when every task meets every partition.
+
+    How many tasks an adaptive plan has is known only when the stages before the last one have run:
+    they run here, and `written` goes on from where they ended. The topics of the column `topic` are
+    counted by a pass over it when it matters.
+    """
+    widths = {name: plan.topic.num_partitions for name, plan in task.plans.items()}
+    tasks = written.rdd.getNumPartitions()
+    files = tasks * sum(widths.values())
+    if files <= _FILES_MAX or task.topic is not None:
+        return files
+    found = [row.topic for row in df.select("topic").distinct().collect()]
+    return tasks * sum(widths.get(name, 0) for name in found)
 
 
 def _commit(
     catalog: Catalog,
-    plans: Mapping[str, WritePlan],
+    task: WriteTask,
     results: list[tuple[int, TaskResult]],
-    topic: str | None,
     transaction: tuple[str | None, int | None],
 ) -> ProduceResult:
     for _, result in sorted(results, key=lambda one: one[0]):
         if isinstance(result, SparklogError):
             raise result
     written = [(number, result) for number, result in results if isinstance(result, dict)]
-    names = {name for _, result in written for name in result} | ({topic} if topic else set())
+    names = {name for _, result in written for name in result}
+    names |= {task.topic} if task.topic is not None else set()
     ranges: dict[TopicPartition, OffsetRange] = {}
     replayed, forgotten = set(), set()
     for name in sorted(names):
+        plan = task.plans[name]
         pending = in_order((number, result.get(name, [])) for number, result in written)
-        store = catalog.store(plans[name].topic)
         committed = commit_write(
-            store, plans[name], pending, app_id=transaction[0], version=transaction[1]
+            catalog.store(plan.topic), plan, pending, app_id=transaction[0], version=transaction[1]
         )
         if committed.replayed:
             replayed.add(name)

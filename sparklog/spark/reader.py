@@ -15,11 +15,12 @@ from sparklog.log_reader import Slice
 from sparklog.log_reader.slices import read_slices
 from sparklog.manifest.catalog import Catalog
 from sparklog.record.decode import ALL, DecodedRecords
-from sparklog.spark.plan import ReadRange, plan_read, slices_of
+from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
 from sparklog.spark.schema import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema
-from sparklog.storage import open_files
+from sparklog.storage.files import Files
 
 _MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
+_MIN_TIMESTAMP_MS = -_MAX_TIMESTAMP_MS
 
 
 @dataclass
@@ -36,27 +37,23 @@ class RangePartition(InputPartition):
 
 
 class RangeReader(DataSourceReader):
-    """Plans once, reads anywhere: everything a task needs travels with its partition."""
+    """Plans once, reads anywhere: everything a task needs travels with it and its partition."""
 
     def __init__(
-        self,
-        log_dir: str,
-        storage: Mapping[str, str],
-        options: Mapping[str, Any],
-        planned: list[ReadRange] | None,
+        self, files: Files, options: Mapping[str, Any], planned: list[ReadRange] | None
     ) -> None:
-        self._log_dir = log_dir
-        self._storage = dict(storage)
+        self._files = files
         self._options = dict(options)
         self._planned = planned
 
     def partitions(self) -> list[InputPartition]:
         """Return a partition a range, in the order of topic, partition and offset."""
-        catalog = self._catalog()
+        catalog = Catalog(self._files)
         ranges = self._planned
         if ranges is None:
             ranges = plan_read(catalog, self._options)
-        return [RangePartition(wanted, slices_of(catalog, wanted)) for wanted in ranges]
+        finder = SliceFinder(catalog, fails=self._options["failOnDataLoss"])
+        return [RangePartition(wanted, finder.slices(wanted)) for wanted in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""
@@ -64,26 +61,30 @@ class RangeReader(DataSourceReader):
             return  # Spark reads a source without partitions as one partition of nothing
         to_batch = BatchMaker(partition.wanted, include_headers=self._options["includeHeaders"])
         columns = ALL if self._options["includeHeaders"] else set(ALL) - {"headers"}
-        files = open_files(self._log_dir, self._storage)
         wanted, slices = partition.wanted, partition.slices
         directory = topic_dir(wanted.topic, wanted.topic_id)
         while True:
             try:
-                for records in read_slices(files, directory, slices, columns=columns):
+                for records in read_slices(self._files, directory, slices, columns=columns):
                     if records.num_rows:
                         yield to_batch(records)
                         last = records.offset[len(records.offset) - 1].as_py()
                         wanted = replace(wanted, start=last + 1)
                 return
-            except MissingFileError:
-                # Merged, compacted or expired since: the newest manifest knows where they are.
-                found = slices_of(self._catalog(), wanted)
-                if found == slices:
-                    raise
-                slices = found
+            except MissingFileError as error:
+                slices = self._found_again(wanted, slices, error)
 
-    def _catalog(self) -> Catalog:
-        return Catalog(open_files(self._log_dir, self._storage))
+    def _found_again(
+        self, wanted: ReadRange, slices: list[Slice], error: MissingFileError
+    ) -> list[Slice]:
+        """Return where the rest is now: files are merged, compacted and expired meanwhile."""
+        finder = SliceFinder(Catalog(self._files), fails=self._options["failOnDataLoss"])
+        found = finder.slices(wanted)
+        if found == slices:
+            raise MissingFileError(
+                f"{wanted.topic}-{wanted.partition}, from offset {wanted.start} on: {error}"
+            ) from None
+        return found
 
 
 class BatchMaker:
@@ -126,6 +127,6 @@ def _constant_int(value: int, count: int) -> pa.Array:
 
 
 def _microseconds(milliseconds: pa.Array) -> pa.Array:
-    """Spark's timestamps; what they cannot hold becomes the latest they can."""
-    values = np.minimum(milliseconds.to_numpy(), _MAX_TIMESTAMP_MS) * 1000
+    """Spark's timestamps; what they cannot hold becomes the nearest they can."""
+    values = np.clip(milliseconds.to_numpy(), _MIN_TIMESTAMP_MS, _MAX_TIMESTAMP_MS) * 1000
     return pa.array(values).view(ARROW_COLUMNS["timestamp"])

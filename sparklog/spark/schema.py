@@ -7,6 +7,7 @@ out   key binary, value binary, topic string, partition int, offset bigint,
       timestamp timestamp, timestampType int [, headers]
 """
 
+import warnings
 from collections.abc import Callable
 from difflib import get_close_matches
 from typing import Final
@@ -25,7 +26,7 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sparklog.errors import SchemaError
+from sparklog.errors import SchemaError, SparklogWarning
 
 _HEADER_ARROW = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
@@ -98,19 +99,33 @@ INPUT_COLUMNS: Final = {name: allowed for name, (_, allowed) in _INPUT.items()}
 def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
     """Return the columns of a DataFrame that are written, in the order of the table above.
 
-    Other columns are ignored, as the Kafka sink ignores them. Raises SchemaError for a column that
-    is missing (naming the nearest) or of the wrong type.
+    Other columns are ignored, as the Kafka sink ignores them; one that looks misspelt is warned of,
+    for it may hold the keys. Raises SchemaError for a column that is missing (naming the nearest),
+    there twice, differs only in case, or is of the wrong type.
     """
+    names = [field.name for field in schema]
     types = {field.name: field.dataType for field in schema}
+    _refuse_ambiguous(names)
     for name in ("value", *(("topic",) if needs_topic else ())):
         if name not in types:
-            raise SchemaError(_missing(name, list(types)), column=name)
+            raise SchemaError(_missing(name, names), column=name)
     for name, (accepts, allowed) in _INPUT.items():
         if name in types and not accepts(types[name]):
             raise SchemaError(
                 f"column {name} is {types[name].simpleString()}: it must be {allowed}", column=name
             )
+    _warn_of_misspelt(names)
     return [name for name in _INPUT if name in types]
+
+
+def _refuse_ambiguous(names: list[str]) -> None:
+    """Spark takes `Key` for `key`; the Kafka sink would ignore it, and lose the keys in silence."""
+    for name in _INPUT:
+        same = [given for given in names if given.lower() == name]
+        if len(same) > 1:
+            raise SchemaError(f"column {name} is there {len(same)} times", column=name)
+        if same and same != [name]:
+            raise SchemaError(f"column {same[0]} must be spelt {name}", column=same[0])
 
 
 def _missing(name: str, present: list[str]) -> str:
@@ -118,3 +133,14 @@ def _missing(name: str, present: list[str]) -> str:
     hint = f"; did you mean {near[0]}?" if near else ""
     other = " (or give the option topic)" if name == "topic" else ""
     return f"required column {name} not found{other}{hint}; columns are {', '.join(present)}"
+
+
+def _warn_of_misspelt(names: list[str]) -> None:
+    absent = [name for name in _INPUT if name not in names]
+    ignored = [name for name in names if name not in ARROW_COLUMNS]
+    for name in ignored:
+        near = get_close_matches(name.lower(), absent, n=1, cutoff=0.8)
+        if near:
+            warnings.warn(
+                f"column {name} is ignored; did you mean {near[0]}?", SparklogWarning, stacklevel=4
+            )

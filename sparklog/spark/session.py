@@ -4,7 +4,9 @@ import os
 import sys
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.errors import UsageError
 
 DEFAULTS = {
     # Batches of 100,000 rows are 8 % faster than Spark's 10,000; 500,000 is slower.
@@ -28,3 +30,16 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
     for key, value in settings.items():
         builder = builder.config(key, str(value))
     return builder.getOrCreate()
+
+
+def require_classic(what: DataFrame | SparkSession) -> None:
+    """Refuse what belongs to a Spark Connect client.
+
+    Planning and committing happen in this process, which must see the log dir as the executors see
+    it, and a Connect client is anywhere. Raises UsageError.
+    """
+    if type(what).__module__.startswith("pyspark.sql.connect"):
+        raise UsageError(
+            "Spark Connect is not supported: run where the driver runs, with a session that has no "
+            "remote (SPARK_REMOTE unset)"
+        )

@@ -26,17 +26,19 @@ def split_ranges(
         return pieces
     total = sum(one.size for one in pieces)
     # The connector leaves whole every piece of a partition of which any piece wants to stay whole.
-    whole = {
-        (one.topic, one.partition) for one in pieces if _share(one.size, total, min_partitions) == 1
-    }
-    split = [one for one in pieces if (one.topic, one.partition) not in whole]
+    whole = {_place(one) for one in pieces if _share(one.size, total, min_partitions) == 1}
+    split = [one for one in pieces if _place(one) not in whole]
     split_total = sum(one.size for one in split)
     wanted = max(min_partitions - (len(pieces) - len(split)), 1)
     result = []
     for one in pieces:
-        count = _share(one.size, split_total, wanted) if one in split else 1
+        count = 1 if _place(one) in whole else _share(one.size, split_total, wanted)
         result += _cut(one, count)
     return result
+
+
+def _place(one: "ReadRange") -> tuple[str, int]:
+    return one.topic, one.partition
 
 
 def _share(size: int, total: int, count: int) -> int:
@@ -48,6 +50,7 @@ def _cut(one: "ReadRange", count: int) -> list["ReadRange"]:
     pieces, start = [], one.start
     for index in range(count):
         size = (one.end - start) // (count - index)
-        pieces.append(replace(one, start=start, end=start + size))
+        if size:
+            pieces.append(replace(one, start=start, end=start + size))
         start += size
     return pieces

@@ -2,7 +2,8 @@
 
 A task hands back one row: its number, and either the segments it wrote or the error that a row of
 its input deserves. An error is handed back, not raised, because trying the same rows again would
-only fail again, and because Spark would wrap it in pages of traceback.
+only fail again, and because Spark would wrap it in pages of traceback. A retriable one (of the
+storage) is raised as long as Spark has tries left, perhaps on another machine.
 """
 
 import os
@@ -36,19 +37,26 @@ TaskResult = dict[str, list[SegmentEntry]] | SparklogError
 
 @dataclass(frozen=True)
 class WriteTask:
-    """The function of `mapInArrow`. `topic` None means that the column `topic` decides."""
+    """The function of `mapInArrow`.
+
+    `topic` None means that the column `topic` decides; `tries` is how often Spark tries a task.
+    """
 
     files: Files
     plans: Mapping[str, WritePlan]
     topic: str | None
+    tries: int = 1
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all batches; yield the one row of RESULT_SCHEMA."""
         context = TaskContext.get()
-        number = context.partitionId() if context else 0
-        result = pickle.dumps(self.write(batches))
+        number, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+        result = self.write(batches)
+        if isinstance(result, SparklogError) and result.retriable and attempt + 1 < self.tries:
+            raise result
         yield pa.RecordBatch.from_arrays(
-            [pa.array([number], pa.int32()), pa.array([result], pa.binary())], schema=_RESULT
+            [pa.array([number], pa.int32()), pa.array([pickle.dumps(result)], pa.binary())],
+            schema=_RESULT,
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:

@@ -1,0 +1,49 @@
+"""DataFrames that tests produce, and functions that run in Spark's workers."""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from pyspark import TaskContext
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.errors import StorageError
+
+
+def numbers(spark: SparkSession, count: int = 100, *columns: str, tasks: int = 2) -> DataFrame:
+    """`value` "0", "1", …, in order over `tasks` tasks, and more columns, which may use `id`."""
+    return spark.range(0, count, 1, tasks).selectExpr("cast(id as string) value", *columns)
+
+
+def one(spark: SparkSession, *columns: str, value: str = "'v'") -> DataFrame:
+    """One record."""
+    return spark.range(1).selectExpr(f"{value} value", *columns)
+
+
+def last_partition(_key: pa.Array, value: pa.Array, num_partitions: int) -> NDArray[np.int64]:
+    """A partitioner of one's own."""
+    return np.full(len(value), num_partitions - 1)
+
+
+def raising(_key: pa.Array, _value: pa.Array, _num_partitions: int) -> Any:
+    """A partitioner with a bug."""
+    raise KeyError("no such customer")
+
+
+def failing_once(_key: pa.Array, value: pa.Array, _num_partitions: int) -> NDArray[np.int64]:
+    """A partitioner that stands for a storage that fails the first time."""
+    if _attempt() == 0:
+        raise StorageError("cannot write: the network is away")
+    return np.zeros(len(value), np.int64)
+
+
+def failing_always(_key: pa.Array, _value: pa.Array, _num_partitions: int) -> Any:
+    """A partitioner that stands for a storage that is gone."""
+    raise StorageError(f"cannot write: attempt {_attempt()}")
+
+
+def _attempt() -> int:
+    context = TaskContext.get()
+    assert context is not None
+    return context.attemptNumber()

@@ -216,10 +216,6 @@ def _snappy(data: bytes) -> bytes:
 
 
 def _snappy_block(block: bytes) -> bytes:
-    size = shift = 0
-    for byte in block:
-        size |= (byte & 0x7F) << shift
-        shift += 7
-        if byte < 0x80:
-            break
+    last = next(index for index, byte in enumerate(block) if byte < 0x80)
+    size = sum((block[index] & 0x7F) << 7 * index for index in range(last + 1))
     return bytes(pa.Codec("snappy").decompress(block, decompressed_size=size))

@@ -6,7 +6,6 @@ from hypothesis import strategies as st
 from sparklog.errors import UsageError
 from sparklog.model import Codec
 from sparklog.record import columns as columns_module
-from sparklog.record.columns import concat
 from sparklog.record.decode import ALL, decode
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.record.scan import scan_batches
@@ -89,7 +88,7 @@ class TestBytesOfKafka:
 class TestAnyLog:
     @given(logs())
     @example(b"")
-    @example(golden.EMPTIED)
+    @example(golden.EMPTIED + golden.COMMIT_MARKER)
     def test_reads_what_the_naive_reader_reads(self, data: bytes) -> None:
         """Goal: the kernels know the formats. Method: logs over the whole wire range, decoded by a
         reader that takes one byte after the other.
@@ -259,14 +258,3 @@ class TestInput:
 
         with pytest.raises(UsageError, match="at most 40"):
             Log(one, one).decode()
-
-
-class TestConcat:
-    def test_keeps_columns_that_were_not_asked_for_none(self) -> None:
-        parts = [Log(golden.CREATE_TIME).decode(columns=["offset"])] * 2
-
-        got = concat(parts)
-
-        assert got.offset.to_pylist() == [100, 101, 102] * 2
-        assert got.num_rows == 6
-        assert got.key is None

@@ -1,0 +1,78 @@
+"""docs/cli.md says what there is, and nothing that is not; the README's lines work."""
+
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import typer
+
+from sparklog.cli.app import app
+from sparklog.cli.arguments import CommonArguments, with_signature
+from tests.command_line import CommandLine
+
+ROOT = Path(__file__).parents[3]
+PAGE = (ROOT / "docs" / "cli.md").read_text(encoding="utf-8")
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+def commands_of(group: Any, path: str = "sparklog") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands_of(command, f"{path} {name}")
+        else:
+            yield f"{path} {name}", command
+
+
+def options_of(command: Any) -> set[str]:
+    """The option names that `--help` shows; arguments have none."""
+    return {name for param in command.params for name in param.opts if name.startswith("-")}
+
+
+def common_options() -> set[str]:
+    probe = typer.Typer()
+    probe.command()(with_signature(lambda **_: None, CommonArguments))
+    return options_of(typer.main.get_command(probe)) - {
+        "--install-completion",
+        "--show-completion",
+    }
+
+
+COMMANDS = dict(commands_of(typer.main.get_command(app)))
+SECTIONS = {
+    heading.strip("`"): text
+    for heading, text in re.findall(r"^## (.+)\n((?:(?!## ).*\n?)*)", PAGE, re.MULTILINE)
+}
+
+
+def documented_options(text: str) -> set[str]:
+    """Options in the first cells of the first table."""
+    table = text.partition("| option |")[2].partition("\n\n")[0]
+    cells = re.findall(r"^\|([^|]+)\|", table, re.MULTILINE)
+    return set(re.findall(r"`(-[^`]+)`", " ".join(cells)))
+
+
+class TestPage:
+    def test_it_has_every_command_and_no_other(self) -> None:
+        assert set(SECTIONS) == {"Everywhere", *COMMANDS}
+
+    def test_options_that_all_commands_have_stand_once(self) -> None:
+        assert documented_options(SECTIONS["Everywhere"]) == common_options()
+
+    def test_it_has_every_option_and_no_other(self) -> None:
+        documented = {name: documented_options(SECTIONS[name]) for name in COMMANDS}
+
+        assert documented == {
+            name: options_of(command) - common_options() for name, command in COMMANDS.items()
+        }
+
+
+class TestReadme:
+    def test_its_lines_work(self, sparklog: CommandLine) -> None:
+        sparklog.done("topic", "create", "numbers", "-p4")
+        lines = re.findall(r"^sparklog ([^#\n]+)", README, re.MULTILINE)
+
+        assert lines
+        for line in lines:
+            sparklog.done(*shlex.split(line))

@@ -2,233 +2,203 @@
 
     offset index   the batch at its floor entry's position lies at or before the one looked for
     headers        are walked from there, window by window, to the first batch that can answer
-    records        of that batch alone are decoded
+    records        of that batch alone are decoded; what is passed over is verified, for a header
+                   counts only if its checksum is right
 
 Offsets are asked for and answered as offsets of the log; the file's own are lower by the segment's
-`shift`. Indexes have no checksum, so what they say is checked against the batches they name: an
-index that is wrong raises CorruptIndexError, and the caller asks again without it.
+shift. Indexes have no checksum, so what they say is held against the batches that it leads to:
+
+    (O, P) of the offset index   at P a batch begins, and one that begins soon ends at O
+    (T, O) of the time index     the batch that holds O has T as its largest timestamp; those before
+                                 it, as far as the offset index leads, have less; timestamps and
+                                 offsets grow from entry to entry up to the segment's largest
+
+An index that is wrong raises CorruptIndexError, and the caller asks again without it. One damage of
+a time index goes unnoticed: an O that was moved to a later batch with the same largest timestamp,
+when the batches just before that one are older.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptIndexError, CorruptRecordError
-from sparklog.log.offset_index import OffsetIndex
+from sparklog.errors import CorruptIndexError
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.time_index import TimeIndex
-from sparklog.model import UNKNOWN_OFFSET, OffsetPosition, TimestampOffset
-from sparklog.record.batches import BatchTable, Buffer, byte_view
-from sparklog.record.decode import decode
-from sparklog.record.scan import Scan, scan_batches, verify_checksums
+from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
+from sparklog.model import UNKNOWN_OFFSET, OffsetPosition, SegmentEntry, TimestampOffset
+from sparklog.record.batches import BatchTable
 
-WINDOW_BYTES: Final = 64 * 1024
-"""An index leads to within about 4 KB and a batch, so most lookups are one read."""
-WINDOW_BYTES_MAX: Final = 8 * 1024 * 1024
+_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
-@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
-class SegmentData:
-    """One segment's bytes, as they are needed."""
+def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
+    """The entry of the offset index from which a walk meets the batch that holds `offset`.
 
-    read: Callable[[int, int], Buffer]
-    """read(position, length) of the `.log`, always within it; a slice of a memory map will do."""
-    log_bytes: int
-    shift: int = 0
-    """Base offset in the log - base offset in the file."""
-    offset_index: OffsetIndex | None = None
-    """None when there is none: the file is walked from its beginning."""
-    time_index: TimeIndex | None = None
-    window_bytes: int = WINDOW_BYTES
-    """What is read at first; later reads grow to WINDOW_BYTES_MAX."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _Window:
-    """Some whole batches; their positions are positions in `data`, which begins at `origin`."""
-
-    segment: SegmentData
-    origin: int
-    data: NDArray[np.uint8]
-    batches: BatchTable
-
-    def records(self, slot: int, start: int) -> list[TimestampOffset]:
-        """The records of one batch at or above the log's offset `start`, in file order."""
-        batch = self.batches.slice(slot, slot + 1)
-        shift = self.segment.shift
-        try:
-            verify_checksums(self.data, batch)
-            if batch.is_control[0]:
-                # No record to a reader, but ListOffsets counts it as one (FileRecords).
-                offset = int(batch.last_offset[0]) + shift
-                return [TimestampOffset(int(batch.max_timestamp[0]), offset)] * (offset >= start)
-            found = decode(
-                self.data,
-                batch,
-                columns=("offset", "timestamp"),
-                shift=shift,
-                start_offset=start,
-            )
-        except CorruptRecordError as error:
-            raise type(error)(
-                str(error.args[0]),
-                position=(error.position or 0) + self.origin,
-                offset=int(batch.base_offset[0]) + shift,
-            ) from None
-        pairs = zip(found.timestamp.to_pylist(), found.offset.to_pylist(), strict=True)
-        return [TimestampOffset(*pair) for pair in pairs]
-
-
-def batch_position(segment: SegmentData, offset: int) -> int:
-    """Where the first batch begins whose last offset is at or above `offset` of the log.
-
-    The size of the log when there is none. Raises CorruptIndexError and CorruptRecordError.
+    BEGINNING when there is none as low. Raises CorruptIndexError when it does not name a batch.
     """
-    wanted = offset - segment.shift
-    for window in _windows(segment, _floor(segment, wanted)):
-        slot = int(np.searchsorted(window.batches.last_offset, wanted))
-        if slot < len(window.batches):
-            return int(window.batches.position[slot]) + window.origin
-    return segment.log_bytes
+    floor = _floor(segment, offset - segment.entry.shift)
+    if floor.position:
+        next(windows(segment, floor, segment.lookup_bytes))
+    return floor
 
 
-def first_at_or_after(segment: SegmentData, timestamp: int, start: int) -> TimestampOffset:
+def sound_time_index(data: bytes | memoryview, entry: SegmentEntry) -> TimeIndex:
+    """The time index in `data`. Raises CorruptIndexError for what cannot be that of the segment."""
+    index = TimeIndex(data, entry.file_base_offset)
+    try:
+        index.sanity_check()
+    except CorruptIndexError as error:
+        raise CorruptIndexError(str(error), suffix=TIME_INDEX_SUFFIX) from None
+    last = index.lookup(_TIMESTAMP_MAX)
+    if last.timestamp != entry.max_timestamp:
+        problem = f"its last timestamp is {last.timestamp}, the segment's {entry.max_timestamp}"
+        raise CorruptIndexError(problem, suffix=TIME_INDEX_SUFFIX)
+    return index
+
+
+def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> TimestampOffset:
     """The first record in file order with a time >= `timestamp` (ms) and an offset >= `start`.
 
-    Answered with its own timestamp; UNKNOWN_OFFSET when there is none. Raises CorruptIndexError
-    and CorruptRecordError.
+    Answered with its own timestamp; UNKNOWN_OFFSET when there is none. A control record counts, as
+    in Kafka, though no reader gets it. Raises CorruptIndexError; CorruptRecordError for damage that
+    might hide an earlier answer.
     """
-    entry = None if segment.time_index is None else segment.time_index.lookup(timestamp)
-    if entry is None or entry.timestamp < 0:
-        floor, entry = _floor(segment, start - segment.shift), None
-    else:
-        floor = _floor(segment, max(entry.offset, start - segment.shift))
-        # Checked when the walk meets the batch it names, which it does not if it begins later.
-        entry = entry if floor.offset <= entry.offset else None
-    for window in _windows(segment, floor):
-        entry = _checked(window.batches, entry)
-        may_match = window.batches.max_timestamp >= timestamp
-        may_match &= window.batches.last_offset >= start - segment.shift
-        for slot in np.flatnonzero(may_match).tolist():
-            for record in window.records(slot, start):
-                if record.timestamp >= timestamp:
-                    return record
-    if entry is not None:
-        raise CorruptIndexError(f"time index entry {tuple(entry)}: its offset lies behind the log")
-    return UNKNOWN_OFFSET
+    index = segment.time_index()
+    named = None if index is None else index.lookup(timestamp)
+    wanted = start - segment.entry.shift
+    if named is None or named.timestamp < 0 or named.offset < wanted:
+        return _first_from(segment, _floor(segment, wanted), (timestamp, start))
+    # From the entry before: to see that the named batch is the first that is as late.
+    floor = _floor(segment, named.offset - 1)
+    return _first_from(segment, floor, (timestamp, start), named)
 
 
-def newest(
-    segment: SegmentData, start: int, hint: TimestampOffset | None = None
-) -> TimestampOffset:
+def newest(segment: SegmentLog, start: int) -> TimestampOffset:
     """The first record in file order that has the largest timestamp of those at or above `start`.
 
-    `hint` is what the manifest says: the segment's largest timestamp and the last offset (of the
-    log) of the earliest batch that holds it. It leads to the answer at once unless the record lies
-    below `start`; else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
-    timestamp. Raises CorruptIndexError and CorruptRecordError.
+    What the manifest says leads to it at once, unless that record lies below `start` or compaction
+    has dropped it; else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
+    timestamp. Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
     """
+    entry = segment.entry
     best = UNKNOWN_OFFSET
-    if hint is not None and hint.timestamp >= 0 and hint.offset >= start:
-        best = _newest_in_batch(segment, start, hint)
+    if entry.max_timestamp > best.timestamp:
+        floor = _floor(segment, max(start, entry.max_timestamp_offset) - entry.shift)
+        best = _first_from(segment, floor, (entry.max_timestamp, start))
     if best == UNKNOWN_OFFSET:
-        for window in _windows(segment, _floor(segment, start - segment.shift)):
-            best = _newest_in_window(window, start, best)
+        floor = _floor(segment, start - entry.shift)
+        for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
+            best = _newest_in(window, start, best)
     return best
 
 
-def _newest_in_batch(segment: SegmentData, start: int, hint: TimestampOffset) -> TimestampOffset:
-    wanted = hint.offset - segment.shift
-    for window in _windows(segment, _floor(segment, wanted)):
-        slot = int(np.searchsorted(window.batches.last_offset, wanted))
-        if slot < len(window.batches):
-            matches = (r for r in window.records(slot, start) if r.timestamp == hint.timestamp)
-            return next(matches, UNKNOWN_OFFSET)
+def _floor(segment: SegmentLog, offset: int) -> OffsetPosition:
+    """The offset index's entry for the file's own `offset`, as it stands there."""
+    entry = segment.entry
+    index = segment.offset_index() if offset > entry.file_base_offset else None
+    if index is None:
+        return BEGINNING
+    found = index.lookup(offset)
+    # No entry points at the first batch, so 0 says that none is as low; or the entries are out of
+    # order, and `truncate_to` finds some where there should be none.
+    if found.position == 0 and not len(index.truncate_to(offset + 1)):
+        return BEGINNING
+    if not 0 < found.position < entry.log_bytes:
+        problem = f"entry {tuple(found)} is none of a file of {entry.log_bytes} bytes"
+        raise CorruptIndexError(problem, suffix=INDEX_SUFFIX)
+    return found
+
+
+def _first_from(
+    segment: SegmentLog,
+    floor: OffsetPosition,
+    wanted: tuple[int, int],
+    named: TimestampOffset | None = None,
+) -> TimestampOffset:
+    """The first record at or above the wanted (timestamp, offset of the log).
+
+    `named` is the entry of the time index that led here, to be checked against its batch.
+    """
+    for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
+        named = _still_to_come(window.batches, named)
+        found = _first_in(window, *wanted)
+        if found != UNKNOWN_OFFSET:
+            return found
+    if named is not None:
+        raise _time_error(named, "its offset lies behind the segment")
     return UNKNOWN_OFFSET
 
 
-def _newest_in_window(window: _Window, start: int, best: TimestampOffset) -> TimestampOffset:
-    """The newest of `best` and the window's records.
+def _still_to_come(batches: BatchTable, named: TimestampOffset | None) -> TimestampOffset | None:
+    """The entry of the time index if its batch is still to come; None when it was met and fits."""
+    if named is None:
+        return None
+    slot = int(np.searchsorted(batches.last_offset, named.offset))
+    if (batches.max_timestamp[:slot] >= named.timestamp).any():
+        raise _time_error(named, "an earlier batch is as late")
+    if slot == len(batches):
+        return named
+    if batches.base_offset[slot] > named.offset or batches.max_timestamp[slot] != named.timestamp:
+        raise _time_error(named, "the batch there is another")
+    return None
+
+
+def _time_error(named: TimestampOffset, problem: str) -> CorruptIndexError:
+    return CorruptIndexError(f"entry {tuple(named)}: {problem}", suffix=TIME_INDEX_SUFFIX)
+
+
+def _first_in(window: Window, timestamp: int, start: int) -> TimestampOffset:
+    batches, passed = window.needed(start), 0
+    for slot in np.flatnonzero(batches.max_timestamp >= timestamp).tolist():
+        window.verify(batches.slice(passed, slot))
+        passed = slot + 1
+        records = _records(window, batches.slice(slot, passed), start)
+        late = np.flatnonzero(records.timestamp >= timestamp)
+        if len(late):
+            return records.answer(int(late[0]))
+    window.verify(batches.slice(passed))
+    return UNKNOWN_OFFSET
+
+
+def _newest_in(window: Window, start: int, best: TimestampOffset) -> TimestampOffset:
+    """The newest of `best` and the window's records, the first of them.
 
     Batches are opened from the latest down, for only the one that `start` cuts may hold less than
     its header says, or one that compaction has emptied.
     """
-    batches = window.batches
-    may_win = (batches.max_timestamp > best.timestamp) & (batches.record_count != 0)
-    may_win &= batches.last_offset >= start - window.segment.shift
-    slots = np.flatnonzero(may_win)
-    latest_first = slots[np.argsort(-batches.max_timestamp[slots], kind="stable")]
-    for slot in latest_first.tolist():
-        if batches.max_timestamp[slot] <= best.timestamp:
+    batches = window.needed(start)
+    window.verify(batches)
+    for slot in np.argsort(-batches.max_timestamp, kind="stable").tolist():
+        if batches.max_timestamp[slot] < max(best.timestamp, 0):
             break
-        best = max([best, *window.records(slot, start)], key=lambda record: record.timestamp)
+        records = _records(window, batches.slice(slot, slot + 1), start)
+        if len(records.timestamp):
+            found = records.answer(int(np.argmax(records.timestamp)))
+            best = max(best, found, key=_newest_then_first)
     return best
 
 
-def _floor(segment: SegmentData, offset: int) -> OffsetPosition:
-    """The offset index's entry for the file's own `offset`; the beginning without an index."""
-    index = segment.offset_index
-    return OffsetPosition(0, 0) if index is None else index.lookup(offset)
+def _newest_then_first(found: TimestampOffset) -> tuple[int, int]:
+    return found.timestamp, -found.offset
 
 
-def _checked(batches: BatchTable, entry: TimestampOffset | None) -> TimestampOffset | None:
-    """The time index entry if the batch it names is still to come; None when it was met and fits.
+class _Records(NamedTuple):
+    timestamp: NDArray[np.int64]
+    offset: NDArray[np.int64]
 
-    The batch that holds its offset must have its timestamp as maximum.
-    """
-    if entry is None:
-        return None
-    slot = int(np.searchsorted(batches.last_offset, entry.offset))
-    if slot == len(batches):
-        return entry
-    if batches.max_timestamp[slot] != entry.timestamp:
-        raise CorruptIndexError(
-            f"time index entry {tuple(entry)}: the batch that ends at offset"
-            f" {batches.last_offset[slot]} has the largest timestamp {batches.max_timestamp[slot]}"
-        )
-    return None
+    def answer(self, row: int) -> TimestampOffset:
+        return TimestampOffset(int(self.timestamp[row]), int(self.offset[row]))
 
 
-def _windows(segment: SegmentData, floor: OffsetPosition) -> Iterator[_Window]:
-    """Whole batches from the entry's position to the end of the log, in growing windows."""
-    position, size = floor.position, segment.window_bytes
-    while position < segment.log_bytes:
-        length = min(size, segment.log_bytes - position)
-        data = byte_view(segment.read(position, length))
-        scan = scan_batches(data)
-        size = min(size * 2, WINDOW_BYTES_MAX)
-        if len(scan.batches):
-            if position == floor.position:
-                _check_floor(floor, int(scan.batches.last_offset[0]))
-            yield _Window(segment, position, data, scan.batches)
-            position += scan.end
-        elif _is_cut(scan) and position + length < segment.log_bytes and len(data) == length:
-            size = max(size, 2 * length)  # a batch larger than the window
-        else:
-            raise _no_batch(floor, position, scan.problem or "the file ends here")
-
-
-def _is_cut(scan: Scan) -> bool:
-    return scan.problem is not None and scan.problem.startswith("truncated")
-
-
-def _check_floor(floor: OffsetPosition, last_offset: int) -> None:
-    """The batch at an entry's position ends at the entry's offset.
-
-    Before Kafka 4 an entry named the first batch of an append and the last offset of all of it.
-    """
-    if floor.position and last_offset > floor.offset:
-        raise CorruptIndexError(
-            f"offset index entry {tuple(floor)}: the batch there ends at offset {last_offset}"
-        )
-
-
-def _no_batch(
-    floor: OffsetPosition, position: int, problem: str
-) -> CorruptIndexError | CorruptRecordError:
-    """The index is to blame when it led here, the log otherwise."""
-    if floor.position and position == floor.position:
-        return CorruptIndexError(f"offset index entry {tuple(floor)}: no batch begins there")
-    return CorruptRecordError(problem, position=position)
+def _records(window: Window, batch: BatchTable, start: int) -> _Records:
+    """The records of one batch at or above the log's offset `start`, in file order."""
+    if batch.is_control[0]:
+        # No record to a reader, but ListOffsets counts it as one (FileRecords).
+        window.verify(batch)
+        offset = batch.last_offset + window.entry.shift
+        counts = (batch.record_count > 0) & (offset >= start)
+        return _Records(batch.max_timestamp[counts], offset[counts])
+    found = window.decoded(("offset", "timestamp"), start, None, batch)
+    return _Records(found.timestamp.to_numpy(), found.offset.to_numpy())

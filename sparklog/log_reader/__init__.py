@@ -2,7 +2,8 @@
 
     topic      TopicReader: log start, log end, offsets for times, slices of segments
     slices     slices to Arrow records, checked and in the order of the log
-    indexes    where in a segment to begin, by its sparse indexes as far as they can be trusted
+    times      which record is the first at or after a time
+    opened     a segment's files; indexes only as far as they can be trusted
 
 A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
 whoever reads, so planning a read costs no look into any file. `slices` is not imported here: it

@@ -1,14 +1,17 @@
 """Slices of segments to records: windows of the file, checked, decoded, in the order of the log."""
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import partial
 from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
-from sparklog.log_reader.indexes import start_position
+from sparklog.errors import CorruptRecordError
+from sparklog.log.lookup import checked_floor
+from sparklog.log.windows import WINDOW_BYTES, windows
+from sparklog.log_reader.opened import ask, log_path, opened
 from sparklog.log_reader.topic import Slice
-from sparklog.log_reader.windows import windows
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.storage.files import Files
@@ -16,7 +19,12 @@ from sparklog.storage.files import Files
 ROWS_MAX: Final = 65_536
 """Most records of one answer, but for a batch that alone has more."""
 COMPRESSED_BYTES_MAX: Final = 1024 * 1024
-"""Most compressed bytes of one answer, for they may be ten times as many when decompressed."""
+"""Most compressed bytes that are tried at once."""
+DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Most bytes that several compressed batches may come to at once; one alone may be larger."""
+
+Decoder = Callable[[BatchTable, int | None], DecodedRecords]
+"""Batches, and how many bytes each may decompress to, to records."""
 
 
 def read_slices(
@@ -26,35 +34,54 @@ def read_slices(
     *,
     columns: Collection[str] = ALL,
     rows_max: int = ROWS_MAX,
+    window_bytes: int = WINDOW_BYTES,
 ) -> Iterator[DecodedRecords]:
     """Yield the records of slices in the order of the log, at most `rows_max` or so at a time.
 
-    `directory` is the topic's. Memory stays at a window of the file and one answer, whatever the
-    slices' size. Raises CorruptRecordError naming file, position and offset for damage; then
-    everything before it was yielded. MissingFileError when a file is gone.
+    `directory` is the topic's. No answer is empty. Memory stays at a window of the file and one
+    answer, whatever the slices' size. Raises CorruptRecordError naming file, position and offset
+    for damage that a wanted record might be in; then everything before it was yielded.
+    MissingFileError when a file is gone.
     """
     for piece in slices:
-        yield from _read_slice(files, directory, piece, columns, rows_max)
-
-
-def _read_slice(
-    files: Files, directory: str, piece: Slice, columns: Collection[str], rows_max: int
-) -> Iterator[DecodedRecords]:
-    entry = piece.segment
-    position = start_position(files, directory, entry, piece.start)
-    for window in windows(files, directory, entry, position):
-        for batches in _groups(window.batches, rows_max):
-            yield window.decoded(batches, columns, piece.start, piece.end)
-        if int(window.batches.last_offset[-1]) + entry.shift >= piece.end - 1:
-            return
+        entry = piece.segment
+        floor = ask(files, directory, entry, partial(checked_floor, offset=piece.start))
+        try:
+            for window in windows(opened(files, directory, entry), floor, window_bytes):
+                decoder = partial(window.decoded, columns, piece.start, piece.end)
+                for batches in _groups(window.needed(piece.start, piece.end), rows_max):
+                    yield from _records(decoder, batches)
+                if window.next_offset >= piece.end:
+                    break
+        except CorruptRecordError as error:
+            raise error.in_file(log_path(directory, entry)) from None
 
 
 def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:
-    """Cut a table where `rows_max` records, or the bytes of a compressed group, are reached."""
+    """Cut a table into as few groups as the limits allow, of about the same weight."""
+    if not len(batches):
+        return
     rows = np.maximum(batches.record_count, 1)
     size = np.where(batches.codec == 0, 0, batches.size)
     weight = np.maximum(rows / rows_max, size / COMPRESSED_BYTES_MAX)
-    group = np.floor(np.cumsum(weight) - weight).astype(np.int64)
+    total = float(weight.sum())
+    before = np.cumsum(weight) - weight
+    group = np.floor(before * (np.ceil(total) / total)).astype(np.int64)
     cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(batches)]
     for start, stop in pairwise(cuts):
         yield batches.slice(start, stop)
+
+
+def _records(decoder: Decoder, batches: BatchTable) -> Iterator[DecodedRecords]:
+    """Decode a group, in halves if it holds too much or is damaged: all before that is yielded."""
+    count = len(batches)
+    try:
+        records = decoder(batches, None if count == 1 else DECOMPRESSED_BYTES_MAX // count)
+    except CorruptRecordError:
+        if count == 1:
+            raise
+        for half in (batches.slice(0, count // 2), batches.slice(count // 2)):
+            yield from _records(decoder, half)
+        return
+    if records.num_rows:
+        yield records

@@ -3,18 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.errors import (
-    OffsetOutOfRangeError,
-    UsageError,
-)
+from sparklog.errors import OffsetOutOfRangeError, UnknownTopicError, UsageError
 from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.store import Snapshot
-from sparklog.model import (
-    NO_TIMESTAMP,
-    SegmentEntry,
-    TimestampOffset,
-    TopicDescription,
-)
+from sparklog.manifest.store import PartitionState, Snapshot
+from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampOffset, TopicDescription
 from sparklog.storage.files import Files
 
 LATEST: Final = -1
@@ -47,19 +39,30 @@ class TopicReader:
         return cls(catalog.files, description, catalog.store(description).snapshot())
 
     def log_start_offset(self, partition: int) -> int:
-        """Return the first offset that can be read."""
-        return self.snapshot.state(partition).log_start_offset
+        """Return the first offset that can be read. Raises UnknownTopicError."""
+        return self._state(partition).log_start_offset
 
     def log_end_offset(self, partition: int) -> int:
-        """Return the offset that the next record will get."""
-        return self.snapshot.state(partition).log_end_offset
+        """Return the offset that the next record will get. Raises UnknownTopicError."""
+        return self._state(partition).log_end_offset
+
+    def _state(self, partition: int) -> PartitionState:
+        if not 0 <= partition < self.topic.num_partitions:
+            raise UnknownTopicError(
+                f"topic {self.topic.name!r} has no partition {partition}: it has "
+                f"0 to {self.topic.num_partitions - 1}",
+                topic=self.topic.name,
+                partition=partition,
+            )
+        return self.snapshot.state(partition)
 
     def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:
         """Answer ListOffsets for one partition (UnifiedLog.fetchOffsetByTimestamp).
 
         -1 latest and -2 earliest answer with timestamp -1; -3 the record with the largest
         timestamp; T >= 0 the first record at or after T. (-1, -1) when there is none. Where Kafka
-        gives up after the first segment that may match, the search goes on to later ones.
+        gives up after the first segment that may match, the search goes on to later ones. Raises
+        UnknownTopicError, UsageError (another negative time), CorruptRecordError, MissingFileError.
         """
         if timestamp == LATEST:
             return TimestampOffset(NO_TIMESTAMP, self.log_end_offset(partition))
@@ -71,18 +74,18 @@ class TopicReader:
                 f"-3 (largest timestamp) and milliseconds since 1970"
             )
         # Only a time needs to look into files: the rest answers without loading the decoder.
-        from sparklog.log_reader.times import find_first, find_largest
+        from sparklog.log_reader.times import find_first, find_newest
 
         segments, start = self.snapshot.segments(partition), self.log_start_offset(partition)
         if timestamp == MAX_TIMESTAMP:
-            return find_largest(self.files, self.directory, segments, start)
+            return find_newest(self.files, self.directory, segments, start)
         return find_first(self.files, self.directory, segments, start, timestamp)
 
     def slices(self, partition: int, start: int, end: int) -> list[Slice]:
         """Return the slices that hold the offsets [start, end), in order.
 
-        Gaps that compaction left give no slice. Raises OffsetOutOfRangeError when the range does
-        not lie within the log.
+        Gaps that compaction left give no slice. Raises UnknownTopicError, and OffsetOutOfRangeError
+        when the range does not lie within the log.
         """
         low, high = self.log_start_offset(partition), self.log_end_offset(partition)
         if not low <= start <= end <= high:

@@ -1,4 +1,4 @@
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import pytest
@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError
 from sparklog.log import lookup, offset_index, time_index
-from sparklog.log.lookup import SegmentData
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.recovery import recover
 from sparklog.log.time_index import TimeIndex
+from sparklog.log.windows import BEGINNING, LOOKUP_BYTES, SegmentLog
 from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
 from sparklog.record.scan import scan_batches
 from tests.log_language import emptied, flip_byte, log_of
@@ -22,28 +22,26 @@ FOUR = ((100, 110, 105), (90, 95), (110, 110), (200,))
 
 
 def segment_of(
-    data: bytes | bytearray, base: int = 0, shift: int = 0, window_bytes: int = 64
-) -> SegmentData:
+    data: bytes | bytearray, base: int = 0, shift: int = 0, lookup_bytes: int = 64
+) -> SegmentLog:
     """A segment with indexes that name every batch but the first."""
-    view = memoryview(bytes(data))
-    indexes = recover(view, base, 0).indexes
-    return SegmentData(
-        read=lambda position, length: view[position : position + length],
-        log_bytes=len(view),
-        shift=shift,
-        offset_index=OffsetIndex(indexes.offset_index, base),
-        time_index=TimeIndex(indexes.time_index, base),
-        window_bytes=window_bytes,
+    found = recover(data, base, 0)
+    entry = found.summary.entry(base + shift, 0, "t-0/a.log")
+    return SegmentLog(
+        entry=entry,
+        read=reader_of(data),
+        offset_index=lambda: OffsetIndex(found.indexes.offset_index, base),
+        time_index=lambda: lookup.sound_time_index(found.indexes.time_index, entry),
+        lookup_bytes=lookup_bytes,
     )
 
 
-def reading(segment: SegmentData, data: bytes | bytearray) -> SegmentData:
-    """The segment with other bytes on disk."""
-    return replace(segment, read=lambda position, length: data[position : position + length])
+def reader_of(data: bytes | bytearray) -> Callable[[int, int], bytes]:
+    return lambda position, length: bytes(data[position : position + length])
 
 
-def without_indexes(segment: SegmentData) -> SegmentData:
-    return replace(segment, offset_index=None, time_index=None)
+def without_indexes(segment: SegmentLog) -> SegmentLog:
+    return replace(segment, offset_index=lambda: None, time_index=lambda: None)
 
 
 def records_of(batches: Sequence[Sequence[int]], base: int = 0) -> list[Record]:
@@ -56,28 +54,22 @@ any_batches = st.lists(
 )
 
 
-class TestBatchPosition:
-    POSITIONS = (*scan_batches(log_of(*FOUR)).batches.position.tolist(), len(log_of(*FOUR)))
+class TestCheckedFloor:
+    POSITIONS = (0, *scan_batches(log_of(*FOUR)).batches.position.tolist())
 
-    @pytest.mark.parametrize("indexed", (True, False))
     @pytest.mark.parametrize(
-        ("offset", "slot"), ((0, 0), (2, 0), (3, 1), (4, 1), (5, 2), (7, 3), (8, 4), (99, 4))
+        ("offset", "slot"), ((0, 0), (2, 0), (3, 1), (4, 2), (5, 2), (6, 3), (7, 4), (8, 4))
     )
-    def test_is_that_of_the_batch_that_holds_it(
-        self, offset: int, slot: int, indexed: bool
-    ) -> None:
+    def test_is_the_entry_at_or_before_an_offset(self, offset: int, slot: int) -> None:
         segment = segment_of(log_of(*FOUR), shift=1000)
-        segment = segment if indexed else without_indexes(segment)
 
-        assert lookup.batch_position(segment, 1000 + offset) == self.POSITIONS[slot]
+        assert lookup.checked_floor(segment, 1000 + offset).position == self.POSITIONS[slot]
+        assert lookup.checked_floor(without_indexes(segment), 1000 + offset) == BEGINNING
 
-    def test_in_a_gap_is_that_of_the_next_batch(self) -> None:
-        data = log_of((1,), base=0) + log_of((2,), base=9)
+    def test_does_not_open_the_index_for_the_first_offset(self) -> None:
+        segment = replace(segment_of(log_of(*FOUR), shift=1000), offset_index=pytest.fail)
 
-        assert lookup.batch_position(segment_of(data), 5) == len(log_of((1,)))
-
-    def test_in_an_empty_segment_is_its_end(self) -> None:
-        assert lookup.batch_position(segment_of(b""), 5) == 0
+        assert lookup.checked_floor(segment, 1000) == BEGINNING
 
     def test_reads_little_of_a_large_file(self) -> None:
         data = bytes(log_of(*[[n] for n in range(500)], value=b"v" * 1000))
@@ -87,10 +79,10 @@ class TestBatchPosition:
             taken.append(length)
             return data[position : position + length]
 
-        segment = replace(segment_of(data), read=read, window_bytes=lookup.WINDOW_BYTES)
+        segment = replace(segment_of(data, lookup_bytes=LOOKUP_BYTES), read=read)
 
-        assert data[lookup.batch_position(segment, 400) + 7] == 400 % 256
-        assert taken == [lookup.WINDOW_BYTES]
+        assert data[lookup.checked_floor(segment, 400).position + 7] == 400 % 256
+        assert taken == [LOOKUP_BYTES]
 
 
 class TestFirstAtOrAfter:
@@ -137,7 +129,7 @@ class TestFirstAtOrAfter:
         assert lookup.first_at_or_after(segment_of(data), 6, 0) == TimestampOffset(9, 1)
         assert lookup.first_at_or_after(segment_of(data), 6, 2) == UNKNOWN_OFFSET
 
-    @example(batches=[[5], [2**62]], timestamp=6, start=0, base=2**62, window=1)
+    @example(batches=[[5], [2**62]], timestamp=6, start=0, base=2**62, lookup_bytes=1)
     @given(
         any_batches,
         st.integers(0, 14) | st.integers(0, 2**62),
@@ -146,14 +138,14 @@ class TestFirstAtOrAfter:
         st.sampled_from((1, 100, 200, 2**20)),
     )
     def test_agrees_with_a_look_at_every_record(
-        self, batches: list[list[int]], timestamp: int, start: int, base: int, window: int
+        self, batches: list[list[int]], timestamp: int, start: int, base: int, lookup_bytes: int
     ) -> None:
         """Goal: shortcuts are exact. Method: any batches, with and without indexes, any window."""
-        segment = segment_of(log_of(*batches, base=base), base, shift=70, window_bytes=window)
+        segment = segment_of(log_of(*batches, base=base), base, shift=70, lookup_bytes=lookup_bytes)
         records = records_of(batches, base + 70)
         wanted = naive.first_at_or_after(records, timestamp, base + 70 + start)
 
-        for one in (segment, without_indexes(segment), replace(segment, time_index=None)):
+        for one in (segment, without_indexes(segment), replace(segment, time_index=lambda: None)):
             assert lookup.first_at_or_after(one, timestamp, base + 70 + start) == wanted
 
 
@@ -163,25 +155,19 @@ class TestNewest:
 
         assert lookup.newest(segment, 0) == TimestampOffset(200, 7)
 
-    def test_opens_no_other_batch_than_the_hint_names(self) -> None:
-        damaged = reading(segment_of(log_of(*FOUR)), flip_byte(log_of(*FOUR), 70))
+    def test_opens_no_other_batch_than_the_manifest_names(self) -> None:
+        segment = segment_of(log_of(*FOUR))
+        damaged = replace(segment, read=reader_of(flip_byte(log_of(*FOUR), 70)))
 
-        assert lookup.newest(damaged, 0, TimestampOffset(200, 7)) == TimestampOffset(200, 7)
+        assert lookup.newest(damaged, 0) == TimestampOffset(200, 7)
 
-    @pytest.mark.parametrize("hint", (TimestampOffset(200, 2), None))
-    def test_passes_over_records_below_the_start(self, hint: TimestampOffset | None) -> None:
+    def test_passes_over_records_below_the_start(self) -> None:
         segment = segment_of(log_of((7, 200, 9), (8, 8), (3,)))
 
-        assert lookup.newest(segment, 2, hint) == TimestampOffset(9, 2)
-        assert lookup.newest(segment, 3, hint) == TimestampOffset(8, 3)
-        assert lookup.newest(segment, 5, hint) == TimestampOffset(3, 5)
-        assert lookup.newest(segment, 6, hint) == UNKNOWN_OFFSET
-
-    def test_looks_itself_when_the_hint_names_nothing(self) -> None:
-        segment = segment_of(log_of(*FOUR))
-
-        assert lookup.newest(segment, 0, TimestampOffset(999, 7)) == TimestampOffset(200, 7)
-        assert lookup.newest(segment, 0, TimestampOffset(999, 99)) == TimestampOffset(200, 7)
+        assert lookup.newest(segment, 2) == TimestampOffset(9, 2)
+        assert lookup.newest(segment, 3) == TimestampOffset(8, 3)
+        assert lookup.newest(segment, 5) == TimestampOffset(3, 5)
+        assert lookup.newest(segment, 6) == UNKNOWN_OFFSET
 
     def test_passes_over_batches_that_compaction_has_emptied(self) -> None:
         data = log_of((5, 6)) + emptied(bytes(log_of((9,), base=2))) + log_of((7,), base=3)
@@ -194,83 +180,114 @@ class TestNewest:
 
     @given(any_batches, st.integers(0, 50), st.sampled_from((1, 100, 200, 2**20)))
     def test_agrees_with_a_look_at_every_record(
-        self, batches: list[list[int]], start: int, window: int
+        self, batches: list[list[int]], start: int, lookup_bytes: int
     ) -> None:
-        """Goal: headers suffice. Method: any batches, any start, with and without the hint."""
-        segment = segment_of(log_of(*batches), shift=70, window_bytes=window)
-        summary = recover(log_of(*batches), 0).summary
-        hint = TimestampOffset(summary.max_timestamp, 70 + summary.max_timestamp_delta)
+        """Goal: headers suffice. Method: any batches, any start, with and without indexes."""
+        segment = segment_of(log_of(*batches), shift=70, lookup_bytes=lookup_bytes)
         records = [r for r in records_of(batches, 70) if r.offset >= 70 + start]
 
         for one in (segment, without_indexes(segment)):
             assert lookup.newest(one, 70 + start) == naive.newest(records)
-            assert lookup.newest(one, 70 + start, hint) == naive.newest(records)
 
 
 class TestDamagedIndex:
     SEGMENT = segment_of(log_of(*FOUR))
     SECOND = len(log_of(FOUR[0]))
 
-    def with_offset_entry(self, offset: int, position: int) -> SegmentData:
-        index = OffsetIndex(offset_index.encode([offset], [position]), 0)
-        return replace(self.SEGMENT, offset_index=index)
+    def with_offset_entries(self, *entries: tuple[int, int]) -> SegmentLog:
+        index = OffsetIndex(offset_index.encode(*zip(*entries, strict=True)), 0)
+        return replace(self.SEGMENT, offset_index=lambda: index)
 
     @pytest.mark.parametrize(
         ("offset", "position", "problem"),
         (
-            (4, SECOND + 1, "no batch begins there"),
-            (4, SECOND - 1, "no batch begins there"),
-            (4, SEGMENT.log_bytes - 1, "no batch begins there"),
-            (3, SECOND, "the batch there ends at offset 4"),
+            (4, SECOND + 1, "(size|magic) "),
+            (4, SECOND - 1, "truncated"),
+            (4, SEGMENT.entry.log_bytes - 1, "truncated"),
+            (3, SECOND, "no such batch begins there"),
+            (4, SEGMENT.entry.log_bytes, "is none of a file of"),
+            (4, -SECOND, "is none of a file of"),
+            (0, 0, "is none of a file of"),
         ),
     )
     def test_an_offset_entry_that_names_no_batch(
         self, offset: int, position: int, problem: str
     ) -> None:
-        segment = self.with_offset_entry(offset, position)
+        segment = self.with_offset_entries((offset, position))
 
-        with pytest.raises(CorruptIndexError, match=rf"\({offset}, {position}\): {problem}"):
-            lookup.batch_position(segment, 7)
+        with pytest.raises(CorruptIndexError, match=rf"\({offset}, {position}\).* {problem}") as e:
+            lookup.checked_floor(segment, 7)
+        assert vars(e.value)["suffix"] == ".index"
 
     def test_an_entry_for_several_batches_is_sound(self) -> None:
-        segment = self.with_offset_entry(6, self.SECOND)
+        segment = replace(self.with_offset_entries((6, self.SECOND)), lookup_bytes=LOOKUP_BYTES)
 
-        assert lookup.batch_position(segment, 2) == 0
-        assert lookup.batch_position(segment, 7) == len(log_of(*FOUR[:-1]))
+        assert lookup.checked_floor(segment, 2) == BEGINNING
+        assert lookup.checked_floor(segment, 7) == (6, self.SECOND)
+
+    def test_an_entry_for_more_batches_than_are_read_is_sound(self) -> None:
+        segment = replace(self.with_offset_entries((7, self.SECOND)), lookup_bytes=200)
+
+        assert lookup.checked_floor(segment, 7) == (7, self.SECOND)
+
+    def test_an_entry_beyond_a_batch_that_is_not_in_its_place_is_not(self) -> None:
+        segment = replace(self.with_offset_entries((7, self.SECOND)), lookup_bytes=200)
+        damaged = flip_byte(log_of(*FOUR), self.SECOND + 7)
+
+        with pytest.raises(CorruptIndexError, match="no such batch"):
+            lookup.checked_floor(replace(segment, read=reader_of(damaged)), 7)
 
     @pytest.mark.parametrize(
-        ("entry", "problem"),
+        ("entries", "timestamp", "problem"),
         (
-            ((109, 2), "ends at offset 2 has the largest timestamp 110"),
-            ((105, 5), "ends at offset 6 has the largest timestamp 110"),
-            ((105, 99), "its offset lies behind the log"),
+            (((109, 2), (200, 7)), 150, "the batch there is another"),
+            (((111, 5), (200, 7)), 150, "the batch there is another"),
+            (((110, 6), (200, 7)), 150, "an earlier batch is as late"),
+            (((250, 99),), 251, "its offset lies behind the segment"),
         ),
     )
     def test_a_time_entry_that_does_not_fit_its_batch(
-        self, entry: tuple[int, int], problem: str
+        self, entries: Sequence[tuple[int, int]], timestamp: int, problem: str
     ) -> None:
-        index = TimeIndex(time_index.encode([entry[0]], [entry[1]]), 0)
-        segment = replace(self.SEGMENT, time_index=index)
+        index = TimeIndex(time_index.encode(*zip(*entries, strict=True)), 0)
+        segment = replace(without_indexes(self.SEGMENT), time_index=lambda: index)
 
-        with pytest.raises(CorruptIndexError, match=problem):
-            lookup.first_at_or_after(segment, 201, 0)
+        with pytest.raises(CorruptIndexError, match=problem) as caught:
+            lookup.first_at_or_after(segment, timestamp, 0)
+        assert vars(caught.value)["suffix"] == ".timeindex"
+
+    @pytest.mark.parametrize(
+        ("data", "problem"),
+        (
+            (bytes(12) + bytes(12), "a timestamp not above the one before"),
+            (time_index.encode([110], [2]), "its last timestamp is 110, the segment's 200"),
+            (b"", "its last timestamp is -1, the segment's 200"),
+        ),
+    )
+    def test_a_time_index_that_is_another_segments(self, data: bytes, problem: str) -> None:
+        with pytest.raises(CorruptIndexError, match=problem) as caught:
+            lookup.sound_time_index(data, self.SEGMENT.entry)
+        assert vars(caught.value)["suffix"] == ".timeindex"
 
 
 class TestDamagedLog:
+    SECOND = len(log_of(FOUR[0]))
+
     def test_a_checksum_is_said_with_position_and_offset_in_the_log(self) -> None:
-        second = len(log_of(FOUR[0]))
-        sound = without_indexes(segment_of(log_of(*FOUR), shift=1000))
-        damaged = reading(sound, flip_byte(log_of(*FOUR), second + 70))
+        segment = without_indexes(segment_of(log_of(*FOUR), shift=1000))
+        damaged = replace(segment, read=reader_of(flip_byte(log_of(*FOUR), self.SECOND + 70)))
 
         with pytest.raises(CorruptRecordError, match="checksum") as caught:
             lookup.first_at_or_after(damaged, 90, 1003)
-        assert (caught.value.position, caught.value.offset) == (second, 1003)
+        assert (caught.value.position, caught.value.offset) == (self.SECOND, 1003)
 
-    @pytest.mark.parametrize(("left", "problem"), ((60, "truncated"), (0, "the file ends here")))
-    def test_a_file_that_was_cut(self, left: int, problem: str) -> None:
-        sound = without_indexes(segment_of(log_of(*FOUR)))
-        last = sound.log_bytes - len(log_of(FOUR[-1], base=7))
+    def test_a_batch_that_is_passed_over_is_verified(self) -> None:
+        segment = without_indexes(segment_of(log_of((1,), (9,), (2,)), lookup_bytes=4096))
+        size = len(log_of((1,)))
+        # The largest timestamp of the batch that would have answered.
+        damaged = replace(segment, read=reader_of(flip_byte(log_of((1,), (9,), (2,)), size + 42)))
 
-        with pytest.raises(CorruptRecordError, match=problem) as caught:
-            lookup.batch_position(reading(sound, log_of(*FOUR)[: last + left]), 7)
-        assert caught.value.position == last
+        for timestamp in (2, 9):
+            with pytest.raises(CorruptRecordError, match="checksum"):
+                lookup.first_at_or_after(damaged, timestamp, 0)
+        assert lookup.first_at_or_after(damaged, 1, 0) == TimestampOffset(1, 0)

@@ -1,0 +1,103 @@
+"""A segment's files, opened as they are needed; indexes only as far as they can be trusted.
+
+An index that is missing, cut or damaged is told in a warning and done without: the segment is
+walked from its beginning, and no record is lost.
+"""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache, partial
+from typing import TypeVar
+
+from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError, SparklogWarning
+from sparklog.log.lookup import sound_time_index
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.offset_index import OffsetIndex
+from sparklog.log.time_index import TimeIndex
+from sparklog.log.windows import SegmentLog
+from sparklog.model import SegmentEntry
+from sparklog.storage.files import Files
+
+Answer = TypeVar("Answer")
+
+
+def log_path(directory: str, entry: SegmentEntry) -> str:
+    """Return the path of a segment's `.log`; `directory` is the topic's."""
+    return f"{directory}/{entry.log_path}"
+
+
+def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
+    """Return a segment whose bytes are views of its files; nothing is looked at before it is used.
+
+    Its indexes raise CorruptIndexError when they cannot be right.
+    """
+    path = log_path(directory, entry)
+    return SegmentLog(
+        entry=entry,
+        read=lambda position, length: files.view(path, length, position),
+        offset_index=cache(partial(_offset_index, files, directory, entry)),
+        time_index=cache(partial(_time_index, files, directory, entry)),
+    )
+
+
+def ask(
+    files: Files, directory: str, entry: SegmentEntry, question: Callable[[SegmentLog], Answer]
+) -> Answer:
+    """Return the answer to a question about a segment, asked again without an index that is wrong.
+
+    Warns of such an index (SparklogWarning). Raises CorruptRecordError naming file, position and
+    offset, and MissingFileError.
+    """
+    segment = opened(files, directory, entry)
+    while True:
+        try:
+            return question(segment)
+        except CorruptIndexError as error:
+            segment = _without(segment, error)
+        except CorruptRecordError as error:
+            raise error.in_file(log_path(directory, entry)) from None
+
+
+def _without(segment: SegmentLog, error: CorruptIndexError) -> SegmentLog:
+    is_offset_index = vars(error)["suffix"] == INDEX_SUFFIX
+    entry = segment.entry
+    path = entry.index_path if is_offset_index else entry.time_index_path
+    warnings.warn(
+        f"{path}: {error}; the segment is scanned instead (rebuild its indexes)",
+        SparklogWarning,
+        stacklevel=3,
+    )
+    if is_offset_index:
+        return replace(segment, offset_index=_nothing)
+    return replace(segment, time_index=_nothing)
+
+
+def _nothing() -> None:
+    """An index that is not there."""
+
+
+def _offset_index(files: Files, directory: str, entry: SegmentEntry) -> OffsetIndex | None:
+    if entry.index_path is None:
+        return None
+    data = _bytes(files, f"{directory}/{entry.index_path}", entry.index_bytes, INDEX_SUFFIX)
+    return OffsetIndex(data, entry.file_base_offset)
+
+
+def _time_index(files: Files, directory: str, entry: SegmentEntry) -> TimeIndex | None:
+    if entry.time_index_path is None:
+        return None
+    path = f"{directory}/{entry.time_index_path}"
+    data = _bytes(files, path, entry.time_index_bytes, TIME_INDEX_SUFFIX)
+    return sound_time_index(data, entry)
+
+
+def _bytes(files: Files, path: str, size: int | None, suffix: str) -> memoryview:
+    try:
+        data = files.view(path)
+    except MissingFileError:
+        raise CorruptIndexError("the file is missing", suffix=suffix) from None
+    if size is not None and len(data) != size:
+        problem = f"it has {len(data)} bytes, the manifest says {size}"
+        raise CorruptIndexError(problem, suffix=suffix)
+    return data

@@ -67,6 +67,15 @@ def flags_of(columns: Collection[str]) -> int:
     return flags
 
 
+def check_size(size: int) -> None:
+    """Raises UsageError when the records of a call take more bytes than Arrow arrays can hold."""
+    if size > COLUMN_BYTES_MAX:
+        raise UsageError(
+            f"these batches hold {size} bytes of records or more; at most {COLUMN_BYTES_MAX} fit "
+            "into Arrow arrays: decode fewer batches per call"
+        )
+
+
 class ColumnBuilder:
     """Buffers for `rows` records whose keys and values take at most `size` bytes together."""
 

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptRecordError, UsageError
+from sparklog.errors import CorruptRecordError
 from sparklog.record import columns as cols
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, Buffer, byte_view
@@ -73,10 +73,12 @@ def decode(
     LogAppendTime gives all its records its max timestamp.
 
     Memory: about twice the records, decompressed. One batch may decompress to `max_bytes` (256 MiB
-    when None). Raises CorruptRecordError (position in `data`, base offset of the batch without
-    `shift`) for every damage, UnsupportedCodecError for undefined codec bits, UsageError for an
-    unknown column and when keys, values and headers of one call may exceed 2**31-1 bytes, Arrow's
-    limit: pass fewer batches.
+    when None), so the whole call to that many for each of its compressed batches.
+
+    Raises CorruptRecordError (position in `data`, base offset of the batch without `shift`) for
+    every damage, UnsupportedCodecError for undefined codec bits, UsageError for an unknown column
+    and when keys, values and headers of one call, or all it decompresses, may exceed 2**31-1
+    bytes, Arrow's limit: pass fewer batches.
     """
     request = _Request(
         wanted=cols.flags_of(columns),
@@ -239,11 +241,8 @@ def _decode_messages(view: Bytes, run: BatchTable, request: _Request) -> Decoded
 
 def _size(position: Int64s, end: Int64s, request: _Request) -> int:
     size = int((end - position).sum())
-    if size > cols.COLUMN_BYTES_MAX and request.wanted & cols.VARIABLE_SIZE:
-        raise UsageError(
-            f"these batches hold {size} bytes of records; at most {cols.COLUMN_BYTES_MAX} fit into "
-            "Arrow arrays: decode fewer batches per call"
-        )
+    if request.wanted & cols.VARIABLE_SIZE:
+        cols.check_size(size)
     return size
 
 

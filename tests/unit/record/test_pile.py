@@ -1,9 +1,9 @@
 import numpy as np
 import pytest
 
-from sparklog.errors import CorruptRecordError, UnsupportedCodecError
+from sparklog.errors import CorruptRecordError, UnsupportedCodecError, UsageError
 from sparklog.model import Codec
-from sparklog.record import pile
+from sparklog.record import columns, pile
 from sparklog.record.batches import BatchTable
 from sparklog.record.pile import decompress_all, placed
 from sparklog.record.scan import scan_batches
@@ -51,6 +51,12 @@ class TestPile:
 
         with pytest.raises(CorruptRecordError, match="above 9 bytes"):
             opened(batch(bytes(10), Codec.LZ4))
+
+    def test_stops_where_arrow_arrays_end(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(columns, "COLUMN_BYTES_MAX", 17)
+
+        with pytest.raises(UsageError, match=r"hold 18 bytes .* or more; .* fewer batches"):
+            opened(*[batch(bytes(9), Codec.ZSTD)] * 3)
 
     def test_limits_each_batch_and_not_all_together(self) -> None:
         assert opened(*[batch(bytes(9), Codec.SNAPPY)] * 3, max_bytes=9)[2] == [9, 18, 27]

@@ -69,8 +69,6 @@ def _parts(column: pa.Array) -> tuple[NDArray[np.int64], NDArray[np.uint8]]:
         return np.zeros(1, np.int64), np.empty(0, np.uint8)
     _, ends, data = column.buffers()
     offsets = np.frombuffer(ends, np.int32)[column.offset : column.offset + len(column) + 1]
-    if data is None:
-        return np.zeros(len(offsets), np.int64), np.empty(0, np.uint8)
     used = np.frombuffer(data, np.uint8)[offsets[0] : offsets[-1]]
     return offsets.astype(np.int64) - offsets[0], used
 

@@ -26,7 +26,7 @@ class Interrupts:
     def __init__(self) -> None:
         self.asked = False
         self._before: dict[int, Any] = {}
-        self._pipe: tuple[int, int] | None = None
+        self._pipe: tuple[int, ...] = ()
 
     def __enter__(self) -> "Interrupts":
         if threading.current_thread() is threading.main_thread():
@@ -42,15 +42,14 @@ class Interrupts:
         trace: TracebackType | None,
     ) -> None:
         self._restore()
-        for descriptor in self._pipe or ():
+        for descriptor in self._pipe:
             os.close(descriptor)
-        self._pipe = None
+        self._pipe = ()
 
     def _stop(self, _number: int, _frame: FrameType | None) -> None:
         self.asked = True
         self._restore()
-        if self._pipe:
-            os.write(self._pipe[1], b"!")
+        os.write(self._pipe[1], b"!")
 
     def _restore(self) -> None:
         for number, handler in self._before.items():
@@ -60,7 +59,7 @@ class Interrupts:
     def read(self, stream: Readable, size: int) -> bytes:
         """The next bytes of a stream without a buffer of its own; b"" at its end or when asked."""
         descriptor = _descriptor(stream)
-        if descriptor is not None and self._pipe is not None and not self.asked:
+        if descriptor is not None and self._pipe and not self.asked:
             select.select([descriptor, self._pipe[0]], [], [])
         return b"" if self.asked else stream.read(size) or b""
 

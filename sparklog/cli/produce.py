@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from sparklog.cli.interrupt import Readable
     from sparklog.cli.production import Produced, Production
 
+STDIN: Final = "-"
+"""What names stdin among files."""
 _NOT_HERE: Final = frozenset({"topic", "clustered"})
 _TEXT_ONLY: Final = ("key", "key_delimiter", "delimiter", "headers", "empty_is_null")
 
@@ -105,10 +107,12 @@ def produce(arguments: ProduceArguments) -> None:
         if topic is not None:
             production.open(topic)
         with Interrupts() as interrupts:
-            for path, stream in _streams(paths):
-                messages = read_messages(stream, text.delimiter, interrupts)
-                for named, rows in _rows(arguments, text, path, messages):
-                    _write(production, _chosen(topic, named, path), rows, arguments.commit_every)
+            for path in paths:
+                with _opened(path) as stream:
+                    messages = read_messages(stream, text.delimiter, interrupts)
+                    for named, rows in _rows(arguments, text, path, messages):
+                        to = _chosen(topic, named, path)
+                        _write(production, to, rows, arguments.commit_every)
         production.commit()
     except BaseException:
         production.abort()
@@ -123,9 +127,10 @@ def _rows(
     from sparklog.cli.input import json_rows, with_partition
 
     count = 0
+    place = "stdin" if path == STDIN else path
     for messages in blocks:
         if arguments.is_json:
-            groups = json_rows(messages, path, count + 1)
+            groups = json_rows(messages, place, count + 1)
         else:
             groups = {None: text.rows(messages)}
         count += len(messages)
@@ -158,7 +163,7 @@ def _topic_and_files(arguments: ProduceArguments) -> tuple[str | None, list[str]
         topic, *names = names
     if topic is None and not arguments.is_json:
         raise InvalidOptionError("no topic: give its name", option="topic")
-    return topic, names or ["-"]
+    return topic, names or [STDIN]
 
 
 def _text_format(arguments: ProduceArguments) -> "TextFormat":
@@ -220,23 +225,16 @@ def _production(arguments: ProduceArguments) -> "Production":
     return Production(catalog, options, transaction)
 
 
-def _streams(paths: list[str]) -> Iterator[tuple[str, "Readable"]]:
-    for path in paths:
-        if path == "-":
-            yield "stdin", getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
-            continue
-        with _opened(path) as stream:
-            yield path, stream
-
-
 @contextmanager
 def _opened(path: str) -> Iterator["Readable"]:
+    """Stdin or a file; what cannot be opened or read is a UsageError that names it."""
     try:
-        with open(path, "rb", buffering=0) as stream:
-            yield stream
+        if path == STDIN:
+            yield getattr(sys.stdin.buffer, "raw", sys.stdin.buffer)
+        else:
+            with open(path, "rb", buffering=0) as stream:
+                yield stream
     except OSError as error:
-        if error.filename != path:
-            raise
         raise UsageError(f"cannot read {path}: {error.strerror}") from None
 
 

@@ -158,66 +158,77 @@ class TestDamage:
         assert flights("consume", "flights", "-p1", "-o", "-1", "--quiet").err == ""
 
 
+Commands = list[tuple[object, ...]]
+
+
 class TestFollow:
     @pytest.fixture
-    def naps(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[object, ...]]:
-        """What happens while a follower waits, a command a nap; then Ctrl-C."""
-        todo: list[tuple[object, ...]] = []
+    def naps(self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch) -> list[Commands]:
+        """What is done while a follower waits, some commands a nap; then Ctrl-C."""
+        todo: list[Commands] = []
 
         def nap(_clock: SystemClock, _ms: float) -> None:
             if not todo:
                 raise KeyboardInterrupt
-            log_dir, *arguments = todo.pop(0)
-            CommandLine(str(log_dir)).done(*arguments, "-q", stdin=b"new\n")
+            for arguments in todo.pop(0):
+                flights.done(*arguments, "-q", stdin=b"new\n")
 
         monkeypatch.setattr(SystemClock, "sleep_ms", nap)
         return todo
 
     def test_new_records_are_printed_until_interrupted(
-        self, flights: CommandLine, naps: list[tuple[object, ...]]
+        self, flights: CommandLine, naps: list[Commands]
     ) -> None:
         naps += [
-            (flights.log_dir, "produce", "flights", "-p0"),
-            (flights.log_dir, "topic", "alter", "flights", "-p3"),
-            (flights.log_dir, "produce", "flights", "-p2"),
+            [("produce", "flights", "-p0")],
+            [],
+            [("topic", "alter", "flights", "-p3"), ("produce", "flights", "-p2")],
         ]
-        outcome = flights.done("consume", "flights", "--follow", "-o", "end", "-f", "%p:%o %s\n")
+        outcome = flights.done("consume", "flights", "--follow", "-o", "end", "-f", r"%p:%o %s\n")
 
         assert outcome.lines == ["0:3 new", "2:0 new"]
 
     def test_only_the_partitions_asked_for(
-        self, flights: CommandLine, naps: list[tuple[object, ...]]
+        self, flights: CommandLine, naps: list[Commands]
     ) -> None:
-        naps += [(flights.log_dir, "produce", "flights", f"-p{number}") for number in (0, 1)]
+        naps += [[("produce", "flights", "-p0"), ("produce", "flights", "-p1")]]
         outcome = flights.done("consume", "flights", "-F", "-p1", "-f", PLACES)
 
         assert outcome.lines == ["1:0", "1:1"]
 
-    def test_it_ends_at_the_limit(
-        self, flights: CommandLine, naps: list[tuple[object, ...]]
-    ) -> None:
-        naps += [(flights.log_dir, "produce", "flights", "-p0")] * 2
+    def test_it_ends_at_the_limit(self, flights: CommandLine, naps: list[Commands]) -> None:
+        naps += [[("produce", "flights", "-p0")]] * 2
         outcome = flights.done("consume", "flights", "-F", "-c5", "-f", PLACES)
 
         assert outcome.lines == [*ALL, "0:3"]
         assert len(naps) == 1
 
     def test_records_deleted_meanwhile_are_said(
-        self, flights: CommandLine, naps: list[tuple[object, ...]]
+        self, flights: CommandLine, naps: list[Commands]
     ) -> None:
         naps += [
-            (flights.log_dir, "delete-records", "flights", "-p1", "--before", "-1"),
+            [
+                ("produce", "flights", "-p1"),
+                ("delete-records", "flights", "-p1", "--before", "-1"),
+                ("produce", "flights", "-p1"),
+            ]
         ]
-        outcome = flights("consume", "flights", "-F", "-o", ":0", "-o", "e@0")
-        assert outcome.code == 2
+        outcome = flights("consume", "flights", "-F", "-o", "end", "-f", PLACES)
 
-        outcome = flights("consume", "flights", "-F", "-o", "-1", "-c2", "-f", PLACES)
-        assert outcome.lines == ["0:2", "1:0"]
+        assert (outcome.code, outcome.lines) == (0, ["1:2"])
+        assert outcome.err == "sparklog: warning: flights-1: offsets 1 to 1 are gone\n"
 
+    @pytest.mark.parametrize(
+        ("commands", "message"),
+        [
+            ([("topic", "delete", "flights")], "unknown topic"),
+            ([("topic", "delete", "flights"), ("topic", "create", "flights")], "was deleted"),
+        ],
+    )
     def test_a_topic_deleted_meanwhile_ends_it(
-        self, flights: CommandLine, naps: list[tuple[object, ...]]
+        self, flights: CommandLine, naps: list[Commands], commands: Commands, message: str
     ) -> None:
-        naps += [(flights.log_dir, "topic", "delete", "flights")]
+        naps += [commands]
         outcome = flights("consume", "flights", "-F", "-o", "end")
 
-        assert (outcome.code, "unknown topic" in outcome.err) == (1, True)
+        assert (outcome.code, message in outcome.err) == (1, True)

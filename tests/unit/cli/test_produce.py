@@ -1,10 +1,13 @@
 """`sparklog produce`."""
 
+import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
 
+from sparklog.cli.interrupt import Interrupts
 from sparklog.clock import SystemClock
 from tests.command_line import CommandLine
 
@@ -113,6 +116,18 @@ class TestInput:
 
         assert (outcome.code, "directory" in outcome.err) == (1, True)
 
+    def test_a_file_that_cannot_be_read_to_its_end_writes_nothing(
+        self, numbers: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_interrupts: Interrupts, _stream: object, _size: int) -> bytes:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        monkeypatch.setattr(Interrupts, "read", fail)
+        outcome = numbers("produce", "numbers")
+
+        assert outcome.code == 1
+        assert outcome.err == "sparklog: error: cannot read -: Input/output error\n"
+
     def test_no_input_is_no_commit(self, numbers: CommandLine) -> None:
         assert numbers.done("produce", "numbers").text == ""
 
@@ -187,6 +202,12 @@ class TestCommit:
         assert summary["ranges"] == [
             {"topic": "numbers", "partition": 0, "start": 0, "end": 10, "records": 10}
         ]
+
+    def test_no_empty_one_at_the_end(self, numbers: CommandLine) -> None:
+        numbers.done("produce", "numbers", "--commit-every", 2, stdin=b"1\n2\n3\n4\n")
+
+        (topic,) = numbers.done("topic", "describe", "numbers", "--format", "json").json
+        assert topic["partitions"][0]["segments"] == 2
 
     def test_a_transaction_is_committed_once(self, numbers: CommandLine) -> None:
         call = ("produce", "numbers", "--txn-app-id", "app", "--txn-version", 1)

@@ -19,6 +19,17 @@ from tests.naive.records import Record
 BATCH_HEADER = struct.Struct(">qiibIhiqqqhii")
 """baseOffset … recordsCount: the 61 bytes before the records of a v2 batch."""
 
+UNREADABLE = (
+    EOFError,
+    OSError,
+    RuntimeError,
+    StopIteration,
+    ValueError,
+    zlib.error,
+    zstandard.ZstdError,
+)
+"""What codecs raise for a stream that is none."""
+
 
 class MalformedError(Exception):
     """Bytes that are no log."""
@@ -86,7 +97,8 @@ def read_batch(data: bytes) -> list[Record]:
     base, _, _, _, _, attributes, last_delta, base_time, max_time, _, _, _, count = fields
     if attributes & 0x20:
         return []
-    body = Cursor(decompress(attributes & 7, cursor.take(cursor.left)))
+    # As Kafka, which does not ask for a codec when there is nothing to read.
+    body = Cursor(decompress(attributes & 7, cursor.take(cursor.left)) if cursor.left else b"")
     if count < 0:
         raise MalformedError("negative count")
     records = []
@@ -197,7 +209,7 @@ def decompress(codec: int, data: bytes, magic: int = 2) -> bytes:
         data = data[:6] + b"\x82" + data[7:]
     try:
         return readers[codec](data)
-    except (EOFError, OSError, RuntimeError, ValueError, zlib.error, zstandard.ZstdError) as error:
+    except UNREADABLE as error:
         raise MalformedError("compressed records") from error
 
 

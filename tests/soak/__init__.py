@@ -1,0 +1,1 @@
+"""Many processes on one log, killed at random; and the checker that reads what they saw."""

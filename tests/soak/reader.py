@@ -1,0 +1,107 @@
+"""A reader: takes snapshot after snapshot and writes down what stands in the log."""
+
+import time
+
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.slices import read_slices
+from tests.soak.history import Polled, Read
+from tests.soak.setup import REVISION, TOPIC, Life
+from tests.soak.values import from_bytes
+
+FRESH = 0.2
+"""How often a reader that was born again does not go on where it was."""
+LOOK_BACK = 2_000
+"""The offsets of a partition that such a reader, and one that wanders, reads at once."""
+PAUSE_S = 0.02
+
+
+def follow(life: Life) -> None:
+    """Read all that comes, from where the last life ended."""
+    draw, journal, catalog = life.draws(), life.journal(), life.catalog()
+    polls = journal.of(Polled)
+    is_whole = not polls or draw.random() >= FRESH
+    positions = list(polls[-1].ends) if polls and is_whole else []
+    while time.monotonic() < life.deadline:
+        began = time.monotonic_ns()
+        reader = TopicReader.open(catalog, TOPIC)
+        starts, ends = bounds(reader)
+        if not is_whole:
+            positions = [end - LOOK_BACK for end in ends]
+        positions += [0] * (len(ends) - len(positions))
+        reads = [
+            read(reader, partition, max(position, starts[partition]), ends[partition])
+            for partition, position in enumerate(positions)
+        ]
+        journal.note(polled(life.name, began, reader, reads, is_whole=is_whole))
+        positions, is_whole = ends, True
+        time.sleep(PAUSE_S)
+
+
+def wander(life: Life) -> None:
+    """Read here and there."""
+    draw, journal, catalog = life.draws(), life.journal(), life.catalog()
+    while time.monotonic() < life.deadline:
+        began = time.monotonic_ns()
+        reader = TopicReader.open(catalog, TOPIC)
+        reads = []
+        for partition, (low, high) in enumerate(zip(*bounds(reader), strict=True)):
+            start = draw.randint(low, high)
+            end = draw.randint(start, min(high, start + LOOK_BACK))
+            reads.append(read(reader, partition, start, end))
+        journal.note(polled(life.name, began, reader, reads, is_whole=False))
+        time.sleep(10 * PAUSE_S)
+
+
+def read_all(life: Life) -> None:
+    """Read the whole log once."""
+    began = time.monotonic_ns()
+    reader = TopicReader.open(life.catalog(), TOPIC)
+    reads = [
+        read(reader, partition, start, end)
+        for partition, (start, end) in enumerate(zip(*bounds(reader), strict=True))
+    ]
+    life.journal().note(polled(life.name, began, reader, reads, is_whole=True))
+
+
+def bounds(reader: TopicReader) -> tuple[list[int], list[int]]:
+    """The log start and log end offsets by partition.
+
+    Of all partitions that the snapshot knows: it is newer than the topic's description, which may
+    lack one that was added in between.
+    """
+    count = max(reader.topic.num_partitions, *(1 + known for known in reader.snapshot.states), 0)
+    partitions = range(count)
+    return (
+        [reader.log_start_offset(partition) for partition in partitions],
+        [reader.log_end_offset(partition) for partition in partitions],
+    )
+
+
+def read(reader: TopicReader, partition: int, start: int, end: int) -> Read:
+    """Read the offsets [start, end) of a partition."""
+    offsets: list[int] = []
+    values: list[int] = []
+    slices = reader.slices(partition, start, end)
+    for records in read_slices(reader.files, reader.directory, slices, columns=("offset", "value")):
+        offsets += records.offset.to_pylist()
+        values += [from_bytes(value) for value in records.value.to_pylist()]
+    is_dense = offsets == list(range(start, start + len(offsets)))
+    return Read(partition, start, end, values, None if is_dense else offsets)
+
+
+def polled(
+    name: str, began: int, reader: TopicReader, reads: list[Read], *, is_whole: bool
+) -> Polled:
+    """The event of one snapshot."""
+    starts, ends = bounds(reader)
+    return Polled(
+        name,
+        began,
+        time.monotonic_ns(),
+        starts,
+        ends,
+        reader.topic.num_partitions,
+        int(reader.topic.configs.get(REVISION, 0)),
+        reads,
+        is_whole,
+    )

@@ -248,17 +248,12 @@ class AdminClient:
 
         (-1, -1) when no record matches. Raises UnknownTopicError.
         """
-        partitions = {key: TopicPartition(*key) for key in wanted}
-        names = {partition.topic for partition in partitions.values()}
+        places = {TopicPartition(*place): timestamp for place, timestamp in wanted.items()}
+        names = dict.fromkeys(partition.topic for partition in places)
         readers = {name: TopicReader.open(self._catalog, name) for name in names}
-        for partition in partitions.values():
-            topic = readers[partition.topic].topic
-            self._catalog.check_partition(topic, partition.partition)
         return {
-            partitions[key]: readers[partitions[key].topic].list_offset(
-                partitions[key].partition, timestamp
-            )
-            for key, timestamp in wanted.items()
+            partition: readers[partition.topic].list_offset(partition.partition, timestamp)
+            for partition, timestamp in places.items()
         }
 
 

@@ -25,8 +25,7 @@ def new_rows(
 ) -> pa.Table:
     """Return the rows that a change adds; rows of segments it replaces are not among them."""
     rows: list[dict[str, Any]] = [segment_row(entry) for entry in change.segments]
-    states = {**change.partitions, **_states_of_removed(snapshot, change)}
-    rows += [state_row(partition, state) for partition, state in sorted(states.items())]
+    rows += [state_row(partition, state) for partition, state in sorted(change.partitions.items())]
     if change.closed_ms is not None or change.vacuum_horizon_ms is not None:
         rows.append(
             {
@@ -38,21 +37,6 @@ def new_rows(
     if transaction is not None:
         rows += receipt_rows(snapshot, change, transaction, now_ms)
     return manifest_table(rows)
-
-
-def _states_of_removed(snapshot: Snapshot, change: Change) -> dict[int, PartitionState]:
-    """Return what a partition knows, for those that lose segments: their end must outlive them."""
-    if not change.remove:
-        return {}
-    live = snapshot.live
-    touched = live.filter(pc.is_in(live.column("log_path"), pa.array(change.remove)))
-    partitions = touched.column("partition").unique().to_pylist()
-    return {
-        partition: snapshot.state(partition).grown(
-            change.partitions.get(partition, PartitionState())
-        )
-        for partition in partitions
-    }
 
 
 def state_row(partition: int, state: PartitionState) -> dict[str, Any]:

@@ -434,11 +434,14 @@ class TestDeleteRecords:
             TopicPartition("flights", 0): TimestampOffset(-1, 4)
         }
 
-    def test_up_to_the_end(self, admin: AdminClient, filled: TopicDescription) -> None:
+    def test_up_to_the_end_and_never_back(
+        self, admin: AdminClient, filled: TopicDescription, catalog: Catalog
+    ) -> None:
         partition = TopicPartition("flights", 0)
 
         assert admin.delete_records({partition: -1}) == {partition: 10}
         assert admin.delete_records({partition: 3}) == {partition: 10}
+        assert catalog.store(filled).snapshot().version == 2
 
     @pytest.mark.parametrize("offset", [11, -2])
     def test_not_outside_the_log(

@@ -1,5 +1,6 @@
 """What only the Delta store has: files, what of them is read, and Delta's own transactions."""
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -38,6 +39,14 @@ def store(tmp_path: Path) -> DeltaManifestStore:
 
 def roles(store: DeltaManifestStore) -> set[str]:
     return {parse_file_name(name).role for name in store._log.file_names()}
+
+
+def data_changes(tmp_path: Path, version: int) -> list[tuple[str, bool]]:
+    """(role of the file, dataChange) of what a version added and removed."""
+    text = (tmp_path / DIRECTORY / "_delta_log" / f"{version:020}.json").read_text()
+    actions = [json.loads(line) for line in text.splitlines()]
+    files = [action.get("add") or action.get("remove") for action in actions]
+    return [(parse_file_name(file["path"]).role, file["dataChange"]) for file in files if file]
 
 
 class TestOpening:
@@ -144,6 +153,17 @@ class TestFolding:
 
         assert len(before - after) == 1
         assert [parse_file_name(name).role for name in after - before] == [LIVE]
+
+    def test_alone_is_no_change_of_data(self, store: DeltaManifestStore, tmp_path: Path) -> None:
+        """Whoever streams from the table sees new rows once, and touched ones anew."""
+        entries = [segment() for _ in range(10)]
+        for entry in entries:
+            append(store, entry)
+        folding = data_changes(tmp_path, 10)
+        store.commit(changing(replace=[indexed(entries[0])]))
+
+        assert folding == [("commit", True), ("live", False)] + [("commit", False)] * 9
+        assert data_changes(tmp_path, 11) == [("live", True), ("live", True)]
 
     def test_of_files_that_are_touched_and_due_at_once(self, store: DeltaManifestStore) -> None:
         entries = [segment() for _ in range(9)]

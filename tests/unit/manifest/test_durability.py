@@ -16,7 +16,7 @@ from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
-from tests.manifests import DIRECTORY, append, delta_store, segment, spans
+from tests.manifests import DIRECTORY, append, delta_store, never, segment, spans
 from tests.tracing import TracingFiles
 
 LOG = f"{DIRECTORY}/_delta_log"
@@ -133,12 +133,11 @@ class TestFlush:
 
     def test_a_replay_is_durable_before_it_is_answered(self, files: TracingFiles) -> None:
         append(delta_store(files, flush=False), segment(), app_id="a", version=1)
-        store = delta_store(files, flush=True)
+        store = DeltaManifestStore(files, DIRECTORY, ManualClock(), flush=True)
         files.trace.clear()
-        append(store, segment(), app_id="a", version=1)
 
-        assert steps(files) == []  # opening with `create` synced it already
-        assert append(store, app_id="a", version=1).replayed
+        assert store.commit(never, app_id="a", version=1).replayed
+        assert steps(files) == [("sync", "commit"), ("sync", entry(0)), ("sync", entry(1))]
 
 
 class TestNoFlush:
@@ -178,6 +177,20 @@ class TestCleaningUp:
         expected = [(start, start + 10) for start in range(0, 50, 10)]
         assert spans(delta_store(files, flush=True).snapshot()) == expected
         assert spans(early.snapshot()) == expected
+
+    def test_is_not_left_to_the_commit(
+        self, files: TracingFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Delta's own hook would clean up before the checkpoint is durable."""
+        monkeypatch.setattr(DeltaLog, "clean_up", lambda *_: None)
+        store = delta_store(files)
+        for _ in range(INTERVAL - 2):
+            append(store, segment())
+        for path in (tmp_path / LOG).iterdir():
+            os.utime(path, (1, 1))
+        append(store, segment())
+
+        assert len(list((tmp_path / LOG).glob("*.json"))) == INTERVAL
 
     def test_that_fails_is_left_to_the_next_time(
         self, files: TracingFiles, monkeypatch: pytest.MonkeyPatch

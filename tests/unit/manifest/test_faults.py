@@ -116,6 +116,30 @@ class TestAnAnswerThatIsLost:
 
         assert append(store, app_id="a", version=1) == Committed(1, (), replayed=True)
 
+    def test_of_the_second_try_is_not_that_of_the_first(
+        self,
+        store: DeltaManifestStore,
+        clock: BusyClock,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        other, honest, tries = delta_store(tmp_path), DeltaLog.commit, []
+
+        def commit(log: DeltaLog, *arguments: Any, **named: Any) -> None:
+            if log._files is store._files:
+                tries.append(log)
+                if len(tries) == 1:
+                    raise FULL
+                honest(log, *arguments, **named)
+                raise FULL
+            honest(log, *arguments, **named)
+
+        monkeypatch.setattr(DeltaLog, "commit", commit)
+        clock.meanwhile = lambda: append(other, segment(records=3))
+
+        assert append(store, segment()).ranges == (OffsetRange(0, 3, 13),)
+        assert spans(store.snapshot()) == [(0, 3), (3, 13), (13, 16)]
+
     def test_that_tells_of_another_try_is_not_taken(
         self,
         store: DeltaManifestStore,

@@ -46,6 +46,12 @@ class TestMyTurn:
         with my_turn(files, "table", clock) as had:
             assert had
 
+    def test_is_had_by_one_at_a_time(self, files: LocalFiles) -> None:
+        clock = ManualClock()
+
+        with my_turn(files, "table", clock) as first, my_turn(files, "table", clock) as second:
+            assert (first, second) == (True, False)
+
     def test_is_done_without_when_it_does_not_come(self, files: LocalFiles, held: int) -> None:
         clock = ManualClock()
         start_ms = clock.now_ms()

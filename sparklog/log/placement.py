@@ -3,7 +3,7 @@
 A batch's checksum covers neither its base offset nor its length, so its offsets are held against
 what is known otherwise: a batch begins where the one before it ends, and all lie between the
 segment's first and last offset. Only where compaction has left gaps may one begin later; a damaged
-base offset that stays within its gap is not told from a sound one.
+base offset that stays within its gap is not told from a sound one (nor does Kafka).
 """
 
 import numpy as np
@@ -35,13 +35,19 @@ def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) ->
     """How many leading batches hold offsets that they may hold, in the file's numbering.
 
     `due` is the offset behind the batch before them, None when that is not known: the first is then
-    right if it lies within the segment. Of a wrapper only the last offset is known.
+    right if it lies within the segment. Of a wrapper only the last offset is known. Of two batches
+    that overlap, the first is in place only if it follows what is before it without a gap.
     """
     lowest = dues(batches, entry.file_base_offset if due is None else due)
-    holds = (batches.base_offset >= lowest) & (batches.last_offset >= batches.base_offset)
-    holds &= batches.last_offset < file_next_offset(entry)
+    follows = batches.base_offset == lowest
+    rises = (batches.base_offset >= lowest) & (batches.last_offset >= batches.base_offset)
+    holds = rises & (batches.last_offset < file_next_offset(entry))
     if is_dense(entry):
-        follows = (batches.base_offset == lowest) | batches.is_wrapper
-        follows[:1] |= due is None
-        holds &= follows
-    return len(batches) if holds.all() else int(np.argmin(holds))
+        exempt = batches.is_wrapper
+        exempt[:1] |= due is None
+        holds &= follows | exempt
+    if holds.all():
+        return len(batches)
+    wrong = int(np.argmin(holds))
+    overlaps = wrong > 0 and not rises[wrong] and not follows[wrong - 1]
+    return wrong - overlaps

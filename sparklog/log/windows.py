@@ -182,7 +182,7 @@ def _misplaced(entry: SegmentEntry, batches: BatchTable) -> str:
     first, last = (
         int(column[0]) + entry.shift for column in (batches.base_offset, batches.last_offset)
     )
-    return f"here begins a batch of the offsets {first} to {last}"
+    return f"the batch of offsets {first} to {last} does not fit between those around it"
 
 
 def _damage(

@@ -1,14 +1,20 @@
-"""What stands in a log, read without Spark: the other side of every produce."""
+"""Logs without Spark: topics, records put into them, and what stands in them."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
+import pyarrow as pa
+
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import Clock, SystemClock
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Snapshot
+from sparklog.manifest.store import Committed, Snapshot
+from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 
 
@@ -32,6 +38,39 @@ def new_topic(
     """Make a topic, and the log dir if there is none yet; return the log dir's address."""
     AdminClient(log_dir).create_topics([NewTopic(name, partitions, config or {})])
     return str(log_dir)
+
+
+def columns(
+    values: Sequence[object],
+    keys: Sequence[object] | None = None,
+    timestamps: Sequence[int] | None = None,
+) -> RecordColumns:
+    """Records with these values as text; null keys and the time 0 where nothing is said."""
+    count = len(values)
+    return RecordColumns(
+        key=pa.array(keys or [None] * count, pa.binary()),
+        value=pa.array([str(value) for value in values], pa.string()),
+        timestamp=np.array(timestamps or [0] * count, np.int64),
+    )
+
+
+def append(
+    log_dir: str | Path,
+    partition: int,
+    values: Sequence[object],
+    *,
+    topic: str = "t",
+    timestamps: Sequence[int] | None = None,
+    options: WriteOptions | None = None,
+) -> Committed:
+    """Write records to one partition, as one task of a produce does, and commit."""
+    found = catalog(log_dir)
+    plan = plan_write(found, topic, options or WriteOptions(flush=False))
+    clock: Clock = SystemClock()
+    writer = TopicWriter(found.files, plan, clock, seed=0)
+    records = columns(values, timestamps=timestamps)
+    writer.write(records, pa.array([partition] * len(records), pa.int32()))
+    return commit_write(found.store(plan.topic), plan, writer.close())
 
 
 def catalog(log_dir: str | Path, options: Mapping[str, str] | None = None) -> Catalog:

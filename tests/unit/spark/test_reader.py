@@ -1,0 +1,200 @@
+"""What a task of a read yields: batches as Spark takes them, whatever happened to the files."""
+
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.datasource import InputPartition
+
+from sparklog.admin import AdminClient
+from sparklog.errors import (
+    CorruptRecordError,
+    MissingFileError,
+    OffsetOutOfRangeError,
+    SparklogWarning,
+)
+from sparklog.log_writer import WriteOptions
+from sparklog.manifest.store import Change
+from sparklog.spark.plan import ReadRange
+from sparklog.spark.reader import RangePartition, RangeReader
+from sparklog.spark.schema import arrow_schema
+from tests.logs import append, catalog, log_files, new_topic, snapshot
+
+RECORDS = 200
+SMALL = WriteOptions(batch_size=200, flush=False)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """200 records in partition 0, in two segments of many batches."""
+    log_dir = new_topic(tmp_path / "log", partitions=1, config={"index.interval.bytes": 100})
+    for start in (0, RECORDS // 2):
+        append(log_dir, 0, range(start, start + RECORDS // 2), options=SMALL)
+    return log_dir
+
+
+def reader(log_dir: str, start: int = 0, end: int = RECORDS, **options: bool) -> RangeReader:
+    topic = catalog(log_dir).topic("t")
+    wanted = [ReadRange("t", topic.topic_id, 0, start, end)]
+    defaults = {"includeHeaders": False, "failOnDataLoss": True}
+    return RangeReader(catalog(log_dir).files, {**defaults, **options}, wanted)
+
+
+def read(found: RangeReader) -> list[pa.RecordBatch]:
+    return [batch for partition in found.partitions() for batch in found.read(partition)]
+
+
+def values(batches: list[pa.RecordBatch]) -> list[int]:
+    return [int(value) for batch in batches for value in batch.column("value").to_pylist()]
+
+
+def offsets(batches: list[pa.RecordBatch]) -> list[int]:
+    return [offset for batch in batches for offset in batch.column("offset").to_pylist()]
+
+
+class TestRows:
+    def test_are_those_asked_for_in_their_order(self, log_dir: str) -> None:
+        for start in (*range(0, 100, 7), 99, 100, 101, 199):
+            batches = read(reader(log_dir, start, min(start + 60, RECORDS)))
+
+            assert offsets(batches) == list(range(start, min(start + 60, RECORDS)))
+            assert values(batches) == offsets(batches)
+
+    @pytest.mark.parametrize("include_headers", [True, False])
+    def test_have_the_schema_that_spark_compares(self, log_dir: str, include_headers: bool) -> None:
+        for batch in read(reader(log_dir, includeHeaders=include_headers)):
+            assert batch.schema.equals(arrow_schema(include_headers=include_headers))
+            assert set(batch.column("topic").to_pylist()) == {"t"}
+            assert set(batch.column("partition").to_pylist()) == {0}
+
+    def test_of_a_source_without_partitions_are_none(self, log_dir: str) -> None:
+        assert list(reader(log_dir).read(InputPartition(None))) == []
+
+    def test_have_the_nearest_time_that_spark_can_hold(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", config={"message.timestamp.after.max.ms": 2**63 - 1})
+        append(log_dir, 0, range(2), timestamps=[0, 2**63 - 1])
+        (batch,) = read(reader(log_dir, 0, 2))
+        micros = batch.column("timestamp").cast(pa.int64()).to_pylist()
+
+        assert micros == [0, (2**63 - 1) // 1000 * 1000]
+
+
+def flipped(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[len(data) // 2] ^= 0x10
+    path.write_bytes(data)
+
+
+def zeroed(path: Path) -> None:
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes()[: size // 2] + bytes(size - size // 2))
+
+
+def truncated(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def emptied(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+DAMAGES = (flipped, zeroed, truncated, emptied)
+
+
+class TestDamage:
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_of_a_log_is_an_error_that_says_where(
+        self, log_dir: str, damage: Callable[[Path], None]
+    ) -> None:
+        path = log_files(log_dir)[1]
+        damage(path)
+        found = reader(log_dir)
+        (partition,) = found.partitions()
+        batches: list[pa.RecordBatch] = []
+
+        with pytest.raises(CorruptRecordError, match=rf"{path.name}, position \d+.*: "):
+            batches.extend(found.read(partition))
+        assert offsets(batches)[:100] == list(range(100))
+
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_of_an_index_is_a_warning(self, log_dir: str, damage: Callable[[Path], None]) -> None:
+        for path in log_files(log_dir, ".index"):
+            damage(path)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            batches = read(reader(log_dir, 90))
+
+        assert offsets(batches) == list(range(90, RECORDS))
+        assert {warning.category for warning in caught} <= {SparklogWarning}
+
+    def test_of_a_missing_index_is_a_warning(self, log_dir: str) -> None:
+        for path in log_files(log_dir, ".index"):
+            path.unlink()
+        with pytest.warns(SparklogWarning, match="the file is missing"):
+            batches = read(reader(log_dir, 90))
+
+        assert offsets(batches) == list(range(90, RECORDS))
+
+
+class TestMissingFile:
+    def test_names_file_and_offset(self, log_dir: str) -> None:
+        path = log_files(log_dir)[1]
+        path.unlink()
+
+        with pytest.raises(MissingFileError, match=f"t-0, from offset .* on: .*{path.name}"):
+            read(reader(log_dir))
+
+    def test_is_found_again_where_a_merge_put_it(self, log_dir: str) -> None:
+        found = reader(log_dir, 10)
+        (partition,) = found.partitions()
+        self.merge(log_dir)
+
+        assert offsets(list(found.read(partition))) == list(range(10, RECORDS))
+
+    def test_is_found_again_in_the_middle_of_a_read(self, log_dir: str) -> None:
+        found = reader(log_dir, 10)
+        (partition,) = found.partitions()
+        batches = found.read(partition)
+        first = next(batches)
+        self.merge(log_dir)
+
+        assert offsets([first, *batches]) == list(range(10, RECORDS))
+
+    @pytest.mark.parametrize("fails", [True, False])
+    def test_below_the_log_start_is_data_loss(self, log_dir: str, fails: bool) -> None:
+        found = reader(log_dir, failOnDataLoss=fails)
+        (partition,) = found.partitions()
+        AdminClient(log_dir).delete_records({("t", 0): 150})
+        log_files(log_dir)[0].unlink()
+
+        if fails:
+            with pytest.raises(OffsetOutOfRangeError, match="are not all in the log"):
+                list(found.read(partition))
+        else:
+            with pytest.warns(SparklogWarning, match="reading what there is"):
+                assert offsets(list(found.read(partition))) == list(range(150, RECORDS))
+
+    def merge(self, log_dir: str) -> None:
+        """Give every segment a new file, as a merge does, and unlink the old ones."""
+        found = catalog(log_dir)
+        store = found.store(found.topic("t"))
+        old = list(snapshot(log_dir).segments(0))
+        base = Path(log_dir) / Path(log_files(log_dir)[0]).parts[-3]
+        new = []
+        for number, entry in enumerate(old):
+            path = entry.log_path.replace(entry.log_path[-8:], f"{number:04d}.log")
+            (base / entry.log_path).rename(base / path)
+            new.append(replace(entry, log_path=path, index_path=None, index_bytes=None))
+        paths = [entry.log_path for entry in old]
+        store.commit(lambda _: Change(segments=new, remove=paths, removed_ms=1))
+
+
+class TestPartition:
+    def test_is_small(self, log_dir: str) -> None:
+        (partition,) = reader(log_dir).partitions()
+
+        assert isinstance(partition, RangePartition)
+        assert len(partition.slices) == 2

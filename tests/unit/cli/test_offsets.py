@@ -1,10 +1,14 @@
 """`sparklog get-offsets` and `sparklog delete-records`."""
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
+from sparklog.cli import offsets
 from tests.command_line import CommandLine
 
 ENTRY = '{"topic":"t","partition":0,"offset":1}'
@@ -97,6 +101,47 @@ class TestChoice:
 
         assert (outcome.code, outcome.out) == (code, b"")
         assert message in outcome.err
+
+
+class TestKernels:
+    @pytest.mark.parametrize(
+        ("partitions", "time", "plain"),
+        [(2, "0", True), (16, "-3", True), (17, "0", False), (2, "-1", False), (2, "-2", False)],
+    )
+    def test_plain_ones_find_a_time_in_few_partitions(
+        self,
+        sparklog: CommandLine,
+        monkeypatch: pytest.MonkeyPatch,
+        partitions: int,
+        time: str,
+        plain: bool,
+    ) -> None:
+        preferred: list[bool] = []
+        monkeypatch.setattr(offsets, "_prefer_plain_kernels", lambda: preferred.append(True))
+        sparklog.done("topic", "create", "t", "-p", partitions)
+        sparklog.done("get-offsets", "--time", time)
+
+        assert preferred == [True] * plain
+
+    @pytest.mark.parametrize(("first", "plain"), [("sys", "1"), ("numba", "0")])
+    def test_they_are_preferred_unless_compiled_ones_are_loaded(
+        self, first: str, plain: str
+    ) -> None:
+        code = (
+            f"import os, {first}\n"
+            "from sparklog.cli.offsets import _prefer_plain_kernels\n"
+            "_prefer_plain_kernels()\n"
+            "print(os.environ['NUMBA_DISABLE_JIT'])"
+        )
+        ended = subprocess.run(
+            [sys.executable, "-c", code],
+            capture_output=True,
+            text=True,
+            check=True,
+            env=os.environ | {"NUMBA_DISABLE_JIT": "0"},
+        )
+
+        assert ended.stdout == f"{plain}\n"
 
 
 class TestDeleteRecords:

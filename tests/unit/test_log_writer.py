@@ -1,0 +1,381 @@
+"""Writing records: plans, segment files of one writer, and the commit that gives them offsets."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.clock import ManualClock
+from sparklog.config import TopicConfig
+from sparklog.errors import (
+    FencedLeaderEpochError,
+    InvalidOptionError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordTooLargeError,
+    StorageError,
+    StorageFullError,
+    TopicClosedError,
+    UnknownTopicError,
+)
+from sparklog.log_writer import (
+    TopicWriter,
+    WriteOptions,
+    WritePlan,
+    check_rows,
+    commit_write,
+    in_order,
+    plan_write,
+)
+from sparklog.manifest.memory import MemoryManifestStore
+from sparklog.manifest.store import Change, PartitionState
+from sparklog.model import Codec, OffsetRange, SegmentEntry, TimestampType, TopicDescription
+from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.storage.memory import MemoryFiles
+from tests.logs import append, catalog, columns, new_topic, values
+
+NOW_MS = ManualClock().now_ms()
+HOUR_MS = 3600 * 1000
+
+
+def plan(
+    config: dict[str, object] | None = None, partitions: int = 2, epoch: int = 0, **options: Any
+) -> WritePlan:
+    return WritePlan(
+        topic=TopicDescription("t", "0123456789abcdefghijkl", partitions, {}, 0),
+        config=TopicConfig.parse(config or {}),
+        leader_epoch=epoch,
+        now_ms=NOW_MS,
+        options=WriteOptions(**options),
+    )
+
+
+def writer(files: MemoryFiles, wanted: WritePlan | None = None) -> TopicWriter:
+    return TopicWriter(files, wanted or plan(), ManualClock(), seed=0)
+
+
+def at(partition: int, count: int) -> pa.Array:
+    return pa.array([partition] * count, pa.int32())
+
+
+@pytest.fixture
+def files() -> MemoryFiles:
+    return MemoryFiles()
+
+
+class TestPlan:
+    @pytest.mark.parametrize(
+        ("config", "options", "codec", "level"),
+        [
+            ({}, {}, Codec.NONE, None),
+            ({}, {"compression_type": "zstd"}, Codec.ZSTD, 3),
+            ({"compression.type": "gzip"}, {"compression_type": "zstd"}, Codec.GZIP, -1),
+            ({"compression.type": "uncompressed"}, {"compression_type": "lz4"}, Codec.NONE, None),
+            ({"compression.zstd.level": 7}, {"compression_type": "zstd"}, Codec.ZSTD, 7),
+            ({}, {"compression_type": "snappy"}, Codec.SNAPPY, None),
+        ],
+    )
+    def test_says_the_codec(
+        self, config: dict[str, object], options: dict[str, Any], codec: Codec, level: int | None
+    ) -> None:
+        settings = plan(config, **options).batch_settings
+
+        assert (settings.codec, settings.level) == (codec, level)
+
+    def test_says_whose_time_it_is(self) -> None:
+        own = plan().batch_settings
+        append_time = plan({"message.timestamp.type": "LogAppendTime"}).batch_settings
+
+        assert (own.timestamp_type, own.log_append_time_ms) == (TimestampType.CREATE_TIME, -1)
+        assert append_time.timestamp_type == TimestampType.LOG_APPEND_TIME
+        assert append_time.log_append_time_ms == NOW_MS
+
+    def test_bounds_batches_by_segments(self) -> None:
+        assert plan().batch_settings.batch_bytes == 16384
+        assert plan(segment_bytes=1000).batch_settings.batch_bytes == 1000
+        assert plan(segment_bytes=1000).roll_policy.segment_bytes == 1000
+        assert plan({"segment.bytes": 2 << 20}).roll_policy.segment_bytes == 2 << 20
+
+    def test_prefers_the_calls_partitioner(self) -> None:
+        config: dict[str, object] = {"sparklog.partitioner": "round-robin"}
+
+        assert plan(config).partitioner == "round-robin"
+        assert plan(config, partitioner="uniform-sticky").partitioner == "uniform-sticky"
+
+    def test_comes_from_the_newest_snapshot(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=3)
+        found = catalog(log_dir)
+        state = PartitionState(leader_epoch=5)
+        found.store(found.topic("t")).commit(lambda _: Change(partitions={1: state}))
+        wanted = plan_write(found, "t", WriteOptions())
+
+        assert (wanted.leader_epoch, wanted.topic.num_partitions) == (5, 3)
+        with pytest.raises(UnknownTopicError, match="unknown topic 'u'"):
+            plan_write(found, "u", WriteOptions())
+
+
+class TestFiles:
+    def test_hold_whole_batches_numbered_from_zero(self, files: MemoryFiles) -> None:
+        written = writer(files)
+        written.write(columns(range(10)), at(1, 10))
+        written.write(columns(range(5)), at(1, 5))
+        (entry,) = written.close()
+        data = files.read(f"t-0123456789abcdefghijkl/{entry.log_path}")
+        found = scan_batches(data)
+        verify_checksums(data, found.batches)
+
+        assert found.batches.base_offset.tolist() == [0, 10]
+        assert (entry.partition, entry.base_offset, entry.next_offset) == (1, 0, 15)
+        assert (entry.log_bytes, entry.record_count, entry.batch_count) == (len(data), 15, 2)
+        assert entry.file_base_offset == 0
+
+    def test_roll_and_number_on(self, files: MemoryFiles) -> None:
+        written = writer(files, plan(segment_bytes=300, batch_size=150))
+        written.write(columns(range(100)), at(0, 100))
+        entries = written.close()
+
+        assert len(entries) > 2
+        assert [entry.base_offset for entry in entries[1:]] == [
+            entry.next_offset for entry in entries[:-1]
+        ]
+        assert entries[-1].next_offset == 100
+        assert max(entry.log_bytes for entry in entries) <= 300
+
+    def test_roll_between_two_writes(self, files: MemoryFiles) -> None:
+        written = writer(files, plan(segment_bytes=200))
+        written.write(columns(range(10)), at(0, 10))
+        written.write(columns(range(10)), at(0, 10))
+
+        assert [(entry.base_offset, entry.next_offset) for entry in written.close()] == [
+            (0, 10),
+            (10, 20),
+        ]
+
+    def test_are_one_a_partition_in_order(self, files: MemoryFiles) -> None:
+        written = writer(files, plan(partitions=3))
+        written.write(columns(range(6)), pa.array([2, 0, 1, 2, 0, 1], pa.int32()))
+
+        assert [entry.partition for entry in written.close()] == [0, 1, 2]
+
+    def test_have_indexes_where_the_topic_builds_them(self, files: MemoryFiles) -> None:
+        built = writer(files, plan({"index.interval.bytes": 0}, batch_size=100))
+        built.write(columns(range(100)), at(0, 100))
+        (entry,) = built.close()
+        later = writer(files, plan({"index.build": "job"}))
+        later.write(columns(range(100)), at(0, 100))
+        (bare,) = later.close()
+
+        assert entry.index_path == entry.log_path.replace(".log", ".index")
+        assert entry.time_index_path == entry.log_path.replace(".log", ".timeindex")
+        assert entry.index_bytes
+        assert entry.time_index_bytes
+        assert (bare.index_path, bare.index_bytes, bare.time_index_bytes) == (None, None, None)
+
+    def test_know_the_smallest_timestamp_unless_they_hold_a_part(self, files: MemoryFiles) -> None:
+        whole = writer(files)
+        whole.write(columns(range(3), timestamps=[7, 5, 9]), at(0, 3))
+        parts = writer(files, plan(segment_bytes=300, batch_size=150))
+        parts.write(columns(range(100), timestamps=[5] * 100), at(0, 100))
+
+        assert [entry.min_timestamp for entry in whole.close()] == [5]
+        assert {entry.min_timestamp for entry in parts.close()} == {None}
+
+    def test_of_no_rows_are_none(self, files: MemoryFiles) -> None:
+        written = writer(files)
+        written.write(columns([]), None)
+
+        assert written.close() == []
+        assert files.trace == []
+
+
+class TestDurability:
+    def test_is_one_sync_of_everything_at_the_end(self, files: MemoryFiles) -> None:
+        written = writer(files, plan({"index.interval.bytes": 0}, batch_size=100))
+        written.write(columns(range(100)), at(0, 100))
+        written.write(columns(range(100)), at(1, 100))
+        written.close()
+        made = [step.path for step in files.trace if step.kind == "close"]
+        synced = [step.path for step in files.trace if step.kind == "sync"]
+        before = files.trace[: -len(synced)]
+
+        assert len(made) == 6
+        assert set(made) <= set(synced)
+        assert all(step.kind != "sync" for step in before)
+
+    def test_is_left_to_the_system_without_flush(self, files: MemoryFiles) -> None:
+        written = writer(files, plan(flush=False))
+        written.write(columns(range(10)), None)
+        written.close()
+
+        assert all(step.kind != "sync" for step in files.trace)
+
+
+class TestFaults:
+    @pytest.mark.parametrize("kind", ["create", "write", "close", "sync"])
+    def test_of_the_storage_are_its_errors(self, files: MemoryFiles, kind: str) -> None:
+        written = writer(files)
+        files.fail_next(kind, StorageFullError("no space left"))
+
+        with pytest.raises(StorageFullError):
+            self.write_all(written)
+        written.abort()
+
+    def write_all(self, written: TopicWriter) -> None:
+        written.write(columns(range(10)), at(0, 10))
+        written.close()
+
+    def test_leave_no_open_file(self, files: MemoryFiles) -> None:
+        written = writer(files)
+        written.write(columns(range(10)), at(0, 10))
+        written.abort()
+
+        assert [step.kind for step in files.trace][-1] == "abort"
+        assert list(files.list(recursive=True)) == []
+
+    def test_of_an_index_leave_the_log_to_vacuum(self, files: MemoryFiles) -> None:
+        written = writer(files, plan({"index.interval.bytes": 0}, batch_size=100))
+        written.write(columns(range(100)), at(0, 100))
+        files.fail_next("create", StorageError("away"))
+
+        with pytest.raises(StorageError, match="away"):
+            written.close()
+        assert [stat.path[-4:] for stat in files.list(recursive=True)] == [".log"]
+
+    def test_of_rows_come_before_anything_is_written(self, files: MemoryFiles) -> None:
+        written = writer(files, plan({"max.message.bytes": 200}))
+
+        with pytest.raises(RecordTooLargeError, match="row 1 needs a batch of .* allows 200"):
+            written.write(columns(["a", "x" * 500]), at(0, 2))
+        with pytest.raises(UnknownTopicError, match="row 1 names partition 2"):
+            written.write(columns(["a", "b"]), pa.array([0, 2], pa.int32()))
+        assert files.trace == []
+
+    def test_of_a_partitioner_are_said_with_its_name(self, files: MemoryFiles) -> None:
+        written = writer(files, plan(partitioner=f"{__name__}:broken"))
+        with pytest.raises(InvalidOptionError, match=r"test_log_writer:broken raised KeyError: 7"):
+            written.write(columns([7]))
+
+        written = writer(files, plan(partitioner=f"{__name__}:away"))
+        with pytest.raises(StorageError, match="away"):
+            written.write(columns([7]))
+
+
+def broken(_key: pa.Array, value: pa.Array, _num_partitions: int) -> Any:
+    raise KeyError(int(value[0].as_py()))
+
+
+def away(_key: pa.Array, _value: pa.Array, _num_partitions: int) -> Any:
+    raise StorageError("away")
+
+
+class TestRows:
+    def test_of_a_compacted_topic_need_keys(self) -> None:
+        compacted = plan({"cleanup.policy": "compact"})
+        check_rows(columns([1, 2], keys=[b"", b"k"]), compacted)
+
+        with pytest.raises(InvalidRecordError, match="compacted.* the one in row 1 has none"):
+            check_rows(columns([1, 2], keys=[b"k", None]), compacted)
+
+    @pytest.mark.parametrize("timestamp", [0, NOW_MS, NOW_MS + HOUR_MS])
+    def test_may_be_as_old_as_they_like_and_an_hour_ahead(self, timestamp: int) -> None:
+        check_rows(columns([1], timestamps=[timestamp]), plan())
+
+    @pytest.mark.parametrize(
+        ("timestamp", "config", "message"),
+        [
+            (-1, {}, "timestamp -1 in row 1 is negative"),
+            (NOW_MS + HOUR_MS + 1, {}, "row 1 is 3600001 ms away .*after.max.ms=3600000"),
+            (
+                NOW_MS - 11,
+                {"message.timestamp.before.max.ms": 10},
+                "row 1 is 11 ms away from .*before.max.ms=10",
+            ),
+        ],
+    )
+    def test_may_not_be_of_another_time(
+        self, timestamp: int, config: dict[str, object], message: str
+    ) -> None:
+        with pytest.raises(InvalidTimestampError, match=message):
+            check_rows(columns([1, 2], timestamps=[NOW_MS, timestamp]), plan(config))
+
+    def test_need_no_time_where_the_log_gives_it(self) -> None:
+        append_time = plan({"message.timestamp.type": "LogAppendTime"})
+
+        check_rows(columns([1], timestamps=[2**62]), append_time)
+        check_rows(columns([]), plan())
+
+
+class TestCommit:
+    def written(self, files: MemoryFiles, *counts: int) -> list[SegmentEntry]:
+        """Segments of partition 0, one a writer."""
+        entries = []
+        for count in counts:
+            one = writer(files)
+            one.write(columns(range(count)), at(0, count))
+            entries += one.close()
+        return entries
+
+    def test_places_segments_one_after_the_other(self, files: MemoryFiles) -> None:
+        store = MemoryManifestStore(ManualClock())
+        first = commit_write(store, plan(), self.written(files, 3, 4))
+        second = commit_write(store, plan(), self.written(files, 5))
+
+        assert first.ranges == (OffsetRange(0, 0, 7),)
+        assert second.ranges == (OffsetRange(0, 7, 12),)
+        assert [entry.base_offset for entry in store.snapshot().segments(0)] == [0, 3, 7]
+
+    def test_happens_once_for_a_transaction(self, files: MemoryFiles) -> None:
+        store = MemoryManifestStore(ManualClock())
+        write: dict[str, Any] = {"app_id": "app", "version": 1}
+        first = commit_write(store, plan(), self.written(files, 3), **write)
+        again = commit_write(store, plan(), self.written(files, 3), **write)
+
+        assert again.ranges == first.ranges
+        assert (first.replayed, again.replayed) == (False, True)
+        assert again.partition_count == 2
+
+    def test_is_refused_when_the_topic_is_being_deleted(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log")
+        found = catalog(log_dir)
+        wanted = plan_write(found, "t", WriteOptions(flush=False))
+        one = TopicWriter(found.files, wanted, ManualClock(), seed=0)
+        one.write(columns([1]))
+        AdminClient(log_dir).delete_topics(["t"])
+
+        with pytest.raises(TopicClosedError, match="is being deleted"):
+            commit_write(found.store(wanted.topic), wanted, one.close())
+
+    def test_keeps_the_partitions_of_its_plan(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=2)
+        found = catalog(log_dir)
+        wanted = plan_write(found, "t", WriteOptions(flush=False, partitioner="round-robin"))
+        AdminClient(log_dir).create_partitions({"t": 5})
+        one = TopicWriter(found.files, wanted, ManualClock(), seed=0)
+        one.write(columns(range(10)))
+        committed = commit_write(found.store(wanted.topic), wanted, one.close())
+        append(log_dir, 4, ["new"])
+
+        assert committed.partition_count == 2
+        assert {partition: len(got) for partition, got in values(log_dir).items()} == {
+            0: 5,
+            1: 5,
+            4: 1,
+        }
+
+    def test_is_refused_when_an_import_came_between(self, files: MemoryFiles) -> None:
+        store = MemoryManifestStore(ManualClock())
+        store.commit(lambda _: Change(partitions={0: PartitionState(leader_epoch=1)}))
+        pending = self.written(files, 3)
+
+        with pytest.raises(
+            FencedLeaderEpochError, match="planned with leader epoch 0, it is 1 now"
+        ):
+            commit_write(store, plan(), pending)
+        assert commit_write(store, plan(epoch=1), pending).ranges == (OffsetRange(0, 0, 3),)
+
+    def test_of_tasks_is_in_their_order(self, files: MemoryFiles) -> None:
+        first, second, third = self.written(files, 1, 2, 3)
+
+        assert in_order([(2, [third]), (0, [first]), (1, [second])]) == [first, second, third]

@@ -191,6 +191,12 @@ class Partition:
         self.store.commit(lambda _: change)
         return self
 
+    def with_columns(self, entry: SegmentEntry, **columns: Any) -> SegmentEntry:
+        """Let the manifest say something else of a segment."""
+        changed = replace(entry, **columns)
+        self.store.commit(lambda _: Change(replace=[changed]))
+        return changed
+
     # --- asking ----------------------------------------------------------------------------------
 
     @property

@@ -10,27 +10,24 @@ shift. Indexes have no checksum, so what they say is held against the batches th
 
     (O, P) of the offset index   at P a batch begins, and one that begins soon ends at O
     (T, O) of the time index     the batch that holds O has T as its largest timestamp; those before
-                                 it, as far as the offset index leads, have less; timestamps and
-                                 offsets grow from entry to entry up to the segment's largest
+                                 it, as far as the offset index leads, have less; the next entry
+                                 has a larger offset, and the last is the segment's newest batch
 
 An index that is wrong raises CorruptIndexError, and the caller asks again without it. One damage of
 a time index goes unnoticed: an O that was moved to a later batch with the same largest timestamp,
 when the batches just before that one are older.
 """
 
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.log.time_index import TimeIndex
 from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
-from sparklog.model import UNKNOWN_OFFSET, OffsetPosition, SegmentEntry, TimestampOffset
+from sparklog.model import UNKNOWN_OFFSET, OffsetPosition, TimestampOffset
 from sparklog.record.batches import BatchTable
-
-_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
@@ -44,20 +41,6 @@ def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
     return floor
 
 
-def sound_time_index(data: bytes | memoryview, entry: SegmentEntry) -> TimeIndex:
-    """The time index in `data`. Raises CorruptIndexError for what cannot be that of the segment."""
-    index = TimeIndex(data, entry.file_base_offset)
-    try:
-        index.sanity_check()
-    except CorruptIndexError as error:
-        raise CorruptIndexError(str(error), suffix=TIME_INDEX_SUFFIX) from None
-    last = index.lookup(_TIMESTAMP_MAX)
-    if last.timestamp != entry.max_timestamp:
-        problem = f"its last timestamp is {last.timestamp}, the segment's {entry.max_timestamp}"
-        raise CorruptIndexError(problem, suffix=TIME_INDEX_SUFFIX)
-    return index
-
-
 def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> TimestampOffset:
     """The first record in file order with a time >= `timestamp` (ms) and an offset >= `start`.
 
@@ -65,10 +48,8 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
     in Kafka, though no reader gets it. Raises CorruptIndexError; CorruptRecordError for damage that
     might hide an earlier answer.
     """
-    index = segment.time_index()
-    named = None if index is None else index.lookup(timestamp)
-    wanted = start - segment.entry.shift
-    if named is None or named.timestamp < 0 or named.offset < wanted:
+    named, wanted = _time_floor(segment, timestamp), start - segment.entry.shift
+    if named is None or named.offset < wanted:
         return _first_from(segment, _floor(segment, wanted), (timestamp, start))
     # From the entry before: to see that the named batch is the first that is as late.
     floor = _floor(segment, named.offset - 1)
@@ -109,6 +90,22 @@ def _floor(segment: SegmentLog, offset: int) -> OffsetPosition:
         problem = f"entry {tuple(found)} is none of a file of {entry.log_bytes} bytes"
         raise CorruptIndexError(problem, suffix=INDEX_SUFFIX)
     return found
+
+
+def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
+    """The time index's entry for a time, as far as its neighbour and the manifest bear it out."""
+    index = segment.time_index()
+    named = None if index is None else index.lookup(timestamp)
+    if index is None or named is None or named.timestamp < 0:
+        return None
+    entry, after = segment.entry, index.following(timestamp)
+    if after is not None and named.offset >= after.offset:
+        raise _time_error(named, f"the next is {tuple(after)}")
+    newest_offset = entry.file_base_offset + entry.max_timestamp_delta
+    if after is None and (named.timestamp != entry.max_timestamp or named.offset > newest_offset):
+        newest = (entry.max_timestamp, newest_offset)
+        raise _time_error(named, f"it is the last, the segment's newest batch is {newest}")
+    return named
 
 
 def _first_from(

@@ -62,6 +62,11 @@ class TimeIndex:
         slot = bisect_right(range(self._count), timestamp, key=self._timestamp) - 1
         return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
 
+    def following(self, timestamp: int) -> TimestampOffset | None:
+        """The entry after the one that `lookup` finds, None when that is the last."""
+        slot = bisect_right(range(self._count), timestamp, key=self._timestamp)
+        return self._entry(slot) if slot < self._count else None
+
     def truncate_to(self, offset: int) -> memoryview:
         """The bytes of the entries below `offset`, as a slice of this index."""
         count = bisect_left(range(self._count), offset - self.base_offset, key=self._relative)

@@ -11,7 +11,6 @@ from functools import cache, partial
 from typing import TypeVar
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError, SparklogWarning
-from sparklog.log.lookup import sound_time_index
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
@@ -89,7 +88,7 @@ def _time_index(files: Files, directory: str, entry: SegmentEntry) -> TimeIndex 
         return None
     path = f"{directory}/{entry.time_index_path}"
     data = _bytes(files, path, entry.time_index_bytes, TIME_INDEX_SUFFIX)
-    return sound_time_index(data, entry)
+    return TimeIndex(data, entry.file_base_offset)
 
 
 def _bytes(files: Files, path: str, size: int | None, suffix: str) -> memoryview:

@@ -60,6 +60,19 @@ class TestLookup:
             assert index.lookup(wanted) == naive.floor_timestamp(entries, base, wanted)
 
 
+class TestFollowing:
+    @pytest.mark.parametrize(
+        ("target", "found"), ((9, (10, 55)), (10, (20, 65)), (29, (30, 75)), (30, None))
+    )
+    def test_is_the_entry_after_the_one_found(
+        self, target: int, found: tuple[int, int] | None
+    ) -> None:
+        assert index_of([(10, 55), (20, 65), (30, 75)], 45).following(target) == found
+
+    def test_is_none_in_an_empty_index(self) -> None:
+        assert TimeIndex(b"", 45).following(7) is None
+
+
 class TestTruncateTo:
     @given(times, st.integers(0, 50))
     def test_keeps_the_entries_below_the_offset(self, stamps: list[int], cut: int) -> None:

@@ -1,0 +1,144 @@
+"""Indexes made anew from the `.log` alone, byte for byte as a broker rebuilds them.
+
+    read the log, every checksum verified -> new index files, synced -> one commit swaps the paths
+
+Files never change, so a rebuilt index has a new name; the old file is left to vacuum. Readers go on
+meanwhile: with the old index, or without one.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sparklog.clock import Clock
+from sparklog.config import TopicConfig
+from sparklog.errors import CorruptRecordError, MissingFileError
+from sparklog.log.indexer import Indexer, Indexes
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
+from sparklog.log.windows import windows
+from sparklog.log_reader.opened import log_path, opened
+from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.manifest.store import Change, Done, ManifestStore, Snapshot
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.storage.files import Files
+
+
+def rebuild_indexes(
+    catalog: Catalog, topic: str, partition: int | None = None
+) -> list[SegmentEntry]:
+    """Give every segment of a topic, or of one partition, the indexes that its log asks for.
+
+    Segments whose indexes are right already are left alone, so what is returned are those that
+    were mended, as the manifest says them now. The interval is the topic's index.interval.bytes.
+    One commit a partition. Raises UnknownTopicError; CorruptRecordError naming file, position and
+    offset when a log is damaged, after the partitions before it were committed; MissingFileError.
+    """
+    description = catalog.topic(topic)
+    if partition is not None:
+        catalog.check_partition(description, partition)
+    interval = TopicConfig.parse(description.configs).index_interval_bytes
+    store = catalog.store(description)
+    mended: list[SegmentEntry] = []
+    for number in range(description.num_partitions) if partition is None else [partition]:
+        found = [
+            rebuilt(catalog.files, catalog.clock, description, entry, interval)
+            for entry in store.snapshot().segments(number)
+        ]
+        mended += commit_indexes(store, [entry for entry in found if entry is not None])
+    return mended
+
+
+def rebuilt(
+    files: Files, clock: Clock, topic: TopicDescription, entry: SegmentEntry, interval_bytes: int
+) -> SegmentEntry | None:
+    """Write a segment's indexes anew, durably, and return its row with them: not yet committed.
+
+    None, and nothing written, when the indexes it has are right. Raises CorruptRecordError naming
+    file, position and offset, and MissingFileError.
+    """
+    directory = topic_directory(topic)
+    indexes = indexes_of(files, directory, entry, interval_bytes)
+    if _are_right(files, directory, entry, indexes):
+        return None
+    uuid = uuid7(clock.now_ms(), os.urandom(10))
+    written = {}
+    for suffix, data in zip((INDEX_SUFFIX, TIME_INDEX_SUFFIX), indexes, strict=True):
+        name = segment_name(entry.file_base_offset, uuid, suffix)
+        path = f"{partition_dir(topic.name, entry.partition)}/{name}"
+        if data:
+            files.write_new(f"{directory}/{path}", data)
+            written[suffix] = path
+    files.sync(f"{directory}/{path}" for path in written.values())
+    return replace(
+        entry,
+        index_path=written.get(INDEX_SUFFIX),
+        index_bytes=len(indexes.offset_index),
+        time_index_path=written.get(TIME_INDEX_SUFFIX),
+        time_index_bytes=len(indexes.time_index),
+    )
+
+
+def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes: int) -> Indexes:
+    """Return what a segment's index files must hold (LogSegment.recover); `directory` the topic's.
+
+    Every checksum is verified, window by window: memory stays at one of them and the indexes.
+    Raises CorruptRecordError naming file, position and offset, and MissingFileError.
+    """
+    indexer = Indexer(entry.file_base_offset, interval_bytes)
+    try:
+        for window in windows(opened(files, directory, entry)):
+            window.verify(window.batches)
+            indexer.append(window.batches)
+    except CorruptRecordError as error:
+        raise error.in_file(log_path(directory, entry)) from None
+    return indexer.finish()
+
+
+def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
+    """Swap the index paths of segments in one commit; return their rows as they are now.
+
+    Segments that were removed meanwhile are left out.
+    """
+    wanted = {entry.log_path: entry for entry in entries}
+    swapped: list[SegmentEntry] = []
+
+    def plan(snapshot: Snapshot) -> Change | Done:
+        partitions = sorted({entry.partition for entry in entries})
+        live = (entry for partition in partitions for entry in snapshot.segments(partition))
+        swapped[:] = [_with_indexes(e, wanted[e.log_path]) for e in live if e.log_path in wanted]
+        return Change(replace=swapped.copy()) if swapped else Done()
+
+    store.commit(plan)
+    return swapped
+
+
+def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
+    return replace(
+        entry,
+        index_path=source.index_path,
+        index_bytes=source.index_bytes,
+        time_index_path=source.time_index_path,
+        time_index_bytes=source.time_index_bytes,
+    )
+
+
+def _are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexes) -> bool:
+    return _is_right(
+        files, directory, entry.index_path, entry.index_bytes, indexes.offset_index
+    ) and _is_right(
+        files, directory, entry.time_index_path, entry.time_index_bytes, indexes.time_index
+    )
+
+
+def _is_right(
+    files: Files, directory: str, path: str | None, size: int | None, data: bytes
+) -> bool:
+    """Whether an index file, and what the manifest says of it, is what it must be."""
+    if size != len(data):
+        return False
+    if path is None:
+        return not data
+    try:
+        return files.read(f"{directory}/{path}") == data
+    except MissingFileError:
+        return False

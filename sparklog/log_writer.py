@@ -32,7 +32,7 @@ from sparklog.log.names import (
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.store import Change, Committed, Done, ManifestStore, Snapshot, at_log_end
+from sparklog.manifest.store import Change, Committed, ManifestStore, Snapshot, at_log_end
 from sparklog.model import Codec, SegmentEntry, TimestampType, TopicDescription
 from sparklog.produce.partitioner import merge_explicit, resolve_partitioner
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
@@ -305,11 +305,6 @@ def _refuse_skew(
 
 def _row_of(timestamps: NDArray[np.int64], timestamp: int) -> int:
     return int(np.argmax(timestamps == timestamp))
-
-
-def is_committed(store: ManifestStore, app_id: str, version: int) -> bool:
-    """Whether a write with this id has landed: asked before the work of writing is done."""
-    return store.commit(lambda _: Done(), app_id=app_id, version=version).replayed
 
 
 def commit_write(

@@ -21,7 +21,6 @@ from sparklog.log_writer import (
     WritePlan,
     commit_write,
     in_order,
-    is_committed,
     plan_write,
     plan_write_to,
 )
@@ -90,19 +89,8 @@ def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: An
         topic,
         task_tries(df.sparkSession),
     )
-    transaction = (given["txnAppId"], given["txnVersion"])
-    # A write that has landed is answered from its receipt: its rows are not even computed.
-    is_known = topic is not None and _is_committed(catalog, task.plans[topic], *transaction)
-    results = [] if is_known else _write(df.select(*columns), task, given["clustered"])
-    return _commit(catalog, task, results, transaction)
-
-
-def _is_committed(
-    catalog: Catalog, plan: WritePlan, app_id: str | None, version: int | None
-) -> bool:
-    if app_id is None or version is None:
-        return False
-    return is_committed(catalog.store(plan.topic), app_id, version)
+    results = _write(df.select(*columns), task, given["clustered"])
+    return _commit(catalog, task, results, (given["txnAppId"], given["txnVersion"]))
 
 
 def _require_batch(df: DataFrame) -> None:

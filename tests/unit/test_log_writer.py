@@ -27,7 +27,6 @@ from sparklog.log_writer import (
     check_rows,
     commit_write,
     in_order,
-    is_committed,
     plan_write,
 )
 from sparklog.manifest.memory import MemoryManifestStore
@@ -336,14 +335,6 @@ class TestCommit:
         assert again.ranges == first.ranges
         assert (first.replayed, again.replayed) == (False, True)
         assert again.partition_count == 2
-
-    def test_can_be_asked_whether_it_happened(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        before = is_committed(store, "app", 1)
-        commit_write(store, plan(), self.written(files, 3), app_id="app", version=1)
-
-        assert (before, is_committed(store, "app", 1)) == (False, True)
-        assert not is_committed(store, "app", 2)
 
     def test_is_refused_when_the_topic_is_being_deleted(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log")

@@ -1,0 +1,105 @@
+"""Kill -9 after every step of a produce, and replay it: no hole, no duplicate, nothing lost."""
+
+import shutil
+import signal
+from pathlib import Path
+
+import pytest
+
+from sparklog.manifest.delta_rs import CHECKPOINT_INTERVAL
+from sparklog.model import OffsetRange
+from sparklog.storage.memory import Operation
+from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
+from tests.logs import append, new_topic, snapshot, values
+
+KILLED = -signal.SIGKILL
+CONFIG = {"index.interval.bytes": 100}
+
+FIRST, LATER = Write(), Write("later", version=2)
+COMMIT = Operation("commit", "manifest")
+READS = {"read", "view", "stat", "list"}
+"""To be killed after one of these is to be killed before it."""
+
+
+def new_log(place: Path, commits: int) -> str:
+    """A log with `commits` acknowledged commits, each of a record for every partition in turn."""
+    log_dir = new_topic(place, partitions=PARTITIONS, config=CONFIG)
+    for number in range(commits):
+        append(log_dir, number % PARTITIONS, [number])
+    return log_dir
+
+
+def contents(before: int, *writes: Write) -> dict[int, list[str]]:
+    """What the log must hold after the earlier commits and these."""
+    return {
+        partition: [str(number) for number in range(partition, before, PARTITIONS)]
+        + [value for write in writes for value in write.values(partition)]
+        for partition in range(PARTITIONS)
+    }
+
+
+def synced(steps: list[Operation]) -> set[str]:
+    return {step.path for step in steps if step.kind == "sync"}
+
+
+class TestSteps:
+    def test_come_in_the_order_that_survives_a_power_cut(self, tmp_path: Path) -> None:
+        """Data, the manifest's file, the commit, its log entry: each is synced before the next."""
+        _, steps = run(new_log(tmp_path / "log", 2), FIRST)
+        commit = steps.index(COMMIT)
+        made = {n: step.path for n, step in enumerate(steps) if step.kind == "close"}
+        made |= {n: step.path for n, step in enumerate(steps) if step.kind == "write_new"}
+        data = {path for path in made.values() if "/t-" in path}
+        manifest_from = min(n for n, path in made.items() if path not in data)
+
+        assert len(data) >= 8
+        assert data <= synced(steps[:manifest_from])
+        assert set(made.values()) == synced(steps[:commit])
+        assert any("_delta_log" in path for path in synced(steps[commit:]))
+
+    def test_make_no_file_durable_twice(self, tmp_path: Path) -> None:
+        _, steps = run(new_log(tmp_path / "log", 2), FIRST)
+        files = [step.path for step in steps if step.kind == "sync"]
+
+        assert len(files) == len(set(files))
+
+
+class TestKill:
+    @pytest.mark.parametrize("before", [4, CHECKPOINT_INTERVAL - 2])
+    def test_after_any_step_is_healed_by_a_replay(self, tmp_path: Path, before: int) -> None:
+        """Goal: exactly once, whatever dies when. Method: a process killed after each step.
+
+        The second log is one commit short of a checkpoint, and only the commit is of interest.
+        """
+        template = new_log(tmp_path / "template", before)
+        steps = run(str(shutil.copytree(template, tmp_path / "alive")), FIRST)[1]
+        first = 0 if before < 10 else steps.index(COMMIT) - 4
+        for number in range(first, len(steps)):
+            if steps[number].kind in READS:
+                continue
+            log_dir = str(shutil.copytree(template, tmp_path / f"killed-{number}"))
+
+            assert in_process(run, log_dir, FIRST, number + 1) == KILLED
+            assert self.healed(log_dir, before) == (number >= steps.index(COMMIT))
+
+    def healed(self, log_dir: str, before: int) -> bool:
+        """Whether the write had landed; either way it is there once, after a replay."""
+        seen = values(log_dir)
+        assert seen in (contents(before), contents(before, FIRST))
+        again, _ = run(log_dir, FIRST)
+
+        assert again.replayed == (seen == contents(before, FIRST))
+        starts = [len(found) for found in contents(before).values()]
+        assert again.ranges == tuple(
+            OffsetRange(partition, start, start + RECORDS) for partition, start in enumerate(starts)
+        )
+        run(log_dir, LATER)
+        assert values(log_dir) == contents(before, FIRST, LATER)
+        return again.replayed
+
+    def test_of_none_is_an_answer(self, tmp_path: Path) -> None:
+        log_dir = new_log(tmp_path / "log", 2)
+
+        assert in_process(run, log_dir, FIRST, None) == 0
+        assert values(log_dir) == contents(2, FIRST)
+        assert snapshot(log_dir).state(0).log_end_offset == 1 + RECORDS

@@ -15,6 +15,7 @@ import numpy as np
 from hypothesis import strategies as st
 
 from sparklog.clock import ManualClock
+from sparklog.errors import CorruptRecordError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name, uuid7
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
@@ -284,6 +285,16 @@ class Partition:
         return self
 
 
+def outcome(reading: Iterator[Record]) -> tuple[list[Record], CorruptRecordError | None]:
+    """The records up to the error, and the error."""
+    records: list[Record] = []
+    try:
+        records.extend(reading)
+    except CorruptRecordError as error:
+        return records, error
+    return records, None
+
+
 # --- any partition -------------------------------------------------------------------------------
 
 
@@ -306,16 +317,13 @@ def pieces(times: st.SearchStrategy[int]) -> st.SearchStrategy[Piece | int]:
 
 
 @st.composite
-def partitions(
-    draw: Callable[..., Any], times: st.SearchStrategy[int] = small_times, gaps: bool = True
-) -> Partition:
+def partitions(draw: Callable[..., Any], times: st.SearchStrategy[int] = small_times) -> Partition:
     """Some segments, sealed or not, with or without indexes, and a log start within them."""
     partition = Partition()
     for _ in range(draw(st.integers(0, 4))):
         parts = draw(st.lists(pieces(times), min_size=1, max_size=4))
-        if gaps:
-            steps = draw(st.lists(st.integers(0, 3), min_size=len(parts), max_size=len(parts)))
-            parts = [one for pair in zip(steps, parts, strict=True) for one in pair]
+        gaps = draw(st.lists(st.integers(0, 3), min_size=len(parts), max_size=len(parts)))
+        parts = [one for pair in zip(gaps, parts, strict=True) for one in pair]
         partition.append(
             *parts, sealed=draw(st.booleans()), interval=draw(st.sampled_from((0, 100, 4096, None)))
         )

@@ -14,8 +14,16 @@ from sparklog.log_reader import Slice
 from sparklog.log_reader.slices import read_slices
 from sparklog.model import Codec, TimestampOffset
 from sparklog.record.scan import scan_batches
-from tests.naive.records import Record
-from tests.partitions import DIRECTORY, Partition, Piece, batch, log_bytes, marker, message_set
+from tests.partitions import (
+    DIRECTORY,
+    Partition,
+    Piece,
+    batch,
+    log_bytes,
+    marker,
+    message_set,
+    outcome,
+)
 
 SLOT = 1
 """The segment that is damaged: its offsets in the file and in the log differ."""
@@ -35,16 +43,6 @@ def modern() -> Partition:
 def legacy() -> Partition:
     parts = (message_set(100, 110, 105, magic=1), batch(90, 95), message_set(1, magic=0))
     return Partition().append(batch(40, 50)).append(*parts, batch(200)).append(batch(60))
-
-
-def outcome(reading: Iterator[Record]) -> tuple[list[Record], CorruptRecordError | None]:
-    """The records up to the error, and the error."""
-    records: list[Record] = []
-    try:
-        records.extend(reading)
-    except CorruptRecordError as error:
-        return records, error
-    return records, None
 
 
 def answer_or_file(partition: Partition, time: int) -> TimestampOffset | str | None:

@@ -1,0 +1,129 @@
+import pytest
+
+from sparklog.errors import (
+    CorruptRecordError,
+    MissingFileError,
+    SparklogWarning,
+    StoragePermissionError,
+)
+from sparklog.log.lookup import checked_floor
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.windows import BEGINNING, SegmentLog
+from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.storage.memory import MemoryFiles
+from tests.partitions import DIRECTORY, Partition, batch
+
+BOTH = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
+
+
+def three() -> Partition:
+    return Partition().append(batch(1), batch(2), batch(3))
+
+
+def asked(partition: Partition) -> tuple[bool, bool]:
+    """Whether a question that needs both indexes has them."""
+
+    def has_indexes(segment: SegmentLog) -> tuple[bool, bool]:
+        return segment.offset_index() is not None, segment.time_index() is not None
+
+    return ask(partition.files, DIRECTORY, partition.segments[0], has_indexes)
+
+
+class TestOpened:
+    def test_looks_at_no_file_before_it_must(self) -> None:
+        files = MemoryFiles()
+        partition = Partition(files).append(batch(1), batch(2))
+        files.trace.clear()
+
+        segment = opened(files, DIRECTORY, partition.segments[0])
+        assert files.trace == []
+
+        segment.read(0, 61)
+        segment.offset_index()
+        segment.offset_index()
+        assert [step.kind for step in files.trace] == ["view", "view"]
+
+    def test_names_the_log(self) -> None:
+        partition = three()
+
+        assert log_path(DIRECTORY, partition.segments[0]) == partition.path()
+
+
+class TestAsk:
+    def test_has_both_indexes(self) -> None:
+        assert asked(three()) == (True, True)
+
+    def test_has_none_where_none_was_built(self) -> None:
+        assert asked(Partition().append(batch(1), batch(2), interval=None)) == (False, False)
+
+    @pytest.mark.parametrize("suffix", BOTH)
+    def test_does_without_an_index_that_is_missing(self, suffix: str) -> None:
+        partition = three()
+        path = partition.path(suffix).removeprefix(f"{DIRECTORY}/")
+        partition.remove(partition.path(suffix))
+
+        with pytest.warns(
+            SparklogWarning, match=f"{path}: the file is missing; .* scanned"
+        ) as told:
+            answer = asked(partition)
+        assert answer == (suffix != INDEX_SUFFIX, suffix != TIME_INDEX_SUFFIX)
+        assert len(told) == 1
+
+    @pytest.mark.parametrize("suffix", BOTH)
+    def test_does_without_an_index_of_another_size(self, suffix: str) -> None:
+        partition = three()
+        size = len(partition.bytes_of(partition.path(suffix)))
+        partition.shrink(partition.path(suffix), 1)
+
+        with pytest.warns(SparklogWarning, match=f"has {size - 1} bytes, the manifest says {size}"):
+            answer = asked(partition)
+        assert answer == (suffix != INDEX_SUFFIX, suffix != TIME_INDEX_SUFFIX)
+
+    @pytest.mark.parametrize("suffix", BOTH)
+    def test_takes_an_index_whose_size_nobody_knows(self, suffix: str) -> None:
+        partition = three()
+        partition.with_columns(partition.segments[0], index_bytes=None, time_index_bytes=None)
+
+        assert asked(partition) == (True, True)
+
+    def test_does_without_both(self) -> None:
+        partition = three()
+        for suffix in BOTH:
+            partition.remove(partition.path(suffix))
+
+        with pytest.warns(SparklogWarning) as told:
+            assert asked(partition) == (False, False)
+        assert len(told) == 2
+
+    def test_does_without_an_entry_that_is_wrong(self) -> None:
+        partition = three()
+        partition.flip_byte(partition.path(INDEX_SUFFIX), 7)
+        entry = partition.segments[0]
+
+        with pytest.warns(SparklogWarning, match=r"\.index: entry \(1, .*rebuild its indexes"):
+            floor = ask(partition.files, DIRECTORY, entry, lambda one: checked_floor(one, 1))
+        assert floor == BEGINNING
+
+    def test_names_the_file_of_a_damaged_log(self) -> None:
+        def damaged(_: SegmentLog) -> None:
+            raise CorruptRecordError("broken", position=7, offset=8)
+
+        partition = three()
+
+        with pytest.raises(CorruptRecordError, match=f"{partition.path()}, position 7, offset 8"):
+            ask(partition.files, DIRECTORY, partition.segments[0], damaged)
+
+    def test_does_not_take_another_failure_for_a_missing_index(self) -> None:
+        files = MemoryFiles()
+        partition = Partition(files).append(batch(1), batch(2))
+        files.fail_next("view", StoragePermissionError("no"))
+
+        with pytest.raises(StoragePermissionError):
+            asked(partition)
+
+    def test_says_that_a_log_is_missing(self) -> None:
+        partition = three()
+        partition.remove(partition.path())
+
+        with pytest.raises(MissingFileError):
+            ask(partition.files, DIRECTORY, partition.segments[0], lambda one: one.read(0, 61))

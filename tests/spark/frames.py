@@ -1,5 +1,6 @@
 """DataFrames that tests produce, and functions that run in Spark's workers."""
 
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -8,7 +9,8 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from sparklog.errors import StorageError
+from sparklog.admin import AdminClient
+from sparklog.errors import InvalidPartitionsError, StorageError
 
 
 def numbers(spark: SparkSession, count: int = 100, *columns: str, tasks: int = 2) -> DataFrame:
@@ -47,3 +49,23 @@ def _attempt() -> int:
     context = TaskContext.get()
     assert context is not None
     return context.attemptNumber()
+
+
+def deleting_its_topic(_key: pa.Array, value: pa.Array, _num_partitions: int) -> NDArray[np.int64]:
+    """Topic `t` of the log dir that the value names is deleted while its rows are written."""
+    client = AdminClient(value[0].as_py())
+    if client.list_topics():
+        client.delete_topics(["t"])
+    return np.zeros(len(value), np.int64)
+
+
+def growing_its_topic(_key: pa.Array, value: pa.Array, num_partitions: int) -> NDArray[np.int64]:
+    """Topic `t` of the log dir that the value names gets partitions while its rows are written."""
+    with suppress(InvalidPartitionsError):  # another task was faster
+        AdminClient(value[0].as_py()).create_partitions({"t": 9})
+    return np.arange(len(value)) % num_partitions
+
+
+def two_topics(spark: SparkSession) -> DataFrame:
+    """Even numbers below 100 for topic `even`, odd ones for topic `odd`, keyed by themselves."""
+    return numbers(spark, 100, "if(id % 2 = 0, 'even', 'odd') topic", "value key")

@@ -1,0 +1,80 @@
+"""A produce meets others and fate: its topic goes or grows, its driver dies, its disk fails."""
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from sparklog.admin import AdminClient
+from sparklog.errors import StorageError, TopicClosedError
+from sparklog.spark import produce
+from tests.logs import all_values, log_files, new_topic, rows, values
+from tests.spark.frames import numbers, one, two_topics
+
+pytestmark = pytest.mark.spark
+
+HERE = "tests.spark.frames"
+
+
+class TestTopic:
+    def test_that_is_deleted_meanwhile_refuses_the_commit(
+        self, spark: SparkSession, log_dir: str
+    ) -> None:
+        df = numbers(spark, 10).selectExpr(f"'{log_dir}' value")
+
+        with pytest.raises(TopicClosedError, match="is being deleted: nothing more can be written"):
+            produce(df, log_dir, "t", partitioner=f"{HERE}:deleting_its_topic")
+        assert AdminClient(log_dir).list_topics() == []
+        assert log_files(log_dir) != []
+
+    def test_that_grows_meanwhile_keeps_the_plan_valid(
+        self, spark: SparkSession, log_dir: str
+    ) -> None:
+        df = numbers(spark, 40).selectExpr(f"'{log_dir}' value")
+        produce(df, log_dir, "t", partitioner=f"{HERE}:growing_its_topic")
+        before = {partition: len(found) for partition, found in values(log_dir).items()}
+        produce(numbers(spark, 90, tasks=1), log_dir, "t", partitioner="round-robin")
+
+        assert before == dict.fromkeys(range(4), 10)
+        assert {len(found) for found in list(values(log_dir).values())[4:]} == {10}
+
+
+class TestDriver:
+    def test_that_dies_between_two_commits_is_healed_by_a_replay(
+        self, spark: SparkSession, log_dir: str
+    ) -> None:
+        for name in ("even", "odd"):
+            new_topic(log_dir, name)
+        driver = subprocess.run(
+            [sys.executable, "-m", "tests.spark.killed_driver", log_dir],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert driver.returncode == -signal.SIGKILL, driver.stderr
+        assert (len(all_values(log_dir, "even")), rows(log_dir, "odd")) == (50, {})
+        landed = rows(log_dir, "even")
+
+        again = produce(two_topics(spark), log_dir, txnAppId="app", txnVersion=1)
+
+        assert again.replayed == {"even"}
+        assert again.count == 100
+        assert rows(log_dir, "even") == landed
+        assert all_values(log_dir, "odd") == sorted(map(str, range(1, 100, 2)))
+        for key, got in again.ranges.items():
+            assert [row.offset for row in rows(log_dir, key.topic)[key.partition]] == list(
+                range(got.start, got.end)
+            )
+
+
+class TestStorage:
+    def test_that_refuses_a_file_is_named(self, spark: SparkSession, log_dir: str) -> None:
+        (topic,) = Path(log_dir).glob("t-*")
+        (topic / "t-0").write_text("a file where a directory must be")
+
+        with pytest.raises(StorageError, match=r"cannot create t-.*/t-0/0+\.[0-9a-f-]+\.log in "):
+            produce(one(spark, "0 partition"), log_dir, "t")
+        assert produce(one(spark, "1 partition"), log_dir, "t").count == 1

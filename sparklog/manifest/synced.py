@@ -42,7 +42,8 @@ class SyncedLog:
         self._names -= self._table - table  # folded away; what is fresh is in neither
         self._table = table
         checkpoint = self.sync_checkpoint()
-        first = max(self._version, checkpoint) + 1  # a checkpoint stands for what lies before it
+        # A checkpoint stands for what lies before its version; delta-rs reads that version's entry.
+        first = max(self._version + 1, checkpoint)
         entries = [f"{self._log}/{v:020}.json" for v in range(first, version + 1)]
         # One may be cleaned up meanwhile, by somebody who synced a newer checkpoint first.
         self._files.sync(path for path in entries if self._files.stat(path) is not None)

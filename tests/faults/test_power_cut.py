@@ -26,7 +26,7 @@ from tests.soak.setup import PARTITIONS, TOPIC, Life
 SEEDS = range(12)
 """Each is a run that is cut somewhere else."""
 TURNS = 12
-STEPS = 400
+STEPS = 500
 """A run has about so many steps."""
 INTERVAL = 4
 """A checkpoint after so many commits."""
@@ -82,8 +82,9 @@ class TestAPowerCut:
         draw = random.Random(seed)
         files = CuttableFiles(str(tmp_path / "log"), draw.randrange(STEPS), draw)
         work_until_cut(tmp_path, files, seed)
+        left = files.survivors()
         shutil.rmtree(tmp_path / "log")
-        for path, data in files.survivors().items():
+        for path, data in left.items():
             (tmp_path / "log" / path).parent.mkdir(parents=True, exist_ok=True)
             (tmp_path / "log" / path).write_bytes(data)
 

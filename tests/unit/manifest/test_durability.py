@@ -129,7 +129,8 @@ class TestFlush:
         append(store, segment())
 
         done = [step for step in steps(files) if step != ("sync", "commit")]
-        assert done[2:] == [*checkpoint(INTERVAL - 1), ("sync", entry(5)), ("sync", entry(6))]
+        entries = [("sync", entry(version)) for version in (INTERVAL - 1, INTERVAL, INTERVAL + 1)]
+        assert done[2:] == [*checkpoint(INTERVAL - 1), *entries]
 
     def test_a_replay_is_durable_before_it_is_answered(self, files: TracingFiles) -> None:
         append(delta_store(files, flush=False), segment(), app_id="a", version=1)

@@ -1,0 +1,113 @@
+"""Local files whose power can be cut, and what is left of them.
+
+    a name      survives when its directory was synced after it appeared; otherwise by chance
+    the bytes   survive when the file was synced; otherwise all, some first pages, or none
+
+delta-rs writes to the same directories behind `Files`' back and syncs nothing: all it writes is
+left to chance, until `Files.sync` names it. Of the names in a Delta log those survive that appeared
+before some moment, as with a file system that has a journal. What delta-rs writes of a checkpoint
+survives as a whole or not at all: a pointer to a checkpoint that is torn makes a table unreadable
+until somebody removes the pointer, and delta-rs leaves no room for a sync between the two.
+"""
+
+import random
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from sparklog.storage.files import NewFile
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.paths import parents
+
+PAGE_BYTES = 4096
+
+
+class PowerCutError(BaseException):
+    """The power is gone: nobody may bear this, so it is no Exception."""
+
+
+class CuttableFiles(LocalFiles):
+    """Local files that count their steps and lose power before step `cut_at`.
+
+    Steps are the creation of a file, each file and each directory of a sync, and what others mark
+    with `step`. Nothing is really synced, which makes it fast.
+    """
+
+    def __init__(self, root: str, cut_at: int, draw: random.Random) -> None:
+        super().__init__(root)
+        self._draw = draw
+        self._steps_left = cut_at
+        self._created: list[NewFile] = []
+        self._bytes: dict[str, bytes] = {}
+        self._durable: dict[str, bytes] = {}
+        self._names: dict[str, set[str]] = {}
+        self._left: dict[str, bytes] | None = None
+
+    def step(self) -> None:
+        """Count a step; raises PowerCutError at the one that does not happen, and at all later."""
+        if self._steps_left == 0:
+            self.survivors()
+            raise PowerCutError
+        self._steps_left -= 1
+
+    def survivors(self) -> dict[str, bytes]:
+        """What is there when the power is back, by path; the power goes now if it did not before.
+
+        What a dying process tidies up afterwards makes no difference.
+        """
+        if self._left is None:
+            self._left = dict(self._drawn())
+            for file in self._created:
+                file.abort()
+        return self._left
+
+    def create(self, path: str) -> NewFile:
+        """See `Files.create`."""
+        self.step()
+        self._created.append(super().create(path))
+        return self._created[-1]
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """See `Files.sync`."""
+        files = list(dict.fromkeys(paths))
+        for path in files:
+            self.step()
+            self._bytes[path] = self._on_disk(path)
+        for directory in parents(files):
+            self.step()
+            names = {entry.name for entry in Path(self.uri, directory).iterdir()}
+            self._names[directory] = names
+            paths = {f"{directory}/{name}".lstrip("/") for name in names}
+            self._durable |= {path: self._bytes[path] for path in paths & self._bytes.keys()}
+
+    def _on_disk(self, path: str) -> bytes:
+        return Path(self.uri, path).read_bytes()
+
+    def _drawn(self) -> Iterator[tuple[str, bytes]]:
+        found = [path for path in sorted(Path(self.uri).rglob("*")) if path.is_file()]
+        times = [path.stat().st_ctime_ns for path in found]
+        moment = self._draw.choice([0, *times])
+        for file, time in zip(found, times, strict=True):
+            path = str(file.relative_to(self.uri))
+            possible = self._possible(path, time <= moment)
+            if possible:
+                yield path, self._draw.choice(possible)
+
+    def _possible(self, path: str, is_early: bool) -> list[bytes]:
+        """The bytes that a file may have; none when it is not there."""
+        data = self._on_disk(path)
+        is_log = "/_delta_log/" in path
+        if is_log and not path.endswith(".json"):
+            return [data] if is_early else [self._durable[path]] if path in self._durable else []
+        is_lucky = is_early if is_log else self._draw.random() < 0.5
+        if not (is_lucky or self._is_named(path)):
+            return []
+        if path in self._bytes:
+            return [data]
+        return [data, b"", data[: len(data) // 2 // PAGE_BYTES * PAGE_BYTES]]
+
+    def _is_named(self, path: str) -> bool:
+        parts = path.split("/")
+        return all(
+            name in self._names.get("/".join(parts[:depth]), set())
+            for depth, name in enumerate(parts)
+        )

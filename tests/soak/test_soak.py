@@ -5,24 +5,45 @@
 
 import os
 import secrets
+import time
+from pathlib import Path
 
 import pytest
 
+from tests.soak.power_cut import cut_and_go_on
 from tests.soak.started import run_soak
 
 SECONDS = float(os.environ.get("SPARKLOG_SOAK_SECONDS", "600"))
 ROUND_S = 120.0
-"""A run starts from an empty log, so that the seeds count and the history stays in memory."""
+"""A run starts from an empty log, so that seeds vary and a history fits into memory."""
+POWER_CUTS = 0.1
+"""The share of the time for power cuts."""
+
+pytestmark = pytest.mark.soak
 
 
-@pytest.mark.soak
-class TestSoak:
-    def test_finds_no_anomaly(self) -> None:
-        left = SECONDS
+class TestKilledAtRandom:
+    def test_nothing_is_lost_doubled_torn_or_moved(
+        self, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        left = SECONDS * (1 - POWER_CUTS)
         while left > 0:
-            seed = secrets.randbelow(1_000_000)
-            code, said = run_soak(seed, min(ROUND_S, left))
-            print(said)
+            code, said = run_soak(secrets.randbelow(1_000_000), min(ROUND_S, left))
+            with capsys.disabled():
+                print(f"\n{said}")
             left -= ROUND_S
 
             assert code == 0, said
+
+
+class TestPowerCuts:
+    def test_take_nothing_that_was_acknowledged(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        first = seed = secrets.randbelow(1_000_000)
+        end = time.monotonic() + SECONDS * POWER_CUTS
+        while time.monotonic() < end:
+            assert cut_and_go_on(tmp_path / str(seed), seed) == [], f"seed {seed}"
+            seed += 1
+        with capsys.disabled():
+            print(f"\n{seed - first} power cuts, seeds {first} to {seed - 1}: nothing lost")

@@ -13,6 +13,7 @@ from sparklog.log.time_index import TimeIndex
 from sparklog.log.windows import BEGINNING, LOOKUP_BYTES, SegmentLog
 from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
 from sparklog.record.scan import scan_batches
+from tests.damage import Log
 from tests.log_language import emptied, flip_byte, log_of
 from tests.naive import log as naive
 from tests.naive.log import Record
@@ -237,6 +238,13 @@ class TestDamagedIndex:
         with pytest.raises(CorruptIndexError, match="no such batch"):
             lookup.checked_floor(replace(segment, read=reader_of(damaged)), 7)
 
+    def test_a_time_entry_is_held_against_the_batches_before_it(self) -> None:
+        segment = segment_of(log_of((5,), (9,), (9,), (12,)))
+        moved = TimeIndex(time_index.encode([5, 9, 12], [0, 2, 3]), 0)
+
+        with pytest.raises(CorruptIndexError, match="an earlier batch is as late"):
+            lookup.first_at_or_after(replace(segment, time_index=lambda: moved), 9, 0)
+
     @pytest.mark.parametrize(
         ("entries", "timestamp", "problem"),
         (
@@ -272,13 +280,14 @@ class TestDamagedLog:
             lookup.first_at_or_after(damaged, 90, 1003)
         assert (caught.value.position, caught.value.offset) == (self.SECOND, 1003)
 
-    def test_a_batch_that_is_passed_over_is_verified(self) -> None:
-        segment = without_indexes(segment_of(log_of((1,), (9,), (2,)), lookup_bytes=4096))
-        size = len(log_of((1,)))
-        # The largest timestamp of the batch that would have answered.
-        damaged = replace(segment, read=reader_of(flip_byte(log_of((1,), (9,), (2,)), size + 42)))
+    @pytest.mark.parametrize("times", (((1,), (9,), (2,)), ((1,), (9,), (9,))))
+    def test_a_batch_that_is_passed_over_is_verified(self, times: Sequence[Sequence[int]]) -> None:
+        sound = log_of(*times)
+        segment = without_indexes(segment_of(sound, lookup_bytes=4096))
+        largest_time = len(log_of((1,))) + 35
+        damaged = Log(bytes(sound)).zero(largest_time, largest_time + 8).data
 
-        for timestamp in (2, 9):
-            with pytest.raises(CorruptRecordError, match="checksum"):
-                lookup.first_at_or_after(damaged, timestamp, 0)
-        assert lookup.first_at_or_after(damaged, 1, 0) == TimestampOffset(1, 0)
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            lookup.first_at_or_after(replace(segment, read=reader_of(damaged)), 9, 0)
+        found = lookup.first_at_or_after(replace(segment, read=reader_of(damaged)), 1, 0)
+        assert found == TimestampOffset(1, 0)

@@ -57,6 +57,13 @@ class TestReadSlices:
 
         assert partition.read(1, 2) == partition.expected(1, 2)
 
+    def test_does_not_look_behind_the_end(self) -> None:
+        partition = Partition().append(batch(1), batch(2))
+        size = len(partition.bytes_of(partition.path())) // 2
+        partition.zero(partition.path(), size, 2 * size)
+
+        assert partition.read(0, 1, window_bytes=size) == partition.expected(0, 1)
+
     def test_reads_on_behind_a_segment_whose_last_records_are_gone(self) -> None:
         partition = Partition().append(batch(1), next_offset=9).append(batch(2))
 

@@ -126,11 +126,14 @@ class TestMaxTimestamp:
 
         assert partition.reader.list_offset(0, MAX_TIMESTAMP) == TimestampOffset(*found)
 
-    def test_does_not_count_what_the_manifest_promised_and_compaction_took(self) -> None:
-        partition = Partition().append(batch(3)).append(batch(4)).append(batch(2))
+    @pytest.mark.parametrize(("last", "found"), ((2, (4, 1)), (4, (4, 1)), (5, (5, 2))))
+    def test_does_not_count_what_the_manifest_promised_and_compaction_took(
+        self, last: int, found: tuple[int, int]
+    ) -> None:
+        partition = Partition().append(batch(3)).append(batch(4)).append(batch(last))
         partition.with_columns(partition.segments[2], max_timestamp=99)
 
-        assert partition.reader.list_offset(0, MAX_TIMESTAMP) == TimestampOffset(4, 1)
+        assert partition.reader.list_offset(0, MAX_TIMESTAMP) == TimestampOffset(*found)
 
 
 class TestSlices:

@@ -33,7 +33,9 @@ SUICIDES = 0.03
 """How often a producer kills itself at each of two places that a kill from outside rarely hits."""
 ABANDONED = 0.03
 REPEATED = 0.1
-"""How often an answered version is written again, and one before it."""
+"""How often an answered version is written again, or one before it."""
+REPEATED_AFTER_S = 1.0
+"""How long it may wait before: others commit meanwhile, and fold what remembers the answer."""
 
 
 def produce(life: Life) -> None:
@@ -75,6 +77,7 @@ class Producer:
             self._commit(segments, self._next)
         self._next += 1
         if self._answered and self._random.random() < REPEATED:
+            time.sleep(self._random.choice((0, 0, REPEATED_AFTER_S)))
             self._commit(self._write(begun), self._random.choice(self._answered[-2:]))
 
     def _drawn(self, version: int) -> Begun:

@@ -32,7 +32,12 @@ from sparklog.errors import (
 from sparklog.log.names import PARTITION_MAX, collides, new_topic_id, validate_topic_name
 from sparklog.log_reader import TopicReader
 from sparklog.manifest.catalog import Catalog, manifest_directory
-from sparklog.manifest.cluster import EMPTY_STATE, ClusterState, DeltaClusterStore
+from sparklog.manifest.cluster import (
+    CLUSTER_METADATA,
+    EMPTY_STATE,
+    ClusterState,
+    DeltaClusterStore,
+)
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.store import Change, Done, PartitionState, Snapshot
 from sparklog.model import TimestampOffset, TopicDescription, TopicPartition
@@ -114,16 +119,20 @@ class AdminClient:
 
     def _state_or_none(self) -> ClusterState | None:
         """Return what exists, None where a log dir may be made."""
-        if self._files.stat(META_PROPERTIES) is not None:
-            return self._catalog.cluster.state()
-        for file in self._files.list():
-            # A creation of the log dir that was cut off leaves its own draft.
-            if not file.path.startswith(f"{META_PROPERTIES}."):
+        if self._files.stat(META_PROPERTIES) is None:
+            # A creation of the log dir that was cut off leaves these, and nothing else.
+            own = (f"{META_PROPERTIES}.", f"{CLUSTER_METADATA}/")
+            paths = (file.path for file in self._files.list(recursive=True))
+            strange = next((path for path in paths if not path.startswith(own)), None)
+            if strange is None:
+                return None
+            # Unless somebody else made the log dir while this looked around.
+            if self._files.stat(META_PROPERTIES) is None:
                 raise LogDirError(
-                    f"{self._files.uri} is not a log dir and not empty (it has {file.path}): a "
+                    f"{self._files.uri} is not a log dir and not empty (it has {strange}): a "
                     f"log dir is made in a new or an empty directory"
                 )
-        return None
+        return self._catalog.cluster.state()
 
     def _described(self, topic: NewTopic) -> TopicDescription:
         validate_topic_name(topic.name)

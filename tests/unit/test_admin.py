@@ -1,5 +1,6 @@
 """AdminClient over a real log dir: names, configs, partitions, deletion, offsets."""
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -36,6 +37,8 @@ from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.record.encode import RecordColumns
 from sparklog.storage import open_files
+from sparklog.storage.files import FileStat
+from sparklog.storage.local import LocalFiles
 from tests.manifests import append, segment
 
 
@@ -175,13 +178,32 @@ class TestLogDirs:
         with pytest.raises(LogDirError, match="is not a log dir"):
             admin.list_topics()
 
-    def test_none_is_made_among_other_files(self, admin: AdminClient, log_dir: Path) -> None:
-        log_dir.mkdir()
-        (log_dir / "thesis.doc").write_text("precious")
+    @pytest.mark.parametrize("name", ["thesis.doc", "photos/2013/a.jpg"])
+    def test_none_is_made_among_other_files(
+        self, admin: AdminClient, log_dir: Path, name: str
+    ) -> None:
+        precious = log_dir / name
+        precious.parent.mkdir(parents=True)
+        precious.write_text("precious")
 
-        with pytest.raises(LogDirError, match=r"not empty \(it has thesis\.doc\)"):
+        with pytest.raises(LogDirError, match=rf"not empty \(it has {name}\)"):
             admin.create_topics([NewTopic("a")])
-        assert [path.name for path in log_dir.iterdir()] == ["thesis.doc"]
+        assert [path for path in log_dir.rglob("*") if path.is_file()] == [precious]
+
+    def test_one_that_somebody_makes_meanwhile_is_taken(
+        self, admin: AdminClient, log_dir: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        look = LocalFiles.list
+
+        def make_first(files: LocalFiles, recursive: bool) -> Iterator[FileStat]:
+            monkeypatch.setattr(LocalFiles, "list", look)
+            AdminClient(log_dir, clock=ManualClock()).create_topics([NewTopic("theirs")])
+            return look(files, recursive=recursive)
+
+        monkeypatch.setattr(LocalFiles, "list", make_first)
+        admin.create_topics([NewTopic("mine")])
+
+        assert admin.list_topics() == ["mine", "theirs"]
 
     @pytest.mark.parametrize(
         ("meta", "message"),

@@ -130,11 +130,6 @@ class SegmentEntry:
         return self.base_offset - self.file_base_offset
 
     @property
-    def is_sealed(self) -> bool:
-        """Whether the file's bytes are what a broker would have written."""
-        return self.base_offset == self.file_base_offset
-
-    @property
     def max_timestamp_offset(self) -> int:
         """Last offset of the earliest batch that holds the largest timestamp."""
         return self.base_offset + self.max_timestamp_delta

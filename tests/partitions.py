@@ -25,8 +25,8 @@ from sparklog.manifest.catalog import topic_directory
 from sparklog.manifest.memory import MemoryManifestStore
 from sparklog.manifest.store import Change, PartitionState, Snapshot
 from sparklog.model import Codec, SegmentEntry, TimestampOffset, TimestampType, TopicDescription
+from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
-from sparklog.record.header import set_offsets
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
 from sparklog.storage.memory import MemoryFiles
@@ -89,10 +89,16 @@ def marker(time: int = golden.T0) -> Piece:
 
     def at(offset: int) -> bytes:
         data = bytearray(golden.COMMIT_MARKER)
-        set_offsets(data, 0, offset, 5)
+        _place(data, 0, offset, leader_epoch=5)
         return bytes(data)
 
     return at
+
+
+def _place(data: bytearray, position: int, base_offset: int, leader_epoch: int) -> None:
+    """Give a batch its place in the log, as a leader does: both lie outside the checksum."""
+    struct.pack_into(">q", data, position + layout.BASE_OFFSET, base_offset)
+    struct.pack_into(">i", data, position + layout.LEADER_EPOCH, leader_epoch)
 
 
 def message_set(*times: int, magic: int, codec: str | None = None) -> Piece:
@@ -277,7 +283,7 @@ class Partition:
     def put_offset(self, path: str, position: int, base_offset: int) -> Self:
         """Give the batch at `position` another base offset."""
         data = bytearray(self.bytes_of(path))
-        set_offsets(data, position, base_offset, 0)
+        _place(data, position, base_offset, leader_epoch=0)
         return self.put(path, bytes(data))
 
     def remove(self, path: str) -> Self:

@@ -11,7 +11,7 @@
     uuid          version 7 (RFC 9562), lower case: a name is never used twice and tells its age
     topic id      16 bytes as base64url, unpadded: 22 characters, the first never '-' (Uuid.java)
 
-Names that do not parse are no names of ours: the parsers answer None and never guess.
+A name that does not parse is no name of ours: the parser answers None and never guesses.
 """
 
 import re
@@ -20,7 +20,6 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from sparklog.errors import InvalidTopicError, UsageError
-from sparklog.model import TopicPartition
 
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
@@ -34,7 +33,6 @@ PARTITION_MAX: Final = 2**31 - 1
 UUID7_MS_MAX: Final = 2**48 - 1
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
-_PARTITION = re.compile(r"0|[1-9][0-9]{0,9}")
 _UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex)")
 
@@ -74,18 +72,6 @@ def parse_segment_name(name: str) -> SegmentName | None:
 def partition_dir(topic: str, partition: int) -> str:
     """The partition directory's name, which is also how Kafka prints a TopicPartition."""
     return f"{topic}-{partition}"
-
-
-def parse_partition_dir(name: str) -> TopicPartition | None:
-    """The topic and partition of a directory, split at the last '-'; None when there are none.
-
-    Refused are illegal topic names, partitions above 2^31 - 1 or with leading zeros, and the
-    directories Kafka sets aside (`-delete`, `-future`, `-stray`).
-    """
-    topic, _, partition = name.rpartition("-")
-    if topic_name_problem(topic) is not None or _PARTITION.fullmatch(partition) is None:
-        return None
-    return TopicPartition(topic, int(partition)) if int(partition) <= PARTITION_MAX else None
 
 
 def topic_dir(topic: str, topic_id: str) -> str:

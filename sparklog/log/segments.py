@@ -5,7 +5,7 @@ Arrow table until `entry` asks for it. Segment `i` holds the offsets [base_offse
 between two segments there may be a gap, never an overlap.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import fields
 from typing import Any, Final
 
@@ -54,36 +54,11 @@ class SegmentList:
         Columns that are absent take SegmentEntry's defaults; others are ignored.
         """
         base_offset = _int64(table, "base_offset")
-        return cls._from_rows(_Rows(table), base_offset, np.argsort(base_offset, kind="stable"))
-
-    @classmethod
-    def by_partition(cls, table: pa.Table) -> "dict[int, SegmentList]":
-        """A list per partition that has a row in `table`, which is as `from_table` takes it."""
-        partition, base_offset = _int64(table, "partition"), _int64(table, "base_offset")
-        order = np.lexsort((base_offset, partition))
-        numbers, starts = np.unique(partition[order], return_index=True)
-        rows = _Rows(table)
-        return {
-            int(number): cls._from_rows(rows, base_offset, chosen)
-            for number, chosen in zip(numbers, np.split(order, starts[1:]), strict=False)
-        }
-
-    @classmethod
-    def from_entries(cls, entries: Iterable[SegmentEntry]) -> "SegmentList":
-        """The given segments, all of one partition, in any order."""
-        ordered = sorted(entries, key=lambda entry: entry.base_offset)
-        numbers = [(e.base_offset, e.next_offset, e.max_timestamp) for e in ordered]
-        columns = np.array(numbers, np.int64).reshape(-1, 3).T.copy()
-        return cls(columns[0], columns[1], columns[2], ordered.__getitem__)
-
-    @classmethod
-    def _from_rows(
-        cls, rows: "_Rows", base_offset: NDArray[np.int64], order: NDArray[np.int64]
-    ) -> "SegmentList":
+        order, rows = np.argsort(base_offset, kind="stable"), _Rows(table)
         return cls(
             base_offset[order],
-            _int64(rows.table, "next_offset")[order],
-            _int64(rows.table, "max_timestamp")[order],
+            _int64(table, "next_offset")[order],
+            _int64(table, "max_timestamp")[order],
             lambda slot: rows.entry(int(order[slot])),
         )
 
@@ -130,17 +105,6 @@ class SegmentList:
             slot = self._scan(timestamp, first)
         return slot if slot < len(self) else None
 
-    def largest_timestamp(self, from_offset: int = 0) -> int | None:
-        """The first segment, of those ending above `from_offset`, with the largest timestamp.
-
-        None when no record of them has a timestamp.
-        """
-        first = int(self.next_offset.searchsorted(from_offset, "right"))
-        if first == len(self):
-            return None
-        slot = first + int(self.max_timestamp[first:].argmax())
-        return slot if self.max_timestamp[slot] >= 0 else None
-
     def _scan(self, timestamp: int, first: int) -> int:
         for start in range(first, len(self), _SCAN_STEP):
             matches = self.max_timestamp[start : start + _SCAN_STEP] >= timestamp
@@ -163,10 +127,9 @@ class SegmentList:
 class _Rows:
     """Makes the SegmentEntry of a row when it is asked for."""
 
-    __slots__ = ("_columns", "table")
+    __slots__ = ("_columns",)
 
     def __init__(self, table: pa.Table) -> None:
-        self.table = table
         self._columns = {name: table.column(name) for name in _FIELDS if name in table.column_names}
 
     def entry(self, row: int) -> SegmentEntry:

@@ -84,15 +84,6 @@ class BatchTable:
         """The batches at those indices, or where the mask is true; copies."""
         return BatchTable(*(getattr(self, name)[chosen] for name in COLUMNS))
 
-    def shifted(self, offset_shift: int = 0, position_shift: int = 0) -> "BatchTable":
-        """The same batches with every offset and every position moved by a constant."""
-        moved = {
-            "position": self.position + position_shift,
-            "base_offset": self.base_offset + offset_shift,
-            "last_offset": self.last_offset + offset_shift,
-        }
-        return BatchTable(*(moved.get(name, getattr(self, name)) for name in COLUMNS))
-
     @property
     def end_position(self) -> Int64s:
         """The byte after each batch."""
@@ -123,11 +114,6 @@ class BatchTable:
     def is_control(self) -> NDArray[np.bool_]:
         """Whether the batch holds a marker instead of records."""
         return self._flag(layout.CONTROL_MASK)
-
-    @property
-    def has_delete_horizon(self) -> NDArray[np.bool_]:
-        """Whether `base_timestamp` is the time from which tombstones may go."""
-        return self._flag(layout.DELETE_HORIZON_MASK)
 
     @property
     def is_wrapper(self) -> NDArray[np.bool_]:

@@ -1,4 +1,4 @@
-"""One batch header (magic 2) in plain Python: read it, or set what lies outside its checksum.
+"""One batch header (magic 2) in plain Python.
 
 For many headers at once use `scan`. The picture of the bytes stands in `layout`.
 """
@@ -6,18 +6,12 @@ For many headers at once use `scan`. The picture of the bytes stands in `layout`
 import struct
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
 from sparklog.errors import CorruptRecordError, UnsupportedCodecError
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view
 
 _HEADER = struct.Struct(">qiibIhiqqqhii")
-_OFFSET = struct.Struct(">q")
-_EPOCH = struct.Struct(">i")
-_SEQUENCE_MODULUS = 2**31
 
 
 class BatchHeader(NamedTuple):
@@ -51,13 +45,6 @@ class BatchHeader(NamedTuple):
     def next_offset(self) -> int:
         """The offset after the last."""
         return self.last_offset + 1
-
-    @property
-    def last_sequence(self) -> int:
-        """Sequence of the last record; wraps from 2**31 - 1 to 0; -1 without a producer."""
-        if self.base_sequence == layout.NO_SEQUENCE:
-            return layout.NO_SEQUENCE
-        return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_MODULUS
 
     @property
     def codec(self) -> Codec:
@@ -119,19 +106,3 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
             offset=header.base_offset,
         )
     return header
-
-
-def set_offsets(
-    data: bytearray | memoryview | NDArray[np.uint8],
-    position: int,
-    base_offset: int,
-    leader_epoch: int,
-) -> None:
-    """Gives the batch at `position` of writable `data` its place in the log, as a leader does.
-
-    Base offset and epoch lie outside the checksum, which stays as it is; every offset inside the
-    batch is relative.
-    """
-    target = data.data if isinstance(data, np.ndarray) else data
-    _OFFSET.pack_into(target, position + layout.BASE_OFFSET, base_offset)
-    _EPOCH.pack_into(target, position + layout.LEADER_EPOCH, leader_epoch)

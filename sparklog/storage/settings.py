@@ -67,11 +67,6 @@ class StorageOptions(dict[str, str]):
         return text
 
 
-def pick_storage_options(options: Mapping[str, str]) -> dict[str, str]:
-    """The `storage.…` entries of a larger set of options, such as a data source's."""
-    return {key: value for key, value in options.items() if key.lower().startswith(PREFIX)}
-
-
 def storage_options(options: Mapping[str, str], environ: Mapping[str, str]) -> StorageOptions:
     """Merge and check the settings; an option wins over the environment, "" is as if absent.
 

@@ -5,6 +5,7 @@ import pytest
 
 from sparklog.log.indexer import Indexer
 from sparklog.model import Codec
+from sparklog.record import layout
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.kafka.conftest import Written
@@ -133,7 +134,7 @@ class TestScenarios:
 
         assert (spans > batches.record_count).any()
         assert (np.diff(batches.base_offset) > spans[:-1]).any()
-        assert batches.has_delete_horizon.any()
+        assert (batches.attributes & layout.DELETE_HORIZON_MASK).any()
 
 
 @pytest.mark.parametrize("topic", TOPICS)

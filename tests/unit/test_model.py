@@ -1,7 +1,5 @@
 """The nouns: arithmetic and text."""
 
-from dataclasses import replace
-
 from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
 
 UNSEALED = SegmentEntry(
@@ -30,10 +28,6 @@ class TestOffsetRange:
 class TestSegmentEntry:
     def test_shift_turns_the_files_offsets_into_the_logs(self) -> None:
         assert UNSEALED.file_base_offset + UNSEALED.shift == UNSEALED.base_offset
-
-    def test_is_sealed_when_both_bases_are_equal(self) -> None:
-        assert not UNSEALED.is_sealed
-        assert replace(UNSEALED, file_base_offset=1_000).is_sealed
 
     def test_knows_where_its_largest_timestamp_is(self) -> None:
         assert UNSEALED.max_timestamp_offset == 1_003

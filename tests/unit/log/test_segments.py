@@ -46,12 +46,14 @@ def as_table(entries: list[SegmentEntry]) -> pa.Table:
     )
 
 
+def listed(entries: list[SegmentEntry]) -> SegmentList:
+    return SegmentList.from_table(as_table(entries))
+
+
 def three(newest: tuple[int, int, int] = (100, 300, 200)) -> SegmentList:
     """Offsets [10, 20), a gap, [30, 40), [40, 50)."""
     spans = ((10, 20), (30, 40), (40, 50))
-    return SegmentList.from_entries(
-        entry(base, end, time) for (base, end), time in zip(spans, newest, strict=True)
-    )
+    return listed([entry(base, end, time) for (base, end), time in zip(spans, newest, strict=True)])
 
 
 @st.composite
@@ -81,7 +83,6 @@ class TestFromTable:
         random.shuffle(shuffled)
 
         assert list(SegmentList.from_table(as_table(shuffled))) == entries
-        assert list(SegmentList.from_entries(shuffled)) == entries
 
     def test_reads_lists_as_tuples(self) -> None:
         full = replace(entry(0, 9), producer_ids=(3, 4), aborted=(AbortedRange(3, -2, 5),))
@@ -108,22 +109,7 @@ class TestFromTable:
     )
     def test_refuses_overlaps(self, spans: tuple[tuple[int, int], ...], problem: str) -> None:
         with pytest.raises(CorruptManifestError, match=problem):
-            SegmentList.from_entries(entry(*span) for span in spans)
-
-
-class TestByPartition:
-    def test_makes_one_sorted_list_for_each(self) -> None:
-        entries = [entry(5, 9, partition=2), entry(0, 9, partition=0), entry(0, 5, partition=2)]
-
-        lists = SegmentList.by_partition(as_table(entries))
-
-        assert {number: list(segments) for number, segments in lists.items()} == {
-            0: [entries[1]],
-            2: [entries[2], entries[0]],
-        }
-
-    def test_of_no_rows_has_no_partition(self) -> None:
-        assert SegmentList.by_partition(as_table([])) == {}
+            listed([entry(*span) for span in spans])
 
 
 class TestByOffset:
@@ -159,14 +145,13 @@ class TestByOffset:
         assert list(three().range(start, end)) == slots
 
     def test_an_empty_list_answers_none(self) -> None:
-        empty = SegmentList.from_entries([])
+        empty = listed([])
 
         assert len(empty) == 0
         assert empty.floor(0) is None
         assert empty.first_ending_after(0) is None
         assert list(empty.range(0, 9)) == []
         assert empty.first_with_timestamp(0) is None
-        assert empty.largest_timestamp() is None
 
 
 class TestByTimestamp:
@@ -195,17 +180,6 @@ class TestByTimestamp:
         assert segments.first_with_timestamp(50) == 3
         assert segments.first_with_timestamp(50, from_offset=4) == 9_876
 
-    def test_largest_is_the_first_of_equals(self) -> None:
-        assert three((5, 9, 9)).largest_timestamp() == 1
-        assert three((9, 9, 5)).largest_timestamp() == 0
-
-    def test_largest_passes_over_segments_below_the_start(self) -> None:
-        assert three((9, 5, 7)).largest_timestamp(from_offset=20) == 2
-        assert three((9, 5, 7)).largest_timestamp(from_offset=50) is None
-
-    def test_largest_is_none_without_timestamps(self) -> None:
-        assert three((-1, -1, -1)).largest_timestamp() is None
-
     @given(segment_lists(), st.integers(0, 10), st.integers(0, 100))
     def test_agrees_with_a_look_at_every_segment(
         self, entries: list[SegmentEntry], timestamp: int, skipped: int
@@ -214,11 +188,8 @@ class TestByTimestamp:
         start = (entries[0].base_offset if entries else 0) + skipped
         later = [e for e in entries if e.next_offset > start]
         matches = [e for e in later if e.max_timestamp >= timestamp]
-        newest = max([e.max_timestamp for e in later], default=-1)
-        segments = SegmentList.from_entries(entries)
+        segments = listed(entries)
 
         found = segments.first_with_timestamp(timestamp, start)
-        largest = segments.largest_timestamp(start)
 
         assert (None if found is None else segments.entry(found)) == next(iter(matches), None)
-        assert (-1 if largest is None else segments.entry(largest).max_timestamp) == newest

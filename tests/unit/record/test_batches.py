@@ -76,7 +76,6 @@ class TestColumns:
         assert batches.timestamp_type.tolist() == [0, 1, 0, 0, 0]
         assert batches.is_transactional.tolist() == [False, False, True, True, False]
         assert batches.is_control.tolist() == [False, False, False, True, False]
-        assert batches.has_delete_horizon.tolist() == [False, False, False, False, True]
         assert batches.codec.tolist() == [0] * 5
         assert not batches.is_wrapper.any()
 
@@ -113,12 +112,3 @@ class TestTables:
 
         assert batches.take(batches.is_control).base_offset.tolist() == [200]
         assert batches.take(np.array([3, 0])).base_offset.tolist() == [200, 100]
-
-    def test_shifted_moves_offsets_and_positions_and_nothing_else(self) -> None:
-        before = table()
-        after = before.shifted(offset_shift=1000, position_shift=-7)
-        moved = {"position": -7, "base_offset": 1000, "last_offset": 1000}
-
-        for name in COLUMNS:
-            difference = getattr(after, name) - getattr(before, name)
-            assert set(difference.tolist()) == {moved.get(name, 0)}, name

@@ -1,4 +1,3 @@
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -7,8 +6,8 @@ from sparklog.errors import CorruptRecordError, UnsupportedCodecError
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.batches import COLUMNS
-from sparklog.record.header import read_header, set_offsets
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.header import read_header
+from sparklog.record.scan import scan_batches
 from tests.golden import (
     COMMIT_MARKER,
     COMPACTED,
@@ -17,7 +16,6 @@ from tests.golden import (
     LOG_APPEND_TIME,
     MESSAGE_V1,
     T0,
-    TRANSACTIONAL,
 )
 
 
@@ -99,28 +97,3 @@ class TestCodec:
             _ = header.codec
 
         assert caught.value.offset == 100
-
-
-class TestLastSequence:
-    @pytest.mark.parametrize(
-        ("base", "expected"), ((-1, -1), (0, 2), (10, 12), (2**31 - 1, 1), (2**31 - 2, 0))
-    )
-    def test_counts_on_and_wraps_to_0(self, base: int, expected: int) -> None:
-        header = read_header(TRANSACTIONAL)._replace(base_sequence=base)
-
-        assert header.last_sequence == expected
-
-
-class TestSetOffsets:
-    @pytest.mark.parametrize(
-        "data", (bytearray(b"#" + CREATE_TIME), np.frombuffer(b"#" + CREATE_TIME, np.uint8).copy())
-    )
-    def test_moves_the_batch_and_keeps_its_checksum(
-        self, data: bytearray | np.ndarray[tuple[int], np.dtype[np.uint8]]
-    ) -> None:
-        set_offsets(data, 1, 2**62, 9)
-        header = read_header(data, 1)
-        verify_checksums(data, scan_batches(data, 1).batches)
-
-        assert (header.base_offset, header.leader_epoch) == (2**62, 9)
-        assert header[3:] == read_header(CREATE_TIME)[3:]

@@ -7,7 +7,6 @@ from sparklog.storage.settings import (
     STORAGE_SETTINGS,
     StorageOptions,
     arrow_arguments,
-    pick_storage_options,
     storage_options,
 )
 
@@ -150,14 +149,4 @@ class TestArrowArguments:
             "scheme": "https",
             "endpoint_override": "minio.example:9000",
             "force_virtual_addressing": True,
-        }
-
-
-class TestPickStorageOptions:
-    def test_takes_the_prefixed_ones(self) -> None:
-        options = {"topic": "t", "storage.aws_region": "x", "Storage.AWS_ALLOW_HTTP": "1"}
-
-        assert pick_storage_options(options) == {
-            "storage.aws_region": "x",
-            "Storage.AWS_ALLOW_HTTP": "1",
         }

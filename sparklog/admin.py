@@ -207,20 +207,26 @@ class AdminClient:
             ]
             return state.with_topics(*altered) if altered != topics else None
 
-        live = self._catalog.cluster.commit(plan).live()
-        return [live[name] for name in ops]
+        state = self._catalog.cluster.commit(plan)
+        return [_live(state, name) for name in ops]
 
     def create_partitions(self, totals: Mapping[str, int]) -> list[TopicDescription]:
         """Grow topics to the given numbers of partitions, all or none; return them.
 
         Raises UnknownTopicError, InvalidPartitionsError for a count that does not grow.
         """
+        tried: dict[str, int] = {}
 
-        def plan(state: ClusterState) -> ClusterState:
-            return state.with_topics(*(_grown(_live(state, name), n) for name, n in totals.items()))
+        def plan(state: ClusterState) -> ClusterState | None:
+            topics = [_live(state, name) for name in totals]
+            if all(tried.get(topic.topic_id) == topic.num_partitions for topic in topics):
+                return None  # an earlier try landed and its answer was lost
+            grown = [_grown(topic, totals[topic.name]) for topic in topics]
+            tried.update((topic.topic_id, topic.num_partitions) for topic in grown)
+            return state.with_topics(*grown)
 
-        live = self._catalog.cluster.commit(plan).live()
-        return [live[name] for name in totals]
+        state = self._catalog.cluster.commit(plan)
+        return [_live(state, name) for name in totals]
 
     def delete_records(self, before: Mapping[Place, int]) -> dict[TopicPartition, int]:
         """Raise log start offsets; records below become unreadable at once, segments go later.

@@ -1,6 +1,6 @@
 """AdminClient over a real log dir: names, configs, partitions, deletion, offsets."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -32,7 +32,7 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.cluster import DeltaClusterStore
+from sparklog.manifest.cluster import EMPTY_STATE, DeltaClusterStore
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.record.encode import RecordColumns
@@ -77,6 +77,21 @@ def write(catalog: Catalog, topic: str, *timestamps: int) -> None:
     columns = RecordColumns(values, values, np.array(timestamps, np.int64), None)
     writer.write(columns, pa.array([0] * len(timestamps), pa.int32()))
     commit_write(catalog.store(plan.topic), plan, writer.close())
+
+
+def lose_an_answer(
+    monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[AdminClient], object], admin: AdminClient
+) -> None:
+    """Let the next commit land without its answer; `meanwhile` happens before anybody looks."""
+    land = DeltaClusterStore._try
+
+    def lose(*arguments: object) -> int:
+        monkeypatch.setattr(DeltaClusterStore, "_try", land)
+        land(*arguments)  # type: ignore[arg-type] # handed on as it came
+        meanwhile(AdminClient(admin._files.uri, clock=ManualClock()))
+        raise StorageError("lost")
+
+    monkeypatch.setattr(DeltaClusterStore, "_try", lose)
 
 
 class TestCreateTopics:
@@ -156,18 +171,7 @@ class TestCreateTopics:
     def test_answers_when_its_commit_landed_and_the_answer_was_lost(
         self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        land = DeltaClusterStore._try
-
-        def lose(*arguments: object) -> int:
-            land(*arguments)  # type: ignore[arg-type] # handed on as it came
-            AdminClient(admin._files.uri, clock=ManualClock()).create_topics([NewTopic("later")])
-            raise StorageError("lost")
-
-        def lose_once(*arguments: object) -> int:
-            monkeypatch.setattr(DeltaClusterStore, "_try", land)
-            return lose(*arguments)
-
-        monkeypatch.setattr(DeltaClusterStore, "_try", lose_once)
+        lose_an_answer(monkeypatch, lambda again: again.create_topics([NewTopic("later")]), admin)
         admin.create_topics([NewTopic("a")])
 
         assert admin.list_topics() == ["a", "flights", "later"]
@@ -268,19 +272,41 @@ class TestCreatePartitions:
         with pytest.raises(UnknownTopicError):
             admin.create_partitions({"other": 2})
 
+    @pytest.mark.parametrize("other", [None, "later"])
     def test_answers_when_the_answer_of_its_commit_was_lost(
-        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
+        self,
+        admin: AdminClient,
+        topic: TopicDescription,
+        other: str | None,
+        monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        land = DeltaClusterStore._try
-
-        def lose_once(*arguments: object) -> int:
-            monkeypatch.setattr(DeltaClusterStore, "_try", land)
-            land(*arguments)  # type: ignore[arg-type] # handed on as it came
-            raise StorageError("lost")
-
-        monkeypatch.setattr(DeltaClusterStore, "_try", lose_once)
+        """Whether or not somebody else committed on top of it."""
+        meanwhile = [] if other is None else [NewTopic(other)]
+        lose_an_answer(monkeypatch, lambda again: again.create_topics(meanwhile), admin)
 
         assert admin.create_partitions({"flights": 5})[0].num_partitions == 5
+
+    def test_of_one_that_was_made_anew_meanwhile_are_refused(
+        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def make_anew(again: AdminClient) -> None:
+            again.delete_topics(["flights"])
+            again.create_topics([NewTopic("flights", 5)])
+
+        lose_an_answer(monkeypatch, make_anew, admin)
+
+        with pytest.raises(InvalidPartitionsError, match="has 5 partitions"):
+            admin.create_partitions({"flights": 5})
+
+    def test_of_one_that_is_gone_when_it_answers(
+        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(DeltaClusterStore, "commit", lambda *_: EMPTY_STATE)
+
+        with pytest.raises(UnknownTopicError, match="'flights'"):
+            admin.create_partitions({"flights": 5})
+        with pytest.raises(UnknownTopicError, match="'flights'"):
+            admin.incremental_alter_configs({"flights": []})
 
 
 class TestAlterConfigs:

@@ -9,10 +9,18 @@ What others committed is synced as well: an answer may not rest on an entry that
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from functools import partial
+from typing import Final, TypeVar
 
 from sparklog.errors import MissingFileError
 from sparklog.storage.files import Files
+
+TRIES: Final = 5
+"""Others clean up at a checkpoint, so once a hundred commits: a second try hardly ever fails."""
+
+Synced = TypeVar("Synced")
 
 
 class SyncedLog:
@@ -41,16 +49,22 @@ class SyncedLog:
         self.sync_files(sorted(table))
         self._names -= self._table - table  # folded away; what is fresh is in neither
         self._table = table
-        checkpoint = self.sync_checkpoint()
+        _as_it_changes(partial(self._sync_entries, version))
+        self._version = max(self._version, version)
+
+    def sync_checkpoint(self) -> int:
+        """Sync the last checkpoint; return its version, -1 when there is none."""
+        return _as_it_changes(self._sync_checkpoint)
+
+    def _sync_entries(self, version: int) -> None:
+        checkpoint = self._sync_checkpoint()
         # A checkpoint stands for what lies before its version; delta-rs reads that version's entry.
         first = max(self._version + 1, checkpoint)
         entries = [f"{self._log}/{v:020}.json" for v in range(first, version + 1)]
         # One may be cleaned up meanwhile, by somebody who synced a newer checkpoint first.
         self._files.sync(path for path in entries if self._files.stat(path) is not None)
-        self._version = max(self._version, version)
 
-    def sync_checkpoint(self) -> int:
-        """Sync the last checkpoint; return its version, -1 when there is none."""
+    def _sync_checkpoint(self) -> int:
         pointer = f"{self._log}/_last_checkpoint"
         try:
             version = int(json.loads(bytes(self._files.read(pointer)))["version"])
@@ -60,3 +74,11 @@ class SyncedLog:
             self._files.sync([f"{self._log}/{version:020}.checkpoint.parquet", pointer])
             self._checkpoint = version
         return version
+
+
+def _as_it_changes(sync: Callable[[], Synced]) -> Synced:
+    """Sync, again from the newest checkpoint on when a file was cleaned up under its hands."""
+    for _ in range(TRIES - 1):
+        with suppress(MissingFileError):
+            return sync()
+    return sync()

@@ -1,8 +1,8 @@
 """Replays: what an idempotent write got is answered again, with the same offsets.
 
-A write with `app_id` and `version` is remembered by the version: highest first, for good. A lower
-version, or one whose receipt is gone, is skipped with a warning. A write with `app_id` alone (a
-request's key) is remembered for RECEIPT_TTL_MS.
+A write with `app_id` and `version` is remembered by the version, the highest for good. A lower
+one, whose receipt may still be there, is skipped with a warning, as is one whose receipt is gone. A
+write with `app_id` alone (a request's key) is remembered for RECEIPT_TTL_MS.
 """
 
 import warnings
@@ -105,9 +105,14 @@ def replay(
         return Committed(at, receipt.ranges, True, receipt.partition_count)
     if version is None or highest is None or highest < version:
         return None
+    why = (
+        "its receipt is gone"
+        if version == highest
+        else f"{highest} since then, and only the highest version is answered with its offsets"
+    )
     warnings.warn(
-        f"version {version} of {transaction.app_id!r} was committed before, up to {highest}, and "
-        f"its receipt is gone: skipped, offsets unknown",
+        f"version {version} of {transaction.app_id!r} was committed before, and {why}: skipped, "
+        f"offsets unknown",
         SparklogWarning,
         stacklevel=2,
     )

@@ -155,8 +155,8 @@ Plan = Callable[[Snapshot], Change | Done]
 class Committed:
     """What a commit did: the version it made (or found), and the offsets it got.
 
-    `ranges` is None when a replay was skipped and its receipt is gone; `replayed` says that the
-    write had landed before.
+    `ranges` is None when a replay was skipped because its version is not the application's highest
+    or its receipt is gone; `replayed` says that the write had landed before.
     """
 
     version: int

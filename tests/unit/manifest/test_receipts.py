@@ -79,7 +79,16 @@ class TestReplay:
 
         assert answer == Committed(9, RANGES, True, 2)
 
-    @pytest.mark.parametrize(("highest", "receipt"), [(3, None), (4, None), (4, Receipt((), 1))])
-    def test_without_a_receipt_is_skipped(self, highest: int, receipt: Receipt | None) -> None:
-        with pytest.warns(SparklogWarning, match="version 3 of 'a'"):
+    @pytest.mark.parametrize(
+        ("highest", "receipt", "why"),
+        [
+            (3, None, "and its receipt is gone"),
+            (4, None, "and 4 since then, and only the highest version is answered"),
+            (4, Receipt((), 1), "and 4 since then, and only the highest version is answered"),
+        ],
+    )
+    def test_whose_offsets_are_not_told_is_skipped(
+        self, highest: int, receipt: Receipt | None, why: str
+    ) -> None:
+        with pytest.warns(SparklogWarning, match=f"version 3 of 'a' was committed before, {why}"):
             assert replay(9, Transaction("a", 3), highest, receipt) == Committed(9, None, True)

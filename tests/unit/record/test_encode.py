@@ -189,7 +189,7 @@ class TestRoom:
         sizes = encode(rows, None, 1, np.zeros(1, np.int64), settings)[0].batches.size
 
         assert sizes.max() <= 50_000
-        assert sizes.min() > 10_000
+        assert sizes[:-1].min() > 10_000
 
 
 class TestStreams:

@@ -40,7 +40,7 @@ from sparklog.manifest.cluster import (
 )
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.store import Change, Done, PartitionState, Snapshot
-from sparklog.model import TimestampOffset, TopicDescription, TopicPartition
+from sparklog.model import SegmentEntry, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES, create_log_dir
 
@@ -247,6 +247,18 @@ class AdminClient:
             for number in offsets[topic.name]:
                 low[TopicPartition(topic.name, number)] = states.state(number).log_start_offset
         return low
+
+    def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
+        """Give segments of a topic, or of one partition, new indexes where theirs are not right.
+
+        Reads every `.log` and verifies its checksums. Returns the segments mended, as the manifest
+        has them now: one commit a partition, durable. Raises UnknownTopicError, MissingFileError,
+        CorruptRecordError naming file, position and offset (what was committed before it stays).
+        """
+        # It loads the kernels, which what only asks or configures does without.
+        from sparklog.log_reader.rebuild import rebuild_indexes
+
+        return rebuild_indexes(self._catalog, topic, partition)
 
     def _deletable(self, name: str, partitions: Iterable[int]) -> TopicDescription:
         topic = self._catalog.topic(name)

@@ -514,6 +514,31 @@ class TestDeleteRecords:
         assert admin.delete_records({("flights", 0): 0}) == {TopicPartition("flights", 0): 0}
 
 
+class TestRebuildIndexes:
+    def test_mends_what_was_damaged(
+        self, admin: AdminClient, topic: TopicDescription, catalog: Catalog, log_dir: Path
+    ) -> None:
+        write(catalog, "flights", 1_000, 3_000, 2_000)
+        (before,) = catalog.store(topic).snapshot().segments(0)
+        damaged = log_dir / topic_directory(topic) / str(before.time_index_path)
+        sound = damaged.read_bytes()
+        damaged.write_bytes(bytes(len(sound)))
+
+        assert admin.rebuild_indexes("flights", 1) == []
+        (mended,) = admin.rebuild_indexes("flights")
+        assert [mended] == list(catalog.store(topic).snapshot().segments(0)) != [before]
+        rebuilt = log_dir / topic_directory(topic) / str(mended.time_index_path)
+        assert rebuilt.read_bytes() == sound != b""
+        assert admin.rebuild_indexes("flights", 0) == []
+
+    @pytest.mark.parametrize(("name", "partition"), [("other", None), ("flights", 2)])
+    def test_needs_the_partition(
+        self, admin: AdminClient, topic: TopicDescription, name: str, partition: int | None
+    ) -> None:
+        with pytest.raises(UnknownTopicError):
+            admin.rebuild_indexes(name, partition)
+
+
 class TestListOffsets:
     def test_by_time(self, admin: AdminClient, topic: TopicDescription, catalog: Catalog) -> None:
         write(catalog, "flights", 1_000, 3_000, 2_000)

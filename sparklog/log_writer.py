@@ -10,8 +10,9 @@ of a writer that never commits are unlinked by vacuum alone.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -52,6 +53,17 @@ class WriteOptions:
     partitioner: str | None = None
     segment_bytes: int | None = None
     flush: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "WriteOptions":
+        """Return what the typed values of PRODUCE_OPTIONS ask for (sparklog.config.options)."""
+        return cls(
+            compression_type=given["compression.type"],
+            batch_size=given["batch.size"],
+            partitioner=given["partitioner"],
+            segment_bytes=given["segment.bytes"],
+            flush=given["flush"] == "fsync",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

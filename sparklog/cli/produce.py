@@ -201,8 +201,9 @@ def _header(text: str) -> tuple[str, bytes | None]:
 
 
 def _production(arguments: ProduceArguments) -> "Production":
-    from sparklog.cli.production import Production, write_options
+    from sparklog.cli.production import Production
     from sparklog.config.options import PRODUCE_OPTIONS, parse_options
+    from sparklog.log_writer import WriteOptions
 
     given: dict[str, Any] = dict(pairs(arguments.properties or (), "-X"))
     own = {
@@ -220,7 +221,7 @@ def _production(arguments: ProduceArguments) -> "Production":
         raise InvalidOptionError(
             "--commit-every makes several commits, --txn-app-id is for one", option="commit-every"
         )
-    options = write_options(values)
+    options = WriteOptions.of(values)
     catalog = arguments.catalog(flush=options.flush, storage=storage)
     return Production(catalog, options, transaction)
 

@@ -1,9 +1,7 @@
 """A produce from the command line: rows to open segments, and one commit a topic when asked."""
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 
@@ -80,8 +78,9 @@ class Production:
         self.pending = 0
 
     def _commit(self, topic: str) -> None:
-        plan, writer = self._open.pop(topic)
+        plan, writer = self._open[topic]
         pending = writer.close()
+        del self._open[topic]
         app_id, version = self._transaction
         if not pending and app_id is None:
             return
@@ -109,14 +108,3 @@ def _record_columns(rows: InputRows, now_ms: int) -> RecordColumns:
     else:
         timestamp = rows.timestamp.fill_null(now_ms).to_numpy(zero_copy_only=False)
     return RecordColumns(rows.key, rows.value, timestamp, rows.headers)
-
-
-def write_options(given: Mapping[str, Any]) -> WriteOptions:
-    """WriteOptions from the typed values of PRODUCE_OPTIONS."""
-    return WriteOptions(
-        compression_type=given["compression.type"],
-        batch_size=given["batch.size"],
-        partitioner=given["partitioner"],
-        segment_bytes=given["segment.bytes"],
-        flush=given["flush"] == "fsync",
-    )

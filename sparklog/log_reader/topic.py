@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from sparklog.errors import OffsetOutOfRangeError, UnknownTopicError, UsageError
+from sparklog.errors import OffsetOutOfRangeError, UsageError
 from sparklog.manifest.catalog import Catalog, topic_directory
 from sparklog.manifest.store import PartitionState, Snapshot
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampOffset, TopicDescription
@@ -47,13 +47,7 @@ class TopicReader:
         return self._state(partition).log_end_offset
 
     def _state(self, partition: int) -> PartitionState:
-        if not 0 <= partition < self.topic.num_partitions:
-            raise UnknownTopicError(
-                f"topic {self.topic.name!r} has no partition {partition}: it has "
-                f"0 to {self.topic.num_partitions - 1}",
-                topic=self.topic.name,
-                partition=partition,
-            )
+        Catalog(self.files).check_partition(self.topic, partition)
         return self.snapshot.state(partition)
 
     def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:

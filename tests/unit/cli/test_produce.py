@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from sparklog.cli.interrupt import Interrupts
+from sparklog.cli.production import Production
 from sparklog.clock import SystemClock
+from sparklog.errors import StorageFullError
+from sparklog.log_reader import TopicReader
+from sparklog.log_writer import TopicWriter, WriteOptions
+from sparklog.model import SegmentEntry
 from tests.command_line import CommandLine
+from tests.logs import catalog
 
 FORMAT = r"%p %o %k=%s %K %S\n"
 
@@ -237,6 +243,29 @@ class TestCommit:
         assert "its offsets are no longer known" in outcome.err
 
 
+class TestAbort:
+    def test_drops_what_a_failed_end_of_the_write_left_open(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        production = Production(catalog(flights.log_dir), WriteOptions())
+        aborted: list[TopicWriter] = []
+
+        def fail(_writer: TopicWriter) -> list[SegmentEntry]:
+            raise StorageFullError("no space left")
+
+        def abort(writer: TopicWriter) -> None:
+            aborted.append(writer)
+
+        monkeypatch.setattr(TopicWriter, "close", fail)
+        monkeypatch.setattr(TopicWriter, "abort", abort)
+        production.open("flights")
+
+        with pytest.raises(StorageFullError):
+            production.commit()
+        production.abort()
+        assert len(aborted) == 1
+
+
 class TestSummary:
     def test_columns_in_a_pipe(self, numbers: CommandLine) -> None:
         title, header, row = numbers.done("produce", "numbers", stdin=b"one\ntwo\n").lines
@@ -267,7 +296,11 @@ class TestOptions:
         assert keys_and_values(numbers) == [("k", "x" * 9999)]
 
     def test_x_takes_options_of_produce(self, numbers: CommandLine) -> None:
-        numbers.done("produce", "numbers", "-X", "flush=none", "-X", "batch.size=1", stdin=b"x\n")
+        numbers.done("produce", "numbers", "-X", "batch.size=1", stdin=b"1\n2\n3\n")
+        numbers.done("produce", "numbers", stdin=b"4\n5\n")
+
+        segments = TopicReader.open(catalog(numbers.log_dir), "numbers").snapshot.segments(0)
+        assert [(one.record_count, one.batch_count) for one in segments] == [(3, 3), (2, 1)]
 
     @pytest.mark.parametrize(
         ("arguments", "message"),

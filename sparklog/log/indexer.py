@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.log import offset_index, time_index
-from sparklog.log.offset_index import rises
+from sparklog.log.index_view import rises
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record.batches import BatchTable
 

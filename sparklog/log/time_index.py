@@ -11,15 +11,14 @@ largest timestamp. Source: TimeIndex.java.
 An entry (T, O) means: any record with a timestamp above T has an offset above O.
 """
 
-from bisect import bisect_left, bisect_right
+from bisect import bisect_right
 from struct import Struct
 from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sparklog.errors import CorruptIndexError
-from sparklog.log.offset_index import rises
+from sparklog.log.index_view import IndexView, rises
 from sparklog.model import NO_TIMESTAMP, TimestampOffset
 
 ENTRY_BYTES: Final = 8 + 4
@@ -37,21 +36,13 @@ def encode(timestamps: ArrayLike, relative_offsets: ArrayLike) -> bytes:
     return table.tobytes()
 
 
-class TimeIndex:
-    """A view of a time index: nothing is copied, so `buffer` may be a memory map.
+class TimeIndex(IndexView):
+    """A view of a time index."""
 
-    Bytes after the last whole entry are not looked at, as in Kafka; `sanity_check` reports them.
-    """
+    __slots__ = ()
 
-    __slots__ = ("_buffer", "_count", "base_offset")
-
-    def __init__(self, buffer: bytes | memoryview, base_offset: int) -> None:
-        self._buffer = memoryview(buffer)
-        self._count = len(self._buffer) // ENTRY_BYTES
-        self.base_offset = base_offset
-
-    def __len__(self) -> int:
-        return self._count
+    kind = "time"
+    entry_bytes = ENTRY_BYTES
 
     def lookup(self, timestamp: int) -> TimestampOffset:
         """The last entry with a time at or below `timestamp`; (-1, base offset) when there is none.
@@ -67,11 +58,6 @@ class TimeIndex:
         slot = bisect_right(range(self._count), timestamp, key=self._timestamp)
         return self._entry(slot) if slot < self._count else None
 
-    def truncate_to(self, offset: int) -> memoryview:
-        """The bytes of the entries below `offset`, as a slice of this index."""
-        count = bisect_left(range(self._count), offset - self.base_offset, key=self._relative)
-        return self._buffer[: count * ENTRY_BYTES]
-
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """All (timestamps, offsets), int64; offsets are absolute, in the file's own numbering."""
         table = np.frombuffer(self._buffer, _DTYPE, self._count)
@@ -84,22 +70,12 @@ class TimeIndex:
         Beyond Kafka's checks (whole entries, last entry neither below the base offset nor older
         than the first) every entry must lie above the one before it in both columns.
         """
-        if len(self._buffer) % ENTRY_BYTES:
-            raise CorruptIndexError(
-                f"time index of {len(self._buffer)} bytes is no multiple of {ENTRY_BYTES}"
-            )
+        self._require_whole()
         timestamps, offsets = self.entries()
         self._require(offsets >= self.base_offset, f"an offset below the base {self.base_offset}")
         self._require(timestamps >= 0, "a negative timestamp")
         self._require(rises(timestamps, -1), "a timestamp not above the one before")
         self._require(rises(offsets, -1), "an offset not above the one before")
-
-    def _require(self, holds: NDArray[np.bool_], problem: str) -> None:
-        if not holds.all():
-            slot = int(np.argmin(holds))
-            raise CorruptIndexError(
-                f"time index entry {slot} {tuple(self._entry(slot))}: {problem}"
-            )
 
     def _timestamp(self, slot: int) -> int:
         return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[0])

@@ -135,7 +135,11 @@ class ArrowFiles:
         """The pyarrow file system whose root is the log dir."""
         if self._opened is None:
             bucket = self.uri.partition("://")[2]
-            store = fs.S3FileSystem(**arrow_arguments(self.options), allow_delayed_open=True)
+            # Not in the background: parts would queue up in memory, without limit, as fast as they
+            # are written.
+            store = fs.S3FileSystem(
+                **arrow_arguments(self.options), allow_delayed_open=True, background_writes=False
+            )
             self._opened = fs.SubTreeFileSystem(bucket, store)
         return self._opened
 
@@ -168,7 +172,10 @@ class ArrowFiles:
 
 
 class ArrowNewFile(NewFile):
-    """An upload; large parts of it leave in the background while it is written."""
+    """An upload; large parts of it leave while it is written, and what remains when it is closed.
+
+    Up to a part (10 MiB) is held in memory meanwhile.
+    """
 
     def __init__(self, path: str, files: ArrowFiles, stream: Any) -> None:
         super().__init__(path)

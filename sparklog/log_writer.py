@@ -10,9 +10,9 @@ of a writer that never commits are unlinked by vacuum alone.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -39,6 +39,11 @@ from sparklog.produce.partitioner import merge_explicit, resolve_partitioner
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
 from sparklog.storage.files import Files, NewFile
 
+UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
+"""An object store's file is sent in parts of this size; what is no whole part yet is in memory."""
+HELD_BYTES_MAX: Final = 128 * 1024 * 1024
+"""Most bytes of all open segments of a writer that wait so; beyond it the largest are closed."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WriteOptions:
@@ -53,17 +58,6 @@ class WriteOptions:
     partitioner: str | None = None
     segment_bytes: int | None = None
     flush: bool = True
-
-    @classmethod
-    def of(cls, given: Mapping[str, Any]) -> "WriteOptions":
-        """Return what the typed values of PRODUCE_OPTIONS ask for (sparklog.config.options)."""
-        return cls(
-            compression_type=given["compression.type"],
-            batch_size=given["batch.size"],
-            partitioner=given["partitioner"],
-            segment_bytes=given["segment.bytes"],
-            flush=given["flush"] == "fsync",
-        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -183,6 +177,19 @@ class TopicWriter:
         )
         for stream in streams:
             self._append(stream)
+        if not self._files.is_local:
+            self._bound_memory()
+
+    def _bound_memory(self) -> None:
+        """Close segments of an object store while too much of them waits in memory to be sent."""
+        held = {
+            partition: segment.file.bytes_written % UPLOAD_PART_BYTES
+            for partition, segment in self._open.items()
+        }
+        while sum(held.values()) > HELD_BYTES_MAX:
+            largest = max(held, key=lambda partition: held[partition])
+            self._close(largest)
+            del held[largest]
 
     def _append(self, stream: EncodedStream) -> None:
         batches, start = stream.batches, 0

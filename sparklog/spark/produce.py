@@ -6,7 +6,6 @@ commit    one commit a topic gives the offsets, in (task, file) order
 answer    the offset range of each partition
 """
 
-import os
 import pickle
 import re
 from collections.abc import Mapping
@@ -75,7 +74,13 @@ def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: An
     topic = topic if topic is not None else given["topic"]
     if (given["txnAppId"] is None) != (given["txnVersion"] is None):
         raise InvalidOptionError("options txnAppId and txnVersion go together", option="txnAppId")
-    write_options = WriteOptions.of(given)
+    write_options = WriteOptions(
+        compression_type=given["compression.type"],
+        batch_size=given["batch.size"],
+        partitioner=given["partitioner"],
+        segment_bytes=given["segment.bytes"],
+        flush=given["flush"] == "fsync",
+    )
     columns = input_columns(df.schema, needs_topic=topic is None)
     catalog = Catalog(open_files(log_dir, storage), flush=write_options.flush)
     task = WriteTask(
@@ -83,7 +88,6 @@ def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: An
         _plans(catalog, topic, write_options),
         topic,
         task_tries(df.sparkSession),
-        int.from_bytes(os.urandom(6), "big"),
     )
     results = _write(df.select(*columns), task, given["clustered"])
     return _commit(catalog, task, results, (given["txnAppId"], given["txnVersion"]))

@@ -182,6 +182,20 @@ class TestFiles:
         assert [entry.min_timestamp for entry in whole.close()] == [5]
         assert {entry.min_timestamp for entry in parts.close()} == {None}
 
+    def test_of_an_object_store_are_closed_before_they_fill_the_memory(
+        self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.log_writer.HELD_BYTES_MAX", 300)
+        written = writer(files)
+        for partition, count in ((0, 5), (1, 20), (0, 5), (1, 20)):
+            written.write(columns(range(count)), at(partition, count))
+
+        assert [(entry.partition, entry.base_offset) for entry in written.close()] == [
+            (0, 0),
+            (1, 0),
+            (1, 20),
+        ]
+
     def test_of_no_rows_are_none(self, files: MemoryFiles) -> None:
         written = writer(files)
         written.write(columns([]), None)
@@ -271,25 +285,16 @@ def away(_key: pa.Array, _value: pa.Array, _num_partitions: int) -> Any:
 
 
 class TestRows:
-    def test_of_a_compacted_topic_need_keys(self, files: MemoryFiles) -> None:
+    def test_of_a_compacted_topic_need_keys(self) -> None:
         compacted = plan({"cleanup.policy": "compact"})
-        written = writer(files, compacted)
-        written.write(columns([1, 2], keys=[b"", b"k"]), at(0, 2))
+        check_rows(columns([1, 2], keys=[b"", b"k"]), compacted)
 
-        assert [one.record_count for one in written.close()] == [2]
         with pytest.raises(InvalidRecordError, match="compacted.* the one in row 1 has none"):
             check_rows(columns([1, 2], keys=[b"k", None]), compacted)
 
     @pytest.mark.parametrize("timestamp", [0, NOW_MS, NOW_MS + HOUR_MS])
-    def test_may_be_as_old_as_they_like_and_an_hour_ahead(
-        self, files: MemoryFiles, timestamp: int
-    ) -> None:
-        written = writer(files)
-        written.write(columns([1], timestamps=[timestamp]))
-
-        assert [(one.record_count, one.max_timestamp) for one in written.close()] == [
-            (1, timestamp)
-        ]
+    def test_may_be_as_old_as_they_like_and_an_hour_ahead(self, timestamp: int) -> None:
+        check_rows(columns([1], timestamps=[timestamp]), plan())
 
     @pytest.mark.parametrize(
         ("timestamp", "config", "message"),
@@ -309,11 +314,11 @@ class TestRows:
         with pytest.raises(InvalidTimestampError, match=message):
             check_rows(columns([1, 2], timestamps=[NOW_MS, timestamp]), plan(config))
 
-    def test_need_no_time_where_the_log_gives_it(self, files: MemoryFiles) -> None:
-        written = writer(files, plan({"message.timestamp.type": "LogAppendTime"}))
-        written.write(columns([1], timestamps=[2**62]))
+    def test_need_no_time_where_the_log_gives_it(self) -> None:
+        append_time = plan({"message.timestamp.type": "LogAppendTime"})
 
-        assert [(one.record_count, one.max_timestamp) for one in written.close()] == [(1, NOW_MS)]
+        check_rows(columns([1], timestamps=[2**62]), append_time)
+        check_rows(columns([]), plan())
 
 
 class TestCommit:

@@ -105,14 +105,10 @@ def replay(
         return Committed(at, receipt.ranges, True, receipt.partition_count)
     if version is None or highest is None or highest < version:
         return None
-    why = (
-        "its receipt is gone"
-        if version == highest
-        else f"{highest} since then, and only the highest version is answered with its offsets"
-    )
+    why = "its receipt is gone" if version == highest else "offsets are told of the highest only"
     warnings.warn(
-        f"version {version} of {transaction.app_id!r} was committed before, and {why}: skipped, "
-        f"offsets unknown",
+        f"version {version} of {transaction.app_id!r} was committed before, up to {highest}, and "
+        f"{why}: skipped, offsets unknown",
         SparklogWarning,
         stacklevel=2,
     )

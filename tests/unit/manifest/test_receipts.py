@@ -82,9 +82,9 @@ class TestReplay:
     @pytest.mark.parametrize(
         ("highest", "receipt", "why"),
         [
-            (3, None, "and its receipt is gone"),
-            (4, None, "and 4 since then, and only the highest version is answered"),
-            (4, Receipt((), 1), "and 4 since then, and only the highest version is answered"),
+            (3, None, "up to 3, and its receipt is gone"),
+            (4, None, "up to 4, and offsets are told of the highest only"),
+            (4, Receipt((), 1), "up to 4, and offsets are told of the highest only"),
         ],
     )
     def test_whose_offsets_are_not_told_is_skipped(

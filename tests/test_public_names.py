@@ -31,6 +31,7 @@ ADMIN_METHODS = [
     "describe_topics",
     "incremental_alter_configs",
     "list_offsets",
+    "rebuild_indexes",
     "list_topics",
 ]
 HEAVY = {"pyspark", "delta", "deltalake", "numba", "pyarrow", "numpy", "pandas", "typer", "rich"}

@@ -10,9 +10,9 @@ of a writer that never commits are unlinked by vacuum alone.
 """
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -33,7 +33,7 @@ from sparklog.log.names import (
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.store import Change, Committed, ManifestStore, Snapshot, at_log_end
+from sparklog.manifest.store import Change, Committed, Done, ManifestStore, Snapshot, at_log_end
 from sparklog.model import Codec, SegmentEntry, TimestampType, TopicDescription
 from sparklog.produce.partitioner import merge_explicit, resolve_partitioner
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
@@ -58,6 +58,17 @@ class WriteOptions:
     partitioner: str | None = None
     segment_bytes: int | None = None
     flush: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "WriteOptions":
+        """Return what the typed values of PRODUCE_OPTIONS ask for (sparklog.config.options)."""
+        return cls(
+            compression_type=given["compression.type"],
+            batch_size=given["batch.size"],
+            partitioner=given["partitioner"],
+            segment_bytes=given["segment.bytes"],
+            flush=given["flush"] == "fsync",
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -324,6 +335,11 @@ def _refuse_skew(
 
 def _row_of(timestamps: NDArray[np.int64], timestamp: int) -> int:
     return int(np.argmax(timestamps == timestamp))
+
+
+def is_committed(store: ManifestStore, app_id: str, version: int) -> bool:
+    """Whether a write with this id has landed: asked before the work of writing is done."""
+    return store.commit(lambda _: Done(), app_id=app_id, version=version).replayed
 
 
 def commit_write(

@@ -31,8 +31,8 @@ ADMIN_METHODS = [
     "describe_topics",
     "incremental_alter_configs",
     "list_offsets",
-    "rebuild_indexes",
     "list_topics",
+    "rebuild_indexes",
 ]
 HEAVY = {"pyspark", "delta", "deltalake", "numba", "pyarrow", "numpy", "pandas", "typer", "rich"}
 

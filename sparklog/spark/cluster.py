@@ -5,7 +5,6 @@ is for topics so wide, or DataFrames in so many pieces, that every task would wr
 every partition.
 """
 
-import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
@@ -17,7 +16,13 @@ from pyspark.sql.types import IntegerType, StructField, StructType
 
 from sparklog.errors import SparklogError
 from sparklog.produce.partitioner import Partitioner, merge_explicit, resolve_partitioner
-from sparklog.spark.write_task import WriteTask, by_topic, explicit_partition, record_columns
+from sparklog.spark.write_task import (
+    WriteTask,
+    by_topic,
+    explicit_partition,
+    record_columns,
+    task_number,
+)
 
 
 def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
@@ -33,7 +38,9 @@ def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
 class AssignTask:
     """The function of `mapInArrow` that chooses the partition of every row.
 
-    A batch that deserves an error passes as it is: the writer meets it again, and says so.
+    A batch that deserves an error passes as it is: the writer meets it again, and says so. The
+    same rows in the same order get the same partitions again. Spark may run a task anew after some
+    of what follows the shuffle is done: a row that then went elsewhere would be lost or doubled.
     """
 
     task: WriteTask
@@ -56,7 +63,7 @@ class AssignTask:
         plan = self.task.plan(topic)
         if topic not in self._partitioners:
             self._partitioners[topic] = resolve_partitioner(
-                plan.partitioner, plan.options.batch_size, int.from_bytes(os.urandom(6), "big")
+                plan.partitioner, plan.options.batch_size, self.task.seed_of(task_number())
             )
         columns = record_columns(rows, plan.now_ms)
         count = plan.topic.num_partitions

@@ -6,7 +6,6 @@ only fail again, and because Spark would wrap it in pages of traceback. A retria
 storage) is raised as long as Spark has tries left, perhaps on another machine.
 """
 
-import os
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -39,18 +38,20 @@ TaskResult = dict[str, list[SegmentEntry]] | SparklogError
 class WriteTask:
     """The function of `mapInArrow`.
 
-    `topic` None means that the column `topic` decides; `tries` is how often Spark tries a task.
+    `topic` None means that the column `topic` decides; `tries` is how often Spark tries a task;
+    `seed` is drawn once a produce, so that a task that runs again does the same again.
     """
 
     files: Files
     plans: Mapping[str, WritePlan]
     topic: str | None
     tries: int = 1
+    seed: int = 0
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all batches; yield the one row of RESULT_SCHEMA."""
         context = TaskContext.get()
-        number, attempt = (context.partitionId(), context.attemptNumber()) if context else (0, 0)
+        number, attempt = task_number(), context.attemptNumber() if context else 0
         result = self.write(batches)
         if isinstance(result, SparklogError) and result.retriable and attempt + 1 < self.tries:
             raise result
@@ -67,14 +68,21 @@ class WriteTask:
                 for topic, rows in by_topic(batch, self.topic):
                     plan = self.plan(topic)
                     if topic not in writers:
-                        writers[topic] = TopicWriter(self.files, plan, SystemClock(), _seed())
+                        seed = self.seed_of(task_number())
+                        writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed)
                     columns = record_columns(rows, plan.now_ms)
                     writers[topic].write(columns, explicit_partition(rows))
             return {topic: writer.close() for topic, writer in writers.items()}
-        except SparklogError as error:
+        except BaseException as error:
             for writer in writers.values():
                 writer.abort()
-            return error
+            if isinstance(error, SparklogError):
+                return error
+            raise
+
+    def seed_of(self, number: int) -> int:
+        """Return the seed of a task."""
+        return self.seed + number
 
     def _feed_bytes(self) -> int:
         """Return how much to encode at once so that every partition gets some full batches."""
@@ -156,8 +164,10 @@ def _milliseconds(batch: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:
     return values // 1000 if is_time else values
 
 
-def _seed() -> int:
-    return int.from_bytes(os.urandom(6), "big")
+def task_number() -> int:
+    """Return the number of the Spark task that runs here, 0 outside of one."""
+    context = TaskContext.get()
+    return context.partitionId() if context else 0
 
 
 def explicit_partition(batch: pa.RecordBatch) -> pa.Array | None:

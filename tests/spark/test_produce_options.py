@@ -1,5 +1,6 @@
 """Options of a produce: each does what its row says, whatever way it is spelt."""
 
+from pathlib import Path
 from typing import Any, ClassVar
 
 import pytest
@@ -124,6 +125,13 @@ class TestTransaction:
         assert not first.replayed
         assert again.replayed == {"t"}
         assert len(all_values(log_dir)) == 100
+
+    def test_writes_no_file_again(self, spark: SparkSession, log_dir: str) -> None:
+        produce(numbers(spark), log_dir, "t", **self.WRITE)
+        before = set(Path(log_dir).rglob("*.log"))
+        produce(numbers(spark), log_dir, "t", **self.WRITE)
+
+        assert set(Path(log_dir).rglob("*.log")) == before
 
     def test_of_a_higher_version_is_another(self, spark: SparkSession, log_dir: str) -> None:
         produce(numbers(spark), log_dir, "t", **self.WRITE)

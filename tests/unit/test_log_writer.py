@@ -27,6 +27,7 @@ from sparklog.log_writer import (
     check_rows,
     commit_write,
     in_order,
+    is_committed,
     plan_write,
 )
 from sparklog.manifest.memory import MemoryManifestStore
@@ -285,16 +286,26 @@ def away(_key: pa.Array, _value: pa.Array, _num_partitions: int) -> Any:
 
 
 class TestRows:
-    def test_of_a_compacted_topic_need_keys(self) -> None:
+    def test_of_a_compacted_topic_need_keys(self, files: MemoryFiles) -> None:
         compacted = plan({"cleanup.policy": "compact"})
-        check_rows(columns([1, 2], keys=[b"", b"k"]), compacted)
+        written = writer(files, compacted)
+        written.write(columns([1, 2], keys=[b"", b"k"]), at(0, 2))
+
+        assert [one.record_count for one in written.close()] == [2]
 
         with pytest.raises(InvalidRecordError, match="compacted.* the one in row 1 has none"):
             check_rows(columns([1, 2], keys=[b"k", None]), compacted)
 
     @pytest.mark.parametrize("timestamp", [0, NOW_MS, NOW_MS + HOUR_MS])
-    def test_may_be_as_old_as_they_like_and_an_hour_ahead(self, timestamp: int) -> None:
-        check_rows(columns([1], timestamps=[timestamp]), plan())
+    def test_may_be_as_old_as_they_like_and_an_hour_ahead(
+        self, files: MemoryFiles, timestamp: int
+    ) -> None:
+        written = writer(files)
+        written.write(columns([1], timestamps=[timestamp]))
+
+        assert [(one.record_count, one.max_timestamp) for one in written.close()] == [
+            (1, timestamp)
+        ]
 
     @pytest.mark.parametrize(
         ("timestamp", "config", "message"),
@@ -314,11 +325,11 @@ class TestRows:
         with pytest.raises(InvalidTimestampError, match=message):
             check_rows(columns([1, 2], timestamps=[NOW_MS, timestamp]), plan(config))
 
-    def test_need_no_time_where_the_log_gives_it(self) -> None:
-        append_time = plan({"message.timestamp.type": "LogAppendTime"})
+    def test_need_no_time_where_the_log_gives_it(self, files: MemoryFiles) -> None:
+        written = writer(files, plan({"message.timestamp.type": "LogAppendTime"}))
+        written.write(columns([1], timestamps=[2**62]))
 
-        check_rows(columns([1], timestamps=[2**62]), append_time)
-        check_rows(columns([]), plan())
+        assert [(one.record_count, one.max_timestamp) for one in written.close()] == [(1, NOW_MS)]
 
 
 class TestCommit:
@@ -349,6 +360,14 @@ class TestCommit:
         assert again.ranges == first.ranges
         assert (first.replayed, again.replayed) == (False, True)
         assert again.partition_count == 2
+
+    def test_can_be_asked_whether_it_happened(self, files: MemoryFiles) -> None:
+        store = MemoryManifestStore(ManualClock())
+        before = is_committed(store, "app", 1)
+        commit_write(store, plan(), self.written(files, 3), app_id="app", version=1)
+
+        assert (before, is_committed(store, "app", 1)) == (False, True)
+        assert not is_committed(store, "app", 2)
 
     def test_is_refused_when_the_topic_is_being_deleted(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log")

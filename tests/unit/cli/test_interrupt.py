@@ -5,11 +5,20 @@ import os
 import select
 import signal
 import threading
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from sparklog.cli.interrupt import Interrupts
+
+
+@pytest.fixture(autouse=True)
+def _foreground() -> Iterator[None]:
+    """Handle SIGINT as a process in the foreground does: one in the background ignores it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 class TestInterrupts:

@@ -79,11 +79,11 @@ def as_text(contract: Any) -> str:
     return json.dumps(contract, indent=2, ensure_ascii=False) + "\n"
 
 
-def main() -> None:
+def write(folder: Path) -> None:
     """Write every golden file."""
     for name, contract in contracts().items():
-        (FOLDER / name).write_text(as_text(contract))
+        (folder / name).write_text(as_text(contract), encoding="utf-8")
 
 
 if __name__ == "__main__":
-    main()
+    write(FOLDER)

@@ -1,5 +1,6 @@
 """consume(): a log as a DataFrame, with the options of Spark's Kafka source."""
 
+from os import PathLike, fspath
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,7 +16,7 @@ _RUN_OPTIONS = ("includeHeaders", "failOnDataLoss")
 """What still matters when the offsets are settled."""
 
 
-def consume(spark: SparkSession, log_dir: str, **options: Any) -> DataFrame:
+def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -> DataFrame:
     """Return the records of topics as a DataFrame, each partition in the order of its log.
 
     Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
@@ -29,7 +30,7 @@ def consume(spark: SparkSession, log_dir: str, **options: Any) -> DataFrame:
     """
     require_classic(spark)
     parsed, storage = parse_options(CONSUME_OPTIONS, options)
-    files = open_files(log_dir, storage)
+    files = open_files(fspath(log_dir), storage)
     ranges = plan_read(Catalog(files), parsed)
     register(spark)
     reader = spark.read.format(SparklogDataSource.name())
@@ -38,4 +39,4 @@ def consume(spark: SparkSession, log_dir: str, **options: Any) -> DataFrame:
         reader = reader.option(STORAGE_PREFIX + name, value)
     for name in _RUN_OPTIONS:
         reader = reader.option(name, str(parsed[name]).lower())
-    return reader.option(RANGES, encode_ranges(ranges)).load(log_dir)
+    return reader.option(RANGES, encode_ranges(ranges)).load(files.uri)

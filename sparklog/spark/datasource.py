@@ -10,7 +10,7 @@ from pyspark.sql.datasource import DataSource, DataSourceReader
 from pyspark.sql.types import StructType
 
 from sparklog.config.options import CONSUME_OPTIONS, parse_options
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, SchemaError
 from sparklog.spark.plan import ReadRange
 from sparklog.spark.reader import RangeReader
 from sparklog.spark.schema import output_schema
@@ -47,8 +47,13 @@ class SparklogDataSource(DataSource):
         """Return the Kafka source's columns."""
         return output_schema(include_headers=self.parsed["includeHeaders"])
 
-    def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - Spark hands it over
-        """Return a reader of what the options ask for."""
+    def reader(self, schema: StructType) -> DataSourceReader:
+        """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
+        if schema != self.schema():
+            raise SchemaError(
+                f"the source has a fixed schema, so schema(…) cannot be given: it is "
+                f"{self.schema().simpleString()}"
+            )
         return RangeReader(open_files(self.log_dir, self.storage), self.parsed, self.planned)
 
 

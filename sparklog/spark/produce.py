@@ -11,6 +11,7 @@ import pickle
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from os import PathLike, fspath
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -59,7 +60,9 @@ class ProduceResult:
         return sum(got.span for got in self.ranges.values())
 
 
-def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: Any) -> ProduceResult:
+def produce(
+    df: DataFrame, log_dir: str | PathLike[str], topic: str | None = None, **options: Any
+) -> ProduceResult:
     """Write a DataFrame's rows as records; return the offset range of each partition.
 
     Columns are those of Spark's Kafka sink, and `timestamp` (see sparklog.spark.schema). Options
@@ -78,7 +81,7 @@ def produce(df: DataFrame, log_dir: str, topic: str | None = None, **options: An
         raise InvalidOptionError("options txnAppId and txnVersion go together", option="txnAppId")
     write_options = WriteOptions.of(given)
     columns = input_columns(df.schema, needs_topic=topic is None)
-    catalog = Catalog(open_files(log_dir, storage), flush=write_options.flush)
+    catalog = Catalog(open_files(fspath(log_dir), storage), flush=write_options.flush)
     task = WriteTask(
         catalog.files,
         _plans(catalog, topic, write_options),

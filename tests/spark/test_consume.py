@@ -179,6 +179,15 @@ class TestDataFrame:
 
         assert spans(df) == {**all_of_t(), "t-0": (20, 25)}
 
+    def test_may_be_a_view(self, spark: SparkSession, log: str) -> None:
+        register(spark)
+        options = f"path '{log}', subscribe 'other', endingOffsets '{{\"other\": {{\"0\": 5}}}}'"
+        spark.sql(
+            f"create or replace temporary view read_by_sql using sparklog options ({options})"
+        )
+
+        assert spark.sql("select count(*) from read_by_sql where offset > 1").first() == (3,)
+
     def test_read_by_name_says_what_is_wrong(self, spark: SparkSession, log: str) -> None:
         register(spark)
 
@@ -186,6 +195,10 @@ class TestDataFrame:
             spark.read.format("sparklog").option("subscrib", "t").load(log)
         with pytest.raises(AnalysisException, match="UnknownTopicError: unknown topic 'tt'"):
             spark.read.format("sparklog").option("subscribe", "tt").load(log).count()
+        with pytest.raises(AnalysisException, match="SchemaError: the source has a fixed schema"):
+            spark.read.format("sparklog").schema("key int").option("subscribe", "t").load(
+                log
+            ).count()
         with pytest.raises(AnalysisException, match="no log dir: give it to load"):
             spark.read.format("sparklog").load()
 
@@ -266,8 +279,17 @@ class TestAddress:
     def test_may_be_a_uri(self, spark: SparkSession, log: str) -> None:
         assert consume(spark, Path(log).as_uri(), subscribe="other").count() == 10
 
-    def test_may_have_blanks(self, spark: SparkSession, tmp_path: Path) -> None:
-        log_dir = new_topic(tmp_path / "my log ü")
+    def test_may_be_relative(
+        self, spark: SparkSession, log: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Workers have another working directory than the driver, or get one later."""
+        monkeypatch.chdir(Path(log).parent)
+
+        assert consume(spark, Path(log).name, subscribe="other").count() == 10
+
+    def test_may_be_a_path_with_blanks(self, spark: SparkSession, tmp_path: Path) -> None:
+        log_dir = tmp_path / "my log ü"
+        new_topic(log_dir)
         produce(one(spark), log_dir, "t")
 
         assert consume(spark, log_dir, subscribe="t").count() == 1

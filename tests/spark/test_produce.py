@@ -1,6 +1,8 @@
 """produce(): rows of a DataFrame are records of the log, and the answer says where."""
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import ClassVar
 
 import pytest
@@ -87,19 +89,38 @@ class TestTopic:
     def test_must_exist(self, spark: SparkSession, log_dir: str, name: str) -> None:
         with pytest.raises(UnknownTopicError, match=f"unknown topic '{name}'.*create it first"):
             produce(one(spark), log_dir, name)
-        with pytest.raises(UnknownTopicError, match=f"unknown topic '{name}' in column topic"):
-            produce(one(spark, f"'{name}' topic"), log_dir)
 
-    def test_may_not_be_null(self, spark: SparkSession, log_dir: str) -> None:
+    @pytest.mark.parametrize("how", ["true", "false"])
+    def test_of_a_column_must_exist(self, spark: SparkSession, log_dir: str, how: str) -> None:
+        df = numbers(spark, 10, "if(id = 7, 'tt', 't') topic")
+
+        with pytest.raises(UnknownTopicError, match="unknown topic 'tt' in column topic"):
+            produce(df, log_dir, clustered=how)
+        assert rows(log_dir) == {}
+
+    @pytest.mark.parametrize("how", ["true", "false"])
+    def test_may_not_be_null(self, spark: SparkSession, log_dir: str, how: str) -> None:
         df = numbers(spark, 10, "if(id = 7, null, 't') topic")
 
-        with pytest.raises(InvalidRecordError, match="null topic in row 2"):
-            produce(df, log_dir)
+        with pytest.raises(InvalidRecordError, match="null topic in row"):
+            produce(df, log_dir, clustered=how)
         assert rows(log_dir) == {}
 
     def test_must_lie_in_a_log_dir(self, spark: SparkSession, tmp_path: object) -> None:
         with pytest.raises(LogDirError, match="is not a log dir"):
             produce(one(spark), str(tmp_path), "t")
+
+
+class TestThreads:
+    def test_may_produce_at_once(self, spark: SparkSession, log_dir: str) -> None:
+        def write(number: int) -> None:
+            produce(numbers(spark, 50, "0 partition"), log_dir, "t", batch_size=100 + number)
+
+        with ThreadPoolExecutor(3) as pool:
+            list(pool.map(write, range(6)))
+
+        assert [row.offset for row in rows(log_dir)[0]] == list(range(300))
+        assert all_values(log_dir) == sorted(6 * [str(number) for number in range(50)])
 
 
 class TestPartition:
@@ -231,7 +252,7 @@ class TestStorage:
 
 
 class TestDataFrame:
-    def test_may_be_of_any_kind(self, spark: SparkSession, log_dir: str, tmp_path: object) -> None:
+    def test_may_be_of_any_kind(self, spark: SparkSession, log_dir: str, tmp_path: Path) -> None:
         base = numbers(spark, 20)
         base.write.parquet(f"{tmp_path}/source")
         kinds: dict[str, Callable[[], DataFrame]] = {
@@ -279,6 +300,21 @@ class TestDataFrame:
 
         with pytest.raises(UsageError, match="foreachBatch"):
             produce(stream, log_dir, "t")
+
+    def test_may_be_a_streams_batch(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path
+    ) -> None:
+        numbers(spark).write.text(f"{tmp_path}/source")
+
+        def write(batch: DataFrame, number: int) -> None:
+            for _ in range(2):
+                produce(batch, log_dir, "t", txnAppId="query", txnVersion=number)
+
+        stream = spark.readStream.text(f"{tmp_path}/source").writeStream.foreachBatch(write)
+        query = stream.trigger(availableNow=True).option("checkpointLocation", f"{tmp_path}/c")
+        query.start().awaitTermination()
+
+        assert all_values(log_dir) == sorted(map(str, range(100)))
 
     def test_may_not_be_of_spark_connect(self, log_dir: str) -> None:
         remote = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()

@@ -142,9 +142,7 @@ class TestTransaction:
 
     def test_of_a_lower_version_is_skipped(self, spark: SparkSession, log_dir: str) -> None:
         produce(numbers(spark), log_dir, "t", **self.WRITE)
-        with pytest.warns(
-            SparklogWarning, match="version 6 of 'app' was committed before, up to 7"
-        ):
+        with pytest.warns(SparklogWarning, match="version 6 of 'app' was committed before"):
             result = produce(numbers(spark), log_dir, "t", txnAppId="app", txnVersion=6)
 
         assert result.ranges == {}

@@ -10,7 +10,7 @@ import os
 import pickle
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from os import PathLike, fspath
 from typing import Any, Final
 
@@ -30,6 +30,7 @@ from sparklog.log_writer import (
 from sparklog.manifest.catalog import Catalog
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark.cluster import clustered
+from sparklog.spark.first_error import FirstError
 from sparklog.spark.schema import input_columns
 from sparklog.spark.session import require_classic
 from sparklog.spark.write_task import RESULT_SCHEMA, TaskResult, WriteTask
@@ -131,10 +132,12 @@ def task_tries(spark: SparkSession) -> int:
 
 
 def _write(df: DataFrame, task: WriteTask, how: str) -> list[tuple[int, TaskResult]]:
+    errors = FirstError(df.sparkSession.sparkContext)
+    task = replace(task, errors=errors.accumulator)
     written = df.mapInArrow(task, RESULT_SCHEMA)
     if how == "true" or (how == "auto" and _files_made(df, written, task) > _FILES_MAX):
         written = clustered(df, task).mapInArrow(task, RESULT_SCHEMA)
-    rows = written.collect()
+    rows = errors.run(written.collect)
     return [(row.task, pickle.loads(row.result)) for row in rows]  # noqa: S301 - our own tasks'
 
 

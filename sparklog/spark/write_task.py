@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pyspark import TaskContext
+from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
@@ -39,7 +40,8 @@ class WriteTask:
     """The function of `mapInArrow`.
 
     `topic` None means that the column `topic` decides; `tries` is how often Spark tries a task;
-    `seed` is drawn once a produce, so that a task that runs again does the same again.
+    `seed` is drawn once a produce, so that a task that runs again does the same again; `errors`
+    tells the driver of an error before all tasks are done.
     """
 
     files: Files
@@ -47,6 +49,7 @@ class WriteTask:
     topic: str | None
     tries: int = 1
     seed: int = 0
+    errors: Accumulator[SparklogError | None] | None = None
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Write all batches; yield the one row of RESULT_SCHEMA."""
@@ -55,6 +58,8 @@ class WriteTask:
         result = self.write(batches)
         if isinstance(result, SparklogError) and result.retriable and attempt + 1 < self.tries:
             raise result
+        if isinstance(result, SparklogError) and self.errors is not None:
+            self.errors.add(result)
         yield pa.RecordBatch.from_arrays(
             [pa.array([number], pa.int32()), pa.array([pickle.dumps(result)], pa.binary())],
             schema=_RESULT,

@@ -1,5 +1,7 @@
 """DataFrames that tests produce, and functions that run in Spark's workers."""
 
+import time
+from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -69,3 +71,11 @@ def growing_its_topic(_key: pa.Array, value: pa.Array, num_partitions: int) -> N
 def two_topics(spark: SparkSession) -> DataFrame:
     """Even numbers below 100 for topic `even`, odd ones for topic `odd`, keyed by themselves."""
     return numbers(spark, 100, "if(id % 2 = 0, 'even', 'odd') topic", "value key")
+
+
+def slow_but_for_the_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows as they are, after a second in every task but the one of number 0."""
+    context = TaskContext.get()
+    assert context is not None
+    time.sleep(1.0 if context.partitionId() else 0.0)
+    yield from batches

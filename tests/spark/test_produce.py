@@ -1,5 +1,6 @@
 """produce(): rows of a DataFrame are records of the log, and the answer says where."""
 
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -20,7 +21,7 @@ from sparklog.errors import (
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark import produce
 from tests.logs import all_values, log_files, new_topic, rows, snapshot, values
-from tests.spark.frames import numbers, one
+from tests.spark.frames import numbers, one, slow_but_for_the_first
 
 pytestmark = pytest.mark.spark
 
@@ -227,6 +228,16 @@ class TestRefusal:
             produce(df, log_dir, "t", **{"segment.bytes": 500, "batch.size": 100})
         assert log_files(log_dir) != []
         assert snapshot(log_dir).version == before
+
+    def test_does_not_wait_for_the_other_tasks(self, spark: SparkSession, log_dir: str) -> None:
+        df = numbers(spark, 100, "if(id = 0, 77, 0) partition", tasks=100)
+        slow = df.mapInArrow(slow_but_for_the_first, df.schema)
+        started = time.monotonic()
+
+        with pytest.raises(UnknownTopicError, match="row 0 names partition 77"):
+            produce(slow, log_dir, "t")
+        assert time.monotonic() - started < 30
+        assert produce(numbers(spark), log_dir, "t").count == 100
 
     def test_of_a_partitioner_says_what_went_wrong(self, spark: SparkSession, log_dir: str) -> None:
         for name, message in {

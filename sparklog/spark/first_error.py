@@ -1,0 +1,58 @@
+"""The first error that a task hands back ends the job: the other tasks would write for nothing.
+
+Spark tells the driver of a finished task at once, but only through accumulators; what the tasks
+return is seen when all are done, which may be hours after the first bad row.
+"""
+
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from pyspark import SparkContext
+from pyspark.accumulators import Accumulator, AccumulatorParam
+
+from sparklog.errors import SparklogError
+
+
+class FirstErrorParam(AccumulatorParam[SparklogError | None]):
+    """Keeps the first error added. In the driver it calls `noticed` then; copies do not."""
+
+    def __init__(self, noticed: Callable[[], Any] = lambda: None) -> None:
+        self._noticed = noticed
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return FirstErrorParam, ()
+
+    def zero(self, value: SparklogError | None) -> SparklogError | None:  # noqa: ARG002 - Spark's
+        """Return no error."""
+        return None
+
+    def addInPlace(  # noqa: N802 - Spark's name
+        self, value1: SparklogError | None, value2: SparklogError | None
+    ) -> SparklogError | None:
+        """Return the first that there is."""
+        if value1 is None and value2 is not None:
+            self._noticed()
+        return value2 if value1 is None else value1
+
+
+class FirstError:
+    """Watches one job: tasks add to `accumulator`, the driver runs the job by `run`."""
+
+    def __init__(self, context: SparkContext) -> None:
+        self._context = context
+        self._tag = f"sparklog-{uuid4().hex}"
+        param = FirstErrorParam(lambda: context.cancelJobsWithTag(self._tag))
+        self.accumulator: Accumulator[SparklogError | None] = context.accumulator(None, param)
+
+    def run(self, job: Callable[[], Any]) -> Any:
+        """Return what the job returns, or raise the first error of its tasks as it is."""
+        self._context.addJobTag(self._tag)
+        try:
+            return job()
+        except Exception:
+            if self.accumulator.value is None:
+                raise
+            raise self.accumulator.value from None
+        finally:
+            self._context.removeJobTag(self._tag)

@@ -9,6 +9,7 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.config import TopicConfig
+from sparklog.config.options import PRODUCE_OPTIONS, parse_options
 from sparklog.errors import (
     FencedLeaderEpochError,
     InvalidOptionError,
@@ -104,6 +105,14 @@ class TestPlan:
 
         assert plan(config).partitioner == "round-robin"
         assert plan(config, partitioner="uniform-sticky").partitioner == "uniform-sticky"
+
+    def test_takes_the_options_of_a_call(self) -> None:
+        given = {"batch_size": 5, "flush": "none", "partitioner": "round-robin"}
+        parsed, _ = parse_options(PRODUCE_OPTIONS, given)
+
+        assert WriteOptions.of(parsed) == WriteOptions(
+            compression_type="none", batch_size=5, partitioner="round-robin", flush=False
+        )
 
     def test_comes_from_the_newest_snapshot(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log", partitions=3)

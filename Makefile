@@ -7,7 +7,7 @@
 VENV := .venv
 BIN := $(VENV)/bin
 KERNELS := $(wildcard sparklog/record/kernels/*.py)
-# What needs no JVM runs twice: under coverage without the JIT, and as it is.
+# What needs no JVM runs under coverage without the JIT; tests/unit a second time, with it.
 JVM := spark or kafka or cluster
 
 help: ## Show this list

@@ -2,7 +2,10 @@
 
 Each round runs, in this order: floor of writing, our produce, the connector's; floor of reading,
 our consume, the connector's. Rounds are interleaved so that a slow minute slows all of them; dirty
-pages are written back before each measurement, so that none pays for the one before.
+pages are written back before each measurement, so that none pays for the one before. The floor's
+files go before our produce, as the last round's go before the floor: both write into memory that
+deleted files have just left. Memory that has been free for some seconds is back with the host of a
+virtual machine, and getting it again made a write 20 % slower (docs/decisions/0014).
 """
 
 import os
@@ -86,19 +89,22 @@ def _round(peers: Peers, variant: Variant) -> dict[str, float]:
     """Seconds of each of the six, on files and a topic that are gone afterwards."""
     spark, broker = peers.spark, peers.broker
     scratch = peers.directory / uuid.uuid4().hex
-    log_dir, topic = scratch / "log", f"bench-{uuid.uuid4().hex[:8]}"
+    log_dir, floor, topic = scratch / "log", scratch / "floor", f"bench-{uuid.uuid4().hex[:8]}"
     broker.create_topic(topic, variant.partitions)
     ours.create(log_dir, variant)
     df = rows(spark, variant)
     work: dict[str, Callable[[], None]] = {
-        WRITE_FLOOR: lambda: _write_floor(df, scratch / "floor", variant),
+        WRITE_FLOOR: lambda: _write_floor(df, floor, variant),
         OUR_PRODUCE: lambda: ours.produce(df, log_dir, variant),
         CONNECTOR_PRODUCE: lambda: connector.produce(df, broker.bootstrap, topic, variant),
         READ_FLOOR: lambda: _drain(_read_floor(spark, variant)),
         OUR_CONSUME: lambda: _drain(ours.consume(spark, log_dir)),
         CONNECTOR_CONSUME: lambda: _drain(connector.consume(spark, broker.bootstrap, topic)),
     }
-    seconds = {name: _seconds(each) for name, each in work.items()}
+    seconds = {}
+    for name, each in work.items():
+        seconds[name] = _seconds(each)
+        shutil.rmtree(floor, ignore_errors=True)
     _check(
         variant, ours.count(log_dir, variant.partitions), connector.count(broker.bootstrap, topic)
     )

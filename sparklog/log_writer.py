@@ -211,6 +211,8 @@ class TopicWriter:
                 end = int(batches.end_position[count - 1])
                 data = stream.data[start:end]
                 segment.file.write(data)
+                if self._plan.options.flush:
+                    segment.file.write_behind()
                 # Of a part of the stream the smallest timestamp is not known without decoding.
                 is_whole = count == len(stream.batches)
                 segment.builder.append(

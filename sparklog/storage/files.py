@@ -52,6 +52,12 @@ class NewFile(ABC):
             raise
         self.bytes_written += view.nbytes
 
+    def write_behind(self) -> None:  # noqa: B027 - most storages have nothing to do
+        """Let the storage begin to make durable what was written; for files that will be synced.
+
+        A hint, which promises nothing.
+        """
+
     def close(self) -> None:
         """Complete the file; closing again does nothing. A close that fails has aborted the file.
 

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from sparklog.storage.failures import os_errors
 from sparklog.storage.files import FileStat, NewFile
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
+from sparklog.storage.write_back import begin_write_back
 
 if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
@@ -25,6 +26,9 @@ if TYPE_CHECKING:
 SEQUENTIAL_VIEW_BYTES = 16 * 1024 * 1024
 """From here on a view is taken for a `.log` read front to back; an index (10 MiB at most, unless
 configured) is searched, and reading ahead would be in its way."""
+
+WRITE_BEHIND_BYTES = 4 * 1024 * 1024
+"""How much of a file waits before its write-out is begun (2 to 32 MiB make no difference)."""
 
 NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS})
 """Why a hard link may be impossible where a copy is not."""
@@ -175,6 +179,14 @@ class LocalNewFile(NewFile):
         self._file = file
         self._log_dir = log_dir
         self._identity = os.fstat(file.fileno())
+        self._begun_bytes = 0
+
+    def write_behind(self) -> None:
+        """See `NewFile.write_behind`: write-out begins every WRITE_BEHIND_BYTES."""
+        waiting = self.bytes_written - self._begun_bytes
+        if waiting >= WRITE_BEHIND_BYTES:
+            begin_write_back(self._file.fileno(), self._begun_bytes, waiting)
+            self._begun_bytes = self.bytes_written
 
     def _append(self, view: memoryview) -> None:
         with os_errors("write", self.path, self._log_dir):

@@ -23,7 +23,7 @@ class TestTopic:
     def test_that_is_deleted_meanwhile_refuses_the_commit(
         self, spark: SparkSession, log_dir: str
     ) -> None:
-        df = numbers(spark, 10).selectExpr(f"'{log_dir}' value")
+        df = numbers(spark, 10, tasks=1).selectExpr(f"'{log_dir}' value")
 
         with pytest.raises(TopicClosedError, match="is being deleted: nothing more can be written"):
             produce(df, log_dir, "t", partitioner=f"{HERE}:deleting_its_topic")

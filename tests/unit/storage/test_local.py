@@ -16,6 +16,7 @@ from sparklog.errors import (
     StorageFullError,
     StoragePermissionError,
 )
+from sparklog.storage import local, write_back
 from sparklog.storage.local import LocalFiles, LocalNewFile
 
 
@@ -340,3 +341,40 @@ class TestPermission:
             call(files, "d/a")
 
         assert not caught.value.retriable
+
+
+class TestWriteBehind:
+    @pytest.fixture
+    def begun(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+        """Ranges whose write-out was asked for, as (start, length)."""
+        found: list[tuple[int, int]] = []
+        ask = write_back.begin_write_back
+
+        def spy(descriptor: int, start: int, length: int) -> None:
+            found.append((start, length))
+            ask(descriptor, start, length)
+
+        monkeypatch.setattr(local, "begin_write_back", spy)
+        return found
+
+    def test_begins_when_enough_waits(
+        self, files: LocalFiles, begun: list[tuple[int, int]]
+    ) -> None:
+        half = bytes(local.WRITE_BEHIND_BYTES // 2 + 1)
+        with files.create("a") as file:
+            for _ in range(5):
+                file.write(half)
+                file.write_behind()
+
+        assert begun == [(0, 2 * len(half)), (2 * len(half), 2 * len(half))]
+        assert files.read("a") == 5 * half
+
+    def test_is_left_out_where_the_system_has_no_such_call(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(write_back, "_sync_file_range", lambda: None)
+        with files.create("a") as file:
+            file.write(bytes(local.WRITE_BEHIND_BYTES))
+            file.write_behind()
+
+        assert len(files.read("a")) == local.WRITE_BEHIND_BYTES

@@ -11,8 +11,6 @@ from sparklog.errors import UsageError
 DEFAULTS = {
     # Batches of 100,000 rows are 8 % faster than Spark's 10,000; 500,000 is slower.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
-    # 5 % faster than TCP between the JVM and its Python workers (docs/decisions/0014).
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.ui.showConsoleProgress": "true",
 }
 

@@ -8,7 +8,7 @@ import pyarrow as pa
 from pyspark.sql.types import StructType
 
 from sparklog.config import TOPIC_CONFIG_KEYS
-from sparklog.config.options import CONSUME_OPTIONS, PRODUCE_OPTIONS, Option
+from sparklog.config.options import CONSUME_OPTIONS, PRODUCE_OPTIONS, STREAM_OPTIONS, Option
 from sparklog.manifest.tables import (
     MANIFEST_DESCRIPTION,
     MANIFEST_KINDS,
@@ -30,11 +30,12 @@ def contracts() -> dict[str, Any]:
         "cluster_metadata.json": _table(METADATA_DESCRIPTION, METADATA_KINDS, METADATA_SCHEMA),
         "records.json": {
             "produce": INPUT_COLUMNS,
-            "consume": _columns(output_schema(include_headers=True)),
+            "consume": _columns(output_schema()),
         },
         "options.json": {
             "produce": [_option(option) for option in PRODUCE_OPTIONS],
             "consume": [_option(option) for option in CONSUME_OPTIONS],
+            "stream": [_option(option) for option in STREAM_OPTIONS],
             "storage": [
                 {"key": setting.name, "type": setting.type, "secret": setting.secret}
                 | {"doc": setting.doc}

@@ -19,6 +19,7 @@ from sparklog.config.keys import (
     ConfigType,
     at_least,
     boolean,
+    list_of,
     matching,
     one_of,
 )
@@ -27,6 +28,7 @@ from sparklog.errors import InvalidConfigError, InvalidOptionError
 STORAGE_PREFIX = "storage."
 
 _ANY = Bounds("text", lambda _: True)
+DURATION = r"([0-9]+)\s*(us|ms|s|m|min|h|d)?"
 _PARTITIONER = r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 
 
@@ -60,6 +62,18 @@ def _choice(name: str, default: str, allowed: Sequence[str], doc: str) -> Option
 def _count(name: str, doc: str, *, minimum: int = 1, default: str | None = None) -> Option:
     return Option(name, ConfigType.LONG, default, at_least(minimum, LONG_MAX), doc)
 
+
+RECORD_COLUMNS = (
+    "key",
+    "value",
+    "topic",
+    "partition",
+    "offset",
+    "timestamp",
+    "timestampType",
+    "headers",
+)
+"""What a consumed record has, in the order of Spark's Kafka source."""
 
 TOPIC = _text("topic", "Topic of every record; it beats the column `topic`.")
 
@@ -115,8 +129,11 @@ CONSUME_OPTIONS = (
     _text("assign", "Partitions to read: JSON {topic: [partition, …]}."),
     _text("subscribe", "Topics to read, separated by commas."),
     _text("subscribePattern", "Topics to read: a regular expression found in their names."),
-    _text("startingOffsets", f"First offsets: earliest, latest, or {_OFFSETS}.", "earliest"),
-    _text("endingOffsets", f"Offsets to stop before: latest, or {_OFFSETS}.", "latest"),
+    _text(
+        "startingOffsets",
+        f"First offsets: earliest (a batch's default), latest (a stream's), or {_OFFSETS}.",
+    ),
+    _text("endingOffsets", f"Offsets to stop before: latest (the default), or {_OFFSETS}."),
     _count("startingTimestamp", "Start at the first record from this time (ms) on.", minimum=0),
     _count("endingTimestamp", "Stop before the first record from this time (ms) on.", minimum=0),
     _text("startingOffsetsByTimestamp", f"startingTimestamp by partition: {_TIMES}."),
@@ -129,6 +146,13 @@ CONSUME_OPTIONS = (
     ),
     Option("includeHeaders", ConfigType.BOOLEAN, "false", boolean(), "Add the column `headers`."),
     Option(
+        "columns",
+        ConfigType.LIST,
+        None,
+        list_of(*RECORD_COLUMNS),
+        "Columns to read, in this order; what is left out is not decoded.",
+    ),
+    Option(
         "failOnDataLoss",
         ConfigType.BOOLEAN,
         "true",
@@ -138,6 +162,22 @@ CONSUME_OPTIONS = (
     _count("minPartitions", "At least this many Spark partitions; splits the larger ranges."),
     _count("maxRecordsPerPartition", "At most this many offsets in one Spark partition."),
 )
+
+STREAM_OPTIONS = (
+    _count("maxOffsetsPerTrigger", "A micro-batch has about this many offsets at most."),
+    _count("minOffsetsPerTrigger", "A micro-batch waits until there are this many offsets."),
+    Option(
+        "maxTriggerDelay",
+        ConfigType.STRING,
+        "15m",
+        matching(DURATION, "a time such as 500ms, 90s, 15m, 2h or 1d (ms without a unit)"),
+        "The longest wait for minOffsetsPerTrigger since the last micro-batch.",
+    ),
+)
+"""What a streaming read takes beside CONSUME_OPTIONS."""
+
+SOURCE_OPTIONS = (*CONSUME_OPTIONS, *STREAM_OPTIONS, *PRODUCE_OPTIONS)
+"""What `format("sparklog")` takes: one table in SQL is read and written with the same options."""
 
 
 def parse_options(

@@ -7,13 +7,12 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.options import CONSUME_OPTIONS, STORAGE_PREFIX, parse_options
 from sparklog.manifest.catalog import Catalog
-from sparklog.spark.datasource import RANGES, SparklogDataSource, encode_ranges, register
+from sparklog.spark.access import RANGES, encode_ranges
+from sparklog.spark.datasource import SparklogDataSource, register
 from sparklog.spark.plan import plan_read
+from sparklog.spark.schema import output_columns
 from sparklog.spark.session import require_classic
 from sparklog.storage import open_files
-
-_RUN_OPTIONS = ("includeHeaders", "failOnDataLoss")
-"""What still matters when the offsets are settled."""
 
 
 def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -> DataFrame:
@@ -21,7 +20,7 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
 
     Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
     `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
-    `includeHeaders`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
+    `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
     `storage.<NAME>`. Columns are the Kafka source's too (sparklog.spark.schema).
 
     Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
@@ -37,6 +36,6 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     # All settings, also those of this process's environment, which the JVM may not have.
     for name, value in files.options.items():
         reader = reader.option(STORAGE_PREFIX + name, value)
-    for name in _RUN_OPTIONS:
-        reader = reader.option(name, str(parsed[name]).lower())
+    reader = reader.option("failOnDataLoss", parsed["failOnDataLoss"])
+    reader = reader.option("columns", ",".join(output_columns(parsed)))
     return reader.option(RANGES, encode_ranges(ranges)).load(files.uri)

@@ -1,32 +1,40 @@
-"""The data source `sparklog`: a log dir read as a DataFrame."""
+"""The data source `sparklog`: a log dir read and written as DataFrames, streams and SQL tables."""
 
-import json
-from dataclasses import asdict
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 from weakref import WeakSet
 
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSource, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+)
 from pyspark.sql.types import StructType
 
-from sparklog.config.options import CONSUME_OPTIONS, parse_options
-from sparklog.errors import InvalidOptionError, SchemaError
-from sparklog.spark.plan import ReadRange
-from sparklog.spark.reader import RangeReader
-from sparklog.spark.schema import output_schema
-from sparklog.storage import open_files
-
-PATH: Final = "path"
-RANGES: Final = "sparklog.ranges"
-"""Internal: the ranges that `consume` has planned, as JSON."""
+from sparklog.errors import InvalidOptionError
+from sparklog.spark.access import Access
+from sparklog.spark.table_options import (
+    is_new_table,
+    options_of,
+    plain,
+    with_options,
+    without_sparks_own,
+)
 
 _REGISTERED: Final[WeakSet[SparkSession]] = WeakSet()
 
 
 class SparklogDataSource(DataSource):
-    """Reads topics of a log dir (`load(log_dir)`); options as Spark's Kafka source has them.
+    """Topics of a log dir, which is the path; options as Spark's Kafka source and sink have them.
 
-    Name: `sparklog`. Options: sparklog.config.options.CONSUME_OPTIONS, and storage.<NAME>.
+    Name: `sparklog`. Options: sparklog.config.options.SOURCE_OPTIONS, and storage.<NAME>. Those of
+    the connector that mean nothing without brokers are ignored, with a warning.
+
+        spark.read.format("sparklog").option("subscribe", "flights").load(log_dir)
+        df.write.format("sparklog").option("topic", "flights").mode("append").save(log_dir)
     """
 
     @classmethod
@@ -34,44 +42,53 @@ class SparklogDataSource(DataSource):
         """Return what `format(…)` takes."""
         return "sparklog"
 
-    def __init__(self, options: dict[str, str]) -> None:
-        given: dict[str, str] = {name.lower(): value for name, value in options.items()}
-        log_dir = given.pop(PATH, None)
-        if not log_dir:
-            raise InvalidOptionError("no log dir: give it to load(…)", option=PATH)
-        self.log_dir: str = log_dir
-        self.planned = decode_ranges(given.pop(RANGES, None))
-        self.parsed, self.storage = parse_options(CONSUME_OPTIONS, given)
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._given = without_sparks_own(options)
+        self._is_new_table = is_new_table(options)
+        Access(self._given)  # a wrong option is told where it is given
 
     def schema(self) -> StructType:
-        """Return the Kafka source's columns."""
-        return output_schema(include_headers=self.parsed["includeHeaders"])
+        """Return the Kafka source's columns, or those that the option `columns` names."""
+        schema = Access(self._given).schema
+        return with_options(schema, self._given) if self._is_new_table else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
-        if schema != self.schema():
-            raise SchemaError(
-                f"the source has a fixed schema, so schema(…) cannot be given: it is "
-                f"{self.schema().simpleString()}"
+        return self._access(schema).batch_reader(plain(schema))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return a writer of rows with these columns."""
+        if overwrite:
+            raise InvalidOptionError(
+                "a log is only appended to: mode overwrite is not allowed, use mode append "
+                "(to empty a topic: AdminClient.delete_records)",
+                option="mode",
             )
-        return RangeReader(open_files(self.log_dir, self.storage), self.parsed, self.planned)
+        return self._access(schema).batch_writer(plain(schema))
 
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Return a reader of a stream."""
+        return self._access(schema).stream_reader(plain(schema))
 
-def encode_ranges(ranges: list[ReadRange]) -> str:
-    """Return ranges as the text of an option."""
-    return json.dumps([asdict(one) for one in ranges])
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
+        """Return a writer of a micro-batch's rows, or of its commit."""
+        if overwrite:
+            raise InvalidOptionError(
+                "a log is only appended to: output mode complete is not allowed, use append",
+                option="outputMode",
+            )
+        return self._access(schema).stream_writer(plain(schema))
 
-
-def decode_ranges(text: str | None) -> list[ReadRange] | None:
-    """Return the ranges of an option's text, None without it."""
-    if text is None:
-        return None
-    rows: list[dict[str, Any]] = json.loads(text)
-    return [ReadRange(**row) for row in rows]
+    def _access(self, schema: StructType) -> Access:
+        """Return what the options mean, with those of the table that has this schema, if any."""
+        return Access({**options_of(schema), **self._given})
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("sparklog")` known to a session; Spark would warn of a second time."""
+    """Make `format("sparklog")` known to a session; Spark would warn of a second time.
+
+    Where the package is installed Spark finds it by itself (`pyspark_sparklog`).
+    """
     if spark not in _REGISTERED:
         spark.dataSource.register(SparklogDataSource)
         _REGISTERED.add(spark)

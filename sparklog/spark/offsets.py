@@ -42,16 +42,17 @@ class Bounds:
         return self.partitions.get(partition, by_topic)
 
 
-def parse_bounds(options: Mapping[str, Any], side: str) -> Bounds:
+def parse_bounds(options: Mapping[str, Any], side: str, *, streaming: bool = False) -> Bounds:
     """Return the bounds that options ask for; `side` is "starting" or "ending".
 
-    A time for all beats times by partition, and these beat offsets (the connector's order). Raises
+    A time for all beats times by partition, and these beat offsets (the connector's order). What
+    no option names starts at the earliest offset, in a stream at the latest. Raises
     InvalidOptionError naming the option.
     """
     time = options[f"{side}Timestamp"]
     if time is not None:
         return Bounds(Bound(timestamp=time), {}, {})
-    default = Bound(EARLIEST if side == "starting" else LATEST)
+    default = Bound(EARLIEST if side == "starting" and not streaming else LATEST)
     name = f"{side}OffsetsByTimestamp"
     if options[name] is not None:
         partitions, topics = _parse(name, options[name])
@@ -60,6 +61,8 @@ def parse_bounds(options: Mapping[str, Any], side: str) -> Bounds:
             raise InvalidOptionError(f"option {name}: takes times, not {topics}", option=name)
         return Bounds(default, times, {})
     name = f"{side}Offsets"
+    if options[name] is None:
+        return Bounds(default, {}, {})
     text = options[name].strip()
     if text.lower() in _WORDS:
         bounds = Bounds(Bound(_WORDS[text.lower()]), {}, {})
@@ -70,7 +73,8 @@ def parse_bounds(options: Mapping[str, Any], side: str) -> Bounds:
             {key: Bound(offset) for key, offset in partitions.items()},
             {topic: Bound(offset) for topic, offset in topics.items()},
         )
-    _refuse_backwards(name, bounds, LATEST if side == "starting" else EARLIEST)
+    if not streaming:
+        _refuse_backwards(name, bounds, LATEST if side == "starting" else EARLIEST)
     return bounds
 
 

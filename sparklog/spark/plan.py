@@ -1,24 +1,22 @@
-"""From options to offset ranges: what a batch read will read, decided once."""
+"""From options to offset ranges: what a batch reads, and where a stream begins, decided once."""
 
-import re
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 from sparklog.errors import (
-    InvalidOptionError,
     OffsetOutOfRangeError,
     SparklogWarning,
     UnknownTopicError,
+    UsageError,
 )
 from sparklog.log_reader import EARLIEST, LATEST, Slice, TopicReader
 from sparklog.manifest.catalog import Catalog
 from sparklog.model import UNKNOWN_OFFSET, TopicPartition
-from sparklog.spark.offsets import Bound, parse_assign, parse_bounds
+from sparklog.spark.offsets import Bound, Bounds, parse_bounds
+from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
-
-_SELECTORS = ("assign", "subscribe", "subscribePattern")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +41,10 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError (offsets that retention has
     removed or that do not exist yet, a start after its end, no record at a starting time).
     """
-    wanted = _selected(catalog, options)
+    wanted = selected(catalog, options)
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
-    named = {*starting.partitions, *ending.partitions} - set(wanted)
-    if named:
-        raise UnknownTopicError(
-            f"offsets are given for {', '.join(map(str, sorted(named)))}, which the read does not "
-            f"include"
-        )
-    readers = {name: TopicReader.open(catalog, name) for name in {key.topic for key in wanted}}
+    _refuse_others(wanted, starting, ending)
+    readers = readers_of(catalog, wanted)
     ranges = [
         _range(readers[key.topic], key, starting.of(key), ending.of(key), options) for key in wanted
     ]
@@ -62,40 +55,44 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     )
 
 
-def _selected(catalog: Catalog, options: Mapping[str, Any]) -> list[TopicPartition]:
-    given = [name for name in _SELECTORS if options[name] is not None]
-    if len(given) != 1:
-        raise InvalidOptionError(
-            f"give one of the options assign, subscribe and subscribePattern, not {given or 'none'}"
+def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartition, int]:
+    """Return where a stream begins in each partition that exists now.
+
+    `options` are parsed ones of CONSUME_OPTIONS. Raises what `plan_read` raises.
+    """
+    wanted = selected(catalog, options)
+    starting = parse_bounds(options, "starting", streaming=True)
+    _refuse_others(wanted, starting)
+    readers = readers_of(catalog, wanted)
+    return {
+        key: _stream_start(readers[key.topic], key, starting.of(key), options) for key in wanted
+    }
+
+
+def _stream_start(
+    reader: TopicReader, key: TopicPartition, bound: Bound, options: Mapping[str, Any]
+) -> int:
+    start = _start(reader, key, bound, options["startingOffsetsByTimestampStrategy"])
+    nothing = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, start)
+    return within_log(reader, nothing, fails=options["failOnDataLoss"]).start
+
+
+def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
+    """Return a reader of the newest snapshot of each topic, by name."""
+    topics = {topic.name: topic for topic in wanted.values()}
+    return {
+        name: TopicReader(catalog.files, topic, catalog.store(topic).snapshot())
+        for name, topic in topics.items()
+    }
+
+
+def _refuse_others(wanted: Selected, *bounds: Bounds) -> None:
+    named = {key for one in bounds for key in one.partitions} - set(wanted)
+    if named:
+        raise UnknownTopicError(
+            f"offsets are given for {', '.join(map(str, sorted(named)))}, which the read does not "
+            f"include"
         )
-    if given == ["assign"]:
-        partitions = parse_assign(options["assign"])
-        for key in partitions:
-            catalog.check_partition(catalog.topic(key.topic), key.partition)
-        return partitions
-    topics = [catalog.topic(name) for name in _topic_names(catalog, options)]
-    return [
-        TopicPartition(topic.name, partition)
-        for topic in topics
-        for partition in range(topic.num_partitions)
-    ]
-
-
-def _topic_names(catalog: Catalog, options: Mapping[str, Any]) -> list[str]:
-    if options["subscribe"] is not None:
-        names = sorted({name.strip() for name in options["subscribe"].split(",")} - {""})
-        if not names:
-            raise InvalidOptionError("option subscribe: no topics to read", option="subscribe")
-        return names
-    try:
-        pattern = re.compile(options["subscribePattern"])
-    except re.error as error:
-        raise InvalidOptionError(
-            f"option subscribePattern: {options['subscribePattern']!r} is no regular expression: "
-            f"{error}",
-            option="subscribePattern",
-        ) from None
-    return [name for name in catalog.topics() if pattern.search(name)]
 
 
 def _range(
@@ -114,13 +111,12 @@ def _range(
             f"{key}: the starting offset {start} is above the ending offset {end}"
         )
     found = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, end)
-    return _within_log(reader, found, fails=options["failOnDataLoss"])
+    return within_log(reader, found, fails=options["failOnDataLoss"])
 
 
 def _start(reader: TopicReader, key: TopicPartition, bound: Bound, strategy: str) -> int:
     if bound.timestamp is None:
-        earliest = reader.log_start_offset(key.partition)
-        return earliest if bound.offset == EARLIEST else bound.offset
+        return _offset(reader, key, bound)
     found = reader.list_offset(key.partition, bound.timestamp)
     if found != UNKNOWN_OFFSET:
         return found.offset
@@ -133,14 +129,23 @@ def _start(reader: TopicReader, key: TopicPartition, bound: Bound, strategy: str
 
 
 def _end(reader: TopicReader, key: TopicPartition, bound: Bound) -> int:
-    latest = reader.log_end_offset(key.partition)
     if bound.timestamp is None:
-        return latest if bound.offset == LATEST else bound.offset
+        return _offset(reader, key, bound)
     found = reader.list_offset(key.partition, bound.timestamp)
-    return latest if found == UNKNOWN_OFFSET else found.offset
+    return reader.log_end_offset(key.partition) if found == UNKNOWN_OFFSET else found.offset
 
 
-def _within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadRange:
+def _offset(reader: TopicReader, key: TopicPartition, bound: Bound) -> int:
+    if bound.offset == EARLIEST:
+        return reader.log_start_offset(key.partition)
+    return reader.log_end_offset(key.partition) if bound.offset == LATEST else bound.offset
+
+
+def within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadRange:
+    """Return the part of a range that the log holds.
+
+    What it lost, or never had, is an OffsetOutOfRangeError, or a warning unless `fails`.
+    """
     low = reader.log_start_offset(wanted.partition)
     high = reader.log_end_offset(wanted.partition)
     if low <= wanted.start and wanted.end <= high:
@@ -149,40 +154,49 @@ def _within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadR
         f"{wanted.topic}-{wanted.partition}: offsets [{wanted.start}, {wanted.end}) are not all in "
         f"the log, which holds [{low}, {high})"
     )
-    if fails:
-        raise OffsetOutOfRangeError(f"{problem}; failOnDataLoss=false reads what there is")
-    warnings.warn(f"{problem}: reading what there is", SparklogWarning, stacklevel=2)
+    lost(OffsetOutOfRangeError(problem), fails=fails)
     start = min(max(wanted.start, low), high)
     return replace(wanted, start=start, end=max(start, min(wanted.end, high)))
+
+
+def lost(error: UsageError, *, fails: bool) -> None:
+    """Raise an error that says which data is lost, or warn with its text unless `fails`."""
+    if fails:
+        raise type(error)(f"{error}; failOnDataLoss=false reads what there is", **vars(error))
+    warnings.warn(f"{error}: reading what there is", SparklogWarning, stacklevel=3)
 
 
 class SliceFinder:
     """Finds the segments of planned ranges, in the newest manifest of each topic."""
 
     def __init__(self, catalog: Catalog, *, fails: bool) -> None:
-        """`fails` says whether offsets that retention has removed are an error."""
+        """`fails` says whether data that is no longer there is an error."""
         self._catalog = catalog
         self._fails = fails
-        self._readers: dict[str, TopicReader] = {}
+        self._readers: dict[str, TopicReader | None] = {}
 
     def slices(self, wanted: ReadRange) -> list[Slice]:
         """Return the segments' slices of a range.
 
-        Raises UnknownTopicError when the topic is gone, even if another one has its name now, and
-        OffsetOutOfRangeError when retention has removed offsets of the range.
+        Raises, unless data loss is no error, UnknownTopicError when the topic is gone, even if
+        another one has its name now, and OffsetOutOfRangeError when retention has removed offsets
+        of the range.
         """
         reader = self._reader(wanted)
-        within = _within_log(reader, wanted, fails=self._fails)
+        if reader is None:
+            return []
+        within = within_log(reader, wanted, fails=self._fails)
         return reader.slices(within.partition, within.start, within.end)
 
-    def _reader(self, wanted: ReadRange) -> TopicReader:
+    def _reader(self, wanted: ReadRange) -> TopicReader | None:
         if wanted.topic_id not in self._readers:
-            topic = self._catalog.cluster.state().topics.get(wanted.topic_id)
-            if topic is None or topic.deleted_ms is not None:
-                raise UnknownTopicError(
-                    f"topic {wanted.topic!r} was deleted after the read was planned",
-                    topic=wanted.topic,
-                )
-            snapshot = self._catalog.store(topic).snapshot()
-            self._readers[wanted.topic_id] = TopicReader(self._catalog.files, topic, snapshot)
+            self._readers[wanted.topic_id] = self._opened(wanted)
         return self._readers[wanted.topic_id]
+
+    def _opened(self, wanted: ReadRange) -> TopicReader | None:
+        topic = self._catalog.cluster.state().topics.get(wanted.topic_id)
+        if topic is None or topic.deleted_ms is not None:
+            problem = f"topic {wanted.topic!r} was deleted after the read was planned"
+            lost(UnknownTopicError(problem, topic=wanted.topic), fails=self._fails)
+            return None
+        return TopicReader(self._catalog.files, topic, self._catalog.store(topic).snapshot())

@@ -8,9 +8,9 @@ out   key binary, value binary, topic string, partition int, offset bigint,
 """
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Any, Final
 
 import pyarrow as pa
 from pyspark.sql.types import (
@@ -26,7 +26,8 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sparklog.errors import SchemaError, SparklogWarning
+from sparklog.config.options import RECORD_COLUMNS
+from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
 
 _HEADER_ARROW = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
@@ -56,16 +57,36 @@ _SPARK_COLUMNS: Final[dict[str, DataType]] = {
 }
 
 
-def output_schema(*, include_headers: bool) -> StructType:
-    """Return the columns of a consumed DataFrame; all are nullable, as the connector's are."""
-    names = [name for name in _SPARK_COLUMNS if include_headers or name != "headers"]
-    return StructType([StructField(name, _SPARK_COLUMNS[name]) for name in names])
+def output_columns(options: Mapping[str, Any]) -> list[str]:
+    """Return the names of the columns that options (parsed CONSUME_OPTIONS) ask for, in order.
+
+    The Kafka source's seven, and `headers` with `includeHeaders`; `columns` names others. Raises
+    InvalidOptionError.
+    """
+    wanted: tuple[str, ...] | None = options["columns"]
+    if wanted is None:
+        return [name for name in RECORD_COLUMNS if options["includeHeaders"] or name != "headers"]
+    if not wanted or len(set(wanted)) < len(wanted):
+        raise InvalidOptionError(
+            f"option columns: {','.join(wanted)!r} must name at least one column, and none twice",
+            option="columns",
+        )
+    if options["includeHeaders"] and "headers" not in wanted:
+        raise InvalidOptionError(
+            "option columns leaves out headers, includeHeaders asks for them: drop one of the two",
+            option="columns",
+        )
+    return list(wanted)
 
 
-def arrow_schema(*, include_headers: bool) -> pa.Schema:
+def output_schema(columns: Sequence[str] = RECORD_COLUMNS) -> StructType:
+    """Return columns of a consumed DataFrame; all are nullable, as the connector's are."""
+    return StructType([StructField(name, _SPARK_COLUMNS[name]) for name in columns])
+
+
+def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
     """Return the same columns as a Python data source must hand them to Spark."""
-    names = [name for name in ARROW_COLUMNS if include_headers or name != "headers"]
-    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in names])
+    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])
 
 
 def _is_text(kind: DataType) -> bool:

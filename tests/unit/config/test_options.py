@@ -7,7 +7,9 @@ import pytest
 from sparklog.config.options import (
     CONSUME_OPTIONS,
     PRODUCE_OPTIONS,
+    SOURCE_OPTIONS,
     STORAGE_PREFIX,
+    STREAM_OPTIONS,
     Option,
     parse_options,
 )
@@ -19,7 +21,7 @@ def produce_option(name: str, value: object) -> Any:
 
 
 class TestRows:
-    @pytest.mark.parametrize("options", [PRODUCE_OPTIONS, CONSUME_OPTIONS])
+    @pytest.mark.parametrize("options", [PRODUCE_OPTIONS, CONSUME_OPTIONS, STREAM_OPTIONS])
     def test_have_names_that_differ_and_a_sentence(self, options: tuple[Option, ...]) -> None:
         names = [option.name.lower() for option in options]
 
@@ -27,7 +29,7 @@ class TestRows:
         assert all(option.doc.endswith(".") for option in options)
         assert not any(name.startswith(STORAGE_PREFIX) for name in names)
 
-    @pytest.mark.parametrize("option", [*PRODUCE_OPTIONS, *CONSUME_OPTIONS])
+    @pytest.mark.parametrize("option", SOURCE_OPTIONS)
     def test_have_a_default_within_their_bounds(self, option: Option) -> None:
         assert option.default is None or option.parse(option.default) is not None
 
@@ -42,12 +44,16 @@ class TestRows:
     def test_have_the_connectors_defaults(self) -> None:
         values, _ = parse_options(CONSUME_OPTIONS, {})
 
-        assert values["startingOffsets"] == "earliest"
-        assert values["endingOffsets"] == "latest"
         assert values["startingOffsetsByTimestampStrategy"] == "error"
         assert values["failOnDataLoss"] is True
         assert values["includeHeaders"] is False
         assert {values[name] for name in ("assign", "subscribe", "minPartitions")} == {None}
+
+    def test_of_a_data_source_are_told_apart_by_their_names(self) -> None:
+        names = [option.name for option in SOURCE_OPTIONS]
+
+        assert len(set(names)) == len(names)
+        assert parse_options(SOURCE_OPTIONS, {})[0]["maxTriggerDelay"] == "15m"
 
 
 class TestNames:

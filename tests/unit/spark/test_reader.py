@@ -10,6 +10,7 @@ import pytest
 from pyspark.sql.datasource import InputPartition
 
 from sparklog.admin import AdminClient
+from sparklog.config.options import CONSUME_OPTIONS, RECORD_COLUMNS, parse_options
 from sparklog.errors import (
     CorruptRecordError,
     MissingFileError,
@@ -18,8 +19,9 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import WriteOptions
 from sparklog.manifest.store import Change
+from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.plan import ReadRange
-from sparklog.spark.reader import RangePartition, RangeReader
+from sparklog.spark.read_task import RangePartition
 from sparklog.spark.schema import arrow_schema
 from tests.logs import append, catalog, log_files, new_topic, snapshot
 
@@ -36,14 +38,13 @@ def log_dir(tmp_path: Path) -> str:
     return log_dir
 
 
-def reader(log_dir: str, start: int = 0, end: int = RECORDS, **options: bool) -> RangeReader:
+def reader(log_dir: str, start: int = 0, end: int = RECORDS, **options: object) -> BatchReader:
     topic = catalog(log_dir).topic("t")
     wanted = [ReadRange("t", topic.topic_id, 0, start, end)]
-    defaults = {"includeHeaders": False, "failOnDataLoss": True}
-    return RangeReader(catalog(log_dir).files, {**defaults, **options}, wanted)
+    return BatchReader(catalog(log_dir).files, parse_options(CONSUME_OPTIONS, options)[0], wanted)
 
 
-def read(found: RangeReader) -> list[pa.RecordBatch]:
+def read(found: BatchReader) -> list[pa.RecordBatch]:
     return [batch for partition in found.partitions() for batch in found.read(partition)]
 
 
@@ -65,10 +66,19 @@ class TestRows:
 
     @pytest.mark.parametrize("include_headers", [True, False])
     def test_have_the_schema_that_spark_compares(self, log_dir: str, include_headers: bool) -> None:
+        expected = RECORD_COLUMNS if include_headers else RECORD_COLUMNS[:-1]
         for batch in read(reader(log_dir, includeHeaders=include_headers)):
-            assert batch.schema.equals(arrow_schema(include_headers=include_headers))
+            assert batch.schema.equals(arrow_schema(expected))
             assert set(batch.column("topic").to_pylist()) == {"t"}
             assert set(batch.column("partition").to_pylist()) == {0}
+
+    @pytest.mark.parametrize("size", range(1, len(RECORD_COLUMNS) + 1))
+    def test_may_have_some_columns_only(self, log_dir: str, size: int) -> None:
+        whole = pa.Table.from_batches(read(reader(log_dir, 3, 150, includeHeaders=True)))
+        for names in (RECORD_COLUMNS[:size], RECORD_COLUMNS[-size:], RECORD_COLUMNS[::-size]):
+            found = read(reader(log_dir, 3, 150, columns=",".join(names)))
+
+            assert pa.Table.from_batches(found).equals(whole.select(list(names)))
 
     def test_of_a_source_without_partitions_are_none(self, log_dir: str) -> None:
         assert list(reader(log_dir).read(InputPartition(None))) == []

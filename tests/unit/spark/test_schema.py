@@ -14,8 +14,9 @@ from pyspark.sql.types import (
     TimestampType,
 )
 
-from sparklog.errors import SchemaError, SparklogWarning
-from sparklog.spark.schema import arrow_schema, input_columns, output_schema
+from sparklog.config.options import CONSUME_OPTIONS, RECORD_COLUMNS, parse_options
+from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
+from sparklog.spark.schema import arrow_schema, input_columns, output_columns, output_schema
 
 HEADERS = StructType().add("key", StringType()).add("value", BinaryType())
 KINDS: dict[str, DataType] = {
@@ -99,16 +100,41 @@ class TestInput:
 
 class TestOutput:
     def test_is_the_kafka_sources(self) -> None:
-        assert output_schema(include_headers=True).simpleString() == (
+        assert output_schema().simpleString() == (
             "struct<key:binary,value:binary,topic:string,partition:int,offset:bigint,"
             "timestamp:timestamp,timestampType:int,"
             "headers:array<struct<key:string,value:binary>>>"
         )
-        assert all(field.nullable for field in output_schema(include_headers=True))
+        assert all(field.nullable for field in output_schema())
 
-    @pytest.mark.parametrize("include_headers", [True, False])
-    def test_is_the_same_in_arrow(self, include_headers: bool) -> None:
-        names = output_schema(include_headers=include_headers).names
+    @pytest.mark.parametrize("names", [RECORD_COLUMNS, ("offset",), ("value", "key")])
+    def test_is_the_same_in_arrow(self, names: tuple[str, ...]) -> None:
+        assert output_schema(names).names == list(names)
+        assert arrow_schema(names).names == list(names)
 
-        assert ("headers" in names) == include_headers
-        assert arrow_schema(include_headers=include_headers).names == names
+
+class TestColumnsAskedFor:
+    def columns(self, **options: object) -> list[str]:
+        return output_columns(parse_options(CONSUME_OPTIONS, options)[0])
+
+    def test_are_all_but_headers(self) -> None:
+        assert self.columns() == list(RECORD_COLUMNS[:-1])
+        assert self.columns(includeHeaders=True) == list(RECORD_COLUMNS)
+
+    def test_may_be_named(self) -> None:
+        assert self.columns(columns="offset, key") == ["offset", "key"]
+        assert self.columns(columns="headers", includeHeaders=True) == ["headers"]
+
+    @pytest.mark.parametrize(
+        ("options", "message"),
+        [
+            ({"columns": "ofset"}, "columns='ofset' is not allowed: .* key, value, topic"),
+            ({"columns": "Offset"}, "columns='Offset' is not allowed"),
+            ({"columns": ""}, "option columns: '' must name at least one"),
+            ({"columns": "key,key"}, "option columns: 'key,key' must name .* none twice"),
+            ({"columns": "key", "includeHeaders": True}, "leaves out headers, includeHeaders asks"),
+        ],
+    )
+    def test_are_refused(self, options: dict[str, object], message: str) -> None:
+        with pytest.raises(InvalidOptionError, match=message):
+            self.columns(**options)

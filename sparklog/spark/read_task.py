@@ -1,13 +1,17 @@
-"""The reader of the data source: ranges of offsets to Arrow batches, one Spark task a range."""
+"""What one Spark task does of a read: the offsets of a range to Arrow batches, one task a range.
 
-from collections.abc import Iterator, Mapping
+Everything a task needs travels with it and its partition: it runs anywhere, and perhaps hours after
+it was planned, when files have been merged away, compacted or expired.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
-from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.datasource import InputPartition
 
 from sparklog.errors import MissingFileError
 from sparklog.log.names import topic_dir
@@ -15,12 +19,15 @@ from sparklog.log_reader import Slice
 from sparklog.log_reader.slices import read_slices
 from sparklog.manifest.catalog import Catalog
 from sparklog.record.decode import ALL, DecodedRecords
-from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
-from sparklog.spark.schema import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema
+from sparklog.spark.plan import ReadRange, SliceFinder
+from sparklog.spark.schema import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema, output_columns
 from sparklog.storage.files import Files
 
-_MAX_TIMESTAMP_MS = (2**63 - 1) // 1000
-_MIN_TIMESTAMP_MS = -_MAX_TIMESTAMP_MS
+_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+_MIN_TIMESTAMP_MS: Final = -_MAX_TIMESTAMP_MS
+
+_DECODED: Final = {name: name for name in ALL} | {"timestampType": "timestamp_type"}
+"""Columns that cost decoding, and what the decoder calls them."""
 
 
 @dataclass
@@ -36,36 +43,26 @@ class RangePartition(InputPartition):
         self.slices = slices
 
 
-class RangeReader(DataSourceReader):
-    """Plans once, reads anywhere: everything a task needs travels with it and its partition."""
+class ReadTask:
+    """Reads partitions. Picklable."""
 
-    def __init__(
-        self, files: Files, options: Mapping[str, Any], planned: list[ReadRange] | None
-    ) -> None:
+    def __init__(self, files: Files, options: Mapping[str, Any]) -> None:
         self._files = files
-        self._options = dict(options)
-        self._planned = planned
-
-    def partitions(self) -> list[InputPartition]:
-        """Return a partition a range, in the order of topic, partition and offset."""
-        catalog = Catalog(self._files)
-        ranges = self._planned
-        if ranges is None:
-            ranges = plan_read(catalog, self._options)
-        finder = SliceFinder(catalog, fails=self._options["failOnDataLoss"])
-        return [RangePartition(wanted, finder.slices(wanted)) for wanted in ranges]
+        self._columns = output_columns(options)
+        self._fails = bool(options["failOnDataLoss"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""
         if not isinstance(partition, RangePartition):
             return  # Spark reads a source without partitions as one partition of nothing
-        to_batch = BatchMaker(partition.wanted, include_headers=self._options["includeHeaders"])
-        columns = ALL if self._options["includeHeaders"] else set(ALL) - {"headers"}
+        to_batch = BatchMaker(partition.wanted, self._columns)
+        # Offsets say where to go on when a file is gone.
+        decoded = {"offset", *(_DECODED[name] for name in self._columns if name in _DECODED)}
         wanted, slices = partition.wanted, partition.slices
         directory = topic_dir(wanted.topic, wanted.topic_id)
         while True:
             try:
-                for records in read_slices(self._files, directory, slices, columns=columns):
+                for records in read_slices(self._files, directory, slices, columns=decoded):
                     if records.num_rows:
                         yield to_batch(records)
                         last = records.offset[len(records.offset) - 1].as_py()
@@ -78,8 +75,7 @@ class RangeReader(DataSourceReader):
         self, wanted: ReadRange, slices: list[Slice], error: MissingFileError
     ) -> list[Slice]:
         """Return where the rest is now: files are merged, compacted and expired meanwhile."""
-        finder = SliceFinder(Catalog(self._files), fails=self._options["failOnDataLoss"])
-        found = finder.slices(wanted)
+        found = SliceFinder(Catalog(self._files), fails=self._fails).slices(wanted)
         if found == slices:
             raise MissingFileError(
                 f"{wanted.topic}-{wanted.partition}, from offset {wanted.start} on: {error}"
@@ -90,26 +86,24 @@ class RangeReader(DataSourceReader):
 class BatchMaker:
     """Turns decoded records of one partition into the batches that Spark takes."""
 
-    def __init__(self, wanted: ReadRange, *, include_headers: bool) -> None:
-        self._wanted = wanted
-        self._schema = arrow_schema(include_headers=include_headers)
+    def __init__(self, wanted: ReadRange, columns: Sequence[str]) -> None:
+        self._schema = arrow_schema(columns)
+        made: dict[str, Callable[[DecodedRecords], pa.Array]] = {
+            "key": lambda records: records.key,
+            "value": lambda records: records.value,
+            "topic": lambda records: _constant_text(wanted.topic, records.num_rows),
+            "partition": lambda records: _constant_int(wanted.partition, records.num_rows),
+            "offset": lambda records: records.offset,
+            "timestamp": lambda records: _microseconds(records.timestamp),
+            "timestampType": lambda records: records.timestamp_type,
+            "headers": lambda records: records.headers.cast(ARROW_HEADERS),
+        }
+        self._columns = [made[name] for name in columns]
 
     def __call__(self, records: DecodedRecords) -> pa.RecordBatch:
-        """Return the columns of ARROW_COLUMNS."""
-        count = records.num_rows
-        columns = {
-            "key": records.key,
-            "value": records.value,
-            "topic": _constant_text(self._wanted.topic, count),
-            "partition": _constant_int(self._wanted.partition, count),
-            "offset": records.offset,
-            "timestamp": _microseconds(records.timestamp),
-            "timestampType": records.timestamp_type,
-        }
-        if "headers" in self._schema.names:
-            columns["headers"] = records.headers.cast(ARROW_HEADERS)
+        """Return the columns asked for."""
         return pa.RecordBatch.from_arrays(
-            [columns[name] for name in self._schema.names], schema=self._schema
+            [column(records) for column in self._columns], schema=self._schema
         )
 
 

@@ -1,0 +1,69 @@
+"""Options of Spark's Kafka connector that mean nothing without brokers, or something else here.
+
+kafka.<option of a produce>   is that option: kafka.compression.type, kafka.batch.size
+kafka.<what the connector refuses>   is refused here too, naming what to use instead
+any other kafka.<client config>, and options of consumer pools   are ignored, with a warning
+"""
+
+import warnings
+from collections.abc import Mapping
+from typing import Any
+
+from sparklog.config.options import PRODUCE_OPTIONS
+from sparklog.errors import InvalidOptionError, SparklogWarning
+
+CLIENT_PREFIX = "kafka."
+
+IGNORED_OPTIONS = (
+    "kafkaConsumer.pollTimeoutMs",
+    "fetchOffset.numRetries",
+    "fetchOffset.retryIntervalMs",
+    "groupIdPrefix",
+)
+"""Options of the connector about brokers and consumer pools."""
+
+REFUSED_CLIENT_CONFIGS = {
+    "auto.offset.reset": "use startingOffsets",
+    "enable.auto.commit": "offsets are kept in Spark's checkpoint",
+    "interceptor.classes": "transform the DataFrame instead",
+    "key.deserializer": "keys are bytes: cast the column",
+    "value.deserializer": "values are bytes: cast the column",
+    "key.serializer": "cast the column to string or binary",
+    "value.serializer": "cast the column to string or binary",
+}
+"""Client configs that the connector refuses (KafkaSourceProvider), and what to do instead."""
+
+
+def without_connector_options(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that mean something here; warn of the others (SparklogWarning).
+
+    Raises InvalidOptionError for what the connector refuses.
+    """
+    ignored = {name.lower() for name in IGNORED_OPTIONS}
+    ours = {option.name.lower() for option in PRODUCE_OPTIONS}
+    kept: dict[str, Any] = {}
+    for name, value in given.items():
+        client_config = name.lower().removeprefix(CLIENT_PREFIX)
+        if client_config == name.lower():
+            if name.lower() in ignored:
+                _warn(name)
+            else:
+                kept[name] = value
+        elif client_config in REFUSED_CLIENT_CONFIGS:
+            raise InvalidOptionError(
+                f"option {name} is not supported: {REFUSED_CLIENT_CONFIGS[client_config]}",
+                option=name,
+            )
+        elif client_config in ours:
+            kept.setdefault(client_config, value)
+        else:
+            _warn(name)
+    return kept
+
+
+def _warn(name: str) -> None:
+    warnings.warn(
+        f"option {name} has no meaning without brokers and is ignored",
+        SparklogWarning,
+        stacklevel=3,
+    )

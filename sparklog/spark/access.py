@@ -1,0 +1,129 @@
+"""What the options of the data source mean, once they are all known: its readers and writers."""
+
+import json
+import warnings
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import Any, Final
+
+from pyspark.sql.types import StructType
+
+from sparklog.config.connector import without_connector_options
+from sparklog.config.options import SOURCE_OPTIONS, parse_options
+from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
+from sparklog.manifest.catalog import Catalog
+from sparklog.spark.batch_reader import BatchReader
+from sparklog.spark.plan import ReadRange
+from sparklog.spark.schema import input_columns, output_columns, output_schema
+from sparklog.spark.selection import check_selectors
+from sparklog.spark.stream_reader import StreamReader
+from sparklog.spark.write_job import WriteJob
+from sparklog.spark.writers import BatchWriter, StreamWriter
+from sparklog.storage import Files, open_files
+
+PATH: Final = "path"
+RANGES: Final = "sparklog.ranges"
+"""Internal: the ranges that `consume` has planned, as JSON."""
+
+_STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
+_BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
+
+
+class Access:
+    """A log dir and how to read or write it.
+
+    `options` are text, names in lower case: SOURCE_OPTIONS, `path`, and storage.<NAME>. Those of
+    the connector that mean nothing without brokers are ignored, with a warning. Raises
+    InvalidOptionError.
+    """
+
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self._log_dir = options.get(PATH)
+        self._planned = decode_ranges(options.get(RANGES))
+        given = {name: value for name, value in options.items() if name not in (PATH, RANGES)}
+        self._given, self._storage = parse_options(SOURCE_OPTIONS, without_connector_options(given))
+
+    @property
+    def schema(self) -> StructType:
+        """The Kafka source's columns, or those that the option `columns` names."""
+        return output_schema(output_columns(self._given))
+
+    def batch_reader(self, schema: StructType) -> BatchReader:
+        """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
+        self._check_schema(schema)
+        for name in _STREAM_ONLY:
+            if self._given[name] is not None:
+                problem = f"option {name} is for streams, a batch read ignores it"
+                warnings.warn(problem, SparklogWarning, stacklevel=2)
+        if self._planned is None:
+            check_selectors(self._given)
+        return BatchReader(self._files(), self._given, self._planned)
+
+    def batch_writer(self, schema: StructType) -> BatchWriter:
+        """Return a writer of rows with these columns. Raises SchemaError, UnknownTopicError."""
+        catalog, columns = self._catalog(), self._columns(schema)
+        job = WriteJob.planned(catalog, self._given)
+        return BatchWriter(job, columns, is_done=job.is_committed(catalog))
+
+    def stream_reader(self, schema: StructType) -> StreamReader:
+        """Return a reader of a stream. Raises SchemaError for a schema given."""
+        self._check_schema(schema)
+        for name in _BATCH_ONLY:
+            if self._given[name] is not None:
+                raise InvalidOptionError(
+                    f"option {name} is not allowed in a stream, which has no end", option=name
+                )
+        check_selectors(self._given)
+        return StreamReader(self._files(), self._given)
+
+    def stream_writer(self, schema: StructType) -> StreamWriter:
+        """Return a writer of micro-batches. Raises SchemaError, UnknownTopicError."""
+        for name in ("txnAppId", "txnVersion"):
+            if self._given[name] is not None:
+                raise InvalidOptionError(
+                    f"option {name} is not allowed in a stream, which commits each micro-batch "
+                    f"once for its query id and batch id; it is for foreachBatch",
+                    option=name,
+                )
+        columns = self._columns(schema)
+        return StreamWriter(WriteJob.planned(self._catalog(), self._given), columns)
+
+    def _files(self) -> Files:
+        if not self._log_dir:
+            raise InvalidOptionError(
+                "no log dir: give it to load(…), save(…) or start(…), or as the option path",
+                option=PATH,
+            )
+        return open_files(self._log_dir, self._storage)
+
+    def _catalog(self) -> Catalog:
+        return Catalog(self._files(), flush=self._given["flush"] == "fsync")
+
+    def _columns(self, schema: StructType) -> list[str]:
+        if self._given["clustered"] == "true":
+            raise InvalidOptionError(
+                "option clustered=true is for sparklog.spark.produce: a data source cannot ask "
+                "Spark to shuffle; call df.repartition(…) before the write",
+                option="clustered",
+            )
+        return input_columns(schema, needs_topic=self._given["topic"] is None)
+
+    def _check_schema(self, schema: StructType) -> None:
+        if schema != self.schema:
+            raise SchemaError(
+                f"the source has a fixed schema, so schema(…) cannot be given: it is "
+                f"{self.schema.simpleString()}"
+            )
+
+
+def encode_ranges(ranges: list[ReadRange]) -> str:
+    """Return ranges as the text of an option."""
+    return json.dumps([asdict(one) for one in ranges])
+
+
+def decode_ranges(text: str | None) -> list[ReadRange] | None:
+    """Return the ranges of an option's text, None without it."""
+    if text is None:
+        return None
+    rows: list[dict[str, Any]] = json.loads(text)
+    return [ReadRange(**row) for row in rows]

@@ -1,0 +1,35 @@
+"""The batch reader of the data source: planned once, by topic, partition and offset."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from sparklog.manifest.catalog import Catalog
+from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
+from sparklog.spark.read_task import RangePartition, ReadTask
+from sparklog.storage.files import Files
+
+
+class BatchReader(DataSourceReader):
+    """Reads what options (parsed CONSUME_OPTIONS) ask for, or ranges that are planned already."""
+
+    def __init__(
+        self, files: Files, options: Mapping[str, Any], planned: list[ReadRange] | None = None
+    ) -> None:
+        self._files = files
+        self._options = dict(options)
+        self._planned = planned
+        self._task = ReadTask(files, options)
+
+    def partitions(self) -> list[InputPartition]:
+        """Return a partition a range."""
+        catalog = Catalog(self._files)
+        ranges = plan_read(catalog, self._options) if self._planned is None else self._planned
+        finder = SliceFinder(catalog, fails=self._options["failOnDataLoss"])
+        return [RangePartition(wanted, finder.slices(wanted)) for wanted in ranges]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range in the order of the log."""
+        return self._task.read(partition)

@@ -1,0 +1,94 @@
+"""Where a stream stands: the JSON that Spark keeps in its checkpoint and shows in its progress.
+
+    {"flights": {"0": 23, "1": 17}, "@sparklog": {"ids": {"flights": "…22 characters…"}}}
+
+Offsets are the connector's: of the next record to read. Beside them, under a name that no topic can
+have, stands what offsets alone cannot tell:
+
+    ids     the topic's id, for a topic may be deleted and created again under its name
+    start   offsets where the stream began; in the end of its first micro-batch only
+
+Spark does not keep a stream's initial offset. A micro-batch whose start has no ids is the first, so
+wherever it is run again, it takes its start from its end. Spark compares offsets as text: names and
+partitions are in order.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparklog.errors import UsageError
+from sparklog.model import TopicPartition
+
+OURS: Final = "@sparklog"
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Offsets by partition; topic ids by name, None where no micro-batch has ended yet."""
+
+    offsets: Mapping[TopicPartition, int]
+    ids: Mapping[str, str] | None = None
+    start: Mapping[TopicPartition, int] | None = None
+
+    @property
+    def is_initial(self) -> bool:
+        """Whether this is where a stream begins."""
+        return self.ids is None
+
+    def begins(self, end: "Position") -> dict[TopicPartition, int]:
+        """Return where the micro-batch from here to `end` begins in each of its partitions.
+
+        A partition that is not here, or is one of a topic created again, begins at 0.
+        """
+        if self.ids is None:
+            before = end.start or {}
+            return {key: before.get(key, 0) for key in end.offsets}
+        ids, known = end.ids or {}, self.ids
+        return {
+            key: self.offsets.get(key, 0) if known.get(key.topic) == ids.get(key.topic) else 0
+            for key in end.offsets
+        }
+
+    def to_json(self) -> Json:
+        """Return the position as Spark keeps it."""
+        json = offsets_json(self.offsets)
+        if self.ids is None:
+            return json
+        ours: Json = {"ids": dict(sorted(self.ids.items()))}
+        if self.start is not None:
+            ours["start"] = offsets_json(self.start)
+        return {**json, OURS: ours}
+
+    @classmethod
+    def of_json(cls, json: Json) -> "Position":
+        """Return what Spark has kept. Raises UsageError for what is no position of ours."""
+        try:
+            ours = json.get(OURS)
+            offsets = _offsets({name: value for name, value in json.items() if name != OURS})
+            if ours is None:
+                return cls(offsets)
+            start = _offsets(ours["start"]) if "start" in ours else None
+            return cls(offsets, {key.topic: ours["ids"][key.topic] for key in offsets}, start)
+        except (AttributeError, KeyError, TypeError, ValueError):
+            raise UsageError(
+                f"{json!r} in the checkpoint is no position of a sparklog stream"
+            ) from None
+
+
+def offsets_json(offsets: Mapping[TopicPartition, int]) -> Json:
+    """Return offsets as {topic: {partition: offset}}, in order."""
+    json: Json = {}
+    for (topic, partition), offset in sorted(offsets.items()):
+        json.setdefault(topic, {})[str(partition)] = offset
+    return json
+
+
+def _offsets(json: Json) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, int(partition)): int(offset)
+        for topic, partitions in json.items()
+        for partition, offset in partitions.items()
+    }

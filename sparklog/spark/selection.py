@@ -1,0 +1,81 @@
+"""Which partitions a read is about: `assign`, `subscribe` and `subscribePattern`."""
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from sparklog.errors import InvalidOptionError
+from sparklog.manifest.catalog import Catalog
+from sparklog.model import TopicDescription, TopicPartition
+from sparklog.spark.offsets import parse_assign
+
+_SELECTORS = ("assign", "subscribe", "subscribePattern")
+
+Selected = dict[TopicPartition, TopicDescription]
+"""Partitions, and the topic that each is of now."""
+
+
+def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool = True) -> Selected:
+    """Return the partitions that options (parsed CONSUME_OPTIONS) name, in order.
+
+    Raises InvalidOptionError unless exactly one option names them. Raises UnknownTopicError for
+    what does not exist, unless `must_exist` is False: it is left out then.
+    """
+    check_selectors(options)
+    if options["assign"] is not None:
+        return _assigned(catalog, options["assign"], must_exist=must_exist)
+    topics = catalog.topics()
+    if options["subscribe"] is not None:
+        names = _subscribed(options["subscribe"])
+        found = [catalog.topic(name) for name in names if must_exist or name in topics]
+    else:
+        pattern = _pattern(options["subscribePattern"])
+        found = [topic for name, topic in topics.items() if pattern.search(name)]
+    return {
+        TopicPartition(topic.name, partition): topic
+        for topic in found
+        for partition in range(topic.num_partitions)
+    }
+
+
+def check_selectors(options: Mapping[str, Any]) -> None:
+    """Raise InvalidOptionError unless one option names what to read, and in a lawful way."""
+    given = [name for name in _SELECTORS if options[name] is not None]
+    if len(given) != 1:
+        raise InvalidOptionError(
+            f"give one of the options assign, subscribe and subscribePattern, not {given or 'none'}"
+        )
+    parse = {"assign": parse_assign, "subscribe": _subscribed, "subscribePattern": _pattern}
+    parse[given[0]](options[given[0]])
+
+
+def _assigned(catalog: Catalog, text: str, *, must_exist: bool) -> Selected:
+    partitions = parse_assign(text)
+    topics = catalog.topics()
+    if must_exist:
+        for key in partitions:
+            catalog.check_partition(catalog.topic(key.topic), key.partition)
+    return {
+        key: topics[key.topic]
+        for key in partitions
+        if key.topic in topics and key.partition < topics[key.topic].num_partitions
+    }
+
+
+def _subscribed(text: str) -> list[str]:
+    names = sorted({name.strip() for name in text.split(",")} - {""})
+    if not names:
+        raise InvalidOptionError("option subscribe: no topics to read", option="subscribe")
+    return names
+
+
+def _pattern(text: str) -> re.Pattern[str]:
+    if not text.strip():
+        raise InvalidOptionError("option subscribePattern is empty", option="subscribePattern")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise InvalidOptionError(
+            f"option subscribePattern: {text!r} is no regular expression: {error}",
+            option="subscribePattern",
+        ) from None

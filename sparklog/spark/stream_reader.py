@@ -1,0 +1,151 @@
+"""The streaming reader of the data source: what is new, how much of it, and where it lies.
+
+Spark keeps one reader for a run of a query in a process of its own, which follows the manifests;
+another one, which plans nothing, travels to the tasks.
+"""
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+
+from sparklog.clock import Clock, SystemClock
+from sparklog.errors import UnknownTopicError
+from sparklog.manifest.catalog import Catalog
+from sparklog.model import TopicPartition
+from sparklog.spark.limits import Limits
+from sparklog.spark.plan import ReadRange, SliceFinder, lost, plan_start, readers_of
+from sparklog.spark.position import Json, Position, offsets_json
+from sparklog.spark.read_task import RangePartition, ReadTask
+from sparklog.spark.selection import selected
+from sparklog.spark.splits import split_ranges
+from sparklog.storage.files import Files
+
+NOT_SELECTED: Final = "is not selected any more"
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    """Reads what `options` (parsed CONSUME_OPTIONS and STREAM_OPTIONS) ask for, batch by batch."""
+
+    def __init__(
+        self, files: Files, options: Mapping[str, Any], clock: Clock | None = None
+    ) -> None:
+        self._files = files
+        self._options = dict(options)
+        self._fails = bool(options["failOnDataLoss"])
+        self._limits = Limits.of(options)
+        self._clock = clock or SystemClock()
+        self._task = ReadTask(files, options)
+        self._initial: Json | None = None
+        self._newest: Position | None = None
+        self._is_available_now = False
+        self._last_batch_ms = 0
+
+    @cached_property
+    def _catalog(self) -> Catalog:
+        return Catalog(self._files, self._clock)
+
+    def initialOffset(self) -> Json:
+        """Return where a new stream begins; the same however often it is asked in one run."""
+        if self._initial is None:
+            self._initial = Position(plan_start(self._catalog, self._options)).to_json()
+        return self._initial
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Return a limit when options set one, so that Trigger.Once can be told from no limit."""
+        if self._limits.max_offsets is not None:
+            return ReadMaxRows(self._limits.max_offsets)
+        if self._limits.min_offsets is not None:
+            return ReadMinRows(self._limits.min_offsets)
+        return ReadAllAvailable()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Take notice that the stream is to end at what is there when it looks next."""
+        self._is_available_now = True
+        self._newest = None
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        """Return where the next micro-batch ends; `start` itself when there is to be none.
+
+        The first one is made even if it has no records: from then on the checkpoint knows where
+        the stream began.
+        """
+        before = Position.of_json(start)
+        newest = self._look(before)
+        ended = Position(newest.offsets, newest.ids, before.offsets if before.is_initial else None)
+        begins = before.begins(ended)
+        if not isinstance(limit, ReadAllAvailable):
+            # All at once is what ends at once: waiting for more would be for ever.
+            waited_ms = self._clock.now_ms() - self._last_batch_ms
+            waits = self._limits.waits(begins, newest.offsets, waited_ms)
+            if waits and not self._is_available_now:
+                return start
+            ended = Position(self._limits.cut(begins, newest.offsets), ended.ids, ended.start)
+        if not before.is_initial and (ended.offsets, ended.ids) == (before.offsets, before.ids):
+            return start
+        self._last_batch_ms = self._clock.now_ms()
+        return ended.to_json()
+
+    def reportLatestOffset(self) -> Json | None:
+        """Return the log ends that were seen last, for the query's progress to show the lag."""
+        return None if self._newest is None else offsets_json(self._newest.offsets)
+
+    def partitions(self, start: Json, end: Json) -> list[InputPartition]:
+        """Return what to read of a micro-batch; what is lost of it is an error, or a warning."""
+        after = Position.of_json(end)
+        begins, ids = Position.of_json(start).begins(after), after.ids or {}
+        ranges = [
+            ReadRange(key.topic, ids[key.topic], key.partition, begins[key], offset)
+            for key, offset in after.offsets.items()
+            if offset != begins[key]
+        ]
+        for one in ranges:
+            if one.size < 0:
+                self._lost(one.topic, f"ends at {one.end}, before {one.start}", one.partition)
+        pieces = split_ranges(
+            ranges, self._options["minPartitions"], self._options["maxRecordsPerPartition"]
+        )
+        finder = SliceFinder(self._catalog, fails=self._fails)
+        return [RangePartition(wanted, finder.slices(wanted)) for wanted in pieces]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """Yield the records of a range in the order of the log."""
+        return self._task.read(partition)
+
+    def _look(self, before: Position) -> Position:
+        """Return the log ends of what is selected; for AvailableNow, those of the first look."""
+        if self._newest is None or not self._is_available_now:
+            wanted = selected(self._catalog, self._options, must_exist=False)
+            readers = readers_of(self._catalog, wanted)
+            ends = {key: readers[key.topic].log_end_offset(key.partition) for key in wanted}
+            newest = Position(ends, {topic.name: topic.topic_id for topic in wanted.values()})
+            self._check(before, newest)
+            self._newest = newest
+        return self._newest
+
+    def _check(self, before: Position, newest: Position) -> None:
+        """See that what the stream has been reading is still there."""
+        known, ids = before.ids or {}, newest.ids or {}
+        for topic in sorted({key.topic for key in before.offsets}):
+            if topic not in ids:
+                exists = topic in self._catalog.topics()
+                self._lost(topic, NOT_SELECTED if exists else "does not exist any more")
+            elif known.get(topic, ids[topic]) != ids[topic]:
+                self._lost(topic, "was deleted and created again")
+        for key in sorted(set(before.offsets) - set(newest.offsets)):
+            if key.topic in ids:
+                self._lost(key.topic, NOT_SELECTED, key.partition)
+
+    def _lost(self, topic: str, what: str, partition: int | None = None) -> None:
+        where = f"topic {topic!r}" if partition is None else str(TopicPartition(topic, partition))
+        problem = f"{where}, which the checkpoint of the stream names, {what}"
+        lost(UnknownTopicError(problem, topic=topic), fails=self._fails)

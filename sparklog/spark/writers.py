@@ -1,0 +1,120 @@
+"""The writers of the data source: rows to segment files in the tasks, one commit in the driver.
+
+A stream's micro-batch is committed once for its (query id, batch id), whatever is killed and run
+again: the transaction rides in the same commit as the segments.
+
+`abort` deletes nothing, for Spark also calls it after a commit that may have landed: files that
+nobody refers to are left to vacuum.
+"""
+
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import (
+    DataSourceArrowWriter,
+    DataSourceStreamArrowWriter,
+    WriterCommitMessage,
+)
+
+from sparklog.errors import SparklogError, SparklogWarning
+from sparklog.log_writer import WritePlan
+from sparklog.model import SegmentEntry
+from sparklog.spark.write_job import FILES_MAX, WriteJob
+from sparklog.spark.write_task import task_number
+
+_QUERY_ID: Final = "sql.streaming.queryId"
+"""Spark's local property with the id that a streaming query keeps over restarts."""
+
+
+@dataclass
+class Written(WriterCommitMessage):
+    """What one task wrote, and under which plans; everything that the driver must know of it."""
+
+    task: int
+    segments: dict[str, list[SegmentEntry]]
+    plans: dict[str, WritePlan]
+    query_id: str | None
+
+
+class RowWriter:
+    """What a task does with its rows, in a batch and in a stream."""
+
+    def __init__(self, job: WriteJob, columns: Sequence[str], *, is_done: bool = False) -> None:
+        self.job = job
+        self._columns = list(columns)
+        self._is_done = is_done
+
+    def write(self, batches: Iterator[pa.RecordBatch]) -> Written:
+        """Write rows to segment files. Raises the errors of sparklog.errors; other columns go."""
+        rows = () if self._is_done else (batch.select(self._columns) for batch in batches)
+        result = self.job.task().write(iter(rows))
+        if isinstance(result, SparklogError):
+            raise result
+        context = TaskContext.get()
+        query_id = context.getLocalProperty(_QUERY_ID) if context else None
+        plans = {name: self.job.plans[name] for name in result}
+        return Written(task_number(), result, plans, query_id)
+
+
+class BatchWriter(DataSourceArrowWriter):
+    """Writes one DataFrame."""
+
+    def __init__(self, job: WriteJob, columns: Sequence[str], *, is_done: bool) -> None:
+        """`is_done`: the write has landed already, so its rows go nowhere."""
+        self._rows = RowWriter(job, columns, is_done=is_done)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        return self._rows.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Make all rows visible, one commit a topic."""
+        written = _written(messages)
+        job = self._rows.job
+        job.commit(job.catalog(), ((one.task, one.segments) for one in written))
+
+    def abort(self, messages: list[WriterCommitMessage | None]) -> None:
+        """Leave everything to vacuum."""
+
+
+class StreamWriter(DataSourceStreamArrowWriter):
+    """Writes the micro-batches of a query. Spark makes a new one for each batch's commit."""
+
+    def __init__(self, job: WriteJob, columns: Sequence[str]) -> None:
+        self._rows = RowWriter(job, columns)
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        """Write the rows of one task."""
+        return self._rows.write(iterator)
+
+    def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Make the micro-batch visible, if it has not been: as its tasks planned it."""
+        written = [one for one in _written(messages) if one.segments]
+        if not written:
+            return
+        plans: dict[str, Any] = {name: plan for one in written for name, plan in one.plans.items()}
+        job = replace(
+            self._rows.job, plans=plans, topic=None, app_id=written[0].query_id, version=batchId
+        )
+        job.commit(job.catalog(), ((one.task, one.segments) for one in written))
+
+    def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
+        """Leave everything to vacuum."""
+
+
+def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
+    """Return what tasks wrote; says so when it is in very many files."""
+    written = [message for message in messages if isinstance(message, Written)]
+    files = sum(len(entries) for one in written for entries in one.segments.values())
+    if files > FILES_MAX:
+        warnings.warn(
+            f"the write made {files} segments: with df.repartition(…) before it, by key or "
+            f"partition, or with sparklog.spark.produce(…, clustered=True), there would be fewer",
+            SparklogWarning,
+            stacklevel=3,
+        )
+    return written

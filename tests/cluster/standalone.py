@@ -29,6 +29,7 @@ class Standalone:
 
     master: str
     folder: Path
+    workers: "list[subprocess.Popen[bytes]]"
 
     @property
     def executor_logs(self) -> list[Path]:
@@ -69,7 +70,7 @@ def running(folder: Path) -> Iterator[Standalone]:
                 processes, folder / f"worker{number}.log", [_WORKER, *place, *size, master]
             )
             _found(log, processes[-1], r"(Successfully registered) with master")
-        yield Standalone(master, folder)
+        yield Standalone(master, folder, processes[1:])
     finally:
         for process in processes:
             process.terminate()

@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.spark import session
-from tests.kafka.jars import DELTA, JarsUnavailableError, is_offline, jars
+from tests.kafka.jars import CONNECTOR, DELTA, JarsUnavailableError, is_offline, jars
 from tests.logs import new_topic
 
 TASK_TRIES = 2
@@ -40,10 +40,10 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def _delta() -> dict[str, str]:
     try:
-        found = jars(DELTA)
+        found = [*jars(DELTA), *jars(CONNECTOR)]
     except JarsUnavailableError:
         if is_offline():
-            return {}  # the one test that needs them skips
+            return {}  # the tests that need them skip
         raise
     return {"spark.jars": ",".join(map(str, found)), **DELTA_SETTINGS}
 

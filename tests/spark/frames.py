@@ -79,3 +79,12 @@ def slow_but_for_the_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.Rec
     assert context is not None
     time.sleep(1.0 if context.partitionId() else 0.0)
     yield from batches
+
+
+def failing_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Rows as they are, until one task, which by then has written some, fails."""
+    yield from batches
+    context = TaskContext.get()
+    assert context is not None
+    if context.partitionId() == 2:
+        raise KeyError("no such customer")

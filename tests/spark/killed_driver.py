@@ -26,7 +26,7 @@ def main() -> None:
         commits.append(commit_write(*arguments, **options))
         return commits[-1]
 
-    sys.modules["sparklog.spark.produce"].commit_write = second_is_deadly  # type: ignore[attr-defined] # of this process
+    sys.modules["sparklog.spark.write_job"].commit_write = second_is_deadly  # type: ignore[attr-defined] # of this process
     produce(two_topics(spark), sys.argv[1], txnAppId="app", txnVersion=1)
 
 

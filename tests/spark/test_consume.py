@@ -200,7 +200,7 @@ class TestDataFrame:
                 log
             ).count()
         with pytest.raises(AnalysisException, match="no log dir: give it to load"):
-            spark.read.format("sparklog").load()
+            spark.read.format("sparklog").option("subscribe", "t").load().count()
 
     def test_may_not_be_of_spark_connect(self, log: str) -> None:
         remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()

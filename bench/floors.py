@@ -37,11 +37,11 @@ class FloorSource(DataSource):
     def schema(self) -> str:
         return SCHEMA
 
-    def reader(self, schema: StructType) -> "FloorReader":  # noqa: ARG002  Spark's signature
+    def reader(self, schema: StructType) -> "FloorReader":
         numbers = (int(self.options[name]) for name in ("records", "valuebytes", "partitions"))
         return FloorReader(*numbers)
 
-    def writer(self, schema: StructType, overwrite: bool) -> "FloorWriter":  # noqa: ARG002  same
+    def writer(self, schema: StructType, overwrite: bool) -> "FloorWriter":
         return FloorWriter(self.options["path"], self.options["sync"] == "true")
 
 
@@ -74,7 +74,7 @@ class FloorReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         return [InputPartition(number) for number in range(self.num_partitions)]
 
-    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:  # noqa: ARG002  same
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         left = self.records // self.num_partitions
         batch = constant_batch(min(left, ROWS_PER_BATCH), self.value_bytes)
         while left > 0:

@@ -34,7 +34,7 @@ def run(settings: Settings) -> list[Figure]:
     """Seconds to open, milliseconds for one warm lookup."""
     group = f"a topic of {SEGMENTS:,} live segments"
     log_dir = settings.directory / "lookups"
-    first_ms = _fill(log_dir)
+    first_ms = fill(log_dir)
     rounds = 1 if settings.quick else settings.rounds
     opened = [_seconds(partial(_open, log_dir)) for _ in range(rounds)]
     reader = _open(log_dir)
@@ -47,7 +47,7 @@ def run(settings: Settings) -> list[Figure]:
     ]
 
 
-def _fill(log_dir: Path) -> int:
+def fill(log_dir: Path) -> int:
     """Makes the topic; returns the first record's time. Record i is i seconds later."""
     AdminClient(log_dir).create_topics([NewTopic(TOPIC)])
     catalog = Catalog(open_files(str(log_dir)), flush=False)
@@ -56,6 +56,13 @@ def _fill(log_dir: Path) -> int:
     for start in range(0, SEGMENTS, SEGMENTS_PER_COMMIT):
         _write(catalog, plan, first_ms + np.arange(start, start + SEGMENTS_PER_COMMIT) * 1000)
     return first_ms
+
+
+def one_more(log_dir: Path, first_ms: int, number: int) -> None:
+    """Adds a segment of one record after those of `fill`, and after `number` more."""
+    catalog = Catalog(open_files(str(log_dir)), flush=False)
+    plan = plan_write(catalog, TOPIC, ONE_RECORD_EACH)
+    _write(catalog, plan, np.array([first_ms + (SEGMENTS + number) * 1000]))
 
 
 def _write(

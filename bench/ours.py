@@ -24,6 +24,18 @@ def produce(df: DataFrame, log_dir: Path, variant: Variant) -> None:
     sparklog_produce(df, str(log_dir), topic=TOPIC, **options)
 
 
+def write(df: DataFrame, log_dir: Path, variant: Variant) -> None:
+    """The same through `format("sparklog")`."""
+    options = {"compression.type": variant.codec, "flush": variant.flush, "topic": TOPIC}
+    df.write.format("sparklog").options(**options).mode("append").save(str(log_dir))
+
+
+def read(spark: SparkSession, log_dir: Path, **options: str) -> DataFrame:
+    """The whole topic through `format("sparklog")`."""
+    reader = spark.read.format("sparklog").option("subscribe", TOPIC)
+    return reader.options(**options).load(str(log_dir))
+
+
 def consume(spark: SparkSession, log_dir: Path) -> DataFrame:
     """The whole topic, its seven columns."""
     return sparklog_consume(spark, str(log_dir), subscribe=TOPIC)

@@ -39,7 +39,7 @@ def watch_workers() -> Iterator[Watch]:
     def poll() -> None:
         while not done.wait(POLL_S):
             for pid in worker_pids():
-                watch.peak.grow(*_memory(pid))
+                watch.peak.grow(*memory_of(pid))
 
     thread = threading.Thread(target=poll, daemon=True)
     thread.start()
@@ -82,7 +82,7 @@ def _is_python_worker(pid: int) -> bool:
     return b"pyspark" in command and b"java" not in command.split(b"\0")[0]
 
 
-def _memory(pid: int) -> tuple[int, int]:
+def memory_of(pid: int) -> tuple[int, int]:
     """(resident, anonymous) bytes; zeros for a process that has just ended."""
     try:
         resident, shared = Path(f"/proc/{pid}/statm").read_text().split()[1:3]

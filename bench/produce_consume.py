@@ -1,11 +1,12 @@
 """Produce and consume against their floors and against Spark's Kafka connector.
 
-Each round runs, in this order: floor of writing, our produce, the connector's; floor of reading,
-our consume, the connector's. Rounds are interleaved so that a slow minute slows all of them; dirty
-pages are written back before each measurement, so that none pays for the one before. The floor's
-files go before our produce, as the last round's go before the floor: both write into memory that
-deleted files have just left. Memory that has been free for some seconds is back with the host of a
-virtual machine, and getting it again made a write 20 % slower (docs/decisions/0014).
+Each round runs, in this order: floor of writing, our `format("sparklog")`, our `produce`, the
+connector's; floor of reading, our `consume`, our format, the connector's. Rounds are interleaved so
+that a slow minute slows all of them; dirty pages are written back before each measurement, so that
+none pays for the one before. What floor and format have written is deleted at once, as the last
+round's files are before the floor: all three write into memory that deleted files have just left.
+Memory that has been free for some seconds is back with the host of a virtual machine, and getting
+it again made a write 20 % slower (docs/decisions/0014).
 """
 
 import os
@@ -30,13 +31,20 @@ WARM_UP_SHARE = 5
 
 WRITE_FLOOR, OUR_PRODUCE, CONNECTOR_PRODUCE = "floor of writing", "produce", "connector, produce"
 READ_FLOOR, OUR_CONSUME, CONNECTOR_CONSUME = "floor of reading", "consume", "connector, consume"
+OUR_WRITE, OUR_READ = "format(sparklog), write", "format(sparklog), read"
+OUR_TWO_COLUMNS = "format(sparklog), read offset and timestamp"
 
 # name of the ratio: (of, to, bar); the bars hold for the first variant
 RATIOS = {
     "produce / floor": (OUR_PRODUCE, WRITE_FLOOR, Bar(least=0.75)),
     "produce / connector": (OUR_PRODUCE, CONNECTOR_PRODUCE, Bar(least=3.2)),
+    "write / floor": (OUR_WRITE, WRITE_FLOOR, Bar(least=0.75)),
+    "write / connector": (OUR_WRITE, CONNECTOR_PRODUCE, Bar(least=3.2)),
     "consume / floor": (OUR_CONSUME, READ_FLOOR, Bar(least=0.70)),
     "consume / connector": (OUR_CONSUME, CONNECTOR_CONSUME, Bar(least=2.5)),
+    "read / floor": (OUR_READ, READ_FLOOR, Bar(least=0.70)),
+    "read / connector": (OUR_READ, CONNECTOR_CONSUME, Bar(least=2.5)),
+    "two columns / all": (OUR_TWO_COLUMNS, OUR_READ, Bar(least=1.5)),
 }
 
 
@@ -89,22 +97,27 @@ def _round(peers: Peers, variant: Variant) -> dict[str, float]:
     """Seconds of each of the six, on files and a topic that are gone afterwards."""
     spark, broker = peers.spark, peers.broker
     scratch = peers.directory / uuid.uuid4().hex
-    log_dir, floor, topic = scratch / "log", scratch / "floor", f"bench-{uuid.uuid4().hex[:8]}"
+    log_dir, floor, written = (scratch / name for name in ("log", "floor", "written"))
+    topic = f"bench-{uuid.uuid4().hex[:8]}"
     broker.create_topic(topic, variant.partitions)
     ours.create(log_dir, variant)
+    ours.create(written, variant)
     df = rows(spark, variant)
     work: dict[str, Callable[[], None]] = {
         WRITE_FLOOR: lambda: _write_floor(df, floor, variant),
+        OUR_WRITE: lambda: ours.write(df, written, variant),
         OUR_PRODUCE: lambda: ours.produce(df, log_dir, variant),
         CONNECTOR_PRODUCE: lambda: connector.produce(df, broker.bootstrap, topic, variant),
         READ_FLOOR: lambda: _drain(_read_floor(spark, variant)),
         OUR_CONSUME: lambda: _drain(ours.consume(spark, log_dir)),
+        OUR_READ: lambda: _drain(ours.read(spark, log_dir)),
+        OUR_TWO_COLUMNS: lambda: _drain(ours.read(spark, log_dir, columns="offset,timestamp")),
         CONNECTOR_CONSUME: lambda: _drain(connector.consume(spark, broker.bootstrap, topic)),
     }
     seconds = {}
     for name, each in work.items():
         seconds[name] = _seconds(each)
-        shutil.rmtree(floor, ignore_errors=True)
+        shutil.rmtree({WRITE_FLOOR: floor, OUR_WRITE: written}.get(name, floor), ignore_errors=True)
     _check(
         variant, ours.count(log_dir, variant.partitions), connector.count(broker.bootstrap, topic)
     )

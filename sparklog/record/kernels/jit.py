@@ -1,13 +1,13 @@
 """How kernels are compiled: one place for options and for the types of signatures."""
 
+import os
 from collections.abc import Callable
 from hashlib import blake2b
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, Final, TypeVar, cast
 
-import numba
-from numba import config
+from sparklog.record.kernels.plain import AnyType, plain_njit
 
 
 def _digest() -> str:
@@ -20,12 +20,16 @@ def _digest() -> str:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-types: Any = numba.types
-njit: Any = numba.njit
-"""Untyped on purpose: numba annotates neither its types' constructors nor the option `_nrt`."""
+JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
+"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1), without loading numba."""
 
-JIT_OFF = bool(vars(config)["DISABLE_JIT"])
-"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1)."""
+# Untyped on purpose: numba annotates neither its types' constructors nor the option `_nrt`.
+types: Any = AnyType()
+njit: Any = plain_njit
+if not JIT_OFF:  # pragma: no cover - coverage is measured with the JIT off
+    import numba
+
+    types, njit = numba.types, numba.njit
 
 SOURCES_DIGEST = _digest()
 

@@ -11,8 +11,6 @@ from collections.abc import Callable
 from typing import Any, cast
 
 import numpy as np
-from numba.core import cgutils, types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from sparklog.record.kernels.jit import JIT_OFF, inlined
@@ -58,6 +56,8 @@ if JIT_OFF:
     wrapping_sub = _sub_plain
     mul32 = _mul32_plain
 else:  # pragma: no cover - coverage is measured with the JIT off
+    from numba.core import cgutils, types
+    from numba.extending import intrinsic
 
     @intrinsic
     def copy_bytes(

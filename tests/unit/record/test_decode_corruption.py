@@ -30,6 +30,7 @@ DAMAGED_FIELDS = {
     "ends inside the timestamp": (b"\0\x80", "a number runs beyond"),
     "ends before the offset": (b"\0\0", "a number runs beyond"),
     "ends before the key": (HEAD, "a number runs beyond"),
+    "ends inside the key size": (HEAD + b"\x80", "a number runs beyond"),
     "ends before the value": (HEAD + NULL, "a number runs beyond"),
     "ends before the headers": (HEAD + NULL + NULL, "a number runs beyond"),
     "timestamp of 11 bytes": (b"\0" + b"\x80" * 10 + b"\0" + SOUND[2:], "more bytes than"),

@@ -100,6 +100,12 @@ class TestCompressedMessages:
 
         assert got.offset.to_pylist() == [INT64_MAX - 1, INT64_MAX]
 
+    def test_of_magic_1_keep_their_offsets_in_a_wrapper_at_0(self) -> None:
+        """A producer of old wrote 0 there, and absolute offsets inside (RecordsIterator)."""
+        log = Log(wrapping(b"".join(message(one, 1) for one in RECORDS), offset=0))
+
+        assert log.outcome() == log.naive_outcome()
+
     def test_have_the_time_of_the_wrapper_when_that_is_of_the_append(self) -> None:
         got = Log(wrapper(RECORDS, 1, append_time=T0 + 77)).read()
 

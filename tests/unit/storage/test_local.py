@@ -1,3 +1,4 @@
+import ctypes
 import errno
 import mmap
 import os
@@ -372,9 +373,11 @@ class TestWriteBehind:
     def test_is_left_out_where_the_system_has_no_such_call(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(write_back, "_sync_file_range", lambda: None)
+        monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
+        write_back._sync_file_range.cache_clear()
         with files.create("a") as file:
             file.write(bytes(local.WRITE_BEHIND_BYTES))
             file.write_behind()
+        write_back._sync_file_range.cache_clear()
 
         assert len(files.read("a")) == local.WRITE_BEHIND_BYTES

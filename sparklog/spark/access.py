@@ -91,7 +91,8 @@ class Access:
     def _files(self) -> Files:
         if not self._log_dir:
             raise InvalidOptionError(
-                "no log dir: give it to load(…), save(…) or start(…), or as the option path",
+                "no log dir: give it to load(…), save(…) or start(…), or as the option path "
+                "(a SQL table keeps its options only if it is created without a list of columns)",
                 option=PATH,
             )
         return open_files(self._log_dir, self._storage)

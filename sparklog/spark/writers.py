@@ -20,7 +20,7 @@ from pyspark.sql.datasource import (
     WriterCommitMessage,
 )
 
-from sparklog.errors import SparklogError, SparklogWarning
+from sparklog.errors import SparklogError, SparklogWarning, UsageError
 from sparklog.log_writer import WritePlan
 from sparklog.model import SegmentEntry
 from sparklog.spark.write_job import FILES_MAX, WriteJob
@@ -96,10 +96,14 @@ class StreamWriter(DataSourceStreamArrowWriter):
         written = [one for one in _written(messages) if one.segments]
         if not written:
             return
+        query_id = written[0].query_id
+        if query_id is None:
+            raise UsageError(
+                f"Spark did not tell the tasks of micro-batch {batchId} the query's id, so it could "
+                f"not be committed once only: nothing was committed"
+            )
         plans: dict[str, Any] = {name: plan for one in written for name, plan in one.plans.items()}
-        job = replace(
-            self._rows.job, plans=plans, topic=None, app_id=written[0].query_id, version=batchId
-        )
+        job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)
         job.commit(job.catalog(), ((one.task, one.segments) for one in written))
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:

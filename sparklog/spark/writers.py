@@ -99,8 +99,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
         query_id = written[0].query_id
         if query_id is None:
             raise UsageError(
-                f"Spark did not tell the tasks of micro-batch {batchId} the query's id, so it could "
-                f"not be committed once only: nothing was committed"
+                f"Spark did not tell the tasks of micro-batch {batchId} the query's id, so that it "
+                f"could not be committed once only: nothing was committed"
             )
         plans: dict[str, Any] = {name: plan for one in written for name, plan in one.plans.items()}
         job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)

@@ -1,0 +1,118 @@
+"""The writers of the data source without Spark: what Spark calls, in the orders that it may."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sparklog.config.options import SOURCE_OPTIONS, parse_options
+from sparklog.errors import InvalidRecordError, SparklogWarning, UnknownTopicError, UsageError
+from sparklog.spark import writers
+from sparklog.spark.write_job import WriteJob
+from sparklog.spark.writers import BatchWriter, StreamWriter, Written
+from tests.logs import all_values, catalog, log_files, new_topic
+
+COLUMNS = ("value", "partition")
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """Topic `t` of four partitions."""
+    return new_topic(tmp_path / "log")
+
+
+def job(log_dir: str, **options: Any) -> WriteJob:
+    parsed, _ = parse_options(SOURCE_OPTIONS, {"topic": "t", "flush": "none", **options})
+    return WriteJob.planned(catalog(log_dir), parsed)
+
+
+def batch(*values: str, partition: int | None = 0) -> pa.RecordBatch:
+    columns = {"more": [1] * len(values), "value": values, "partition": [partition] * len(values)}
+    names = pa.schema({"more": pa.int64(), "value": pa.string(), "partition": pa.int32()})
+    return pa.RecordBatch.from_pydict(columns, names)
+
+
+def written(writer: BatchWriter | StreamWriter, *values: str, query: str | None = "q") -> Written:
+    """What one task hands back, as a task of the query."""
+    message = writer.write(iter([batch(*values)]))
+    assert isinstance(message, Written)
+    return replace(message, query_id=query)
+
+
+class TestBatch:
+    def test_is_visible_when_it_is_committed(self, log_dir: str) -> None:
+        writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)
+        messages = [written(writer, "a", "b"), written(writer, "c")]
+        assert all_values(log_dir) == []
+        writer.commit([*messages])
+
+        assert all_values(log_dir) == ["a", "b", "c"]
+
+    def test_that_is_done_takes_no_rows(self, log_dir: str) -> None:
+        writer = BatchWriter(job(log_dir), COLUMNS, is_done=True)
+
+        assert written(writer, "a").segments == {}
+        assert log_files(log_dir) == []
+
+    def test_raises_what_a_row_deserves(self, log_dir: str) -> None:
+        writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)
+
+        with pytest.raises(UnknownTopicError, match="row 0 names partition 7"):
+            writer.write(iter([batch("a", partition=7)]))
+        new_topic(log_dir, "compacted", config={"cleanup.policy": "compact"})
+        writer = BatchWriter(job(log_dir, topic="compacted"), COLUMNS, is_done=False)
+        with pytest.raises(InvalidRecordError, match="every record needs a key"):
+            writer.write(iter([batch("a")]))
+
+    def test_in_many_files_names_repartition(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(writers, "FILES_MAX", 1)
+        writer = BatchWriter(job(log_dir), COLUMNS, is_done=False)
+
+        with pytest.warns(SparklogWarning, match=r"made 2 segments: with df.repartition"):
+            writer.commit([written(writer, "a"), written(writer, "b")])
+
+
+class TestStream:
+    def test_commits_a_micro_batch_once(self, log_dir: str) -> None:
+        for number in (0, 0, 1, 1):
+            writer = StreamWriter(job(log_dir), COLUMNS)
+            messages = [written(writer, f"{number}")]
+            StreamWriter(job(log_dir), COLUMNS).commit([*messages], number)
+
+        assert all_values(log_dir) == ["0", "1"]
+
+    def test_tells_queries_apart(self, log_dir: str) -> None:
+        for query in ("one", "two"):
+            writer = StreamWriter(job(log_dir), COLUMNS)
+            writer.commit([written(writer, query, query=query)], 0)
+
+        assert all_values(log_dir) == ["one", "two"]
+
+    def test_deletes_nothing_when_it_is_aborted(self, log_dir: str) -> None:
+        """Spark aborts when a commit has raised, and it may have landed all the same."""
+        writer = StreamWriter(job(log_dir), COLUMNS)
+        messages = [written(writer, "a")]
+        writer.commit([*messages], 0)
+        writer.abort([*messages, None], 0)
+
+        assert all_values(log_dir) == ["a"]
+        assert len(log_files(log_dir)) == 1
+
+    def test_without_rows_commits_nothing(self, log_dir: str) -> None:
+        writer = StreamWriter(job(log_dir), COLUMNS)
+        before = catalog(log_dir).store(catalog(log_dir).topic("t")).snapshot().version
+        writer.commit([written(writer), None], 0)
+        writer.commit([], 1)
+
+        assert catalog(log_dir).store(catalog(log_dir).topic("t")).snapshot().version == before
+
+    def test_without_a_query_id_is_refused(self, log_dir: str) -> None:
+        writer = StreamWriter(job(log_dir), COLUMNS)
+
+        with pytest.raises(UsageError, match="micro-batch 3 the query's id"):
+            writer.commit([written(writer, "a", query=None)], 3)
+        assert all_values(log_dir) == []

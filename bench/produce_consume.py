@@ -49,7 +49,7 @@ RATIOS = {
 
 
 def run(settings: Settings) -> list[Figure]:
-    """Every variant: records/s of each of the six, and the four ratios."""
+    """Every variant: records/s of each measurement, and the ratios."""
     broker_dir = settings.directory / "broker"
     with running_broker(broker_dir) as broker, spark_session() as spark:
         spark.dataSource.register(FloorSource)
@@ -94,7 +94,7 @@ def _measure(peers: Peers, variant: Variant, rounds: int, *, is_first: bool) -> 
 
 
 def _round(peers: Peers, variant: Variant) -> dict[str, float]:
-    """Seconds of each of the six, on files and a topic that are gone afterwards."""
+    """Seconds of each measurement, on files and a topic that are gone afterwards."""
     spark, broker = peers.spark, peers.broker
     scratch = peers.directory / uuid.uuid4().hex
     log_dir, floor, written = (scratch / name for name in ("log", "floor", "written"))
@@ -117,7 +117,11 @@ def _round(peers: Peers, variant: Variant) -> dict[str, float]:
     seconds = {}
     for name, each in work.items():
         seconds[name] = _seconds(each)
-        shutil.rmtree({WRITE_FLOOR: floor, OUR_WRITE: written}.get(name, floor), ignore_errors=True)
+        if name == WRITE_FLOOR:
+            shutil.rmtree(floor)
+        elif name == OUR_WRITE:
+            _check(variant, ours.count(written, variant.partitions))
+            shutil.rmtree(written)
     _check(
         variant, ours.count(log_dir, variant.partitions), connector.count(broker.bootstrap, topic)
     )

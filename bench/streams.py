@@ -86,6 +86,8 @@ def _run(df: DataFrame, sink: str, checkpoint: Path, path: str = "") -> list[flo
     query = writer.option("topic", "out").trigger(availableNow=True).start(path or None)
     query.awaitTermination()
     progress = [one for one in query.recentProgress if one["numInputRows"]]
+    if len(progress) != BATCHES:
+        raise RuntimeError(f"{len(progress)} micro-batches had rows, not {BATCHES}")
     return [float(one["durationMs"]["triggerExecution"]) for one in progress[WARM_UP:]]
 
 

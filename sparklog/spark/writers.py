@@ -10,7 +10,7 @@ nobody refers to are left to vacuum.
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 import pyarrow as pa
 from pyspark import TaskContext
@@ -102,7 +102,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"Spark did not tell the tasks of micro-batch {batchId} the query's id, so that it "
                 f"could not be committed once only: nothing was committed"
             )
-        plans: dict[str, Any] = {name: plan for one in written for name, plan in one.plans.items()}
+        plans = {name: plan for one in written for name, plan in one.plans.items()}
         job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)
         job.commit(job.catalog(), ((one.task, one.segments) for one in written))
 

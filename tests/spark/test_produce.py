@@ -221,11 +221,11 @@ class TestRefusal:
     def test_leaves_only_files_that_nothing_refers_to(
         self, spark: SparkSession, log_dir: str
     ) -> None:
-        df = numbers(spark, 1000, "if(id = 999, 77, 0) partition")
+        df = numbers(spark, 300_000, "if(id = 299999, 77, 0) partition", tasks=1)
         before = snapshot(log_dir).version
 
-        with pytest.raises(UnknownTopicError):
-            produce(df, log_dir, "t", **{"segment.bytes": 500, "batch.size": 100})
+        with pytest.raises(UnknownTopicError):  # in the last of the task's three batches
+            produce(df, log_dir, "t", **{"segment.bytes": 500_000})
         assert log_files(log_dir) != []
         assert snapshot(log_dir).version == before
 

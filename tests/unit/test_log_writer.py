@@ -195,7 +195,7 @@ class TestFiles:
     def test_of_an_object_store_are_closed_before_they_fill_the_memory(
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.log_writer.HELD_BYTES_MAX", 300)
+        monkeypatch.setattr("sparklog.log_writer.topic_writer.HELD_BYTES_MAX", 300)
         written = writer(files)
         for partition, count in ((0, 5), (1, 20), (0, 5), (1, 20)):
             written.write(columns(range(count)), at(partition, count))

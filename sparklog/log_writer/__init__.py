@@ -1,0 +1,31 @@
+"""Produce: records to segment files, segment files to one commit.
+
+    plan           a snapshot -> WritePlan, which travels to whoever writes
+    topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
+    segment_file   one segment's files, from the first batch to the manifest's row
+    checks         rows refused as a leader would
+    commit         the files of all writers -> offsets, in one commit
+
+A writer does not know the offsets it will get: it numbers its files from 0 and goes on where its
+last file of that partition ended; the commit places them. Nothing is visible before it, and files
+of a writer that never commits are unlinked by vacuum alone.
+"""
+
+from sparklog.log_writer.checks import check_rows
+from sparklog.log_writer.commit import commit_write, in_order, is_committed
+from sparklog.log_writer.plan import WriteOptions, WritePlan, plan_write, plan_write_to
+from sparklog.log_writer.segment_file import SegmentFile
+from sparklog.log_writer.topic_writer import TopicWriter
+
+__all__ = [
+    "SegmentFile",
+    "TopicWriter",
+    "WriteOptions",
+    "WritePlan",
+    "check_rows",
+    "commit_write",
+    "in_order",
+    "is_committed",
+    "plan_write",
+    "plan_write_to",
+]

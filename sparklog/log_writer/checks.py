@@ -1,0 +1,49 @@
+"""Rows that a leader would refuse (LogValidator)."""
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparklog.errors import InvalidRecordError, InvalidTimestampError
+from sparklog.log_writer.plan import WritePlan
+from sparklog.model import TimestampType
+from sparklog.record.encode import RecordColumns
+
+
+def check_rows(columns: RecordColumns, plan: WritePlan) -> None:
+    """Refuse rows as a leader would (LogValidator). Times are those of the plan."""
+    if plan.config.is_compacted and columns.key.null_count:
+        row = pc.index(pc.is_null(columns.key), True).as_py()
+        raise InvalidRecordError(
+            f"topic {plan.topic.name!r} is compacted, so every record needs a key: "
+            f"the one in row {row} has none"
+        )
+    is_append_time = plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if is_append_time or not len(columns.timestamp):
+        return
+    before = plan.config.message_timestamp_before_max_ms
+    after = plan.config.message_timestamp_after_max_ms
+    earliest, latest = int(columns.timestamp.min()), int(columns.timestamp.max())
+    if earliest < 0:
+        raise InvalidTimestampError(
+            f"topic {plan.topic.name!r}: timestamp {earliest} in row "
+            f"{_row_of(columns.timestamp, earliest)} is negative; allowed are milliseconds since "
+            f"1970, from 0"
+        )
+    if plan.now_ms - earliest > before:
+        _refuse_skew(plan, columns.timestamp, earliest, f"message.timestamp.before.max.ms={before}")
+    if latest - plan.now_ms > after:
+        _refuse_skew(plan, columns.timestamp, latest, f"message.timestamp.after.max.ms={after}")
+
+
+def _refuse_skew(
+    plan: WritePlan, timestamps: NDArray[np.int64], timestamp: int, limit: str
+) -> None:
+    raise InvalidTimestampError(
+        f"topic {plan.topic.name!r}: timestamp {timestamp} in row {_row_of(timestamps, timestamp)} "
+        f"is {abs(plan.now_ms - timestamp)} ms away from {plan.now_ms}; allowed by {limit}"
+    )
+
+
+def _row_of(timestamps: NDArray[np.int64], timestamp: int) -> int:
+    return int(np.argmax(timestamps == timestamp))

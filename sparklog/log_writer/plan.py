@@ -1,0 +1,109 @@
+"""What a writer needs to know of a topic, planned once a produce."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from sparklog.config import TopicConfig
+from sparklog.log.roll import RollPolicy
+from sparklog.manifest.catalog import Catalog
+from sparklog.model import Codec, TimestampType, TopicDescription
+from sparklog.record.encode import BatchSettings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WriteOptions:
+    """What a produce call may ask for; None leaves it to the topic.
+
+    Kafka's producer configs: `compression.type`, `batch.size` (bytes before compression),
+    `partitioner`; `segment.bytes` may be below the topic's least; `flush` is fsync or none.
+    """
+
+    compression_type: str | None = None
+    batch_size: int = 16384
+    partitioner: str | None = None
+    segment_bytes: int | None = None
+    flush: bool = True
+
+    @classmethod
+    def of(cls, given: Mapping[str, Any]) -> "WriteOptions":
+        """Return what the typed values of PRODUCE_OPTIONS ask for (sparklog.config.options)."""
+        return cls(
+            compression_type=given["compression.type"],
+            batch_size=given["batch.size"],
+            partitioner=given["partitioner"],
+            segment_bytes=given["segment.bytes"],
+            flush=given["flush"] == "fsync",
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WritePlan:
+    """What a writer needs to know of a topic, made once a produce. Picklable.
+
+    `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
+    """
+
+    topic: TopicDescription
+    config: TopicConfig
+    leader_epoch: int
+    now_ms: int
+    options: WriteOptions = field(default_factory=WriteOptions)
+
+    @property
+    def partitioner(self) -> str:
+        """The name of the partitioner: the call's, else the topic's."""
+        return self.options.partitioner or self.config.partitioner
+
+    @property
+    def _segment_bytes(self) -> int:
+        return self.options.segment_bytes or self.config.segment_bytes
+
+    @property
+    def batch_settings(self) -> BatchSettings:
+        """How batches are encoded: the topic's compression beats the call's, as in a broker."""
+        codec = self.config.codec
+        if codec is None:
+            codec = Codec[(self.options.compression_type or "none").upper()]
+        timestamp_type = self.config.timestamp_type
+        is_append_time = timestamp_type is TimestampType.LOG_APPEND_TIME
+        return BatchSettings(
+            codec=codec,
+            level=self.config.compression_level(codec),
+            # A batch larger than a segment would be refused.
+            batch_bytes=min(self.options.batch_size, self._segment_bytes),
+            max_message_bytes=self.config.max_message_bytes,
+            timestamp_type=timestamp_type,
+            log_append_time_ms=self.now_ms if is_append_time else -1,
+            leader_epoch=self.leader_epoch,
+        )
+
+    @property
+    def roll_policy(self) -> RollPolicy:
+        """When a segment is full."""
+        return RollPolicy(
+            segment_bytes=self._segment_bytes,
+            segment_ms=self.config.max_segment_ms,
+            jitter_ms=self.config.segment_jitter_ms,
+            index_interval_bytes=self.config.index_interval_bytes,
+            segment_index_bytes=self.config.segment_index_bytes,
+        )
+
+
+def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan:
+    """Return the plan of a write to a topic, from the newest snapshot. Raises UnknownTopicError."""
+    return plan_write_to(catalog, catalog.topic(topic), options)
+
+
+def plan_write_to(
+    catalog: Catalog, description: TopicDescription, options: WriteOptions
+) -> WritePlan:
+    """Return the plan of a write to a topic that has been looked up already."""
+    states = catalog.store(description).snapshot().states
+    return WritePlan(
+        topic=description,
+        config=TopicConfig.parse(description.configs),
+        leader_epoch=max((state.leader_epoch for state in states.values()), default=0),
+        now_ms=catalog.clock.now_ms(),
+        options=options,
+    )

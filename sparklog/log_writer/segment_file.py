@@ -1,0 +1,101 @@
+"""One segment's files being written: its `.log`, then its indexes, then its row."""
+
+import os
+from dataclasses import replace
+
+from sparklog.log.names import (
+    INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    partition_dir,
+    segment_name,
+    uuid7,
+)
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.manifest.catalog import topic_directory
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.record.batches import BatchTable, Buffer
+from sparklog.storage.files import Files
+
+
+class SegmentFile:
+    """A new segment of a topic: batches are appended, `close` gives the row for the manifest.
+
+    With `flush` the bytes are written out behind the writer, for files that will be synced.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        topic: TopicDescription,
+        builder: SegmentBuilder,
+        now_ms: int,
+        *,
+        flush: bool = True,
+    ) -> None:
+        self.builder = builder
+        self.paths: list[str] = []
+        """What `close` has written, relative to the log dir: to be synced before the commit."""
+        self._files = files
+        self._directory = topic_directory(topic)
+        self._inside = partition_dir(topic.name, builder.partition)
+        self._uuid = uuid7(now_ms, os.urandom(10))
+        self._flush = flush
+        self._log = files.create(f"{self._directory}/{self._path(LOG_SUFFIX)}")
+
+    @property
+    def bytes_written(self) -> int:
+        """How many bytes of the `.log` there are so far."""
+        return self._log.bytes_written
+
+    def append(
+        self, batches: BatchTable, data: Buffer, *, min_timestamp: int | None = None
+    ) -> None:
+        """Take whole batches: `data` holds just their bytes, with offsets of the file's numbering.
+
+        Raises CorruptRecordError as `SegmentBuilder.append`, and the errors of storage.
+        """
+        self._log.write(data)
+        if self._flush:
+            self._log.write_behind()
+        self.builder.append(batches, min_timestamp=min_timestamp, data=data)
+
+    def close(
+        self, now_ms: int, *, is_indexed: bool = True, next_offset: int | None = None
+    ) -> SegmentEntry:
+        """Complete the files and return the row; `base_offset` is the file's own.
+
+        `next_offset` is where the segment ends when that is behind its last batch, as compaction
+        leaves it.
+        """
+        self._log.close()
+        self.paths.append(self._log.path)
+        summary, indexes = self.builder.finish()
+        entry = summary.entry(
+            summary.file_base_offset,
+            now_ms,
+            self._path(LOG_SUFFIX),
+            index_path=self._written(INDEX_SUFFIX, indexes.offset_index) if is_indexed else None,
+            time_index_path=(
+                self._written(TIME_INDEX_SUFFIX, indexes.time_index) if is_indexed else None
+            ),
+            indexes=indexes if is_indexed else None,
+        )
+        return entry if next_offset is None else replace(entry, next_offset=next_offset)
+
+    def _written(self, suffix: str, data: bytes) -> str | None:
+        if not data:
+            return None
+        path = self._path(suffix)
+        self._files.write_new(f"{self._directory}/{path}", data)
+        self.paths.append(f"{self._directory}/{path}")
+        return path
+
+    def abort(self) -> None:
+        """Drop a file that is still being written; finished ones are left to vacuum."""
+        self._log.abort()
+
+    def _path(self, suffix: str) -> str:
+        """The path of one of the segment's files, relative to the topic's directory."""
+        name = segment_name(self.builder.file_base_offset, self._uuid, suffix)
+        return f"{self._inside}/{name}"

@@ -1,0 +1,77 @@
+"""A job as steps: what it would do to a topic, and doing it.
+
+    steps(context, topics, options) -> Step, Step, …      nothing to do: no step
+        Step.rows       the plan, a row an action: what a dry run prints
+        Step.execute    does it, in one commit a topic or partition
+
+A job may be killed at any point and run again. Whatever it planned is planned again inside the
+commit, or checked there against the newest snapshot, so that jobs, writers and administrators may
+run beside each other; what a step cannot do any more it leaves to the next run.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+from sparklog.clock import Clock
+from sparklog.maintenance.fleet import Fleet
+from sparklog.manifest.catalog import Catalog
+from sparklog.model import TopicDescription
+from sparklog.storage.files import Files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outcome:
+    """What a step did: counters by name, and a line for each partition it could not do.
+
+    A problem stops its own partition and nothing else.
+    """
+
+    counts: Mapping[str, int] = field(default_factory=dict)
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """What a job would do to one topic, and doing it. `topic` is its name, or the log dir's."""
+
+    topic: str
+    rows: Sequence[Mapping[str, Any]]
+    execute: Callable[[], Outcome]
+
+
+@dataclass(frozen=True, slots=True)
+class JobContext:
+    """What every job works with."""
+
+    catalog: Catalog
+    fleet: Fleet
+
+    @property
+    def files(self) -> Files:
+        """The files of the log dir."""
+        return self.catalog.files
+
+    @property
+    def clock(self) -> Clock:
+        """The clock."""
+        return self.catalog.clock
+
+    def topics(self, names: Sequence[str]) -> list[TopicDescription]:
+        """Return these topics, or all that exist when none is named. Raises UnknownTopicError."""
+        if not names:
+            return list(self.catalog.topics().values())
+        return [self.catalog.topic(name) for name in names]
+
+
+class Job(Protocol):
+    """A job: `options` are its own command-line options, parsed."""
+
+    def __call__(
+        self, context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+    ) -> Iterator[Step]:
+        """Yield a step for each topic that has something to be done; all topics when none given.
+
+        A step is executed, if at all, before the next one is asked for.
+        """
+        ...

@@ -1,0 +1,86 @@
+"""Runs a job: step by step, with a report of each, and an exit code at the end."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from sparklog.errors import CommitConflictError, SparklogError
+from sparklog.maintenance.job import Job, JobContext, Outcome, Step
+
+DONE: Final = 0
+FAILED: Final = 1
+NOTHING_TO_DO: Final = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StepReport:
+    """What a step did, or would do: `rows` is its plan, `outcome` None in a dry run."""
+
+    job: str
+    topic: str
+    rows: Sequence[Mapping[str, Any]]
+    outcome: Outcome | None = None
+    duration_ms: int = 0
+
+    @property
+    def is_failed(self) -> bool:
+        """Whether a part of it could not be done."""
+        return self.outcome is not None and bool(self.outcome.problems)
+
+    def as_row(self) -> dict[str, Any]:
+        """Return it as the JSON object of a line: the plan in a dry run, else the counts."""
+        row: dict[str, Any] = {"job": self.job, "topic": self.topic}
+        if self.outcome is None:
+            return {**row, "dry_run": True, "plan": list(self.rows)}
+        return {
+            **row,
+            **self.outcome.counts,
+            "problems": list(self.outcome.problems),
+            "duration_ms": self.duration_ms,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRun:
+    """One run of a job over topics, all of them when none is named."""
+
+    name: str
+    job: Job
+    topics: Sequence[str] = ()
+    options: Mapping[str, Any]
+    dry_run: bool = False
+
+    def run(self, context: JobContext, report: Callable[[StepReport], None]) -> int:
+        """Do every step, report each, and return DONE, FAILED or NOTHING_TO_DO.
+
+        A step that fails is reported, and the next one is done. Raises what planning raises.
+        """
+        code = NOTHING_TO_DO
+        for one in self._reports(context):
+            report(one)
+            code = FAILED if one.is_failed or code == FAILED else DONE
+        return code
+
+    def _reports(self, context: JobContext) -> Iterator[StepReport]:
+        for step in self.job(context, self.topics, self.options):
+            planned = StepReport(job=self.name, topic=step.topic, rows=step.rows)
+            if self.dry_run:
+                yield planned
+                continue
+            started_ms = context.clock.now_ms()
+            outcome = executed(step)
+            duration_ms = context.clock.now_ms() - started_ms
+            yield replace(planned, outcome=outcome, duration_ms=duration_ms)
+
+
+def executed(step: Step) -> Outcome:
+    """Do a step; an error of sparklog's own is its problem, not that of the next ones.
+
+    A conflict is none: another job was faster, and what is left is for the next run.
+    """
+    try:
+        return step.execute()
+    except CommitConflictError:
+        return Outcome(counts={"conflicts": 1})
+    except SparklogError as error:
+        return Outcome(problems=[str(error)])

@@ -1,0 +1,184 @@
+"""A job's tasks as Spark tasks, with a progress bar where a person looks on.
+
+The session is started with the first task: a job that finds nothing to do, or that only commits,
+never waits for a JVM.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import partial
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from pyspark import RDD
+from pyspark.accumulators import AccumulatorParam
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+from sparklog.errors import SparklogError
+from sparklog.maintenance.fleet import Mapper, Reducer, answered
+
+Work = TypeVar("Work")
+Answer = TypeVar("Answer")
+Value = TypeVar("Value")
+
+TASKS_MAX: Final = 1000
+"""Beyond this many works some share a task: a task costs the driver milliseconds."""
+
+
+class SparkFleet:
+    """Runs works as Spark tasks. `session` is called when the first task is to be run."""
+
+    def __init__(self, session: Callable[[], SparkSession], *, is_quiet: bool = False) -> None:
+        self._session = session
+        self._is_quiet = is_quiet
+
+    def map(
+        self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
+    ) -> list[Answer | SparklogError]:
+        """Return the task's answer to each work, in the order of the works."""
+        if not works:
+            return []
+        with self._progress(what, len(works)) as bar:
+            spread = self._spread(works)
+            done: list[Answer | SparklogError] = spread.mapPartitions(
+                partial(_answers, task, bar.counter(spread))
+            ).collect()
+        return done
+
+    def shuffle(
+        self,
+        mapper: Mapper[Work, Value],
+        works: Sequence[Work],
+        reducer: Reducer[Value, Answer],
+        count: int,
+        what: str,
+    ) -> list[Answer | SparklogError]:
+        """Send what the mapper makes of each work to `count` reducers; return their answers."""
+        if not works:
+            return []
+        with self._progress(what, len(works)) as bar:
+            spread = self._spread(works)
+            sent = spread.mapPartitions(partial(_values, mapper, bar.counter(spread)))
+            reduced = sent.partitionBy(count, _same).mapPartitionsWithIndex(
+                partial(_reduced, reducer)
+            )
+            answers: list[Answer | SparklogError] = []
+            for answer in reduced.collect():
+                if isinstance(answer, _MapperError):
+                    raise answer.error
+                answers.append(answer)
+        return answers
+
+    def _spread(self, works: Sequence[Work]) -> "RDD[Work]":
+        context = self._session().sparkContext
+        return context.parallelize(works, min(len(works), TASKS_MAX))
+
+    def _progress(self, what: str, count: int) -> "_Bar":
+        return _Bar(what, count, is_shown=not self._is_quiet and sys.stderr.isatty())
+
+
+class _MapperError:
+    """Carries a mapper's error past the reducers."""
+
+    def __init__(self, error: SparklogError) -> None:
+        self.error = error
+
+
+class _Bar:
+    """A progress bar that tasks move; nothing where nobody would see it."""
+
+    def __init__(self, what: str, count: int, *, is_shown: bool) -> None:
+        self._progress = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TimeElapsedColumn(),
+            console=Console(stderr=True),
+            disable=not is_shown,
+            transient=True,
+        )
+        self._task = self._progress.add_task(what, total=count)
+
+    def counter(self, spread: "RDD[Any]") -> Any:
+        """Return the accumulator to which a task adds 1 for each work done."""
+        return spread.context.accumulator(0, _Moved(self._move))
+
+    def _move(self, by: int) -> None:
+        self._progress.advance(self._task, by)
+
+    def __enter__(self) -> "_Bar":
+        self._progress.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self._progress.stop()
+
+
+class _Moved(AccumulatorParam[int]):
+    """Sums, and in the driver calls `moved` with what a task that ended has added."""
+
+    def __init__(self, moved: Callable[[int], None] | None = None) -> None:
+        self._moved = moved
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _Moved, ()
+
+    def zero(self, value: int) -> int:  # noqa: ARG002 - Spark's
+        """Return 0."""
+        return 0
+
+    def addInPlace(self, value1: int, value2: int) -> int:  # noqa: N802 - Spark's name
+        """Return the sum."""
+        if self._moved is not None:
+            self._moved(value2)
+        return value1 + value2
+
+
+def _answers(
+    task: Callable[[Work], Answer], done: Any, works: Iterator[Work]
+) -> Iterator[Answer | SparklogError]:
+    for work in works:
+        yield answered(task, work)
+        done.add(1)
+
+
+def _values(
+    mapper: Mapper[Work, Value], done: Any, works: Iterator[Work]
+) -> Iterator[tuple[int, Value | _MapperError]]:
+    for work in works:
+        try:
+            yield from mapper(work)
+        except SparklogError as error:
+            yield 0, _MapperError(error)
+        done.add(1)
+
+
+def _same(number: int) -> int:
+    return number
+
+
+def _reduced(
+    reducer: Reducer[Any, Answer], number: int, pairs: Iterable[tuple[int, Any]]
+) -> Iterator[Answer | SparklogError | _MapperError]:
+    values = (value for _, value in pairs)
+    first = next(values, None)
+    if first is None:
+        return
+    errors: list[_MapperError] = []
+    answer = answered(lambda one: reducer(one, _sound(first, values, errors)), number)
+    yield errors[0] if errors else answer
+
+
+def _sound(first: Any, others: Iterator[Any], errors: list[_MapperError]) -> Iterator[Any]:
+    for value in (first, *others):
+        if isinstance(value, _MapperError):
+            errors.append(value)
+        else:
+            yield value

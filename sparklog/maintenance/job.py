@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from sparklog.clock import Clock
+from sparklog.errors import SparklogError
 from sparklog.maintenance.fleet import Fleet
 from sparklog.manifest.catalog import Catalog
 from sparklog.model import TopicDescription
@@ -38,6 +39,16 @@ class Step:
     topic: str
     rows: Sequence[Mapping[str, Any]]
     execute: Callable[[], Outcome]
+
+
+def failing_step(topic: str, error: SparklogError) -> Step:
+    """Return the step of a topic that could not even be planned: it fails, and no other."""
+    problem = str(error)
+    return Step(
+        topic=topic,
+        rows=[{"partition": None, "problem": problem}],
+        execute=lambda: Outcome(problems=[problem]),
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,117 @@
+"""Retention as a job: old segments leave the log in one commit a topic; vacuum unlinks them later.
+
+What goes is decided again on every try of the commit, so segments that a producer adds meanwhile,
+or that another job takes away, are in the sum.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import SparklogError
+from sparklog.log.retention import Expired, Segments, expired_segments
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.manifest.store import Change, Done, ManifestStore, PartitionState, Snapshot
+from sparklog.model import TopicDescription
+
+
+class _Removal(NamedTuple):
+    """The segments of one partition that go."""
+
+    partition: int
+    expired: Expired
+    paths: Sequence[str]
+    bytes: int
+
+    def as_row(self) -> dict[str, Any]:
+        return {
+            "partition": self.partition,
+            "segments": len(self.paths),
+            "bytes": self.bytes,
+            **self.expired._asdict(),
+        }
+
+
+def retention(
+    context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Remove the segments that retention.ms, retention.bytes or the log start offset let go."""
+    del options
+    for topic in context.topics(topics):
+        try:
+            removals = _removals(
+                context.catalog.store(topic).snapshot(),
+                TopicConfig.parse(topic.configs),
+                context.clock.now_ms(),
+            )
+        except SparklogError as error:
+            yield failing_step(topic.name, error)
+            continue
+        if removals:
+            rows = [removal.as_row() for removal in removals]
+            yield Step(topic=topic.name, rows=rows, execute=partial(_execute, context, topic))
+
+
+def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
+    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
+    removed: list[_Removal] = []
+
+    def plan(snapshot: Snapshot) -> Change | Done:
+        removed[:] = _removals(snapshot, config, now_ms)
+        return _change(removed, now_ms)
+
+    store: ManifestStore = context.catalog.store(topic)
+    store.commit(plan)
+    return Outcome(
+        counts={
+            "segments": sum(len(removal.paths) for removal in removed),
+            "bytes": sum(removal.bytes for removal in removed),
+        }
+    )
+
+
+def _change(removals: Sequence[_Removal], now_ms: int) -> Change | Done:
+    if not removals:
+        return Done()
+    return Change(
+        remove=[path for removal in removals for path in removal.paths],
+        removed_ms=now_ms,
+        partitions={
+            removal.partition: PartitionState(log_start_offset=removal.expired.log_start_offset)
+            for removal in removals
+        },
+    )
+
+
+def _removals(snapshot: Snapshot, config: TopicConfig, now_ms: int) -> list[_Removal]:
+    """Return what goes, partition by partition; nothing of a topic that is being deleted."""
+    if snapshot.closed_ms is not None:
+        return []
+    column = snapshot.live.column("partition").to_numpy()
+    removals = []
+    for partition in np.unique(column).tolist():
+        start, end = np.searchsorted(column, [partition, partition + 1])
+        live = snapshot.live.slice(start, end - start)
+        state = snapshot.state(partition)
+        segments = _segments(live)
+        expired = expired_segments(
+            segments, state.log_start_offset, state.log_end_offset, config, now_ms
+        )
+        if expired.total:
+            paths = live.column("log_path").slice(0, expired.total).to_pylist()
+            removed_bytes = int(segments.log_bytes[: expired.total].sum())
+            removals.append(_Removal(partition, expired, paths, removed_bytes))
+    return removals
+
+
+def _segments(live: pa.Table) -> Segments:
+    base_offset, log_bytes, max_timestamp, created_ms = (
+        live.column(name).to_numpy()
+        for name in ("base_offset", "log_bytes", "max_timestamp", "created_ms")
+    )
+    newest_ms = np.where(max_timestamp >= 0, max_timestamp, created_ms)
+    return Segments(base_offset, log_bytes, newest_ms)

@@ -1,0 +1,130 @@
+"""The job over real manifests; which segments go is tested in tests/unit/log/test_retention.py."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.clock import ManualClock
+from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.retention import retention
+from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
+from sparklog.manifest.catalog import Catalog
+from sparklog.storage import open_files
+from tests.logs import append, log_files, new_topic, snapshot, values
+from tests.manifests import spans
+
+NOW = 1_700_000_000_000
+OLD = NOW - 10_001
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """Partition 0: two old segments and a young one. Partition 1: an old one. 2: nothing."""
+    log_dir = new_topic(tmp_path / "log", partitions=3, config={"retention.ms": "10000"})
+    for partition, time in ((0, OLD), (0, OLD), (0, NOW), (1, OLD)):
+        append(log_dir, partition, range(5), timestamps=[time] * 5)
+    return log_dir
+
+
+def run(log_dir: str, *topics: str, dry_run: bool = False) -> tuple[int, list[StepReport]]:
+    reports: list[StepReport] = []
+    catalog = Catalog(open_files(log_dir), ManualClock(NOW))
+    job = JobRun(name="retention", job=retention, topics=topics, options={}, dry_run=dry_run)
+    return job.run(JobContext(catalog, LocalFleet()), reports.append), reports
+
+
+def row_of(partition: int, by_time: int, size: int, start: int) -> dict[str, int]:
+    counts = {"by_start_offset": 0, "by_size": 0, "by_time": by_time, "log_start_offset": start}
+    return {"partition": partition, "segments": by_time, "bytes": size, **counts}
+
+
+class TestRetention:
+    def test_takes_old_segments_out_of_the_log(self, log_dir: str) -> None:
+        version = snapshot(log_dir).version
+        code, (report,) = run(log_dir)
+
+        assert code == DONE
+        assert report.outcome is not None
+        assert report.outcome.counts["segments"] == 3
+        assert snapshot(log_dir).version == version + 1
+        assert spans(snapshot(log_dir), 0) == [(10, 15)]
+        assert values(log_dir) == {0: list("01234")}
+
+    def test_the_log_start_follows_and_the_log_end_stays(self, log_dir: str) -> None:
+        run(log_dir)
+        states = snapshot(log_dir).states
+
+        assert (states[0].log_start_offset, states[0].log_end_offset) == (10, 15)
+        assert (states[1].log_start_offset, states[1].log_end_offset) == (5, 5)
+        assert append(log_dir, 1, ["next"]).ranges == ((1, 5, 6),)
+
+    def test_unlinks_nothing(self, log_dir: str) -> None:
+        before = log_files(log_dir)
+        run(log_dir)
+
+        assert log_files(log_dir) == before
+
+    def test_a_dry_run_says_what_would_go(self, log_dir: str) -> None:
+        version = snapshot(log_dir).version
+        size = log_files(log_dir)[0].stat().st_size
+        code, (report,) = run(log_dir, dry_run=True)
+
+        assert code == DONE
+        assert report.rows == [row_of(0, 2, 2 * size, 10), row_of(1, 1, size, 5)]
+        assert snapshot(log_dir).version == version
+
+    def test_a_second_run_finds_nothing(self, log_dir: str) -> None:
+        run(log_dir)
+
+        assert run(log_dir) == (NOTHING_TO_DO, [])
+
+    def test_a_topic_without_segments_has_nothing_to_do(self, tmp_path: Path) -> None:
+        assert run(new_topic(tmp_path / "log"))[0] == NOTHING_TO_DO
+
+    def test_records_that_were_deleted_go_whatever_the_policy(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", config={"retention.ms": "-1"})
+        for _ in range(3):
+            append(log_dir, 0, range(5))
+        AdminClient(log_dir).delete_records({("t", 0): 12})
+        code, _ = run(log_dir, "t")
+
+        assert code == DONE
+        assert spans(snapshot(log_dir)) == [(10, 15)]
+        assert snapshot(log_dir).state(0).log_start_offset == 12
+
+
+class TestOthers:
+    def test_what_was_removed_meanwhile_is_not_counted(self, log_dir: str) -> None:
+        catalog = Catalog(open_files(log_dir), ManualClock(NOW))
+        (step,) = retention(JobContext(catalog, LocalFleet()), [], {})
+        run(log_dir)
+
+        assert step.execute().counts == {"segments": 0, "bytes": 0}
+
+    def test_what_was_written_meanwhile_is_in_the_sum(self, log_dir: str) -> None:
+        catalog = Catalog(open_files(log_dir), ManualClock(NOW))
+        (step,) = retention(JobContext(catalog, LocalFleet()), [], {})
+        append(log_dir, 2, range(5), timestamps=[OLD] * 5)
+
+        assert step.execute().counts["segments"] == 4
+
+    def test_a_topic_that_is_being_deleted_is_left_alone(self, log_dir: str) -> None:
+        catalog = Catalog(open_files(log_dir), ManualClock(NOW))
+        (step,) = retention(JobContext(catalog, LocalFleet()), [], {})
+        AdminClient(log_dir).delete_topics(["t"])
+
+        assert step.execute().counts == {"segments": 0, "bytes": 0}
+
+    def test_a_manifest_that_cannot_be_read_fails_alone(self, log_dir: str) -> None:
+        new_topic(log_dir, "broken")
+        (manifest,) = Path(log_dir).glob("broken-*/manifest/_delta_log/*.json")
+        manifest.write_text("no JSON")
+        code, (broken, sound) = run(log_dir)
+
+        assert code == FAILED
+        assert broken.topic == "broken"
+        assert broken.is_failed
+        assert sound.outcome is not None
+        assert sound.outcome.counts["segments"] == 3

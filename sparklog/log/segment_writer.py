@@ -5,21 +5,17 @@ need to know of them is collected here, batch table by batch table. A file numbe
 from its own base offset, normally 0; the log's base offset is given when the segment is committed.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import cast
 
-import google_crc32c
 import numpy as np
-from numpy.typing import NDArray
 
 from sparklog.errors import CorruptRecordError
 from sparklog.log.indexer import Indexer, Indexes
 from sparklog.log.roll import OpenSegment, RollPolicy
 from sparklog.model import MAX_RELATIVE_OFFSET, NO_TIMESTAMP, SegmentEntry
-from sparklog.record.batches import BatchTable, Buffer, byte_view
-
-_extend_crc32c = cast("Callable[[int, NDArray[np.uint8]], int]", google_crc32c.extend)
+from sparklog.record.batches import BatchTable, Buffer
+from sparklog.record.checksum import extend_crc32c
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,7 +163,7 @@ class SegmentBuilder:
         if data is None:
             self._crc32c = None
         elif self._crc32c is not None:
-            self._crc32c = _extend_crc32c(self._crc32c, byte_view(data))
+            self._crc32c = extend_crc32c(self._crc32c, data)
 
     def finish(self) -> tuple[SegmentSummary, Indexes]:
         """What the manifest and the index files say of the segment as it stands."""

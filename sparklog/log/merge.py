@@ -1,0 +1,172 @@
+"""Which segments of a partition to join: consecutive ones, none of them again and again.
+
+    limits      bytes <= segment.bytes; span of timestamps <= segment.ms; entries of each index
+                within segment.index.bytes; span of offsets <= 2^31 - 1
+    never       across the cleaner offset; a segment with a transaction index or a key sidecar; one
+                that lies wholly below the log start
+    packing     from the oldest on, a group takes its next neighbour while the limits allow it
+
+    full group  its next neighbour does not fit: joined, whatever the sizes
+    open group  nothing is known of what comes next: joined where the largest is at most half of the
+                whole; else the largest stands aside and what is before and behind it is looked at
+
+A byte is so rewritten at most log2(segment.bytes / size of its first segment) times while its group
+is open, for each time its segment at least doubles, and once when the group is full: then neither
+neighbour fits any more. What stays: two neighbouring full groups hold more than a limit together,
+and an open group of a log that grew at its end has at most about log2 of as many segments.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.config import TopicConfig
+from sparklog.log import time_index
+from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
+from sparklog.record import layout
+
+Group = tuple[SegmentEntry, ...]
+"""Segments of one partition, in the order of their offsets."""
+
+_LEAST_BATCH_BYTES: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeLimits:
+    """What one segment may hold: a topic's settings under Kafka's names.
+
+    `segment_ms` is TopicConfig.max_segment_ms.
+    """
+
+    segment_bytes: int
+    segment_ms: int
+    segment_index_bytes: int
+    index_interval_bytes: int
+
+    @classmethod
+    def of(cls, config: TopicConfig) -> "MergeLimits":
+        """Return a topic's."""
+        return cls(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.max_segment_ms,
+            segment_index_bytes=config.segment_index_bytes,
+            index_interval_bytes=config.index_interval_bytes,
+        )
+
+
+def plan_merge(
+    entries: Iterable[SegmentEntry],
+    limits: MergeLimits,
+    *,
+    cleaner_offset: int = 0,
+    log_start_offset: int = 0,
+) -> list[Group]:
+    """Return the groups of live segments, two or more each, that are to become one segment.
+
+    `entries` are one partition's, in the order of their offsets; gaps between them do not matter.
+    """
+    live = (entry for entry in entries if entry.next_offset > log_start_offset)
+    groups: list[Group] = []
+    for run in _runs(live, cleaner_offset):
+        *full, tail = _packed(run, limits)
+        groups += [group for group in full if len(group) > 1]
+        groups += _worthwhile(tail)
+    return groups
+
+
+def _runs(entries: Iterable[SegmentEntry], cleaner_offset: int) -> Iterator[list[SegmentEntry]]:
+    """Neighbours between which nothing but the limits decides; none is empty."""
+    run: list[SegmentEntry] = []
+    for entry in entries:
+        is_left_out = entry.txn_index_path is not None or entry.key_index_path is not None
+        crosses = run and run[-1].base_offset < cleaner_offset <= entry.base_offset
+        if run and (is_left_out or crosses):
+            yield run
+            run = []
+        if not is_left_out:
+            run.append(entry)
+    if run:
+        yield run
+
+
+def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:
+    """The run in groups that keep the limits, each as long as they allow; all but the last full."""
+    groups, weight = [[run[0]]], _Weight.of(run[0])
+    for entry in run[1:]:
+        alone = _Weight.of(entry)
+        together = weight.plus(alone)
+        if together.fits(limits):
+            groups[-1].append(entry)
+            weight = together
+        else:
+            groups.append([entry])
+            weight = alone
+    return [tuple(group) for group in groups]
+
+
+def _worthwhile(group: Group) -> list[Group]:
+    """The parts of an open group whose largest segment is at most half of them."""
+    if len(group) < 2:
+        return []
+    largest = max(range(len(group)), key=lambda slot: group[slot].log_bytes)
+    if 2 * group[largest].log_bytes <= sum(entry.log_bytes for entry in group):
+        return [group]
+    return [*_worthwhile(group[:largest]), *_worthwhile(group[largest + 1 :])]
+
+
+@dataclass(frozen=True, slots=True)
+class _Weight:
+    """What counts of some neighbours; offsets are [start, end), times [earliest, latest]."""
+
+    bytes: int
+    start: int
+    end: int
+    earliest: int
+    latest: int
+    batches: int
+
+    @classmethod
+    def of(cls, entry: SegmentEntry) -> "_Weight":
+        earliest, latest = _times(entry)
+        return cls(
+            bytes=entry.log_bytes,
+            start=entry.base_offset,
+            end=entry.next_offset,
+            earliest=earliest,
+            latest=latest,
+            batches=entry.log_bytes // _LEAST_BATCH_BYTES
+            if entry.batch_count is None
+            else entry.batch_count,
+        )
+
+    def plus(self, other: "_Weight") -> "_Weight":
+        return _Weight(
+            self.bytes + other.bytes,
+            self.start,
+            other.end,
+            min(self.earliest, other.earliest),
+            max(self.latest, other.latest),
+            self.batches + other.batches,
+        )
+
+    def fits(self, limits: MergeLimits) -> bool:
+        # Batches with an entry begin more than the interval apart. The time index has at most one
+        # entry more than the offset index, and the larger ones.
+        entries = min(self.batches, self.bytes // (limits.index_interval_bytes + 1))
+        return (
+            self.bytes <= limits.segment_bytes
+            and self.latest - self.earliest <= limits.segment_ms
+            and (entries + 1) * time_index.ENTRY_BYTES <= limits.segment_index_bytes
+            and self.end - 1 - self.start <= MAX_RELATIVE_OFFSET
+        )
+
+
+def _times(entry: SegmentEntry) -> tuple[int, int]:
+    """The span that the segment's timestamps surely lie in.
+
+    Without any, the time it was made (LogSegment.largestTimestamp); what is not known of the
+    smallest could be 0.
+    """
+    if entry.max_timestamp < 0:
+        return entry.created_ms, entry.created_ms
+    return max(entry.min_timestamp or 0, 0), entry.max_timestamp

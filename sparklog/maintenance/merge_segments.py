@@ -1,0 +1,143 @@
+"""Merging as a job: small neighbours become one sealed segment, copied batch by batch.
+
+    plan (log.merge) -> a task a group: read, verify, rewrite base offsets, append, index, fsync
+                     -> one commit a topic: the new segments in place of those they were made of
+
+Only the first eight bytes of a batch change, which its checksum does not cover; nothing is decoded.
+A group whose segments are not what they were when it was planned is left out of the commit: its new
+files are for vacuum, and what is left to do for the next run.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sparklog.config import TopicConfig
+from sparklog.errors import SparklogError
+from sparklog.log.merge import Group, MergeLimits, plan_merge
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.merged import MergeWork, merged, same_log
+from sparklog.manifest.store import Change, Done, Snapshot
+from sparklog.model import SegmentEntry, TopicDescription
+
+
+def merge_segments(
+    context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Join small segments of each partition; see `log.merge` for which."""
+    del options
+    for topic in context.topics(topics):
+        try:
+            groups = _groups(context, topic)
+        except SparklogError as error:
+            yield failing_step(topic.name, error)
+            continue
+        if groups:
+            yield Step(
+                topic=topic.name,
+                rows=[_row(group) for group in groups],
+                execute=partial(_execute, context, topic, groups),
+            )
+
+
+def _groups(context: JobContext, topic: TopicDescription) -> list[Group]:
+    snapshot = context.catalog.store(topic).snapshot()
+    if snapshot.closed_ms is not None:
+        return []
+    config = TopicConfig.parse(topic.configs)
+    limits = MergeLimits.of(config)
+    groups: list[Group] = []
+    for partition in range(topic.num_partitions):
+        state = snapshot.state(partition)
+        entries = list(snapshot.segments(partition))
+        groups += plan_merge(
+            # The newest segment of a compacted topic stays dirty, so it must not grow.
+            entries[:-1] if config.is_compacted else entries,
+            limits,
+            cleaner_offset=state.cleaner_offset,
+            log_start_offset=state.log_start_offset,
+        )
+    return groups
+
+
+def _row(group: Group) -> dict[str, Any]:
+    return {
+        "partition": group[0].partition,
+        "base_offset": group[0].base_offset,
+        "next_offset": group[-1].next_offset,
+        "segments": len(group),
+        "bytes": sum(entry.log_bytes for entry in group),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Merge:
+    """A group, and the segment that it has become."""
+
+    group: Group
+    segment: SegmentEntry
+
+
+def _execute(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
+    config = TopicConfig.parse(topic.configs)
+    works = [
+        MergeWork(
+            files=context.files,
+            clock=context.clock,
+            topic=topic,
+            group=group,
+            index_interval_bytes=config.index_interval_bytes,
+        )
+        for group in groups
+    ]
+    answers = context.fleet.map(merged, works, f"merge {topic.name}")
+    made, problems = [], []
+    for group, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, SparklogError):
+            problems.append(f"{topic.name}-{group[0].partition}: {answer}")
+        else:
+            made.append(_Merge(group, answer))
+    landed = _commit(context, topic, made)
+    return Outcome(
+        counts={
+            "segments": sum(len(merge.group) for merge in landed),
+            "into": len(landed),
+            "bytes": sum(merge.segment.log_bytes for merge in landed),
+            "conflicts": len(made) - len(landed),
+        },
+        problems=problems,
+    )
+
+
+def _commit(
+    context: JobContext, topic: TopicDescription, made: Sequence[_Merge]
+) -> Sequence[_Merge]:
+    """Swap what can still be swapped, in one commit; return that."""
+    now_ms = context.clock.now_ms()
+    landed: list[_Merge] = []
+
+    def plan(snapshot: Snapshot) -> Change | Done:
+        landed[:] = [merge for merge in made if _is_current(snapshot, merge.group)]
+        if not landed:
+            return Done()
+        return Change(
+            segments=[merge.segment for merge in landed],
+            remove=[entry.log_path for merge in landed for entry in merge.group],
+            removed_ms=now_ms,
+        )
+
+    context.catalog.store(topic).commit(plan)
+    return landed
+
+
+def _is_current(snapshot: Snapshot, group: Group) -> bool:
+    """Whether these are the live segments of their offsets, all clean or all dirty as planned."""
+    partition, start, end = group[0].partition, group[0].base_offset, group[-1].next_offset
+    segments = snapshot.segments(partition)
+    slots = segments.range(start, end)
+    if len(slots) != len(group) or start < snapshot.state(partition).cleaner_offset < end:
+        return False
+    return all(
+        same_log(segments.entry(slot), planned) for slot, planned in zip(slots, group, strict=True)
+    )

@@ -1,0 +1,152 @@
+"""Several segments copied into one, under the log's own offsets; a task of `merge_segments`.
+
+input     batch │ batch │ …            offsets of the file's numbering
+          base offset += shift         the first 8 bytes, outside the checksum
+output    batch │ batch │ … of all     offsets of the log: the segment is sealed
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sparklog.clock import Clock
+from sparklog.errors import CorruptRecordError
+from sparklog.log.merge import Group
+from sparklog.log.roll import RollPolicy
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log.windows import Window, windows
+from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_writer.segment_file import SegmentFile
+from sparklog.manifest.catalog import topic_directory
+from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
+from sparklog.record import layout
+from sparklog.record.batches import Buffer, byte_view
+from sparklog.record.checksum import extend_crc32c
+from sparklog.storage.files import Files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MergeWork:
+    """What a task needs to make one segment of a group."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    group: Group
+    index_interval_bytes: int
+
+
+def merged(work: MergeWork) -> SegmentEntry:
+    """Write a group as one sealed, indexed segment, durably; return its row, not yet committed.
+
+    Every checksum is verified, and the whole file's where the manifest knows it. Raises
+    CorruptRecordError naming file, position and offset, MissingFileError and what writing raises;
+    a file that is not complete is dropped then.
+    """
+    first, last = work.group[0], work.group[-1]
+    policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
+    builder = SegmentBuilder(first.base_offset, first.partition, policy)
+    target = SegmentFile(work.files, work.topic, builder, work.clock.now_ms())
+    try:
+        for entry in work.group:
+            _copy(work, entry, target)
+    except BaseException:
+        target.abort()
+        raise
+    row = target.close(work.clock.now_ms(), next_offset=last.next_offset)
+    work.files.sync(target.paths)
+    return _with_what_batches_do_not_say(row, work.group)
+
+
+def same_log(entry: SegmentEntry, other: SegmentEntry) -> bool:
+    """Whether two rows say the same of a segment, whatever indexes it has."""
+    return _without_indexes(entry) == _without_indexes(other)
+
+
+def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
+    return replace(
+        entry, index_path=None, index_bytes=None, time_index_path=None, time_index_bytes=None
+    )
+
+
+def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
+    directory = topic_directory(work.topic)
+    crc = 0
+    try:
+        for window in windows(opened(work.files, directory, entry)):
+            window.verify(window.batches)
+            size = int(window.batches.end_position[-1])
+            source = byte_view(window.data)[:size]
+            crc = extend_crc32c(crc, source)
+            batches = window.batches
+            shifted = replace(
+                batches,
+                base_offset=batches.base_offset + entry.shift,
+                last_offset=batches.last_offset + entry.shift,
+            )
+            target.append(shifted, _moved(window, size), min_timestamp=entry.min_timestamp)
+        if entry.log_crc32c not in (None, crc):
+            raise CorruptRecordError(
+                f"the CRC-32C of the file is {crc}, the manifest says {entry.log_crc32c}"
+            )
+    except CorruptRecordError as error:
+        raise error.in_file(log_path(directory, entry)) from None
+
+
+def _moved(window: Window, size: int) -> Buffer:
+    """The bytes of a window's batches with the log's offsets; of a sealed segment as they are."""
+    source = byte_view(window.data)[:size]
+    shift, batches = window.entry.shift, window.batches
+    if shift == 0:
+        return source
+    _refuse_absolute(window)
+    data = source.copy()
+    at = (batches.position + layout.BASE_OFFSET)[:, None] + np.arange(8)
+    offsets = (batches.base_offset + shift).astype(">i8")
+    data[at] = offsets.view(np.uint8).reshape(-1, 8)
+    return data
+
+
+def _refuse_absolute(window: Window) -> None:
+    """Inside a compressed entry of magic 0 offsets are the file's own: it cannot be moved."""
+    batches = window.batches
+    absolute = np.flatnonzero(batches.is_wrapper & (batches.magic == layout.MAGIC_V0))
+    if len(absolute):
+        slot = int(absolute[0])
+        raise CorruptRecordError(
+            "a compressed entry of magic 0 in a segment that is not sealed",
+            position=window.position + int(batches.position[slot]),
+            offset=int(batches.base_offset[slot]) + window.entry.shift,
+        )
+
+
+def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEntry:
+    horizons = [e.delete_horizon_ms for e in group if e.delete_horizon_ms is not None]
+    return replace(
+        row,
+        record_count=_known(row.record_count, [entry.record_count for entry in group]),
+        aborted=_aborted(group),
+        delete_horizon_ms=min(horizons, default=None),
+        # What retention takes for the time of a segment without timestamps must not grow younger
+        # than its newest part (Cleaner.cleanSegments keeps the last segment's mtime).
+        created_ms=max(entry.created_ms for entry in group),
+    )
+
+
+def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
+    """The records that headers tell, or, of compressed message sets, that the manifest knows."""
+    known = [each for each in counts if each is not None]
+    return sum(known) if count is None and len(known) == len(counts) else count
+
+
+def _aborted(group: Group) -> tuple[AbortedRange, ...]:
+    """The aborted spans from the first segment's base; a span over several segments once."""
+    first = group[0].base_offset
+    spans = {
+        AbortedRange(span.producer_id, span.first_delta + by, span.last_delta + by)
+        for entry in group
+        for by in [entry.base_offset - first]
+        for span in entry.aborted
+    }
+    return tuple(sorted(spans, key=lambda span: (span.last_delta, span)))

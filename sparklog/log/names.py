@@ -5,6 +5,7 @@
         <base offset, 20 digits>.<uuid>.log            record batches
         <base offset, 20 digits>.<uuid>.index          offset index
         <base offset, 20 digits>.<uuid>.timeindex      time index
+        <base offset, 20 digits>.<uuid>.keyindex       keys of a compacted segment
         <base offset, 20 digits>.log                   Kafka's own form: imports, exports
 
     base offset   the file's own first offset, decimal, zero-padded: 0 .. 2^63 - 1
@@ -24,6 +25,7 @@ from sparklog.errors import InvalidTopicError, UsageError
 LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
+KEY_INDEX_SUFFIX: Final = ".keyindex"
 
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 TOPIC_DIR_NAME_CHARACTERS_MAX: Final = 200
@@ -34,7 +36,7 @@ UUID7_MS_MAX: Final = 2**48 - 1
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 _UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
-_SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex)")
+_SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex|\.keyindex)")
 
 
 class SegmentName(NamedTuple):
@@ -51,7 +53,7 @@ class SegmentName(NamedTuple):
 def segment_name(base_offset: int, uuid: str | None, suffix: str) -> str:
     """The name of a segment's file; with `uuid` None the name Kafka's own tools expect.
 
-    `suffix` is LOG_SUFFIX, INDEX_SUFFIX or TIME_INDEX_SUFFIX (LogFileUtils).
+    `suffix` is LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX (LogFileUtils) or KEY_INDEX_SUFFIX.
     """
     middle = "" if uuid is None else f".{uuid}"
     return f"{base_offset:020d}{middle}{suffix}"

@@ -18,31 +18,17 @@ from sparklog.record.batches import BatchTable, Buffer, byte_view
 from sparklog.record.columns import ALL, ColumnBuilder, DecodedRecords
 from sparklog.record.kernels import decode as kernels
 from sparklog.record.kernels import legacy as legacy_kernels
-from sparklog.record.kernels.primitives import OVERLONG, TRUNCATED
 from sparklog.record.legacy import plain_messages
-from sparklog.record.pile import decompress_all, placed
+from sparklog.record.located import REASONS, damaged_record, frozen, locate
+from sparklog.record.pile import placed
 
 __all__ = ["ALL", "DecodedRecords", "decode"]
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
-RECORD_SIZE_MIN: Final = 7
-"""Length, attributes, two deltas, two sizes, header count: a byte each."""
 _EVERYTHING: Final = (-(2**63), 2**63 - 1)
 """Window that leaves no offset out."""
-_NOTHING: Final = np.empty(0, np.uint8)
-
-_REASONS: Final = {
-    TRUNCATED: "a number runs beyond the end of its record",
-    OVERLONG: "a number takes more bytes than its type can fill",
-    kernels.FIELD: "a key or value does not fit its record, or has a size below -1 (null)",
-    kernels.HEADER_COUNT: "the header count is negative, or more than the record has bytes left",
-    kernels.LENGTH: "its length is damaged, or goes beyond the end of the batch",
-    kernels.UNREAD: "bytes are left between its last field and its end",
-    kernels.OFFSET: "its offset lies outside its batch",
-    kernels.LEFT_OVER: "bytes are left after the last record",
-}
 
 
 class _Request(NamedTuple):
@@ -144,7 +130,7 @@ def _decode_run(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecor
 
 
 def _decode_batches(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecords:
-    pile, batches = _locate(view, run, request)
+    pile, batches = locate(view, run, request.shift, request.max_bytes)
     builder = ColumnBuilder(
         request.wanted, int(run.record_count.sum()), _size(batches.position, batches.end, request)
     )
@@ -152,46 +138,12 @@ def _decode_batches(view: Bytes, run: BatchTable, request: _Request) -> DecodedR
         view, pile, batches, request.window, request.wanted, builder.sinks, builder.counters
     )
     if rows < 0:
-        batch, record = builder.counters[: kernels.RECORD + 1].tolist()
-        which = f"record {record + 1} of {run.record_count[batch]}: "
-        where = "" if rows == kernels.LEFT_OVER else which
-        raise placed(CorruptRecordError(where + _REASONS[rows]), run, batch)
+        raise damaged_record(rows, builder.counters, run)
     headers = None
     if request.wanted & kernels.HEADERS:
         headers = cols.gather_headers(builder, rows, view, pile)
         _check_header_keys(headers, builder.sinks.headers_at, batches, run)
     return builder.finish(rows, headers)
-
-
-def _locate(view: Bytes, run: BatchTable, request: _Request) -> tuple[Bytes, kernels.Batches]:
-    """Decompresses what is compressed, and says where the records of each batch lie."""
-    position = run.position + layout.RECORDS
-    end = run.end_position
-    in_pile = (run.codec != 0) & (position < end)
-    pile = _NOTHING
-    if in_pile.any():
-        pile, position[in_pile], end[in_pile] = decompress_all(
-            view, run.take(in_pile), position[in_pile], end[in_pile], request.max_bytes
-        )
-    # The count is not under our control, and memory is asked for by it.
-    possible = (run.record_count >= 0) & (run.record_count <= (end - position) // RECORD_SIZE_MIN)
-    if not possible.all():
-        first = int(np.argmin(possible))
-        count, size = int(run.record_count[first]), int((end - position)[first])
-        problem = CorruptRecordError(f"{count} records cannot be in {size} bytes")
-        raise placed(problem, run, first)
-    batches = kernels.Batches(
-        in_pile=in_pile.astype(np.int64),
-        position=position,
-        end=end,
-        record_count=run.record_count,
-        base_offset=run.base_offset + request.shift,
-        max_offset_delta=run.last_offset - run.base_offset,
-        base_timestamp=run.base_timestamp,
-        append_timestamp=run.max_timestamp,
-        timestamp_type=run.timestamp_type,
-    )
-    return pile, kernels.Batches(*map(_frozen, batches))
 
 
 def _check_header_keys(
@@ -221,7 +173,7 @@ def _decode_messages(view: Bytes, run: BatchTable, request: _Request) -> Decoded
     rows = legacy_kernels.decode_messages(
         view,
         pile,
-        legacy_kernels.Messages(*map(_frozen, messages)),
+        legacy_kernels.Messages(*map(frozen, messages)),
         request.window,
         request.wanted,
         builder.sinks,
@@ -229,7 +181,7 @@ def _decode_messages(view: Bytes, run: BatchTable, request: _Request) -> Decoded
     )
     if rows < 0:
         batch = int(origin[builder.counters[kernels.BATCH]])
-        raise placed(CorruptRecordError(f"message: {_REASONS[rows]}"), run, batch)
+        raise placed(CorruptRecordError(f"message: {REASONS[rows]}"), run, batch)
     headers = None
     if request.wanted & kernels.HEADERS:
         headers = cols.gather_headers(builder, rows, view, pile)
@@ -244,10 +196,3 @@ def _size(position: Int64s, end: Int64s, request: _Request) -> int:
     if request.wanted & cols.VARIABLE_SIZE:
         cols.check_size(size)
     return size
-
-
-def _frozen(values: Int64s) -> Int64s:
-    """A read-only contiguous view: what the kernels' signatures name."""
-    view = np.ascontiguousarray(values).view()
-    view.setflags(write=False)
-    return view

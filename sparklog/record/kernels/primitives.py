@@ -50,10 +50,15 @@ def _sub_plain(a: int, b: int) -> int:
     return _wrap(int(a) - int(b))
 
 
+def _mul_plain(a: int, b: int) -> int:
+    return int64(_wrap(int(a) * int(b)))
+
+
 if JIT_OFF:
     copy_bytes = _copy_plain
     wrapping_add = _add_plain
     wrapping_sub = _sub_plain
+    wrapping_mul = _mul_plain
     mul32 = _mul32_plain
 else:  # pragma: no cover - coverage is measured with the JIT off
     from numba.core import cgutils, types
@@ -91,6 +96,11 @@ else:  # pragma: no cover - coverage is measured with the JIT off
     def wrapping_sub(a: int, b: int) -> int:
         """Difference modulo 2**64, as Java subtracts longs."""
         return a - b
+
+    @inlined
+    def wrapping_mul(a: int, b: int) -> int:
+        """Product modulo 2**64, as Java multiplies longs."""
+        return a * b
 
     @inlined
     def mul32(a: int, b: int) -> int:

@@ -1,0 +1,105 @@
+"""Which records have a later one with the same key: a hash table over rows in offset order.
+
+slots    int32, a power of two of them: the number of the latest row with a key, -1 = free.
+         A row's home is the top bits of its hash, and rows that meet move on to the next slot,
+         so that a walk over sorted hashes is a walk over the table.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.record.kernels.jit import (
+    bytes_in,
+    bytes_out,
+    inlined,
+    int32s_out,
+    int64,
+    int64s_in,
+    int64s_out,
+    kernel,
+    named_tuple,
+    types,
+)
+from sparklog.record.kernels.primitives import Bytes
+from sparklog.record.kernels.primitives import int64 as as_int64
+
+
+class Keys(NamedTuple):
+    """Row i has the key data[ends[i]:ends[i + 1]] and the hash hashes[i]."""
+
+    hashes: NDArray[np.int64]
+    ends: NDArray[np.int64]
+    data: Bytes
+
+
+keys_type = named_tuple(Keys, int64s_in, int64s_in, bytes_in)
+
+
+@inlined
+def home(hashed: int, skipped_bits: int, bits: int) -> int:
+    """The first slot for a hash: `bits` of it behind the `skipped_bits` that all rows share."""
+    return ((as_int64(hashed) << skipped_bits) >> (64 - bits)) & ((1 << bits) - 1)
+
+
+@inlined
+def is_same_key(keys: Keys, a: int, b: int) -> bool:
+    """Whether two rows have the same key."""
+    size = keys.ends[a + 1] - keys.ends[a]
+    if keys.hashes[a] != keys.hashes[b] or size != keys.ends[b + 1] - keys.ends[b]:
+        return False
+    left, right = keys.ends[a], keys.ends[b]
+    at = 0
+    while at < size and keys.data[left + at] == keys.data[right + at]:
+        at += 1
+    return bool(at == size)
+
+
+@kernel(types.void(keys_type, int64, int64, int32s_out, bytes_out))
+def mark_superseded(
+    keys: Keys, skipped_bits: int, bits: int, slots: NDArray[np.int32], superseded: Bytes
+) -> None:
+    """Sets superseded[i] to 1 where a later row has the key of row i, and fills the table.
+
+    `slots` begins as -1, has 2**bits entries, and more of them than there are rows.
+    """
+    mask = (1 << bits) - 1
+    for row in range(len(keys.hashes)):
+        slot = home(keys.hashes[row], skipped_bits, bits)
+        while slots[slot] >= 0 and not is_same_key(keys, as_int64(slots[slot]), row):
+            slot = (slot + 1) & mask
+        if slots[slot] >= 0:
+            superseded[slots[slot]] = 1
+        slots[slot] = row
+
+
+@kernel(
+    int64(int64s_in, int64s_in, int64, int64, int32s_out, int64s_out, int64s_out),
+)
+def find_hashes(
+    wanted: NDArray[np.int64],
+    hashes: NDArray[np.int64],
+    skipped_bits: int,
+    bits: int,
+    slots: NDArray[np.int32],
+    found_wanted: NDArray[np.int64],
+    found_row: NDArray[np.int64],
+) -> int:
+    """Writes (index in `wanted`, row) for each row of the table whose hash is wanted.
+
+    Returns how many there are; those beyond the length of the outputs are counted only.
+    """
+    mask = (1 << bits) - 1
+    count = 0
+    for index in range(len(wanted)):
+        slot = home(wanted[index], skipped_bits, bits)
+        while slots[slot] >= 0:
+            row = as_int64(slots[slot])
+            if hashes[row] == wanted[index]:
+                if count < len(found_row):
+                    found_wanted[count] = index
+                    found_row[count] = row
+                count += 1
+            slot = (slot + 1) & mask
+    return count

@@ -1,0 +1,196 @@
+"""Records that compaction keeps: which of a batch's they are, and their bytes copied.
+
+A record keeps its offset and its time. Its bytes can stay as they are, because offsets and times
+are relative to the batch; only where the batch's base timestamp becomes its delete horizon
+(KIP-534) the time deltas are written anew.
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.record.kernels.decode import (
+    BATCH,
+    LEFT_OVER,
+    LENGTH,
+    OFFSET,
+    RECORD,
+    UNREAD,
+    Batches,
+    Fields,
+    batches_type,
+    get_number,
+    walk_record,
+)
+from sparklog.record.kernels.jit import (
+    bytes_in,
+    bytes_out,
+    inlined,
+    int64,
+    int64_matrix_out,
+    int64s_in,
+    int64s_out,
+    kernel,
+    named_tuple,
+    types,
+)
+from sparklog.record.kernels.primitives import (
+    Bytes,
+    copy_bytes,
+    get_varlong,
+    put_varint,
+    varint_size,
+    wrapping_add,
+)
+from sparklog.record.kernels.primitives import int64 as as_int64
+
+# Columns of what `judge` sums up of each batch.
+KEPT, KEPT_BYTES, TOMBSTONES, MIN_TIMESTAMP, MAX_TIMESTAMP = range(5)
+NUM_SUMS: Final = 5
+
+KEEP_TOMBSTONES: Final = 1
+"""Flag of a batch: its records without a value are kept."""
+KEEP_NONE: Final = 2
+"""Flag of a batch: none of its records is kept (of an aborted transaction)."""
+
+
+class Verdict(NamedTuple):
+    """What `judge` says: kept[i] is 1 for each record i that stays; `sums` has a row a batch."""
+
+    kept: Bytes
+    sums: NDArray[np.int64]
+
+
+verdict_type = named_tuple(Verdict, bytes_out, int64_matrix_out)
+
+
+@inlined
+def next_record(data: Bytes, at: int, end: int, max_delta: int) -> tuple[int, int, int, Fields]:
+    """The position after a record, its time and offset deltas and its parts.
+
+    The position is negative when the record is damaged: why.
+    """
+    length, start = get_number(data, at, end)
+    if start < 0 or length < 1 or length > end - start:
+        return LENGTH, 0, 0, Fields(0, 0, 0, 0, 0, 0)
+    stop = start + length
+    time_delta, offset_delta, fields, after = walk_record(data, start, stop)
+    if after != stop:
+        stop = after if after < 0 else UNREAD
+    elif offset_delta < 0 or offset_delta > max_delta:
+        stop = OFFSET
+    return stop, time_delta, offset_delta, fields
+
+
+@inlined
+def may_stay(fields: Fields, flags: int) -> bool:
+    """Whether a record that nothing supersedes stays, by what its batch and its parts are."""
+    has_value = fields.value_size >= 0 or flags & KEEP_TOMBSTONES != 0
+    return has_value and fields.key_size >= 0 and flags & KEEP_NONE == 0
+
+
+@inlined
+def count_kept(sums: NDArray[np.int64], batch: int, size: int, timestamp: int) -> None:
+    """Takes a kept record into the sums of its batch."""
+    if sums[batch, KEPT] == 0 or timestamp < sums[batch, MIN_TIMESTAMP]:
+        sums[batch, MIN_TIMESTAMP] = timestamp
+    if sums[batch, KEPT] == 0 or timestamp > sums[batch, MAX_TIMESTAMP]:
+        sums[batch, MAX_TIMESTAMP] = timestamp
+    sums[batch, KEPT] += 1
+    sums[batch, KEPT_BYTES] += size
+
+
+@kernel(int64(bytes_in, bytes_in, batches_type, int64s_in, int64s_in, verdict_type, int64s_out))
+def judge(
+    log: Bytes,
+    pile: Bytes,
+    batches: Batches,
+    flags: NDArray[np.int64],
+    dropped: NDArray[np.int64],
+    verdict: Verdict,
+    counters: NDArray[np.int64],
+) -> int:
+    """Tells of each record whether it stays, and sums up what stays of each batch.
+
+    A record goes when its offset is among `dropped` (ascending), when it has no key, when it has
+    no value and its batch lacks KEEP_TOMBSTONES, or when its batch has KEEP_NONE. The verdict
+    begins as zeros; its times are those of the records kept. Returns 0, or, negative, why a record
+    is damaged; `counters` tells which.
+    """
+    row = 0
+    gone = 0
+    for batch in range(len(batches.position)):
+        counters[BATCH] = batch
+        data = pile if batches.in_pile[batch] else log
+        at = batches.position[batch]
+        end = batches.end[batch]
+        for record in range(batches.record_count[batch]):
+            stop, time_delta, offset_delta, fields = next_record(
+                data, at, end, batches.max_offset_delta[batch]
+            )
+            if stop < 0:
+                counters[RECORD] = record
+                return stop
+            offset = wrapping_add(batches.base_offset[batch], offset_delta)
+            while gone < len(dropped) and dropped[gone] < offset:
+                gone += 1
+            is_dropped = gone < len(dropped) and dropped[gone] == offset
+            if not is_dropped and may_stay(fields, flags[batch]):
+                verdict.kept[row] = 1
+                timestamp = wrapping_add(batches.base_timestamp[batch], time_delta)
+                if batches.timestamp_type[batch]:
+                    timestamp = batches.append_timestamp[batch]
+                count_kept(verdict.sums, batch, stop - at, timestamp)
+                if fields.value_size < 0:
+                    verdict.sums[batch, TOMBSTONES] += 1
+            row += 1
+            at = stop
+        if at != end:
+            return LEFT_OVER
+    return 0
+
+
+@kernel(
+    types.void(bytes_in, bytes_in, batches_type, int64s_in, bytes_in, bytes_out, int64s_out),
+)
+def copy_kept(
+    log: Bytes,
+    pile: Bytes,
+    batches: Batches,
+    time_shift: NDArray[np.int64],
+    kept: Bytes,
+    out: Bytes,
+    ends: NDArray[np.int64],
+) -> None:
+    """Writes the kept records of each batch to `out`, back to back; ends[i] is where batch i ends.
+
+    `time_shift` is added to the time deltas of a batch's records. The records were found sound by
+    `judge`, and `out` holds them with MAX_VARINT_SIZE + MAX_VARLONG_SIZE bytes more for each
+    record of a batch whose shift is not 0.
+    """
+    row = 0
+    to = 0
+    for batch in range(len(batches.position)):
+        data = pile if batches.in_pile[batch] else log
+        at = batches.position[batch]
+        end = batches.end[batch]
+        shift = time_shift[batch]
+        for _ in range(batches.record_count[batch]):
+            length, start = get_number(data, at, end)
+            stop = start + length
+            if kept[row]:
+                if shift == 0:
+                    copy_bytes(out, to, data, at, stop - at)
+                    to += stop - at
+                else:
+                    time_delta, rest = get_varlong(data, start + 1, stop)
+                    shifted = wrapping_add(time_delta, shift)
+                    to = put_varint(out, to, 1 + varint_size(shifted) + stop - rest)
+                    out[to] = data[start]
+                    to = put_varint(out, to + 1, shifted)
+                    copy_bytes(out, to, data, rest, stop - rest)
+                    to += stop - rest
+            row += 1
+            at = as_int64(stop)
+        ends[batch] = to

@@ -1,0 +1,231 @@
+"""Batches -> the batches that compaction leaves of them (LogCleaner.cleanInto).
+
+    batch unchanged        its bytes as they are
+    some records gone      a new batch of the others: same offsets, same times, same codec
+    no record left         gone, or a header without records where Kafka keeps one
+    control batch          its bytes as they are
+
+A batch that holds a tombstone gets a delete horizon when it is first compacted: its base timestamp
+becomes the time at which the tombstone may go, and bit 6 of its attributes says so (KIP-534). Only
+magic 2; the caller has verified the checksums.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.model import NO_TIMESTAMP, Codec
+from sparklog.record import layout
+from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view
+from sparklog.record.checksum import put_checksums
+from sparklog.record.compression import compressor
+from sparklog.record.kernels import retain as kernels
+from sparklog.record.kernels.columns import (
+    ATTRIBUTES,
+    BASE_OFFSET,
+    BASE_TIMESTAMP,
+    LAST_OFFSET,
+    MAX_TIMESTAMP,
+    POSITION,
+    RECORD_COUNT,
+    SIZE,
+)
+from sparklog.record.kernels.decode import NUM_COUNTERS, Batches
+from sparklog.record.kernels.encode import put_headers
+from sparklog.record.located import damaged_record, frozen, locate
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+_SHIFTED_MORE: Final = layout.MAX_VARINT_SIZE + layout.MAX_VARLONG_SIZE
+"""Most bytes that a record gains when its time delta is written anew."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rules:
+    """What goes of a run of batches; arrays of flags have an entry a batch."""
+
+    dropped: Int64s
+    """Offsets, ascending, in the batches' own numbering, of records that a later one supersedes."""
+    aborted: Mask
+    """Batches of aborted transactions: none of their records stays."""
+    stays_empty: Mask
+    """Batches that stay as a header when no record is left."""
+    now_ms: int
+    delete_retention_ms: int
+    """How long from now on a tombstone stays whose batch has no delete horizon yet."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Retained:
+    """What is left, back to back. `min_timestamp` is None when no record is."""
+
+    data: Bytes
+    batches: BatchTable
+    min_timestamp: int | None
+    delete_horizon_ms: int | None
+    """The earliest time at which a tombstone among them may go; None without tombstones."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Judged:
+    """A run of batches, their records, and what becomes of each."""
+
+    view: Bytes
+    run: BatchTable
+    pile: Bytes
+    records: Batches
+    verdict: kernels.Verdict
+    horizon: Int64s
+    """Of each batch: the delete horizon it has or gets; meaningless without tombstones."""
+    is_raw: Mask
+    is_rebuilt: Mask
+    is_emptied: Mask
+
+    def of(self, column: int) -> Int64s:
+        """One of the sums, an entry a batch."""
+        sums: Int64s = self.verdict.sums[:, column]
+        return sums
+
+    @property
+    def gets_horizon(self) -> Mask:
+        """Batches whose first compaction with a tombstone this is."""
+        return (self.of(kernels.TOMBSTONES) > 0) & ~_has_horizon(self.run)
+
+
+def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -> Retained:
+    """Return what compaction leaves of batches, whose positions are positions in `data`.
+
+    All batches are of magic 2. `shift` is added to every offset of the answer. Raises
+    CorruptRecordError, with position in `data` and base offset, for a damaged record.
+    """
+    judged = _judged(byte_view(data), batches, rules)
+    stays = judged.is_raw | judged.is_rebuilt | judged.is_emptied
+    matrix = np.stack([getattr(batches, name) for name in COLUMNS])
+    _change(matrix, judged)
+    rebuilt = _rebuilt(judged)
+    pieces = [
+        judged.view[start:end] if is_raw else next(rebuilt) if is_rebuilt else b""
+        for start, end, is_raw, is_rebuilt in zip(
+            (batches.position + np.where(judged.is_raw, 0, layout.RECORDS))[stays].tolist(),
+            batches.end_position[stays].tolist(),
+            judged.is_raw[stays].tolist(),
+            judged.is_rebuilt[stays].tolist(),
+            strict=True,
+        )
+    ]
+    matrix = np.ascontiguousarray(matrix[:, stays])
+    out = _laid_out(matrix, pieces, judged.is_raw[stays])
+    matrix[[BASE_OFFSET, LAST_OFFSET]] += shift
+    put_headers(matrix, out)
+    table = BatchTable.from_matrix(matrix)
+    put_checksums(out, table)
+    has_records = judged.of(kernels.KEPT) > 0
+    has_tombstones = judged.of(kernels.TOMBSTONES) > 0
+    return Retained(
+        data=out,
+        batches=table,
+        min_timestamp=_least(judged.of(kernels.MIN_TIMESTAMP)[has_records]),
+        delete_horizon_ms=_least(judged.horizon[has_tombstones]),
+    )
+
+
+def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
+    had_horizon = _has_horizon(run)
+    horizon = np.where(had_horizon, run.base_timestamp, rules.now_ms + rules.delete_retention_ms)
+    protects = ~had_horizon | (rules.now_ms < run.base_timestamp)
+    flags = np.where(protects, kernels.KEEP_TOMBSTONES, 0)
+    flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)
+    pile, records = locate(view, run, 0, None)
+    # A marker's record is no record of ours: control batches are not looked into.
+    records = records._replace(
+        record_count=frozen(np.where(run.is_control, 0, run.record_count)),
+        end=frozen(np.where(run.is_control, records.position, records.end)),
+    )
+    verdict = kernels.Verdict(
+        np.zeros(int(records.record_count.sum()), np.uint8),
+        np.zeros((len(run), kernels.NUM_SUMS), np.int64),
+    )
+    counters = np.zeros(NUM_COUNTERS, np.int64)
+    answer = kernels.judge(
+        view, pile, records, frozen(flags), frozen(rules.dropped), verdict, counters
+    )
+    if answer < 0:
+        raise damaged_record(answer, counters, run)
+    kept, tombstones = verdict.sums[:, kernels.KEPT], verdict.sums[:, kernels.TOMBSTONES]
+    is_whole = (kept == run.record_count) & (kept > 0) & (had_horizon | (tombstones == 0))
+    is_raw = run.is_control | is_whole
+    is_rebuilt = ~is_raw & (kept > 0)
+    is_emptied = ~is_raw & (kept == 0) & rules.stays_empty
+    return _Judged(view, run, pile, records, verdict, horizon, is_raw, is_rebuilt, is_emptied)
+
+
+def _has_horizon(run: BatchTable) -> Mask:
+    has: Mask = run.attributes & layout.DELETE_HORIZON_MASK != 0
+    return has
+
+
+def _change(matrix: Int64s, judged: _Judged) -> None:
+    """Set what the headers of changed batches say, but for position and size."""
+    gets_horizon, is_rebuilt, is_emptied = judged.gets_horizon, judged.is_rebuilt, judged.is_emptied
+    matrix[RECORD_COUNT, is_rebuilt] = judged.of(kernels.KEPT)[is_rebuilt]
+    is_own_time = is_rebuilt & (judged.run.timestamp_type == 0)
+    matrix[MAX_TIMESTAMP, is_own_time] = judged.of(kernels.MAX_TIMESTAMP)[is_own_time]
+    matrix[ATTRIBUTES, gets_horizon] |= layout.DELETE_HORIZON_MASK
+    matrix[BASE_TIMESTAMP, gets_horizon] = judged.horizon[gets_horizon]
+    # DefaultRecordBatch.writeEmptyHeader: no codec, no base timestamp.
+    matrix[RECORD_COUNT, is_emptied] = 0
+    matrix[ATTRIBUTES, is_emptied] &= ~(layout.CODEC_MASK | layout.DELETE_HORIZON_MASK)
+    matrix[BASE_TIMESTAMP, is_emptied] = NO_TIMESTAMP
+
+
+def _rebuilt(judged: _Judged) -> Iterator[Bytes | bytes]:
+    """Yield the records, compressed as they were, of each batch that is rebuilt."""
+    chosen = judged.is_rebuilt
+    if not chosen.any():
+        return
+    records = Batches(*(frozen(column[chosen]) for column in judged.records))
+    in_chosen = np.repeat(chosen, judged.records.record_count)
+    old_base = judged.run.base_timestamp
+    time_shift = np.where(judged.gets_horizon, old_base - judged.horizon, 0)[chosen]
+    size = judged.of(kernels.KEPT_BYTES)[chosen].sum()
+    size += _SHIFTED_MORE * judged.of(kernels.KEPT)[chosen][time_shift != 0].sum()
+    out, ends = np.empty(size, np.uint8), np.empty(len(time_shift), np.int64)
+    kernels.copy_kept(
+        judged.view,
+        judged.pile,
+        records,
+        frozen(time_shift),
+        judged.verdict.kept[in_chosen],
+        out,
+        ends,
+    )
+    start = 0
+    for codec, end in zip(judged.run.codec[chosen].tolist(), ends.tolist(), strict=True):
+        plain = out[start:end]
+        yield plain if codec == Codec.NONE else _compressor(codec)(plain.data)
+        start = end
+
+
+_compressor = cache(lambda codec: compressor(Codec(codec)))
+
+
+def _laid_out(matrix: Int64s, pieces: list[Bytes | bytes], is_raw: Mask) -> Bytes:
+    """Return the pieces back to back, room for a header in front of those that have none."""
+    lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
+    matrix[SIZE] = lengths + np.where(is_raw, 0, layout.RECORDS)
+    ends = np.cumsum(matrix[SIZE])
+    matrix[POSITION] = ends - matrix[SIZE]
+    out = np.empty(int(matrix[SIZE].sum()), np.uint8)
+    for piece, start, end in zip(pieces, (ends - lengths).tolist(), ends.tolist(), strict=True):
+        out[start:end] = np.frombuffer(piece, np.uint8)
+    return out
+
+
+def _least(values: Int64s) -> int | None:
+    return int(values.min()) if len(values) else None

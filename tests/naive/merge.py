@@ -1,0 +1,66 @@
+"""Which segments to join, decided the slow and obvious way."""
+
+from collections.abc import Sequence
+
+from sparklog.log.merge import MergeLimits
+from sparklog.model import SegmentEntry
+
+Segments = list[SegmentEntry]
+
+
+def fits(group: Segments, limits: MergeLimits) -> bool:
+    """Whether one segment may hold all of them."""
+    size = sum(one.log_bytes for one in group)
+    batches = sum(one.batch_count or 0 for one in group)
+    earliest, latest = [], []
+    for one in group:
+        if one.max_timestamp == -1:
+            earliest.append(one.created_ms)
+            latest.append(one.created_ms)
+        else:
+            earliest.append(0 if one.min_timestamp in (None, -1) else int(one.min_timestamp or 0))
+            latest.append(one.max_timestamp)
+    entries = 1 + min(batches, size // (limits.index_interval_bytes + 1))
+    return (
+        size <= limits.segment_bytes
+        and max(latest) - min(earliest) <= limits.segment_ms
+        and entries * 12 <= limits.segment_index_bytes
+        and group[-1].next_offset - group[0].base_offset <= 2**31
+    )
+
+
+def may_meet(one: SegmentEntry, other: SegmentEntry, cleaner_offset: int) -> bool:
+    """Whether two neighbours may share a segment, sizes and spans aside."""
+    barred = any(each.txn_index_path or each.key_index_path for each in (one, other))
+    return not barred and (one.base_offset < cleaner_offset) == (other.base_offset < cleaner_offset)
+
+
+def open_groups(group: Segments) -> list[Segments]:
+    """What to join of segments to which more may come."""
+    if len(group) < 2:
+        return []
+    sizes = [one.log_bytes for one in group]
+    if max(sizes) * 2 <= sum(sizes):
+        return [group]
+    at = sizes.index(max(sizes))
+    return open_groups(group[:at]) + open_groups(group[at + 1 :])
+
+
+def merge(
+    entries: Sequence[SegmentEntry], limits: MergeLimits, cleaner_offset: int, log_start: int
+) -> list[Segments]:
+    """The groups, from the oldest on."""
+    rest = [one for one in entries if one.next_offset > log_start]
+    found: list[Segments] = []
+    while rest:
+        count = 1
+        while (
+            count < len(rest)
+            and may_meet(rest[count - 1], rest[count], cleaner_offset)
+            and fits(rest[: count + 1], limits)
+        ):
+            count += 1
+        group, rest = rest[:count], rest[count:]
+        is_full = bool(rest) and may_meet(group[-1], rest[0], cleaner_offset)
+        found += [group] if is_full and count > 1 else [] if is_full else open_groups(group)
+    return found

@@ -14,7 +14,7 @@ rewrites the clean part too; here a clean segment that holds no superseded recor
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
 
@@ -109,35 +109,38 @@ class GroupLimits:
     segment_index_bytes: int
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Group:
-    """Segments that become one: their bytes and index bytes so far."""
+    """Neighbours that become one segment, and what they sum up to."""
 
-    limits: GroupLimits
-    entries: list[SegmentEntry] = field(default_factory=list)
+    entries: tuple[SegmentEntry, ...] = ()
+    bytes: int = 0
+    index_bytes: int = 0
+    time_index_bytes: int = 0
 
-    def takes(self, first: SegmentEntry, last: SegmentEntry, other: SegmentEntry) -> bool:
-        """Whether `other` fits too, the group then going from `first` to `last`."""
-        if not self.entries:
-            return True
-        entries = [*self.entries, other]
-        index_max = self.limits.segment_index_bytes
-        return (
-            sum(entry.log_bytes for entry in entries) <= self.limits.segment_bytes
-            and sum(entry.index_bytes or 0 for entry in entries) <= index_max
-            and sum(entry.time_index_bytes or 0 for entry in entries) <= index_max
-            and last.next_offset - 1 - first.base_offset <= MAX_RELATIVE_OFFSET
+    def with_entry(self, entry: SegmentEntry, *, in_front: bool = False) -> "_Group":
+        """Return the group with one more."""
+        return _Group(
+            (entry, *self.entries) if in_front else (*self.entries, entry),
+            self.bytes + entry.log_bytes,
+            self.index_bytes + (entry.index_bytes or 0),
+            self.time_index_bytes + (entry.time_index_bytes or 0),
         )
 
-    @property
-    def bytes(self) -> int:
-        """Bytes of the group's segments."""
-        return sum(entry.log_bytes for entry in self.entries)
+    def fits(self, limits: GroupLimits) -> bool:
+        """Whether it may be one segment; a single one may always."""
+        index_bytes = max(self.index_bytes, self.time_index_bytes)
+        span = self.entries[-1].next_offset - 1 - self.entries[0].base_offset
+        return len(self.entries) == 1 or (
+            self.bytes <= limits.segment_bytes
+            and index_bytes <= limits.segment_index_bytes
+            and span <= MAX_RELATIVE_OFFSET
+        )
 
 
 def plan_groups(
     segments: Sequence[SegmentEntry], touched: frozenset[str], limits: GroupLimits
-) -> list[list[SegmentEntry]]:
+) -> list[tuple[SegmentEntry, ...]]:
     """Return the groups of neighbours that are rewritten, each into one segment.
 
     `touched` are the log_paths of those that must be: the others are left alone, except that one
@@ -148,33 +151,26 @@ def plan_groups(
     alone: list[SegmentEntry] = []
     is_open = False
     for entry in segments:
-        if entry.log_path not in touched:
-            is_open = is_open and _joined(groups[-1], entry)
-            if not is_open:
-                alone.append(entry)
-            continue
-        if not (is_open and groups[-1].takes(groups[-1].entries[0], entry, entry)):
-            groups.append(_Group(limits))
-            _take_in_front(groups[-1], entry, alone)
-        groups[-1].entries.append(entry)
-        alone, is_open = [], True
+        is_touched = entry.log_path in touched
+        may_join = is_open and (is_touched or entry.log_bytes <= groups[-1].bytes)
+        if may_join and groups[-1].with_entry(entry).fits(limits):
+            groups[-1] = groups[-1].with_entry(entry)
+        elif is_touched:
+            groups.append(_with_those_in_front(_Group().with_entry(entry), alone, limits))
+            alone, is_open = [], True
+        else:
+            alone.append(entry)
+            is_open = False
     return [group.entries for group in groups]
 
 
-def _joined(group: _Group, entry: SegmentEntry) -> bool:
-    """Let an untouched segment behind a group join it, if it may."""
-    may = entry.log_bytes <= group.bytes and group.takes(group.entries[0], entry, entry)
-    if may:
-        group.entries.append(entry)
-    return may
-
-
-def _take_in_front(group: _Group, first: SegmentEntry, alone: Sequence[SegmentEntry]) -> None:
-    """Let untouched segments in front of a group's first touched one join it, if they may."""
-    before: list[SegmentEntry] = []
+def _with_those_in_front(
+    group: _Group, alone: Sequence[SegmentEntry], limits: GroupLimits
+) -> _Group:
+    """Return the group with the untouched segments in front of it that may join."""
     for entry in reversed(alone):
-        together = _Group(group.limits, [*before, first])
-        if entry.log_bytes > together.bytes or not together.takes(entry, first, entry):
+        grown = group.with_entry(entry, in_front=True)
+        if entry.log_bytes > group.bytes or not grown.fits(limits):
             break
-        before.insert(0, entry)
-    group.entries.extend(before)
+        group = grown
+    return group

@@ -12,6 +12,7 @@ look at a segment in vain, never a record, because keys are compared before anyt
 """
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -45,7 +46,7 @@ def encode(keys: KeyHashes) -> bytes:
     bounds = np.searchsorted(_part_of(hashes), np.arange(PARTS + 1)).tolist()
     parts = [
         hashes[start:stop].tobytes() + deltas[start:stop].tobytes()
-        for start, stop in zip(bounds[:-1], bounds[1:], strict=True)
+        for start, stop in pairwise(bounds)
     ]
     entries = [(len(part) // ENTRY_BYTES, crc32c(part)) for part in parts]
     directory = np.array(entries, "<u4").tobytes()

@@ -43,7 +43,7 @@ class Fleet(Protocol):
         """Send what the mapper makes of each work to `count` reducers; return their answers.
 
         A reducer without a value is not asked: its answer is left out, so answers are not in step
-        with numbers. A SparklogError of a mapper is raised: its works belong together.
+        with numbers. An error of a mapper is raised: what it can bear it sends as a value.
         """
         ...
 

@@ -7,6 +7,7 @@ never waits for a JVM.
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
+from itertools import chain
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
@@ -64,11 +65,7 @@ class SparkFleet:
             reduced = sent.partitionBy(count, _same).mapPartitionsWithIndex(
                 partial(_reduced, reducer)
             )
-            answers: list[Answer | SparklogError] = []
-            for answer in reduced.collect():
-                if isinstance(answer, _MapperError):
-                    raise answer.error
-                answers.append(answer)
+            answers: list[Answer | SparklogError] = reduced.collect()
         return answers
 
     def _spread(self, works: Sequence[Work]) -> "RDD[Work]":
@@ -77,13 +74,6 @@ class SparkFleet:
 
     def _progress(self, what: str, count: int) -> "_Bar":
         return _Bar(what, count, is_shown=not self._is_quiet and sys.stderr.isatty())
-
-
-class _MapperError:
-    """Carries a mapper's error past the reducers."""
-
-    def __init__(self, error: SparklogError) -> None:
-        self.error = error
 
 
 class _Bar:
@@ -151,12 +141,9 @@ def _answers(
 
 def _values(
     mapper: Mapper[Work, Value], done: Any, works: Iterator[Work]
-) -> Iterator[tuple[int, Value | _MapperError]]:
+) -> Iterator[tuple[int, Value]]:
     for work in works:
-        try:
-            yield from mapper(work)
-        except SparklogError as error:
-            yield 0, _MapperError(error)
+        yield from mapper(work)
         done.add(1)
 
 
@@ -165,20 +152,9 @@ def _same(number: int) -> int:
 
 
 def _reduced(
-    reducer: Reducer[Any, Answer], number: int, pairs: Iterable[tuple[int, Any]]
-) -> Iterator[Answer | SparklogError | _MapperError]:
+    reducer: Reducer[Value, Answer], number: int, pairs: Iterable[tuple[int, Value]]
+) -> Iterator[Answer | SparklogError]:
     values = (value for _, value in pairs)
     first = next(values, None)
-    if first is None:
-        return
-    errors: list[_MapperError] = []
-    answer = answered(lambda one: reducer(one, _sound(first, values, errors)), number)
-    yield errors[0] if errors else answer
-
-
-def _sound(first: Any, others: Iterator[Any], errors: list[_MapperError]) -> Iterator[Any]:
-    for value in (first, *others):
-        if isinstance(value, _MapperError):
-            errors.append(value)
-        else:
-            yield value
+    if first is not None:
+        yield answered(lambda one: reducer(one, chain([first], values)), number)

@@ -1,0 +1,280 @@
+"""compact: of each key the latest record stays (`cleanup.policy=compact`).
+
+    plan       which partitions are due, and which of their segments (sparklog.log.compaction)
+    keys       the dirty segments' keys, shuffled by hash -> what they supersede, clean part too
+    rewrite    groups of segments in which something goes -> new segments with key indexes
+    commit     one commit a partition: old segments out, new ones in, the cleaner offset grown
+
+All older records of a key, wherever in the clean part they lie, go in the commit that makes the
+newer one clean. So when the time of a tombstone has come, nothing is left that it hides.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sparklog.config import TopicConfig
+from sparklog.errors import CommitConflictError, SparklogError
+from sparklog.log.compaction import (
+    CompactionPlan,
+    CompactionPolicy,
+    GroupLimits,
+    plan_compaction,
+    plan_groups,
+)
+from sparklog.log.roll import RollPolicy
+from sparklog.maintenance.aborted import AbortedSpan, aborted_spans
+from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.rewrite import Part, Rewrite, rewrite
+from sparklog.maintenance.superseded import (
+    KeySource,
+    Marks,
+    bucket_bits,
+    index_keys,
+    mark,
+)
+from sparklog.manifest.catalog import topic_directory
+from sparklog.manifest.store import Change, PartitionState, Snapshot
+from sparklog.model import SegmentEntry, TopicDescription
+
+RECORD_BYTES = 100
+"""How large a record is taken to be where the manifest does not know how many there are."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Partition:
+    """One partition to be compacted."""
+
+    plan: CompactionPlan
+    aborted: Sequence[AbortedSpan]
+    last_producers: Mapping[str, frozenset[int]]
+    """Of each segment, by log_path, the producers that no later one holds."""
+
+    @property
+    def unindexed(self) -> list[SegmentEntry]:
+        """Segments whose keys must be read, in offset order: clean without index, and dirty."""
+        clean = (entry for entry in self.plan.clean if entry.key_index_path is None)
+        return [*clean, *self.plan.dirty]
+
+    @property
+    def indexed(self) -> list[SegmentEntry]:
+        """Clean segments with a key index."""
+        return [entry for entry in self.plan.clean if entry.key_index_path is not None]
+
+
+def compact(
+    context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Yield a step for each compacted topic with a partition that is due.
+
+    Option `force`: whatever the dirty ratio is. Raises UnknownTopicError.
+    """
+    for topic in context.topics(topics):
+        config = TopicConfig.parse(topic.configs)
+        if not config.is_compacted:
+            continue
+        snapshot = context.catalog.store(topic).snapshot()
+        now_ms = context.clock.now_ms()
+        planned = [
+            _planned(snapshot, number, config, now_ms, force=bool(options.get("force")))
+            for number in range(topic.num_partitions)
+        ]
+        partitions = [one for one in planned if one is not None]
+        if partitions:
+            yield Step(
+                topic=topic.name,
+                rows=[_row(one.plan) for one in partitions],
+                execute=_Compaction(context, topic, config, partitions, now_ms).run,
+            )
+
+
+def _planned(
+    snapshot: Snapshot, partition: int, config: TopicConfig, now_ms: int, *, force: bool
+) -> _Partition | None:
+    state = snapshot.state(partition)
+    segments = [
+        entry
+        for entry in snapshot.segments(partition)
+        if entry.next_offset > state.log_start_offset
+    ]
+    policy = CompactionPolicy(
+        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
+        min_compaction_lag_ms=config.min_compaction_lag_ms,
+        max_compaction_lag_ms=config.max_compaction_lag_ms,
+    )
+    plan = plan_compaction(segments, state.cleaner_offset, policy, now_ms, force=force)
+    if plan is None:
+        return None
+    return _Partition(
+        plan=plan, aborted=aborted_spans(segments), last_producers=_last_producers(segments)
+    )
+
+
+def _last_producers(segments: Sequence[SegmentEntry]) -> dict[str, frozenset[int]]:
+    last: dict[str, frozenset[int]] = {}
+    later: set[int] = set()
+    for entry in reversed(segments):
+        mine = frozenset(entry.producer_ids or ())
+        last[entry.log_path] = mine - later
+        later |= mine
+    return last
+
+
+def _row(plan: CompactionPlan) -> dict[str, Any]:
+    return {
+        "partition": plan.partition,
+        "end_offset": plan.end_offset,
+        "dirty_segments": len(plan.dirty),
+        "dirty_bytes": plan.dirty_bytes,
+        "clean_segments": len(plan.clean),
+        "clean_bytes": plan.clean_bytes,
+        "dirty_ratio": round(plan.dirty_ratio, 3),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class _Compaction:
+    """One run over the partitions of a topic that are due."""
+
+    context: JobContext
+    topic: TopicDescription
+    config: TopicConfig
+    partitions: Sequence[_Partition]
+    now_ms: int
+
+    def run(self) -> Outcome:
+        """Compact them; a partition with a damaged segment is left as it is, and reported."""
+        marks = self._marks()
+        problems = {one.slot: one.problem for one in marks if one.problem is not None}
+        groups = [
+            (slot, group)
+            for slot in range(len(self.partitions))
+            if slot not in problems
+            for group in self._groups(slot, [one for one in marks if one.slot == slot])
+        ]
+        answers = self.context.fleet.map(rewrite, [group for _, group in groups], "segments")
+        written: dict[int, list[tuple[Rewrite, SegmentEntry | None]]] = defaultdict(list)
+        for (slot, group), answer in zip(groups, answers, strict=True):
+            if isinstance(answer, SparklogError):
+                problems[slot] = str(answer)
+            else:
+                written[slot].append((group, answer))
+        counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
+        for slot, one in enumerate(self.partitions):
+            if slot not in problems:
+                try:
+                    counts.update(self._commit(one.plan, written[slot]))
+                except CommitConflictError:
+                    counts["conflicts"] += 1
+        return Outcome(
+            counts=counts,
+            problems=[
+                f"{self.topic.name}-{self.partitions[slot].plan.partition}: {problem}"
+                for slot, problem in sorted(problems.items())
+            ],
+        )
+
+    def _marks(self) -> list[Marks]:
+        bits = max(bucket_bits(_records(one.unindexed)) for one in self.partitions)
+        directory = topic_directory(self.topic)
+        sources = [
+            KeySource(
+                files=self.context.files,
+                directory=directory,
+                entry=entry,
+                slot=slot,
+                segment=number,
+                bits=bits,
+                aborted=one.aborted,
+            )
+            for slot, one in enumerate(self.partitions)
+            for number, entry in enumerate(one.unindexed)
+        ]
+        clean = [one.indexed for one in self.partitions]
+        reducer = partial(mark, self.context.files, directory, clean, bits)
+        count = len(self.partitions) << bits
+        answers = self.context.fleet.shuffle(index_keys, sources, reducer, count, "keys")
+        marks = []
+        for answer in answers:
+            if isinstance(answer, SparklogError):
+                raise answer
+            marks.append(answer)
+        return marks
+
+    def _groups(self, slot: int, marks: Sequence[Marks]) -> list[Rewrite]:
+        one = self.partitions[slot]
+        touched = {entry.log_path for entry in one.unindexed}
+        touched |= {path for some in marks for path in some.suspects}
+        touched |= {entry.log_path for entry in one.plan.clean if _is_due(entry, self.now_ms)}
+        limits = GroupLimits(
+            segment_bytes=self.config.segment_bytes,
+            segment_index_bytes=self.config.segment_index_bytes,
+        )
+        segments = [*one.plan.clean, *one.plan.dirty]
+        return [
+            Rewrite(
+                files=self.context.files,
+                clock=self.context.clock,
+                topic=self.topic,
+                parts=[_part(entry, marks) for entry in group],
+                policy=RollPolicy(
+                    index_interval_bytes=self.config.index_interval_bytes,
+                    segment_index_bytes=self.config.segment_index_bytes,
+                ),
+                end_offset=one.plan.end_offset,
+                now_ms=self.now_ms,
+                delete_retention_ms=self.config.delete_retention_ms,
+                aborted=one.aborted,
+                last_producers=frozenset().union(
+                    *(one.last_producers[entry.log_path] for entry in group)
+                ),
+            )
+            for group in plan_groups(segments, frozenset(touched), limits)
+        ]
+
+    def _commit(
+        self, plan: CompactionPlan, written: Sequence[tuple[Rewrite, SegmentEntry | None]]
+    ) -> dict[str, int]:
+        old = [part.entry for group, _ in written for part in group.parts]
+        new = [entry for _, entry in written if entry is not None]
+        change = Change(
+            segments=new,
+            remove=[entry.log_path for entry in old],
+            removed_ms=self.context.clock.now_ms(),
+            partitions={plan.partition: PartitionState(cleaner_offset=plan.end_offset)},
+        )
+        self.context.catalog.store(self.topic).commit(lambda _: change)
+        return {
+            "partitions": 1,
+            "segments_before": len(old),
+            "segments_after": len(new),
+            "bytes_before": sum(entry.log_bytes for entry in old),
+            "bytes_after": sum(entry.log_bytes for entry in new),
+        }
+
+
+COUNTS = ("partitions", "segments_before", "segments_after", "bytes_before", "bytes_after")
+"""What a run always tells."""
+
+
+def _records(segments: Sequence[SegmentEntry]) -> int:
+    return sum(
+        entry.log_bytes // RECORD_BYTES if entry.record_count is None else entry.record_count
+        for entry in segments
+    )
+
+
+def _is_due(entry: SegmentEntry, now_ms: int) -> bool:
+    """Whether a clean segment holds a tombstone whose time has come."""
+    return entry.delete_horizon_ms is not None and entry.delete_horizon_ms <= now_ms
+
+
+def _part(entry: SegmentEntry, marks: Sequence[Marks]) -> Part:
+    path = entry.log_path
+    return Part(
+        entry=entry,
+        superseded=[one.superseded[path] for one in marks if path in one.superseded],
+        suspects=[one.suspects[path] for one in marks if path in one.suspects],
+    )

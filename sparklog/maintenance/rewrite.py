@@ -1,0 +1,214 @@
+"""A group of segments to one sealed segment, without the records that compaction drops.
+
+    windows of each segment, verified -> retain -> SegmentFile and key index -> a row
+
+Offsets and times stay, gaps are left where records were, and the new segment covers the offsets of
+all that it stands for. Nothing refers to it before the commit.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparklog.clock import Clock
+from sparklog.errors import CorruptRecordError, PolicyViolationError
+from sparklog.log import key_index
+from sparklog.log.key_index import KeyHashes
+from sparklog.log.names import KEY_INDEX_SUFFIX, segment_name, uuid7
+from sparklog.log.roll import RollPolicy
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log.windows import Window, windows
+from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_writer import SegmentFile
+from sparklog.maintenance.aborted import AbortedSpan, is_aborted
+from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
+from sparklog.manifest.catalog import topic_directory
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.record import layout
+from sparklog.record.decode import decode
+from sparklog.record.retain import Retained, Rules, retain
+from sparklog.storage.files import Files
+
+Int64s = NDArray[np.int64]
+
+PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
+"""Kafka's default of producer.id.expiration.ms: how long a producer counts as active."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Part:
+    """A segment of a group, and what is known to be superseded in it."""
+
+    entry: SegmentEntry
+    superseded: Sequence[NDArray[np.uint32]] = ()
+    suspects: Sequence[Suspects] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Rewrite:
+    """One group to be rewritten. Picklable."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    parts: Sequence[Part]
+    policy: RollPolicy
+    end_offset: int
+    """Where the round ends: the batch in front of it stays, if only as a header."""
+    now_ms: int
+    delete_retention_ms: int
+    aborted: Sequence[AbortedSpan] = ()
+    last_producers: frozenset[int] = frozenset()
+    """Producers that no later segment holds: the last batch of each stays, if only as a header."""
+
+    @property
+    def directory(self) -> str:
+        """The topic's directory."""
+        return topic_directory(self.topic)
+
+
+def rewrite(work: Rewrite) -> SegmentEntry | None:
+    """Write the group's new segment, durable, and return its row; None when nothing is left.
+
+    Raises CorruptRecordError naming file, position and offset, PolicyViolationError for a message
+    set (magic 0 or 1) and the errors of storage.
+    """
+    output = _Output(work)
+    try:
+        last_batches = _last_batches(work)
+        for part in work.parts:
+            dropped = _dropped(work, part)
+            for window in windows(opened(work.files, work.directory, part.entry)):
+                output.take(_retained(work, window, dropped, last_batches), part.entry)
+        return output.close()
+    except BaseException:
+        output.abort()
+        raise
+
+
+def _dropped(work: Rewrite, part: Part) -> Int64s:
+    """Return the offsets, in the file's numbering and ascending, of superseded records."""
+    deltas = [np.empty(0, np.int64), *(some.astype(np.int64) for some in part.superseded)]
+    if part.suspects:
+        deltas.append(_confirmed(work, part))
+    return np.unique(np.concatenate(deltas)) + part.entry.file_base_offset
+
+
+def _confirmed(work: Rewrite, part: Part) -> Int64s:
+    """Return the offsets - base offset of suspects that have the keys they were suspected of."""
+    deltas = np.concatenate([some.deltas for some in part.suspects])
+    keys = pa.concat_arrays([some.keys for some in part.suspects])
+    found = [np.empty(0, np.int64)]
+    source = KeySource(
+        files=work.files, directory=work.directory, entry=part.entry, slot=0, segment=0, bits=0
+    )
+    for records in key_records(source):
+        offsets = records.offset.to_numpy() - part.entry.base_offset
+        row = np.minimum(np.searchsorted(offsets, deltas), len(offsets) - 1)
+        here = np.flatnonzero(offsets[row] == deltas)
+        is_same = pc.equal(
+            records.key.take(pa.array(row[here])).cast(pa.large_binary()),
+            keys.take(pa.array(here)),
+        )
+        found.append(deltas[here][is_same.fill_null(False).to_numpy(zero_copy_only=False)])
+    return np.concatenate(found)
+
+
+def _last_batches(work: Rewrite) -> Int64s:
+    """Return the base offsets of the last data batches of producers that are still active."""
+    last: dict[int, int] = {}
+    if not work.last_producers:
+        return np.empty(0, np.int64)
+    for part in work.parts:
+        for window in windows(opened(work.files, work.directory, part.entry)):
+            batches = window.batches
+            is_active = work.now_ms - batches.max_timestamp <= PRODUCER_ID_EXPIRATION_MS
+            chosen = batches.take((batches.producer_id >= 0) & ~batches.is_control & is_active)
+            offsets = (chosen.base_offset + part.entry.shift).tolist()
+            last.update(zip(chosen.producer_id.tolist(), offsets, strict=True))
+    return np.array([last[one] for one in sorted(work.last_producers & last.keys())], np.int64)
+
+
+def _retained(work: Rewrite, window: Window, dropped: Int64s, last_batches: Int64s) -> Retained:
+    batches, shift = window.batches, window.entry.shift
+    path = log_path(work.directory, window.entry)
+    if (batches.magic != layout.MAGIC_V2).any():
+        raise PolicyViolationError(
+            f"{path}: holds message sets (magic 0 or 1), which cannot be compacted"
+        )
+    start, stop = np.searchsorted(dropped, [batches.base_offset[0], batches.last_offset[-1] + 1])
+    ends_round = batches.last_offset + shift + 1 == work.end_offset
+    rules = Rules(
+        dropped=dropped[start:stop],
+        aborted=is_aborted(batches, shift, work.aborted),
+        stays_empty=ends_round | np.isin(batches.base_offset + shift, last_batches),
+        now_ms=work.now_ms,
+        delete_retention_ms=work.delete_retention_ms,
+    )
+    try:
+        window.verify(batches)
+        return retain(window.data, batches, rules, shift=shift)
+    except CorruptRecordError as error:
+        raise error.in_file(path) from None
+
+
+@dataclass(slots=True)
+class _Output:
+    """The new segment: made with its first batch, so that nothing left is no file."""
+
+    work: Rewrite
+    file: SegmentFile | None = None
+    hashes: list[Int64s] = field(default_factory=lambda: [np.empty(0, np.int64)])
+    deltas: list[Int64s] = field(default_factory=lambda: [np.empty(0, np.int64)])
+    horizons: list[int] = field(default_factory=list)
+
+    @property
+    def base_offset(self) -> int:
+        """The first offset that the new segment stands for."""
+        return self.work.parts[0].entry.base_offset
+
+    def take(self, retained: Retained, source: SegmentEntry) -> None:
+        """Append what is left of a window."""
+        if not len(retained.batches):
+            return
+        if self.file is None:
+            builder = SegmentBuilder(self.base_offset, source.partition, self.work.policy)
+            now_ms = self.work.clock.now_ms()
+            self.file = SegmentFile(self.work.files, self.work.topic, builder, now_ms)
+        self.file.append(retained.batches, retained.data, min_timestamp=retained.min_timestamp)
+        records = decode(retained.data, retained.batches, columns=("key", "offset"))
+        rows = KeyRows.of(records, self.base_offset)
+        self.hashes.append(rows.hashes)
+        self.deltas.append(rows.deltas.astype(np.int64))
+        if retained.delete_horizon_ms is not None:
+            self.horizons.append(retained.delete_horizon_ms)
+
+    def close(self) -> SegmentEntry | None:
+        """Complete the files, durable, and return the row."""
+        if self.file is None:
+            return None
+        last = self.work.parts[-1].entry
+        now_ms = self.work.clock.now_ms()
+        entry = self.file.close(now_ms, next_offset=last.next_offset)
+        keys = key_index.encode(KeyHashes(np.concatenate(self.hashes), np.concatenate(self.deltas)))
+        name = segment_name(self.base_offset, uuid7(now_ms, os.urandom(10)), KEY_INDEX_SUFFIX)
+        path = f"{entry.log_path.rpartition('/')[0]}/{name}"
+        self.work.files.write_new(f"{self.work.directory}/{path}", keys)
+        self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
+        return replace(
+            entry,
+            key_index_path=path,
+            key_index_bytes=len(keys),
+            delete_horizon_ms=min(self.horizons, default=None),
+        )
+
+    def abort(self) -> None:
+        """Drop a file that is not complete."""
+        if self.file is not None:
+            self.file.abort()

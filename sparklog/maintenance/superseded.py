@@ -1,0 +1,289 @@
+"""Which records of a partition have a later one with the same key, however many keys there are.
+
+    index_keys     dirty segment -> its keys, hashes and offsets, cut by the hash's top bits
+    mark           all keys of one bucket, in offset order -> a hash table, exact in its keys
+                     -> offsets that a later record of the dirty part supersedes
+                     -> clean segments whose key index has one of the hashes: suspects
+
+A bucket holds about two million records, so memory does not grow with their number. Clean segments
+are not read here: their key indexes are. A suspect goes with the key that it is suspected to have,
+and whoever rewrites its segment compares.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparklog.errors import SparklogError
+from sparklog.log import key_index
+from sparklog.log.key_index import KeyHashes
+from sparklog.log_reader.slices import read_slices
+from sparklog.log_reader.topic import Slice
+from sparklog.maintenance.aborted import AbortedSpan, without_aborted
+from sparklog.model import SegmentEntry
+from sparklog.record.decode import DecodedRecords
+from sparklog.record.kernels.key_hash import hash_rows
+from sparklog.record.kernels.key_table import Keys, find_hashes, mark_superseded
+from sparklog.record.located import frozen
+from sparklog.storage.files import Files
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+
+BUCKET_RECORDS: Final = 2_000_000
+"""How many records one bucket should hold: about 100 MB of keys, hashes and table."""
+CHUNK_RECORDS: Final = 500_000
+CHUNK_BYTES: Final = 32 * 1024 * 1024
+"""How much of a segment is read, and sent, at once."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class KeySource:
+    """A segment whose keys are to be read. Picklable.
+
+    `slot` numbers the partitions of a job, `segment` the segments of a partition in offset order;
+    keys go to the reducers from slot << bits on.
+    """
+
+    files: Files
+    directory: str
+    entry: SegmentEntry
+    slot: int
+    segment: int
+    bits: int
+    aborted: Sequence[AbortedSpan] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspects:
+    """Offsets - base offset of records of a clean segment, and the key each may have.
+
+    An offset comes twice when two keys share its hash. `keys` is large_binary.
+    """
+
+    deltas: Int64s
+    keys: pa.Array
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Marks:
+    """What one bucket of a partition says of its segments, by log_path."""
+
+    slot: int
+    superseded: dict[str, NDArray[np.uint32]] = field(default_factory=dict)
+    """Offsets - base offset of superseded records."""
+    suspects: dict[str, Suspects] = field(default_factory=dict)
+    problem: str | None = None
+    """Why the partition cannot be compacted."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class KeyRows:
+    """Keyed records in offset order: offset - base offset, hash, key data[ends[i]:ends[i + 1]]."""
+
+    deltas: NDArray[np.uint32]
+    hashes: Int64s
+    ends: NDArray[np.int32]
+    data: Bytes
+
+    @classmethod
+    def of(cls, records: DecodedRecords, base_offset: int) -> "KeyRows":
+        """Return the records that have a key; `base_offset` is that of their segment."""
+        keys, offsets = records.key, records.offset
+        if keys.null_count:
+            mask = keys.is_valid()
+            keys, offsets = keys.filter(mask), offsets.filter(mask)
+        hashes = np.empty(len(keys), np.int64)
+        ends, data = _key_buffers(keys)
+        hash_rows(ends, data, hashes)
+        return cls((offsets.to_numpy() - base_offset).astype(np.uint32), hashes, ends, data)
+
+    def sorted_by_bucket(self, bits: int) -> "KeyRows":
+        """Return the rows with those of one bucket together, in offset order."""
+        order = np.argsort(bucket_of(self.hashes, bits), kind="stable")
+        buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
+        keys = pa.Array.from_buffers(pa.binary(), len(self.deltas), buffers)
+        return KeyRows(
+            self.deltas[order], self.hashes[order], *_key_buffers(keys.take(pa.array(order)))
+        )
+
+    def slice(self, start: int, stop: int) -> "KeyRows":
+        """Return rows [start, stop)."""
+        ends = self.ends[start : stop + 1]
+        return KeyRows(
+            self.deltas[start:stop],
+            self.hashes[start:stop],
+            ends - ends[0],
+            self.data[ends[0] : ends[-1]],
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Chunk:
+    """Keyed records of one segment and one bucket; or why there are none."""
+
+    segment: int
+    log_path: str
+    rows: KeyRows | None
+    problem: str | None = None
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """What chunks are sorted by, so that rows come in offset order."""
+        return self.segment, -1 if self.rows is None else int(self.rows.deltas[0])
+
+
+def bucket_bits(records: int) -> int:
+    """Return how many bits of a hash number the buckets of a partition with so many records."""
+    return min(max(records - 1, 0) // BUCKET_RECORDS, key_index.PARTS - 1).bit_length()
+
+
+def bucket_of(hashes: Int64s, bits: int) -> Int64s:
+    """Return the number that the top `bits` (0 to 8) of each hash make."""
+    top: Int64s = (hashes.view(np.uint64) >> np.uint64(64 - key_index.PARTS_BITS)).astype(np.int64)
+    return top >> (key_index.PARTS_BITS - bits)
+
+
+def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk]]:
+    """Yield the keyed records of a segment, each chunk under the number of its reducer.
+
+    Damage is yielded too, as a chunk that says so: it is a matter of this partition alone.
+    """
+    first, path = source.slot << source.bits, source.entry.log_path
+    try:
+        for records in key_records(source):
+            rows = KeyRows.of(records, source.entry.base_offset)
+            rows = rows.sorted_by_bucket(source.bits) if source.bits else rows
+            buckets = bucket_of(rows.hashes, source.bits)
+            for bucket in np.unique(buckets).tolist():
+                start, stop = np.searchsorted(buckets, [bucket, bucket + 1]).tolist()
+                yield first + bucket, Chunk(source.segment, path, rows.slice(start, stop))
+    except SparklogError as error:
+        yield first, Chunk(source.segment, path, None, str(error))
+
+
+def key_records(source: KeySource) -> Iterator[DecodedRecords]:
+    """Yield `key` and `offset` of a segment's records, but for those of aborted transactions.
+
+    Every checksum is verified. Raises what `read_slices` raises.
+    """
+    entry = source.entry
+    records = read_slices(
+        source.files,
+        source.directory,
+        [Slice(entry, entry.base_offset, entry.next_offset)],
+        columns=("key", "offset"),
+        rows_max=CHUNK_RECORDS,
+        window_bytes=CHUNK_BYTES,
+    )
+    if not source.aborted:
+        return records
+    return without_aborted(source.files, source.directory, entry, source.aborted, records)
+
+
+def mark(
+    files: Files,
+    directory: str,
+    clean: Sequence[Sequence[SegmentEntry]],
+    bits: int,
+    reducer: int,
+    chunks: Iterator[Chunk],
+) -> Marks:
+    """Return what one bucket says; `clean[slot]` are the segments whose key indexes are asked.
+
+    A key index that is missing or damaged is the partition's problem: nothing is dropped then.
+    """
+    slot, bucket = reducer >> bits, reducer & ((1 << bits) - 1)
+    found = sorted(chunks, key=lambda chunk: chunk.place)
+    problem = next((chunk.problem for chunk in found if chunk.problem is not None), None)
+    if problem is not None:
+        return Marks(slot, problem=problem)
+    table = KeyTable(found, bits)
+    suspects: dict[str, Suspects] = {}
+    for entry in clean[slot]:
+        try:
+            hashes = _indexed(files, directory, entry, bucket, bits)
+        except SparklogError as error:
+            return Marks(slot, problem=f"{entry.key_index_path}: {error}")
+        suspected = table.suspects(hashes)
+        if len(suspected.deltas):
+            suspects[entry.log_path] = suspected
+    return Marks(slot, table.superseded(), suspects)
+
+
+class KeyTable:
+    """The keys of one bucket, and for each its latest record."""
+
+    def __init__(self, chunks: Sequence[Chunk], bits: int) -> None:
+        rows = [chunk.rows for chunk in chunks if chunk.rows is not None]
+        sizes = np.cumsum([0, *(len(one.data) for one in rows)])
+        ends = [one.ends[1:] + start for one, start in zip(rows, sizes.tolist(), strict=False)]
+        self._chunks = chunks
+        self._keys = Keys(
+            frozen(np.concatenate([one.hashes for one in rows])),
+            frozen(np.concatenate([np.zeros(1, np.int64), *ends])),
+            np.concatenate([one.data for one in rows]),
+        )
+        count = len(self._keys.hashes)
+        self._bits = bits
+        self._table_bits = max(2 * count - 1, 1).bit_length()
+        self._slots = np.full(1 << self._table_bits, -1, np.int32)
+        self._is_superseded = np.zeros(count, np.uint8)
+        self._keys.data.setflags(write=False)
+        mark_superseded(self._keys, bits, self._table_bits, self._slots, self._is_superseded)
+
+    def superseded(self) -> dict[str, NDArray[np.uint32]]:
+        """Return the offsets - base offset of records that have a later one, by log_path."""
+        found: dict[str, list[NDArray[np.uint32]]] = {}
+        start = 0
+        for chunk in self._chunks:
+            if chunk.rows is not None:
+                stop = start + len(chunk.rows.deltas)
+                gone = chunk.rows.deltas[self._is_superseded[start:stop] != 0]
+                start = stop
+                if len(gone):
+                    found.setdefault(chunk.log_path, []).append(gone)
+        return {path: np.concatenate(deltas) for path, deltas in found.items()}
+
+    def suspects(self, indexed: KeyHashes) -> Suspects:
+        """Return the records of a key index whose hash is one of the table's."""
+        room = len(indexed.hashes)
+        while True:
+            which, rows = np.empty(room, np.int64), np.empty(room, np.int64)
+            count = find_hashes(
+                frozen(indexed.hashes),
+                self._keys.hashes,
+                self._bits,
+                self._table_bits,
+                self._slots,
+                which,
+                rows,
+            )
+            if count <= room:
+                break
+            room = count
+        buffers = [None, pa.py_buffer(self._keys.ends), pa.py_buffer(self._keys.data)]
+        keys = pa.Array.from_buffers(pa.large_binary(), len(self._keys.hashes), buffers)
+        return Suspects(indexed.deltas[which[:count]], keys.take(pa.array(rows[:count])))
+
+
+def _indexed(
+    files: Files, directory: str, entry: SegmentEntry, bucket: int, bits: int
+) -> KeyHashes:
+    path = f"{directory}/{entry.key_index_path}"
+    return key_index.read_range(
+        lambda position, length: files.view(path, length, position),
+        entry.key_index_bytes or 0,
+        bucket,
+        bits,
+    )
+
+
+def _key_buffers(keys: Any) -> tuple[NDArray[np.int32], Bytes]:
+    _, ends, data = keys.buffers()
+    whole = np.empty(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)
+    return np.frombuffer(ends, np.int32)[keys.offset : keys.offset + len(keys) + 1], whole

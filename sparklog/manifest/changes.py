@@ -46,14 +46,21 @@ def state_row(partition: int, state: PartitionState) -> dict[str, Any]:
 
 
 def holders(rows: Mapping[str, ManifestRows], change: Change) -> list[str]:
-    """Return the names of the files that hold a live row the change removes or replaces."""
-    touched = change.touched
-    return [name for name, held in rows.items() if touched & held.live_paths] if touched else []
+    """Return the names of the files that hold a row the change removes, replaces or drops."""
+    touched, forgotten = change.touched, frozenset(change.forget)
+    before_ms = change.receipts_before_ms
+    return [
+        name
+        for name, held in rows.items()
+        if (touched and touched & held.live_paths)
+        or (forgotten and forgotten & held.removed_paths)
+        or (before_ms is not None and held.first_expiry_ms < before_ms)
+    ]
 
 
 def rewritten(rows: ManifestRows, change: Change) -> ManifestRows:
-    """Return the rows with what the change removes marked, and what it replaces swapped."""
-    table = rows.table
+    """Return the rows without what the change drops, and with what it removes or replaces so."""
+    table = _without_dropped(rows.table, change)
     if change.remove:
         paths = table.column("log_path")
         hit = pc.and_(
@@ -72,6 +79,19 @@ def rewritten(rows: ManifestRows, change: Change) -> ManifestRows:
         fresh = manifest_table([swapped[path] for path in sorted(held)])
         table = pa.concat_tables([table.filter(keep), fresh])
     return ManifestRows(table)
+
+
+def _without_dropped(table: pa.Table, change: Change) -> pa.Table:
+    if change.forget:
+        is_forgotten = pc.and_(
+            pc.is_in(table.column("log_path"), pa.array(change.forget, pa.string())),
+            pc.is_valid(table.column("removed_ms")),
+        )
+        table = table.filter(pc.invert(is_forgotten))
+    if change.receipts_before_ms is not None:
+        is_expired = pc.less(table.column("expires_ms"), change.receipts_before_ms)
+        table = table.filter(pc.invert(pc.fill_null(is_expired, False)))
+    return table
 
 
 def names_segments(tables: Iterable[pa.Table], segments: Iterable[SegmentEntry]) -> bool:

@@ -82,6 +82,13 @@ class ClusterStore(Protocol):
         """
         ...
 
+    def leftovers(self) -> list[str]:
+        """Return the paths, in the log dir, of the table's own files that nobody needs any more.
+
+        As `ManifestStore.leftovers`.
+        """
+        ...
+
 
 class MemoryClusterStore:
     """A ClusterStore for one thread: the specification of the other."""
@@ -97,6 +104,10 @@ class MemoryClusterStore:
         """Plan and keep what the plan says."""
         self._state = plan(self._state) or self._state
         return self._state
+
+    def leftovers(self) -> list[str]:
+        """There are no files."""
+        return []
 
 
 class DeltaClusterStore:
@@ -133,8 +144,8 @@ class DeltaClusterStore:
         return self._read[1]
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
-        table = read_parquet(self._log.read(name))
         where = f"{CLUSTER_METADATA}/{name}"
+        table = read_parquet(self._log.read(name), where)
         rows: list[dict[str, Any]] = check_table(
             table, METADATA_SCHEMA, METADATA_KINDS, where
         ).to_pylist()
@@ -147,6 +158,10 @@ class DeltaClusterStore:
         self._log.sync_log(version)
         self._log.clean_up(version)
         return state
+
+    def leftovers(self) -> list[str]:
+        """Return the paths of the table's own files that nobody needs any more."""
+        return [f"{CLUSTER_METADATA}/{name}" for name in self._log.leftovers()]
 
     def _land(self, plan: ClusterPlan) -> tuple[int, ClusterState]:
         tries = Tries(self._clock, CLUSTER_METADATA)

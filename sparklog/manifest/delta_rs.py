@@ -32,6 +32,9 @@ from sparklog.storage.files import Files
 
 CHECKPOINT_INTERVAL = 100
 
+LEFTOVER_HOURS = 1
+"""How long what has left a table stays for those who read it: many times what a read takes."""
+
 TABLE_PROPERTIES = {
     # Nobody travels in time here. A commit lists the entries that are there, so the fewer the
     # better; one on a version that was cleaned up is refused by delta-rs, and tried again.
@@ -206,6 +209,19 @@ class DeltaLog:
                 f"{self._directory}: version {version} is committed, but could not be made "
                 f"durable ({error}): replay with the same txnAppId and txnVersion"
             ) from error
+
+    def leftovers(self) -> list[str]:
+        """Return the names of the files that no version of the last LEFTOVER_HOURS refers to.
+
+        What the log knows is as old as its removal from the table; a file that no commit ever named
+        as old as the storage says. Raises StorageError.
+        """
+        self.refresh()
+        try:
+            names = self._opened().vacuum(LEFTOVER_HOURS, full=True)
+        except (DeltaError, OSError) as error:
+            raise storage_error(f"look for old files of {self._directory}", error) from error
+        return sorted(name for name in names if name.endswith(".parquet"))
 
     def clean_up(self, version: int) -> None:
         """After the commit of a version that wrote a checkpoint, drop the entries it stands for.

@@ -15,6 +15,7 @@ later commit must not be durable on top of an earlier one that is not.
 """
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -101,12 +102,20 @@ class DeltaManifestStore:
                 known = states.get(partition)
                 states[partition] = known.grown(state) if known else state
         closed = [rows.closed_ms for rows in opened if rows.closed_ms is not None]
+        rest = [name for name in sorted(names) if parse_file_name(name).role in (REMOVED, RECEIPT)]
         return Snapshot(
             version,
             states,
             lambda: pa.concat_tables([rows.live for rows in (*opened, _NO_ROWS)]),
+            lambda: self._read_shelved(opened, rest),
             closed_ms=max(closed, default=None),
             vacuum_horizon_ms=max((rows.vacuum_horizon_ms for rows in opened), default=0),
+        )
+
+    def _read_shelved(self, opened: Iterable[ManifestRows], names: Iterable[str]) -> pa.Table:
+        files = [_NO_ROWS, *opened, *(self._read(name) for name in names)]
+        return pa.concat_tables(
+            [table for rows in files for table in (rows.removed, rows.receipts)]
         )
 
     def _read_roles(self, *roles: str) -> list[ManifestRows]:
@@ -190,6 +199,8 @@ class DeltaManifestStore:
     ) -> tuple[list[AddedFile], list[RemovedFile]]:
         """Write what becomes of the files that the change touches or that are due to be folded."""
         names = self._log.file_names()
+        if change.forget or change.receipts_before_ms is not None:
+            self._read_roles(REMOVED, RECEIPT)
         touched = holders({name: self._rows[name] for name in names if name in self._rows}, change)
         due = set(files_to_fold([*names, *fresh])).difference(touched, fresh)
         if not touched and not due:
@@ -209,6 +220,10 @@ class DeltaManifestStore:
         self._log.write(name, data)
         self._rows[name] = ManifestRows(table)
         return AddedFile(name, len(data), delta_statistics(table), is_new)
+
+    def leftovers(self) -> list[str]:
+        """Return the paths of the table's own files that nobody needs any more."""
+        return [f"{self._directory}/{name}" for name in self._log.leftovers()]
 
     def _acknowledged(self, committed: Committed) -> Committed:
         """Return it once it is durable. Outside the turn: others may commit meanwhile."""

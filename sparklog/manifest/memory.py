@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from dataclasses import replace
 from threading import RLock
+from typing import Any
 
 from sparklog.clock import Clock
 from sparklog.errors import CommitConflictError
@@ -17,7 +18,7 @@ from sparklog.manifest.store import (
     Plan,
     Snapshot,
 )
-from sparklog.manifest.tables import segments_table
+from sparklog.manifest.tables import RECEIPT, manifest_table, segment_row, segments_table
 from sparklog.model import SegmentEntry
 
 
@@ -40,13 +41,25 @@ class MemoryManifestStore:
         """Return the newest version."""
         with self._lock:
             live = [entry for entry in self._segments.values() if entry.removed_ms is None]
+            shelved = [*self._removed_rows(), *self._receipt_rows()]
             return Snapshot(
                 self._version,
                 dict(self._states),
                 lambda: segments_table(live),
+                lambda: manifest_table(shelved),
                 closed_ms=self._closed_ms,
                 vacuum_horizon_ms=self._vacuum_horizon_ms,
             )
+
+    def _removed_rows(self) -> list[dict[str, Any]]:
+        entries = self._segments.values()
+        return [segment_row(entry) for entry in entries if entry.removed_ms is not None]
+
+    def _receipt_rows(self) -> list[dict[str, Any]]:
+        return [
+            {"kind": RECEIPT, **transaction._asdict(), "expires_ms": expires_ms}
+            for transaction, (_, expires_ms) in self._receipts.items()
+        ]
 
     def commit(
         self, plan: Plan, *, app_id: str | None = None, version: int | None = None
@@ -90,12 +103,28 @@ class MemoryManifestStore:
             self._grow(entry.partition, PartitionState(log_end_offset=entry.next_offset))
         for partition, state in change.partitions.items():
             self._grow(partition, state)
+        self._drop(change)
         self._closed_ms = change.closed_ms or self._closed_ms
         self._vacuum_horizon_ms = max(self._vacuum_horizon_ms, change.vacuum_horizon_ms or 0)
         self._version += 1
         if transaction is not None:
             self._remember(transaction, Receipt(ranges, change.partition_count))
         return Committed(self._version, ranges, partition_count=change.partition_count)
+
+    def leftovers(self) -> list[str]:
+        """There are no files."""
+        return []
+
+    def _drop(self, change: Change) -> None:
+        for path in change.forget:
+            if path in self._segments and self._segments[path].removed_ms is not None:
+                del self._segments[path]
+        before_ms = change.receipts_before_ms or 0
+        self._receipts = {
+            transaction: (receipt, expires_ms)
+            for transaction, (receipt, expires_ms) in self._receipts.items()
+            if expires_ms is None or expires_ms >= before_ms
+        }
 
     def _remember(self, transaction: Transaction, receipt: Receipt) -> None:
         if transaction.version is None:

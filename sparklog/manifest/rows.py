@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from sparklog.errors import CorruptManifestError
 from sparklog.manifest.store import PartitionState
 from sparklog.manifest.tables import (
     MANIFEST_KINDS,
@@ -42,6 +43,8 @@ LIVE = "live"
 REMOVED = "removed"
 
 SMALL_ROWS = 100
+
+NEVER_MS = 2**63 - 1
 
 _NAME = re.compile(r"(commit|live|removed|receipt)-(\d{8,})-[0-9a-f-]{36}\.parquet")
 
@@ -96,6 +99,17 @@ class ManifestRows:
     def live_paths(self) -> frozenset[str]:
         """The log_path of every live segment."""
         return frozenset(self.live.column("log_path").to_pylist())
+
+    @cached_property
+    def removed_paths(self) -> frozenset[str]:
+        """The log_path of every removed segment."""
+        return frozenset(self.removed.column("log_path").to_pylist())
+
+    @cached_property
+    def first_expiry_ms(self) -> int:
+        """When the first receipt expires; NEVER_MS when none ever does."""
+        first: int | None = pc.min(self.receipts.column("expires_ms")).as_py()
+        return NEVER_MS if first is None else first
 
     @cached_property
     def states(self) -> dict[int, PartitionState]:
@@ -163,14 +177,22 @@ def to_parquet(table: pa.Table) -> bytes:
     return data
 
 
-def read_parquet(data: memoryview) -> pa.Table:
-    """Return the table of one Parquet file."""
-    return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+def read_parquet(data: memoryview, where: str) -> pa.Table:
+    """Return the table of one Parquet file; raises CorruptManifestError when it is none."""
+    try:
+        return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
+    except (pa.ArrowException, OSError) as error:
+        raise CorruptManifestError(f"{where} cannot be read: {error}") from error
 
 
 def from_parquet(data: memoryview, where: str) -> ManifestRows:
-    """Return the rows of a Parquet file; raises CorruptManifestError for an unknown kind."""
-    return ManifestRows(check_table(read_parquet(data), MANIFEST_SCHEMA, MANIFEST_KINDS, where))
+    """Return the rows of a Parquet file.
+
+    Raises CorruptManifestError for a file that cannot be read, and for an unknown kind.
+    """
+    return ManifestRows(
+        check_table(read_parquet(data, where), MANIFEST_SCHEMA, MANIFEST_KINDS, where)
+    )
 
 
 def delta_statistics(table: pa.Table) -> str:

@@ -13,9 +13,11 @@ from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklog.errors import UsageError
 from sparklog.log.segments import SegmentList
+from sparklog.manifest.tables import SEGMENT_SCHEMA, manifest_table
 from sparklog.model import OffsetRange, SegmentEntry
 
 RECEIPT_TTL_MS = 24 * 3600 * 1000
@@ -52,6 +54,7 @@ class Snapshot:
         version: int,
         states: Mapping[int, PartitionState],
         live: Callable[[], pa.Table],
+        shelved: Callable[[], pa.Table] = manifest_table,
         *,
         closed_ms: int | None = None,
         vacuum_horizon_ms: int = 0,
@@ -61,6 +64,7 @@ class Snapshot:
         self.closed_ms = closed_ms
         self.vacuum_horizon_ms = vacuum_horizon_ms
         self._read_live = live
+        self._read_shelved = shelved
 
     def state(self, partition: int) -> PartitionState:
         """Return what is known of a partition; a partition never written to is all zeros."""
@@ -74,6 +78,25 @@ class Snapshot:
             (table.column("base_offset").to_numpy(), table.column("partition").to_numpy())
         )
         return table.take(pa.array(order)).combine_chunks()
+
+    @cached_property
+    def shelved(self) -> pa.Table:
+        """What no reader asks for (MANIFEST_SCHEMA): removed segments, and receipts.
+
+        Read when it is first asked for: opening a topic does without.
+        """
+        return self._read_shelved()
+
+    @cached_property
+    def removed(self) -> pa.Table:
+        """Removed segments whose rows are still there (SEGMENT_SCHEMA), in no order."""
+        is_removed = pc.is_valid(self.shelved.column("removed_ms"))
+        return self.shelved.filter(is_removed).select(SEGMENT_SCHEMA.names)
+
+    def receipts_expired(self, now_ms: int) -> int:
+        """Return how many rows remember writes that nobody may replay any more."""
+        expired = pc.less(self.shelved.column("expires_ms"), now_ms)
+        return pc.sum(expired).as_py() or 0
 
     @cached_property
     def _lists(self) -> dict[int, SegmentList]:
@@ -97,7 +120,8 @@ class Change:
     `segments` are new and carry the log's offsets: they begin at the partition's log end offset, or
     beyond it where `allow_gaps`, or lie inside what the same change removes. `leader_epochs` are
     those the plan was made with. `replace` swaps a row for one of the same log_path and offsets (an
-    index rebuilt). `remove` names log_paths of live segments, which get `removed_ms`.
+    index rebuilt). `remove` names log_paths of live segments, which get `removed_ms`; `forget`
+    names removed ones, whose rows go. With `receipts_before_ms` receipts go that expired before.
     """
 
     segments: Sequence[SegmentEntry] = ()
@@ -107,6 +131,8 @@ class Change:
     removed_ms: int | None = None
     closed_ms: int | None = None
     vacuum_horizon_ms: int | None = None
+    forget: Sequence[str] = ()
+    receipts_before_ms: int | None = None
     leader_epochs: Mapping[int, int] = field(default_factory=dict)
     allow_gaps: bool = False
     partition_count: int | None = None
@@ -129,7 +155,9 @@ class Change:
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
         is_noted = self.closed_ms is not None or self.vacuum_horizon_ms is not None
-        return not (self.segments or self.partitions or self.replace or self.remove or is_noted)
+        is_forgotten = bool(self.forget) or self.receipts_before_ms is not None
+        is_grown = bool(self.segments or self.partitions)
+        return not (is_grown or self.replace or self.remove or is_noted or is_forgotten)
 
     def ranges(self, snapshot: Snapshot) -> tuple[OffsetRange, ...]:
         """Return the offsets that the new segments add to the log, a range a partition."""
@@ -187,6 +215,14 @@ class ManifestStore(Protocol):
 
         Raises what `plan` and `check_change` raise; CommitConflictError when others kept winning
         for two minutes; CommitOutcomeUnknownError when it may have landed and nothing can be read.
+        """
+        ...
+
+    def leftovers(self) -> list[str]:
+        """Return the paths, in the log dir, of the table's own files that nobody needs any more.
+
+        Those that left the table more than an hour ago, or were never part of it. A commit must
+        come first: after it a committer of before, who may have written one of them, starts anew.
         """
         ...
 

@@ -116,6 +116,9 @@ METADATA_SCHEMA = pa.schema(
 SEGMENT_SCHEMA = pa.schema([pa.field(name, kind) for name, kind in _SEGMENT_COLUMNS.items()])
 """A table of segments alone: what a snapshot holds, and what a task hands to its driver."""
 
+PATH_COLUMNS = tuple(name for name in _SEGMENT_COLUMNS if name.endswith("_path"))
+"""The columns that name files of a segment, relative to the topic's directory."""
+
 _ENTRY_FIELDS = tuple(field.name for field in fields(SegmentEntry))
 
 
@@ -146,7 +149,7 @@ def segment_entries(table: pa.Table) -> list[SegmentEntry]:
     return [segment_entry(row) for row in table.to_pylist()]
 
 
-def manifest_table(rows: Iterable[Mapping[str, Any]]) -> pa.Table:
+def manifest_table(rows: Iterable[Mapping[str, Any]] = ()) -> pa.Table:
     """Return rows of any kind as a table of MANIFEST_SCHEMA; absent columns are null."""
     filled = list(rows)
     used = {name for row in filled for name, value in row.items() if value is not None}

@@ -110,3 +110,6 @@ class TestCommit:
         store.commit(lambda state: state.with_topics(FLIGHTS))
 
         assert open_store().state().live() == {"flights": FLIGHTS}
+
+    def test_an_empty_table_has_no_leftovers(self, store: ClusterStore) -> None:
+        assert store.leftovers() == []

@@ -352,6 +352,70 @@ class TestRemoving:
         assert spans(store.snapshot()) == []
 
 
+class TestForgetting:
+    def test_a_removed_segment_is_known_until_it_is_forgotten(
+        self, store: ManifestStore, open_store: Open
+    ) -> None:
+        first, second = segment(), segment()
+        append(store, first, second)
+        store.commit(removing(first.log_path))
+
+        assert removed(open_store()) == [first.log_path]
+        store.commit(changing(forget=[first.log_path]))
+        assert removed(store) == removed(open_store()) == []
+        assert spans(open_store().snapshot()) == [(10, 20)]
+
+    def test_the_log_end_outlives_it(self, store: ManifestStore, open_store: Open) -> None:
+        entry = segment()
+        append(store, entry)
+        store.commit(removing(entry.log_path))
+        store.commit(changing(forget=[entry.log_path]))
+
+        assert open_store().snapshot().state(0).log_end_offset == 10
+
+    def test_a_live_segment_is_not_forgotten(self, store: ManifestStore) -> None:
+        entry = segment()
+        append(store, entry)
+        store.commit(changing(forget=[entry.log_path, "nowhere"]))
+
+        assert spans(store.snapshot()) == [(0, 10)]
+
+    def test_survives_folding(self, store: ManifestStore, open_store: Open) -> None:
+        entries = [segment() for _ in range(30)]
+        for entry in entries:
+            append(store, entry)
+            store.commit(removing(entry.log_path))
+        paths = [entry.log_path for entry in entries]
+        store.commit(changing(forget=paths[:25]))
+
+        assert removed(open_store()) == sorted(paths[25:])
+        assert open_store().snapshot().state(0).log_end_offset == 300
+
+    def test_only_expired_receipts_go(
+        self, store: ManifestStore, open_store: Open, clock: ManualClock
+    ) -> None:
+        append(store, segment(), app_id="a", version=1)
+        append(store, segment(), app_id="old")
+        clock.advance(RECEIPT_TTL_MS // 2)
+        append(store, segment(), app_id="young")
+        clock.advance(RECEIPT_TTL_MS // 2 + 1)
+        now_ms = clock.now_ms()
+
+        assert open_store().snapshot().receipts_expired(now_ms) == 1
+        store.commit(changing(receipts_before_ms=now_ms))
+        assert open_store().snapshot().receipts_expired(now_ms + RECEIPT_TTL_MS) == 1
+        assert store.commit(never, app_id="young").ranges == (OffsetRange(0, 20, 30),)
+        assert store.commit(never, app_id="a", version=1).ranges == (OffsetRange(0, 0, 10),)
+
+    def test_an_empty_table_has_no_leftovers(self, store: ManifestStore) -> None:
+        assert store.leftovers() == []
+
+
+def removed(store: ManifestStore) -> list[str]:
+    """The removed segments whose rows are still there."""
+    return sorted(store.snapshot().removed.column("log_path").to_pylist())
+
+
 class TestReplacing:
     def test_swaps_an_index(self, store: ManifestStore, open_store: Open) -> None:
         entry = segment()

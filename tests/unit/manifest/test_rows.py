@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sparklog.errors import CorruptManifestError
 from sparklog.log.names import uuid7
 from sparklog.manifest.changes import state_row
 from sparklog.manifest.rows import (
@@ -17,6 +18,7 @@ from sparklog.manifest.rows import (
     ManifestRows,
     delta_statistics,
     file_name,
+    from_parquet,
     parse_file_name,
     read_parquet,
     to_parquet,
@@ -88,10 +90,17 @@ class TestFiles:
     @pytest.mark.parametrize("count", [1, SMALL_ROWS, SMALL_ROWS + 1])
     def test_hold_the_rows(self, count: int) -> None:
         table = manifest_table([segment_row(segment()) for _ in range(count)])
-        written = read_parquet(memoryview(to_parquet(table)))
+        written = read_parquet(memoryview(to_parquet(table)), "t")
 
         paths = table.column("log_path").to_pylist()
         assert written.column("log_path").to_pylist() == paths
+
+    @pytest.mark.parametrize("keep", [0, 10, -10])
+    def test_that_cannot_be_read_are_told_by_name(self, keep: int) -> None:
+        data = to_parquet(manifest_table([segment_row(segment())]))[:keep]
+
+        with pytest.raises(CorruptManifestError, match=r"t/x\.parquet cannot be read"):
+            from_parquet(memoryview(data), "t/x.parquet")
 
 
 class TestStatistics:

@@ -54,7 +54,9 @@ class TestSegments:
         assert segment_entries(rows.segments) == entries
 
     def test_that_were_never_aborted_write_no_column_for_it(self) -> None:
-        written = read_parquet(memoryview(to_parquet(manifest_table([segment_row(segment())]))))
+        written = read_parquet(
+            memoryview(to_parquet(manifest_table([segment_row(segment())]))), "t"
+        )
 
         assert "aborted" not in written.column_names
         assert "index_path" not in written.column_names

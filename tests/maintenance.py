@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from sparklog.clock import Clock, ManualClock, SystemClock
+from sparklog.clock import ManualClock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
@@ -30,21 +30,16 @@ class OneTopic(Catalog):
         return self._one.store
 
 
-def context_of(
-    log: Partition | Catalog | str | Path, configs: Mapping[str, str] | None = None
-) -> JobContext:
+def context_of(log: Partition | str | Path, configs: Mapping[str, str] | None = None) -> JobContext:
     """What a job of this process works with."""
-    if isinstance(log, Catalog):
-        return JobContext(log, LocalFleet())
     if isinstance(log, Partition):
         return JobContext(OneTopic(log, configs), LocalFleet())
-    clock: Clock = SystemClock()
-    return JobContext(Catalog(open_files(str(log)), clock), LocalFleet())
+    return JobContext(Catalog(open_files(str(log))), LocalFleet())
 
 
 def run(
     job: Job,
-    log: Partition | Catalog | str | Path,
+    log: Partition | str | Path,
     *,
     configs: Mapping[str, str] | None = None,
     dry_run: bool = False,
@@ -57,7 +52,7 @@ def run(
     return code, reports
 
 
-def outcome_of(job: Job, log: Partition | Catalog | str | Path, **options: Any) -> Outcome:
+def outcome_of(job: Job, log: Partition | str | Path, **options: Any) -> Outcome:
     """The outcome of the only step that a job has to do."""
     _, (report,) = run(job, log, **options)
     assert report.outcome is not None

@@ -1,0 +1,76 @@
+"""Kill -9 after every step of a job, and run it again: readers see the same records all along."""
+
+import shutil
+import signal
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from sparklog.log_writer import WriteOptions
+from sparklog.maintenance.job import Job
+from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
+from tests.crash.maintenance import run
+from tests.crash.producer import in_process
+from tests.logs import append, log_files, new_topic, rows, snapshot
+
+KILLED = -signal.SIGKILL
+READS = {"read", "view", "stat", "list"}
+"""To be killed after one of these is to be killed before it."""
+
+
+class Case(NamedTuple):
+    """A job, its options, and whether a log is as the job should leave it."""
+
+    job: Job
+    options: dict[str, Any]
+    is_done: Callable[[str], bool]
+
+
+def is_merged(log_dir: str) -> bool:
+    return len(snapshot(log_dir).live) == 2
+
+
+CASES = {"merge_segments": Case(merge_segments, {}, is_merged)}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Two partitions of three segments each."""
+    config = {"index.interval.bytes": 100}
+    log_dir = new_topic(tmp_path_factory.mktemp("log") / "log", partitions=2, config=config)
+    options = WriteOptions(batch_size=300)
+    for number in range(6):
+        append(log_dir, number % 2, range(number, number + 40), options=options)
+    return log_dir
+
+
+class TestKill:
+    @pytest.mark.parametrize("name", sorted(CASES))
+    def test_after_any_step_changes_nothing_for_readers(
+        self, tmp_path: Path, template: str, name: str
+    ) -> None:
+        """Goal: nothing lost, nothing doubled. Method: a process killed after each step."""
+        case, expected = CASES[name], rows(template)
+        alive = str(shutil.copytree(template, tmp_path / "alive"))
+        code, steps = run(alive, case.job, case.options)
+        assert (code, case.is_done(alive), rows(alive)) == (DONE, True, expected)
+
+        for number, step in enumerate(steps, 1):
+            if step.kind in READS:
+                continue
+            log_dir = str(shutil.copytree(template, tmp_path / f"killed-{number}"))
+            arguments = (log_dir, case.job, case.options, number)
+            assert in_process(run, *arguments) == KILLED
+            assert rows(log_dir) == expected
+            assert run(log_dir, case.job, case.options)[0] in (DONE, NOTHING_TO_DO)
+            assert (case.is_done(log_dir), rows(log_dir)) == (True, expected)
+
+    def test_leaves_files_to_vacuum(self, tmp_path: Path, template: str) -> None:
+        log_dir = str(shutil.copytree(template, tmp_path / "log"))
+        before = log_files(log_dir)
+        run(log_dir, merge_segments, {})
+
+        assert set(before) < set(log_files(log_dir))

@@ -1,0 +1,370 @@
+"""The job over files and manifests; which segments it joins: tests/unit/log/test_merge.py."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from sparklog.log.names import LOG_SUFFIX
+from sparklog.log_reader.rebuild import rebuild_indexes
+from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
+from sparklog.manifest.store import Change, Committed, PartitionState, Plan
+from sparklog.model import AbortedRange, Codec, SegmentEntry
+from sparklog.storage.memory import MemoryFiles
+from tests.logs import append, log_files, new_topic, rows, snapshot, values
+from tests.maintenance import OneTopic, outcome_of, run
+from tests.manifests import spans
+from tests.partitions import NOW_MS, Partition, batch, marker, message_set, partitions
+
+FOREVER = {"segment.ms": str(2**63 - 1)}
+KINDS = ("create", "write", "close", "sync", "view", "read")
+
+merge = partial(outcome_of, merge_segments, configs=FOREVER)
+"""Merge, and return the outcome of the only step."""
+
+
+def small() -> Partition:
+    """Three segments of two records each."""
+    return Partition().append(batch(1, 5)).append(batch(4, 2)).append(batch(3, 3))
+
+
+def magic0_wrapper() -> Partition:
+    """What no import makes: a compressed entry of magic 0 in a segment that is not sealed."""
+    wrapper = message_set(1, 2, magic=0, codec="gzip")
+    return Partition().append(wrapper).append(wrapper)
+
+
+def interrupted(
+    monkeypatch: pytest.MonkeyPatch, partition: Partition, meanwhile: Callable[[], object]
+) -> None:
+    """Let somebody do something once the new segments are written, before the commit."""
+    commit = partition.store.commit
+
+    def late(plan: Plan, **options: Any) -> Committed:
+        monkeypatch.undo()
+        meanwhile()
+        return commit(plan, **options)
+
+    monkeypatch.setattr(partition.store, "commit", late)
+
+
+class TestLog:
+    @given(partitions())
+    def test_reads_the_same_before_and_after(self, partition: Partition) -> None:
+        start, count = partition.snapshot.state(0).log_start_offset, len(partition.segments)
+        outcomes = [each.outcome for each in run(merge_segments, partition, configs=FOREVER)[1]]
+
+        assert partition.read(start) == partition.expected(start)
+        saved = sum(one.counts["segments"] - one.counts["into"] for one in outcomes if one)
+        assert len(partition.segments) == count - saved
+        problems = [problem for one in outcomes if one for problem in one.problems]
+        assert all("compressed entry of magic 0" in problem for problem in problems)
+
+    def test_keeps_what_cannot_be_moved(self) -> None:
+        partition = magic0_wrapper()
+
+        (problem,) = merge(partition).problems
+        assert "position 0, offset 3: a compressed entry of magic 0" in problem
+
+    @given(partitions())
+    def test_answers_times_as_before(self, partition: Partition) -> None:
+        run(merge_segments, partition, configs=FOREVER)
+
+        for time in (0, 3, 9, 2**61):
+            assert partition.reader.list_offset(0, time) == partition.expected_offset(time)
+
+    def test_has_one_segment_whose_bytes_are_a_brokers(self) -> None:
+        partition = small()
+        data = b"".join(piece(at) for at, piece in ((0, batch(1, 5)), (2, batch(4, 2))))
+        data += batch(3, 3)(4)
+
+        merge(partition)
+
+        (entry,) = partition.segments
+        assert partition.bytes_of(partition.path(LOG_SUFFIX)) == data
+        assert (entry.base_offset, entry.file_base_offset, entry.next_offset) == (0, 0, 6)
+
+    def test_is_sealed_wherever_it_begins(self) -> None:
+        partition = small().delete_records(2)
+        merge(partition)
+
+        first, second = partition.segments
+        assert (second.base_offset, second.file_base_offset) == (2, 2)
+        assert first.next_offset == 2
+        assert partition.read(2) == partition.expected(2)
+
+    def test_keeps_gaps_between_segments_and_at_their_end(self) -> None:
+        partition = Partition().append(batch(1), 0, sealed=True).append(3, batch(2), sealed=True)
+        partition.append(batch(3))
+        merge(partition)
+
+        (entry,) = partition.segments
+        assert (entry.next_offset, entry.record_count) == (6, 3)
+        assert partition.read() == partition.expected()
+
+    def test_ends_where_its_last_segment_ends(self) -> None:
+        partition = small()
+        last = partition.segments[-1]
+        longer = replace(last, next_offset=9, record_count=None)
+        partition.store.commit(lambda _: Change(remove=[last.log_path], removed_ms=NOW_MS))
+        partition.store.commit(lambda _: Change(segments=[shifted(longer, 6)], allow_gaps=True))
+        merge(partition)
+
+        assert [entry.next_offset for entry in partition.segments] == [11]
+        assert partition.end == 11
+
+
+def shifted(entry: SegmentEntry, base_offset: int) -> SegmentEntry:
+    return replace(entry, base_offset=base_offset, next_offset=base_offset + entry.offset_span)
+
+
+class TestRow:
+    def test_says_what_the_rows_before_said(self) -> None:
+        partition = Partition()
+        partition.append(batch(1, 9, codec=Codec.GZIP), min_timestamp=1)
+        partition.append(batch(4, 2), marker(10), min_timestamp=2)
+        partition.append(batch(4), batch(3), min_timestamp=3)
+        merge(partition)
+
+        (entry,) = partition.segments
+        assert (entry.record_count, entry.batch_count, entry.codec) == (7, 5, None)
+        assert (entry.min_timestamp, entry.max_timestamp_offset) == (1, 4)
+        assert (entry.producer_ids, entry.transactional) == ((7,), True)
+        assert entry.max_leader_epoch == 5
+
+    def test_takes_the_earliest_delete_horizon(self) -> None:
+        partition = Partition()
+        for horizon in (None, 9, 7):
+            partition.append(batch(1), delete_horizon_ms=horizon)
+        merge(partition)
+
+        assert partition.segments[0].delete_horizon_ms == 7
+
+    def test_tells_aborted_spans_from_its_own_base(self) -> None:
+        partition = Partition().append(batch(1, 1), aborted=(AbortedRange(7, 0, 3),))
+        partition.append(batch(1, 1), aborted=(AbortedRange(7, -2, 1), AbortedRange(8, 0, 0)))
+        merge(partition)
+
+        spans = (AbortedRange(8, 2, 2), AbortedRange(7, 0, 3))
+        assert partition.segments[0].aborted == spans
+
+    def test_is_as_old_as_the_newest_segment(self) -> None:
+        partition = Partition().append(batch(1), created_ms=5).append(batch(1), created_ms=8)
+        merge(partition)
+
+        assert partition.segments[0].created_ms == 8
+
+    def test_counts_message_sets_as_far_as_the_manifest_knows(self) -> None:
+        wrapper = message_set(1, 2, magic=1, codec="gzip")
+        known = Partition().append(wrapper, record_count=2).append(wrapper, record_count=2)
+        unknown = Partition().append(wrapper, record_count=2).append(wrapper)
+        for partition in (known, unknown):
+            merge(partition)
+
+        assert known.segments[0].record_count == 4
+        assert unknown.segments[0].record_count is None
+        assert known.read() == unknown.read() == known.expected()
+
+    @given(partitions())
+    def test_has_the_indexes_of_its_log(self, partition: Partition) -> None:
+        """Also of segments without indexes, and with those of another interval."""
+        run(merge_segments, partition, configs=FOREVER)
+        made = [entry for entry in partition.segments if entry.created_ms != NOW_MS]
+
+        assert not {e.log_path for e in made} & {
+            e.log_path for e in rebuild_indexes(OneTopic(partition), "t")
+        }
+
+
+class TestStep:
+    def test_a_dry_run_says_what_would_be_joined(self) -> None:
+        partition = small()
+        size = sum(entry.log_bytes for entry in partition.segments)
+        code, (report,) = run(merge_segments, partition, configs=FOREVER, dry_run=True)
+
+        row = {"partition": 0, "base_offset": 0, "next_offset": 6, "segments": 3, "bytes": size}
+        assert (code, report.rows) == (DONE, [row])
+        assert len(partition.segments) == 3
+
+    def test_counts_what_it_did(self) -> None:
+        partition = small()
+        size = sum(entry.log_bytes for entry in partition.segments)
+
+        counts = {"segments": 3, "into": 1, "bytes": size, "conflicts": 0}
+        assert merge(partition).counts == counts
+
+    def test_a_second_run_has_nothing_to_do(self) -> None:
+        partition = small()
+        merge(partition)
+
+        assert run(merge_segments, partition, configs=FOREVER) == (NOTHING_TO_DO, [])
+
+    def test_leaves_the_newest_segment_of_a_compacted_topic(self) -> None:
+        partition = small()
+        merge(partition, configs=FOREVER | {"cleanup.policy": "compact"})
+
+        assert spans(partition.snapshot) == [(0, 4), (4, 6)]
+
+    def test_leaves_a_closed_topic(self) -> None:
+        partition = small()
+        partition.store.commit(lambda _: Change(closed_ms=NOW_MS))
+
+        assert run(merge_segments, partition, configs=FOREVER) == (NOTHING_TO_DO, [])
+
+    def test_a_topic_whose_manifest_is_gone_fails_alone(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", "a", config=FOREVER)
+        new_topic(log_dir, "b", config=FOREVER)
+        for _ in range(2):
+            append(log_dir, 0, "xy", topic="b")
+        for path in Path(log_dir).glob("a-*/manifest/_delta_log/*"):
+            path.unlink()
+        code, (broken, done) = run(merge_segments, log_dir)
+
+        assert code == FAILED
+        assert (broken.topic, broken.is_failed) == ("a", True)
+        assert (done.topic, done.is_failed) == ("b", False)
+        assert values(log_dir, "b") == {0: ["x", "y", "x", "y"]}
+
+    def test_works_on_files_of_the_machine(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=2, config=FOREVER)
+        for number in range(6):
+            append(log_dir, number % 2, range(number, number + 9))
+        before, version = rows(log_dir), snapshot(log_dir).version
+        outcome = outcome_of(merge_segments, log_dir)
+
+        assert rows(log_dir) == before
+        assert (outcome.counts["segments"], outcome.counts["into"]) == (6, 2)
+        assert snapshot(log_dir).version == version + 1
+        assert len(log_files(log_dir)) == 8
+
+
+class TestFaults:
+    @pytest.mark.parametrize("position", [70, 20])
+    def test_a_corrupt_segment_stops_its_own_group(self, tmp_path: Path, position: int) -> None:
+        """A byte of a record, and one that only the checksum of the whole file covers."""
+        log_dir = new_topic(tmp_path / "log", partitions=2, config=FOREVER)
+        for number in range(4):
+            append(log_dir, number % 2, range(9))
+        bad = log_files(log_dir)[0]
+        data = bytearray(bad.read_bytes())
+        data[position - 5] ^= 1
+        bad.write_bytes(data)
+        outcome = outcome_of(merge_segments, log_dir)
+
+        (problem,) = outcome.problems
+        assert problem.startswith(f"t-0: {bad.relative_to(log_dir)}")
+        assert (spans(snapshot(log_dir), 0), spans(snapshot(log_dir), 1)) == (
+            [(0, 9), (9, 18)],
+            [(0, 18)],
+        )
+
+    def test_a_missing_segment_stops_its_group(self) -> None:
+        partition = small()
+        path = partition.path(LOG_SUFFIX, 1)
+        partition.remove(path)
+
+        (problem,) = merge(partition).problems
+        assert path in problem
+        assert len(partition.segments) == 3
+
+    def test_a_file_that_is_not_what_was_written_is_refused(self) -> None:
+        partition = small()
+        partition.with_columns(partition.segments[1], log_crc32c=5)
+
+        (problem,) = merge(partition).problems
+        assert "the manifest says 5" in problem
+        assert partition.read() == partition.expected()
+
+    @pytest.mark.parametrize("kind", KINDS)
+    @pytest.mark.parametrize("after", range(4))
+    def test_storage_that_fails_leaves_the_log_as_it_was(self, kind: str, after: int) -> None:
+        partition = small()
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.fail_next(kind, after=after)
+        first, _ = run(merge_segments, partition, configs=FOREVER)
+        partition.files._faults.clear()
+        assert partition.read() == partition.expected()
+
+        second, _ = run(merge_segments, partition, configs=FOREVER)
+        assert (first, second) in {(FAILED, DONE), (DONE, NOTHING_TO_DO)}
+        assert partition.read() == partition.expected()
+        assert len(partition.segments) == 1
+
+    def test_files_are_durable_before_the_commit_names_them(self) -> None:
+        partition = small()
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.sync(stat.path for stat in partition.files.list(recursive=True))
+        merge(partition)
+        partition.files.lose_unsynced()
+
+        assert partition.read() == partition.expected()
+
+    def test_an_unfinished_file_is_dropped(self) -> None:
+        partition = small()
+        before = list(partition.files.list(recursive=True))
+        partition.flip_byte(partition.path(LOG_SUFFIX, 2), 70)
+        merge(partition)
+
+        assert [stat.path for stat in partition.files.list(recursive=True)] == [
+            stat.path for stat in before
+        ]
+
+
+class TestRace:
+    def test_of_two_merges_one_wins(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        partition = small()
+        interrupted(monkeypatch, partition, lambda: merge(partition))
+
+        assert merge(partition).counts == {"segments": 0, "into": 0, "bytes": 0, "conflicts": 1}
+        assert partition.read() == partition.expected()
+        assert len(partition.segments) == 1
+
+    def test_a_produce_may_come_between(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        partition = small()
+        interrupted(monkeypatch, partition, lambda: partition.append(batch(8)))
+
+        assert merge(partition).counts["into"] == 1
+        assert partition.read() == partition.expected()
+        assert spans(partition.snapshot) == [(0, 6), (6, 7)]
+
+    def test_indexes_may_come_between(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        partition = Partition().append(batch(1), interval=None).append(batch(1), interval=None)
+        rebuild = partial(rebuild_indexes, OneTopic(partition), "t")
+        interrupted(monkeypatch, partition, rebuild)
+
+        assert merge(partition).counts["into"] == 1
+
+    def test_a_key_sidecar_may_not(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        partition = small()
+        first = partition.segments[0]
+        interrupted(
+            monkeypatch, partition, lambda: partition.with_columns(first, key_index_path="t-0/k")
+        )
+
+        assert merge(partition).counts["conflicts"] == 1
+        assert partition.segments[0].key_index_path == "t-0/k"
+
+    @pytest.mark.parametrize(("cleaner_offset", "conflicts"), [(0, 0), (4, 1), (6, 0)])
+    def test_the_cleaner_offset_may_not_come_into_the_middle(
+        self, monkeypatch: pytest.MonkeyPatch, cleaner_offset: int, conflicts: int
+    ) -> None:
+        partition = small()
+        state = PartitionState(cleaner_offset=cleaner_offset)
+        change = Change(partitions={0: state})
+        interrupted(monkeypatch, partition, lambda: partition.store.commit(lambda _: change))
+
+        assert merge(partition).counts["conflicts"] == conflicts
+        assert partition.read() == partition.expected()
+
+    def test_a_reader_that_planned_before_reads_on(self) -> None:
+        partition = small()
+        reading = partition.reading()
+        first = next(reading)
+        merge(partition)
+
+        assert [first, *reading] == partition.expected()

@@ -8,12 +8,13 @@
 
     full group  its next neighbour does not fit: joined, whatever the sizes
     open group  nothing is known of what comes next: joined where the largest is at most half of the
-                whole; else the largest stands aside and what is before and behind it is looked at
+                whole, or the whole is small; else the largest stands aside, and what is before and
+                behind it is looked at
 
-A byte is so rewritten at most log2(segment.bytes / size of its first segment) times while its group
-is open, for each time its segment at least doubles, and once when the group is full: then neither
-neighbour fits any more. What stays: two neighbouring full groups hold more than a limit together,
-and an open group of a log that grew at its end has at most about log2 of as many segments.
+A byte is so rewritten at most log2(segment.bytes / small) times while its group is open, for each
+time its segment at least doubles, and once when the group is full: then neither neighbour fits any
+more. A small group costs at most `small_bytes` a run. What stays: two neighbouring full groups hold
+more than a limit together, and the open end of a log that grew there about log2 as many segments.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -27,6 +28,9 @@ from sparklog.record import layout
 
 Group = tuple[SegmentEntry, ...]
 """Segments of one partition, in the order of their offsets."""
+
+SMALL_BYTES: Final = 1024 * 1024
+"""Kafka's least segment.bytes: to open such a segment costs more than to copy it."""
 
 _LEAST_BATCH_BYTES: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
 
@@ -42,6 +46,8 @@ class MergeLimits:
     segment_ms: int
     segment_index_bytes: int
     index_interval_bytes: int
+    small_bytes: int = SMALL_BYTES
+    """Up to here an open group is joined whatever the sizes."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> "MergeLimits":
@@ -60,17 +66,23 @@ def plan_merge(
     *,
     cleaner_offset: int = 0,
     log_start_offset: int = 0,
+    seal: bool = False,
 ) -> list[Group]:
     """Return the groups of live segments, two or more each, that are to become one segment.
 
     `entries` are one partition's, in the order of their offsets; gaps between them do not matter.
+    With `seal` open groups are taken for full, and a segment alone is a group unless it is sealed.
     """
     live = (entry for entry in entries if entry.next_offset > log_start_offset)
     groups: list[Group] = []
     for run in _runs(live, cleaner_offset):
-        *full, tail = _packed(run, limits)
+        packed = _packed(run, limits)
+        if seal:
+            groups += [group for group in packed if len(group) > 1 or group[0].shift]
+            continue
+        *full, tail = packed
         groups += [group for group in full if len(group) > 1]
-        groups += _worthwhile(tail)
+        groups += _worthwhile(tail, limits)
     return groups
 
 
@@ -104,14 +116,16 @@ def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:
     return [tuple(group) for group in groups]
 
 
-def _worthwhile(group: Group) -> list[Group]:
-    """The parts of an open group whose largest segment is at most half of them."""
+def _worthwhile(group: Group, limits: MergeLimits) -> list[Group]:
+    """The parts of an open group that are small, or whose largest segment is at most half."""
     if len(group) < 2:
         return []
     largest = max(range(len(group)), key=lambda slot: group[slot].log_bytes)
-    if 2 * group[largest].log_bytes <= sum(entry.log_bytes for entry in group):
+    whole = sum(entry.log_bytes for entry in group)
+    if whole <= limits.small_bytes or 2 * group[largest].log_bytes <= whole:
         return [group]
-    return [*_worthwhile(group[:largest]), *_worthwhile(group[largest + 1 :])]
+    parts = group[:largest], group[largest + 1 :]
+    return [joined for part in parts for joined in _worthwhile(part, limits)]
 
 
 @dataclass(frozen=True, slots=True)

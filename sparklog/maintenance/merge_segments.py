@@ -25,11 +25,13 @@ from sparklog.model import SegmentEntry, TopicDescription
 def merge_segments(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Join small segments of each partition; see `log.merge` for which."""
-    del options
+    """Join small segments of each partition; see `log.merge` for which.
+
+    `options["seal"]`: join and rewrite until every segment carries the log's own offsets.
+    """
     for topic in context.topics(topics):
         try:
-            groups = _groups(context, topic)
+            groups = _groups(context, topic, seal=options["seal"])
         except SparklogError as error:
             yield failing_step(topic.name, error)
             continue
@@ -41,7 +43,7 @@ def merge_segments(
             )
 
 
-def _groups(context: JobContext, topic: TopicDescription) -> list[Group]:
+def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list[Group]:
     snapshot = context.catalog.store(topic).snapshot()
     if snapshot.closed_ms is not None:
         return []
@@ -53,10 +55,11 @@ def _groups(context: JobContext, topic: TopicDescription) -> list[Group]:
         entries = list(snapshot.segments(partition))
         groups += plan_merge(
             # The newest segment of a compacted topic stays dirty, so it must not grow.
-            entries[:-1] if config.is_compacted else entries,
+            entries[:-1] if config.is_compacted and not seal else entries,
             limits,
             cleaner_offset=state.cleaner_offset,
             log_start_offset=state.log_start_offset,
+            seal=seal,
         )
     return groups
 

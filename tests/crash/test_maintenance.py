@@ -33,7 +33,7 @@ def is_merged(log_dir: str) -> bool:
     return len(snapshot(log_dir).live) == 2
 
 
-CASES = {"merge_segments": Case(merge_segments, {}, is_merged)}
+CASES = {"merge_segments": Case(merge_segments, {"seal": False}, is_merged)}
 
 
 @pytest.fixture(scope="module")
@@ -71,6 +71,6 @@ class TestKill:
     def test_leaves_files_to_vacuum(self, tmp_path: Path, template: str) -> None:
         log_dir = str(shutil.copytree(template, tmp_path / "log"))
         before = log_files(log_dir)
-        run(log_dir, merge_segments, {})
+        run(log_dir, merge_segments, {"seal": False})
 
         assert set(before) < set(log_files(log_dir))

@@ -35,15 +35,15 @@ def may_meet(one: SegmentEntry, other: SegmentEntry, cleaner_offset: int) -> boo
     return not barred and (one.base_offset < cleaner_offset) == (other.base_offset < cleaner_offset)
 
 
-def open_groups(group: Segments) -> list[Segments]:
+def open_groups(group: Segments, limits: MergeLimits) -> list[Segments]:
     """What to join of segments to which more may come."""
     if len(group) < 2:
         return []
     sizes = [one.log_bytes for one in group]
-    if max(sizes) * 2 <= sum(sizes):
+    if max(sizes) * 2 <= sum(sizes) or sum(sizes) <= limits.small_bytes:
         return [group]
     at = sizes.index(max(sizes))
-    return open_groups(group[:at]) + open_groups(group[at + 1 :])
+    return open_groups(group[:at], limits) + open_groups(group[at + 1 :], limits)
 
 
 def merge(
@@ -62,5 +62,5 @@ def merge(
             count += 1
         group, rest = rest[:count], rest[count:]
         is_full = bool(rest) and may_meet(group[-1], rest[0], cleaner_offset)
-        found += [group] if is_full and count > 1 else [] if is_full else open_groups(group)
+        found += [group] if is_full and count > 1 else [] if is_full else open_groups(group, limits)
     return found

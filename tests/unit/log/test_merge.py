@@ -15,7 +15,11 @@ from sparklog.model import SegmentEntry
 from tests.naive import merge as naive
 
 LIMITS = MergeLimits(
-    segment_bytes=1000, segment_ms=1000, segment_index_bytes=12 * 9, index_interval_bytes=99
+    segment_bytes=1000,
+    segment_ms=1000,
+    segment_index_bytes=12 * 9,
+    index_interval_bytes=99,
+    small_bytes=25,
 )
 HOUR_MS = 3_600_000
 
@@ -120,6 +124,18 @@ class TestPlanMerge:
         assert sizes_of(row(10, 10, 500, 20, 20)) == [[10, 10], [20, 20]]
         assert sizes_of(row(30, 10, 10, 10)) == [[30, 10, 10, 10]]
 
+    def test_joins_what_is_small_in_all(self) -> None:
+        assert sizes_of(row(1, 20, 4)) == [[1, 20, 4]]
+        assert sizes_of(row(1, 20, 5)) == []
+
+    def test_seals_all_that_is_not_sealed(self) -> None:
+        sealed = replace(segment(0, 999), file_base_offset=0)
+        entries = [sealed, *row(999, 999, 1)[1:]]
+        groups = plan_merge(entries, LIMITS, seal=True)
+
+        assert [[entry.log_bytes for entry in group] for group in groups] == [[999, 1]]
+        assert plan_merge([*entries[:2], segment(20, 2)], LIMITS, seal=True)[0] == (entries[1],)
+
     def test_keeps_the_span_of_timestamps(self) -> None:
         first = row(10)[0]
         later = segment(10, 10, min_timestamp=5500, max_timestamp=6000)
@@ -187,7 +203,7 @@ class TestAmplification:
     def test_a_byte_is_rewritten_a_few_times_while_the_log_grows(self, seed: int) -> None:
         """Goal: the bound in the docstring. Method: merge after every produce, and count."""
         random = Random(seed)
-        limits = replace(LIMITS, segment_bytes=1 << 12, segment_index_bytes=1 << 20)
+        limits = replace(LIMITS, segment_bytes=1 << 12, segment_index_bytes=1 << 20, small_bytes=0)
         entries: list[SegmentEntry] = []
         rewritten: dict[int, int] = {}
         size_of: dict[int, int] = {}

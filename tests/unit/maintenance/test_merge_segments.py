@@ -24,7 +24,7 @@ from tests.partitions import NOW_MS, Partition, batch, marker, message_set, part
 FOREVER = {"segment.ms": str(2**63 - 1)}
 KINDS = ("create", "write", "close", "sync", "view", "read")
 
-merge = partial(outcome_of, merge_segments, configs=FOREVER)
+merge = partial(outcome_of, merge_segments, configs=FOREVER, seal=False)
 """Merge, and return the outcome of the only step."""
 
 
@@ -57,7 +57,9 @@ class TestLog:
     @given(partitions())
     def test_reads_the_same_before_and_after(self, partition: Partition) -> None:
         start, count = partition.snapshot.state(0).log_start_offset, len(partition.segments)
-        outcomes = [each.outcome for each in run(merge_segments, partition, configs=FOREVER)[1]]
+        outcomes = [
+            each.outcome for each in run(merge_segments, partition, seal=False, configs=FOREVER)[1]
+        ]
 
         assert partition.read(start) == partition.expected(start)
         saved = sum(one.counts["segments"] - one.counts["into"] for one in outcomes if one)
@@ -73,7 +75,7 @@ class TestLog:
 
     @given(partitions())
     def test_answers_times_as_before(self, partition: Partition) -> None:
-        run(merge_segments, partition, configs=FOREVER)
+        run(merge_segments, partition, seal=False, configs=FOREVER)
 
         for time in (0, 3, 9, 2**61):
             assert partition.reader.list_offset(0, time) == partition.expected_offset(time)
@@ -173,7 +175,7 @@ class TestRow:
     @given(partitions())
     def test_has_the_indexes_of_its_log(self, partition: Partition) -> None:
         """Also of segments without indexes, and with those of another interval."""
-        run(merge_segments, partition, configs=FOREVER)
+        run(merge_segments, partition, seal=False, configs=FOREVER)
         made = [entry for entry in partition.segments if entry.created_ms != NOW_MS]
 
         assert not {e.log_path for e in made} & {
@@ -185,7 +187,7 @@ class TestStep:
     def test_a_dry_run_says_what_would_be_joined(self) -> None:
         partition = small()
         size = sum(entry.log_bytes for entry in partition.segments)
-        code, (report,) = run(merge_segments, partition, configs=FOREVER, dry_run=True)
+        code, (report,) = run(merge_segments, partition, seal=False, configs=FOREVER, dry_run=True)
 
         row = {"partition": 0, "base_offset": 0, "next_offset": 6, "segments": 3, "bytes": size}
         assert (code, report.rows) == (DONE, [row])
@@ -202,7 +204,7 @@ class TestStep:
         partition = small()
         merge(partition)
 
-        assert run(merge_segments, partition, configs=FOREVER) == (NOTHING_TO_DO, [])
+        assert run(merge_segments, partition, seal=False, configs=FOREVER) == (NOTHING_TO_DO, [])
 
     def test_leaves_the_newest_segment_of_a_compacted_topic(self) -> None:
         partition = small()
@@ -210,11 +212,17 @@ class TestStep:
 
         assert spans(partition.snapshot) == [(0, 4), (4, 6)]
 
+    def test_seals_it_when_asked(self) -> None:
+        partition = small()
+        merge(partition, configs=FOREVER | {"cleanup.policy": "compact"}, seal=True)
+
+        assert spans(partition.snapshot) == [(0, 6)]
+
     def test_leaves_a_closed_topic(self) -> None:
         partition = small()
         partition.store.commit(lambda _: Change(closed_ms=NOW_MS))
 
-        assert run(merge_segments, partition, configs=FOREVER) == (NOTHING_TO_DO, [])
+        assert run(merge_segments, partition, seal=False, configs=FOREVER) == (NOTHING_TO_DO, [])
 
     def test_a_topic_whose_manifest_is_gone_fails_alone(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log", "a", config=FOREVER)
@@ -223,7 +231,7 @@ class TestStep:
             append(log_dir, 0, "xy", topic="b")
         for path in Path(log_dir).glob("a-*/manifest/_delta_log/*"):
             path.unlink()
-        code, (broken, done) = run(merge_segments, log_dir)
+        code, (broken, done) = run(merge_segments, log_dir, seal=False)
 
         assert code == FAILED
         assert (broken.topic, broken.is_failed) == ("a", True)
@@ -235,7 +243,7 @@ class TestStep:
         for number in range(6):
             append(log_dir, number % 2, range(number, number + 9))
         before, version = rows(log_dir), snapshot(log_dir).version
-        outcome = outcome_of(merge_segments, log_dir)
+        outcome = outcome_of(merge_segments, log_dir, seal=False)
 
         assert rows(log_dir) == before
         assert (outcome.counts["segments"], outcome.counts["into"]) == (6, 2)
@@ -254,7 +262,7 @@ class TestFaults:
         data = bytearray(bad.read_bytes())
         data[position - 5] ^= 1
         bad.write_bytes(data)
-        outcome = outcome_of(merge_segments, log_dir)
+        outcome = outcome_of(merge_segments, log_dir, seal=False)
 
         (problem,) = outcome.problems
         assert problem.startswith(f"t-0: {bad.relative_to(log_dir)}")
@@ -286,11 +294,11 @@ class TestFaults:
         partition = small()
         assert isinstance(partition.files, MemoryFiles)
         partition.files.fail_next(kind, after=after)
-        first, _ = run(merge_segments, partition, configs=FOREVER)
+        first, _ = run(merge_segments, partition, seal=False, configs=FOREVER)
         partition.files._faults.clear()
         assert partition.read() == partition.expected()
 
-        second, _ = run(merge_segments, partition, configs=FOREVER)
+        second, _ = run(merge_segments, partition, seal=False, configs=FOREVER)
         assert (first, second) in {(FAILED, DONE), (DONE, NOTHING_TO_DO)}
         assert partition.read() == partition.expected()
         assert len(partition.segments) == 1

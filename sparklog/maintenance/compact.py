@@ -169,7 +169,7 @@ class _Compaction:
                 except CommitConflictError:
                     counts["conflicts"] += 1
         return Outcome(
-            counts=counts,
+            counts=dict(counts),
             problems=[
                 f"{self.topic.name}-{self.partitions[slot].plan.partition}: {problem}"
                 for slot, problem in sorted(problems.items())

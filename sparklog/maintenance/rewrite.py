@@ -97,7 +97,7 @@ def _dropped(work: Rewrite, part: Part) -> Int64s:
     deltas = [np.empty(0, np.int64), *(some.astype(np.int64) for some in part.superseded)]
     if part.suspects:
         deltas.append(_confirmed(work, part))
-    return np.unique(np.concatenate(deltas)) + part.entry.file_base_offset
+    return np.sort(np.concatenate(deltas)) + part.entry.file_base_offset
 
 
 def _confirmed(work: Rewrite, part: Part) -> Int64s:

@@ -12,6 +12,7 @@ and whoever rewrites its segment compares.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -159,9 +160,10 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk]]:
             rows = KeyRows.of(records, source.entry.base_offset)
             rows = rows.sorted_by_bucket(source.bits) if source.bits else rows
             buckets = bucket_of(rows.hashes, source.bits)
-            for bucket in np.unique(buckets).tolist():
-                start, stop = np.searchsorted(buckets, [bucket, bucket + 1]).tolist()
-                yield first + bucket, Chunk(source.segment, path, rows.slice(start, stop))
+            bounds = np.searchsorted(buckets, np.arange((1 << source.bits) + 1)).tolist()
+            for bucket, (start, stop) in enumerate(pairwise(bounds)):
+                if start < stop:
+                    yield first + bucket, Chunk(source.segment, path, rows.slice(start, stop))
     except SparklogError as error:
         yield first, Chunk(source.segment, path, None, str(error))
 

@@ -22,6 +22,7 @@ from sparklog.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicError,
+    LateWriterError,
     LogDirError,
     MissingFileError,
     OffsetOutOfRangeError,
@@ -297,6 +298,12 @@ def _with_new(
     """Return the state with new topics, and with the deletion of closed ones finished."""
     if all(topic.topic_id in state.topics for topic in wanted):
         return None  # an earlier try landed and its answer was lost
+    for topic in wanted:
+        if topic.created_ms < state.vacuum_horizon_ms:
+            raise LateWriterError(
+                f"topic {topic.name!r}: its creation began before the vacuum horizon "
+                f"{state.vacuum_horizon_ms} (ms), so its directory may be gone: create it again"
+            )
     state = _unlisted(state, closed, now_ms) or state
     names = set(state.live())
     for topic in wanted:

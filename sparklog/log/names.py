@@ -35,6 +35,7 @@ PARTITION_MAX: Final = 2**31 - 1
 UUID7_MS_MAX: Final = 2**48 - 1
 
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]+")
+_TOPIC_DIR = re.compile(r"[a-zA-Z0-9._-]{1,200}-([a-zA-Z0-9_][a-zA-Z0-9_-]{21})")
 _UUID7 = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 _SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeindex|\.keyindex)")
 
@@ -79,6 +80,12 @@ def partition_dir(topic: str, partition: int) -> str:
 def topic_dir(topic: str, topic_id: str) -> str:
     """The topic directory's name; the id is its last 22 characters, the topic may be cut."""
     return f"{topic[:TOPIC_DIR_NAME_CHARACTERS_MAX]}-{topic_id}"
+
+
+def topic_id_of(directory: str) -> str | None:
+    """The topic id in a topic directory's name, or None when `directory` is no such name."""
+    match = _TOPIC_DIR.fullmatch(directory)
+    return match and match[1]
 
 
 def new_topic_id(random_bytes: bytes) -> str:

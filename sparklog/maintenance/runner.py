@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sparklog.errors import CommitConflictError, SparklogError
+from sparklog.errors import CommitConflictError, SparklogError, TopicClosedError
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 
 DONE: Final = 0
@@ -76,11 +76,12 @@ class JobRun:
 def executed(step: Step) -> Outcome:
     """Do a step; an error of sparklog's own is its problem, not that of the next ones.
 
-    A conflict is none: another job was faster, and what is left is for the next run.
+    A conflict is none: another job was faster, and what is left is for the next run; or the topic
+    is being deleted, and nothing is left.
     """
     try:
         return step.execute()
-    except CommitConflictError:
+    except (CommitConflictError, TopicClosedError):
         return Outcome(counts={"conflicts": 1})
     except SparklogError as error:
         return Outcome(problems=[str(error)])

@@ -1,0 +1,67 @@
+"""Which files of a topic go: what nobody refers to, and nobody may refer to again.
+
+    file                                               fate
+    of a live segment, or of one removed lately        kept
+    of a segment removed longer ago than the delays    removed: it goes
+    of no segment, its uuid older than the horizon     orphan: it goes
+    of no segment, its uuid younger                    kept: its writer may be about to commit
+    of another name, or in another place               unknown: left alone, and reported
+    below manifest/ or quarantine/                     not looked at
+
+A file's age is the time in its uuid, never its modification time. Every commit refuses to name a
+file for the first time that is older than the horizon, so what is an orphan today is one for good.
+"""
+
+import re
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+from enum import StrEnum
+
+from sparklog.log.names import parse_segment_name, uuid7_ms
+
+QUARANTINE = "quarantine"
+"""Where a damaged file of a topic is put aside, inside the topic's directory; never touched."""
+
+MANIFEST = "manifest"
+"""The manifest of a topic, inside the topic's directory; its own files go by Delta's rules."""
+
+_PARTITION_DIR = re.compile(r".+-[0-9]+")
+
+
+class Fate(StrEnum):
+    """What becomes of a file."""
+
+    KEPT = "kept"
+    REMOVED = "removed"
+    ORPHAN = "orphan"
+    UNKNOWN = "unknown"
+
+
+def fates(
+    paths: Iterable[str], kept: AbstractSet[str], released: AbstractSet[str], horizon_ms: int
+) -> dict[Fate, list[str]]:
+    """Return the files of a topic by their fate; paths are relative to the topic's directory.
+
+    `kept` are the files of live and of lately removed segments, `released` those of segments that
+    were removed long enough ago; what is in both is kept.
+    """
+    found: dict[Fate, list[str]] = {fate: [] for fate in Fate}
+    for path in paths:
+        directory, _, name = path.rpartition("/")
+        if directory.partition("/")[0] in (MANIFEST, QUARANTINE):
+            continue
+        if path in kept:
+            found[Fate.KEPT].append(path)
+        elif path in released:
+            found[Fate.REMOVED].append(path)
+        else:
+            found[_fate_of_stranger(directory, name, horizon_ms)].append(path)
+    return found
+
+
+def _fate_of_stranger(directory: str, name: str, horizon_ms: int) -> Fate:
+    """Return the fate of a file that no row names."""
+    parsed = parse_segment_name(name)
+    if parsed is None or parsed.uuid is None or not _PARTITION_DIR.fullmatch(directory):
+        return Fate.UNKNOWN
+    return Fate.ORPHAN if uuid7_ms(parsed.uuid) < horizon_ms else Fate.KEPT

@@ -1,0 +1,57 @@
+"""Files unlinked in many tasks; what cannot be unlinked is told, and stops nothing else."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.errors import SparklogError, StorageError
+from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext
+from sparklog.storage.files import Files
+
+CHUNK: Final = 1000
+"""How many files a task unlinks: enough to be worth a task, and one chunk is not worth a JVM."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Chunk:
+    """Files that one task unlinks."""
+
+    files: Files
+    paths: Sequence[str]
+
+
+def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[str, str]:
+    """Unlink files; return those that are still there, each with the reason.
+
+    A file that is gone already is unlinked. `what` names the doing for a progress bar.
+    """
+    chunks = [
+        _Chunk(context.files, paths[start : start + CHUNK]) for start in range(0, len(paths), CHUNK)
+    ]
+    fleet = context.fleet if len(chunks) > 1 else LocalFleet()
+    failed: dict[str, str] = {}
+    for chunk, answer in zip(chunks, fleet.map(_delete, chunks, what), strict=True):
+        if isinstance(answer, SparklogError):
+            failed.update(dict.fromkeys(chunk.paths, str(answer)))
+        else:
+            failed.update(answer)
+    return failed
+
+
+def _delete(chunk: _Chunk) -> dict[str, str]:
+    failed = {}
+    for path in chunk.paths:
+        try:
+            chunk.files.delete(path)
+        except StorageError as error:
+            failed[path] = str(error)
+    return failed
+
+
+def problems_of(failed: Mapping[str, str]) -> list[str]:
+    """Return the line that says which files could not be unlinked; none when all could."""
+    if not failed:
+        return []
+    first = next(iter(failed.values()))
+    return [f"{len(failed)} files could not be deleted, the first: {first}"]

@@ -1,0 +1,18 @@
+"""`python -m sparklog.spark.jobs.vacuum --log-dir D [--topic T …] [--dry-run]`."""
+
+import sys
+from collections.abc import Sequence
+
+from sparklog.maintenance.vacuum import vacuum
+from sparklog.spark.jobs.command import run_job
+
+ABOUT = "Delete files that no manifest needs any more, and what deleted topics have left."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job, return its exit code."""
+    return run_job("vacuum", vacuum, ABOUT, arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,113 @@
+"""A log with everything in it that vacuum takes, and vacuum as of a later day."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+
+from sparklog.clock import ManualClock, SystemClock
+from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
+from sparklog.log_writer import TopicWriter, WriteOptions, plan_write
+from sparklog.log_writer.plan import WritePlan
+from sparklog.maintenance.fleet import Fleet, LocalFleet
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.runner import JobRun, StepReport
+from sparklog.maintenance.vacuum import vacuum
+from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.manifest.store import Change
+from sparklog.model import SegmentEntry
+from sparklog.storage import open_files
+from sparklog.storage.files import Files
+from tests.logs import catalog, columns, snapshot
+
+HOUR_MS = 3_600_000
+DAY_MS = 24 * HOUR_MS
+
+
+def later(ms: int = DAY_MS + HOUR_MS) -> ManualClock:
+    """The time in `ms`: on the next day, unless told otherwise."""
+    return ManualClock(SystemClock().now_ms() + ms)
+
+
+@dataclass
+class Swept:
+    """What a run of vacuum said."""
+
+    code: int
+    reports: list[StepReport] = field(default_factory=list)
+
+    def outcome(self, topic: str = "t") -> Outcome:
+        """The outcome of a topic's step."""
+        found = {report.topic: report.outcome for report in self.reports}[topic]
+        assert found is not None
+        return found
+
+    def count(self, name: str, topic: str = "t") -> int:
+        return self.outcome(topic).counts[name]
+
+
+def sweep(
+    log_dir: str,
+    *topics: str,
+    clock: ManualClock | None = None,
+    dry_run: bool = False,
+    fleet: Fleet | None = None,
+    files: Files | None = None,
+) -> Swept:
+    """Run vacuum, tomorrow unless `clock` says otherwise."""
+    found = Catalog(files or open_files(log_dir), clock or later())
+    swept = Swept(-1)
+    job = JobRun(name="vacuum", job=vacuum, topics=topics, options={}, dry_run=dry_run)
+    swept.code = job.run(JobContext(found, fleet or LocalFleet()), swept.reports.append)
+    return swept
+
+
+def remove(
+    log_dir: str,
+    *slots: int,
+    partition: int = 0,
+    topic: str = "t",
+    clock: ManualClock | None = None,
+) -> list[SegmentEntry]:
+    """Remove live segments, as retention does; return them."""
+    entries = list(snapshot(log_dir, topic).segments(partition))
+    removed = [entries[slot] for slot in slots]
+    paths = [entry.log_path for entry in removed]
+    found = catalog(log_dir)
+    now_ms = (clock or SystemClock()).now_ms()
+    found.store(found.topic(topic)).commit(lambda _: Change(remove=paths, removed_ms=now_ms))
+    return removed
+
+
+def written(
+    log_dir: str, values: Sequence[object], topic: str = "t"
+) -> tuple[WritePlan, list[SegmentEntry]]:
+    """Files of a produce to partition 0 that has not committed yet."""
+    found = catalog(log_dir)
+    plan = plan_write(found, topic, WriteOptions(flush=False))
+    writer = TopicWriter(found.files, plan, SystemClock(), seed=0)
+    writer.write(columns(values), pa.array([0] * len(values), pa.int32()))
+    return plan, writer.close()
+
+
+def directory_of(log_dir: str, topic: str = "t") -> Path:
+    """A topic's directory on this machine."""
+    return Path(log_dir) / topic_directory(catalog(log_dir).topic(topic))
+
+
+def put(directory: Path, path: str = "", born_ms: int | None = None) -> Path:
+    """Put a file where nobody expects one; without a path under a name of ours."""
+    made = SystemClock().now_ms() if born_ms is None else born_ms
+    name = segment_name(0, uuid7(made, os.urandom(10)), LOG_SUFFIX)
+    file = directory / (path or f"t-0/{name}")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_bytes(b"orphan")
+    return file
+
+
+def make_old(*paths: Path, seconds: float = 1_600_000_000) -> None:
+    """Give files another modification time."""
+    for path in paths:
+        os.utime(path, (seconds, seconds))

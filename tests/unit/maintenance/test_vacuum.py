@@ -1,0 +1,314 @@
+"""Vacuum over real logs; which files go is tested in tests/unit/log/test_vacuum.py."""
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.errors import LateWriterError, StorageError, StoragePermissionError
+from sparklog.log_writer import commit_write
+from sparklog.maintenance import deleting
+from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
+from sparklog.maintenance.vacuum import vacuum
+from sparklog.manifest.catalog import Catalog
+from sparklog.manifest.store import Change
+from sparklog.manifest.tries import COMMIT_TIMEOUT_MS
+from sparklog.storage.local import LocalFiles
+from tests.logs import append, catalog, log_files, new_topic, rows, snapshot, values
+from tests.sweeping import (
+    DAY_MS,
+    HOUR_MS,
+    directory_of,
+    later,
+    make_old,
+    put,
+    remove,
+    sweep,
+    written,
+)
+
+AT_ONCE = {"file.delete.delay.ms": "0", "sparklog.reader.grace.ms": "0"}
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """A topic of three segments."""
+    log_dir = new_topic(tmp_path / "log", partitions=2, config={"index.interval.bytes": "20"})
+    for number in range(3):
+        append(log_dir, 0, [f"{number}-{n}" for n in range(20)])
+    return log_dir
+
+
+def removed_rows(log_dir: str) -> int:
+    return int(snapshot(log_dir).removed.num_rows)
+
+
+class TestOrphans:
+    def test_go_when_they_are_older_than_the_horizon(self, log_dir: str) -> None:
+        orphan = put(directory_of(log_dir))
+        before = rows(log_dir)
+        swept = sweep(log_dir)
+
+        assert swept.code == DONE
+        assert (swept.count("files"), swept.count("bytes")) == (1, len("orphan"))
+        assert not orphan.exists()
+        assert rows(log_dir) == before
+
+    def test_stay_for_a_day(self, log_dir: str) -> None:
+        orphan = put(directory_of(log_dir))
+
+        assert sweep(log_dir, clock=later(DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        assert orphan.exists()
+
+    def test_stay_as_long_as_the_topic_says(self, tmp_path: Path) -> None:
+        config = {"sparklog.orphan.retention.ms": str(HOUR_MS)}
+        orphan = put(directory_of(new_topic(tmp_path / "log", config=config)))
+
+        assert sweep(str(tmp_path / "log"), clock=later(HOUR_MS // 2)).code == NOTHING_TO_DO
+        assert sweep(str(tmp_path / "log"), clock=later(HOUR_MS * 2)).count("files") == 1
+        assert not orphan.exists()
+
+    def test_are_told_by_their_uuid_not_by_their_file(self, log_dir: str) -> None:
+        young = put(directory_of(log_dir), born_ms=later().now_ms())
+        make_old(young)
+
+        assert sweep(log_dir).code == NOTHING_TO_DO
+        assert young.exists()
+
+    def test_of_other_names_are_left_alone_and_told(self, log_dir: str) -> None:
+        topic = directory_of(log_dir)
+        strange = [
+            put(topic, "t-0/notes.txt"),
+            put(topic, f"t-0/{0:020}.log"),
+            put(topic, "readme"),
+        ]
+        swept = sweep(log_dir)
+
+        assert (swept.code, swept.count("unknown_files"), swept.count("files")) == (DONE, 3, 0)
+        assert all(path.exists() for path in strange)
+
+    def test_in_quarantine_are_not_touched(self, log_dir: str) -> None:
+        quarantined = put(directory_of(log_dir), "quarantine/t-0/" + put(Path(log_dir)).name)
+        (Path(log_dir) / "t-0").joinpath(quarantined.name).unlink()
+
+        assert sweep(log_dir, "t").code == NOTHING_TO_DO
+        assert quarantined.exists()
+
+    def test_are_shown_by_a_dry_run(self, log_dir: str) -> None:
+        orphan = put(directory_of(log_dir))
+        version = snapshot(log_dir).version
+        swept = sweep(log_dir, dry_run=True)
+
+        assert swept.code == DONE
+        row = {"partition": 0, "what": "orphan files", "count": 1, "bytes": 6}
+        assert swept.reports[0].rows == [{**row, "example": f"t-0/{orphan.name}"}]
+        assert orphan.exists()
+        assert snapshot(log_dir).version == version
+
+
+class TestRemovedSegments:
+    def test_go_with_their_indexes_and_their_rows(self, log_dir: str) -> None:
+        remove(log_dir, 0, 1)
+        swept = sweep(log_dir)
+
+        assert (swept.count("files"), swept.count("segments")) == (4, 2)
+        assert len(log_files(log_dir)) == len(log_files(log_dir, "index")) == 1
+        assert removed_rows(log_dir) == 0
+
+    def test_leave_the_end_of_the_log_where_it_was(self, log_dir: str) -> None:
+        remove(log_dir, 0, 1, 2)
+        sweep(log_dir)
+
+        assert snapshot(log_dir).state(0).log_end_offset == 60
+        assert rows(log_dir) == {0: []}
+
+    @pytest.mark.parametrize("key", ["file.delete.delay.ms", "sparklog.reader.grace.ms"])
+    def test_stay_until_both_delays_are_over(self, tmp_path: Path, key: str) -> None:
+        log_dir = new_topic(tmp_path / "log", config={**AT_ONCE, key: str(HOUR_MS)})
+        append(log_dir, 0, range(5))
+        remove(log_dir, 0)
+
+        assert sweep(log_dir, clock=later(HOUR_MS - 60_000)).code == NOTHING_TO_DO
+        assert sweep(log_dir, clock=later(HOUR_MS)).count("files") == 2
+        assert log_files(log_dir) == []
+
+    def test_are_remembered_as_long_as_a_commit_may_be_tried_again(self, tmp_path: Path) -> None:
+        """A writer whose commit landed, and who did not hear of it, must find its row."""
+        log_dir = new_topic(tmp_path / "log", config=AT_ONCE)
+        append(log_dir, 0, range(5))
+        remove(log_dir, 0)
+        soon = sweep(log_dir, clock=later(COMMIT_TIMEOUT_MS // 2))
+
+        assert (soon.count("files"), soon.count("segments"), removed_rows(log_dir)) == (2, 0, 1)
+        assert sweep(log_dir, clock=later(COMMIT_TIMEOUT_MS)).count("segments") == 1
+        assert removed_rows(log_dir) == 0
+
+    def test_whose_files_are_gone_already_are_forgotten(self, log_dir: str) -> None:
+        (entry,) = remove(log_dir, 0)
+        (directory_of(log_dir) / entry.log_path).unlink()
+
+        assert sweep(log_dir).count("segments") == 1
+        assert removed_rows(log_dir) == 0
+
+    def test_a_second_run_finds_nothing(self, log_dir: str) -> None:
+        remove(log_dir, 0)
+        sweep(log_dir)
+
+        assert sweep(log_dir).code == NOTHING_TO_DO
+
+
+class TestManifest:
+    def test_expired_receipts_go(self, log_dir: str) -> None:
+        plan, entries = written(log_dir, ["x"])
+        found = catalog(log_dir)
+        commit_write(found.store(plan.topic), plan, entries, app_id="key")
+        swept = sweep(log_dir)
+
+        assert swept.count("receipts") == 1
+        assert snapshot(log_dir).receipts_expired(later(9 * DAY_MS).now_ms()) == 0
+
+    def test_old_files_of_its_own_go(self, log_dir: str) -> None:
+        manifest = directory_of(log_dir) / "manifest"
+        old = put(manifest, "commit-00000001-never-committed.parquet")
+        make_old(old)
+        swept = sweep(log_dir)
+
+        assert swept.count("manifest_files") == 1
+        assert not old.exists()
+        assert len(rows(log_dir)[0]) == 60
+
+
+class TestHorizon:
+    def test_a_writer_slower_than_the_horizon_gets_an_error(self, log_dir: str) -> None:
+        """Never a hole: its files are gone, so it must not land."""
+        plan, entries = written(log_dir, ["late"])
+        before = rows(log_dir)
+        swept = sweep(log_dir)
+
+        assert swept.count("files") == 2
+        with pytest.raises(LateWriterError, match="before the vacuum horizon"):
+            commit_write(catalog(log_dir).store(plan.topic), plan, entries)
+        assert rows(log_dir) == before
+
+    def test_a_writer_that_commits_in_between_keeps_its_files(self, log_dir: str) -> None:
+        """The references are read after the horizon is committed, never before."""
+        plan, entries = written(log_dir, ["in time"])
+        store = catalog(log_dir).store(plan.topic)
+
+        class Committing(LocalFiles):
+            """The writer commits once vacuum has listed the files."""
+
+            def list(self, *arguments: Any, **options: Any) -> Any:
+                found = super().list(*arguments, **options)
+                if entries:
+                    commit_write(store, plan, entries[:])
+                    entries.clear()
+                return found
+
+        sweep(log_dir, files=Committing(log_dir))
+
+        assert values(log_dir)[0][-1] == "in time"
+
+    def test_is_committed_before_anything_is_unlinked(self, log_dir: str) -> None:
+        put(directory_of(log_dir))
+        clock = later()
+        seen: list[int] = []
+
+        class Watching(LocalFiles):
+            def delete(self, path: str) -> None:
+                seen.append(snapshot(log_dir).vacuum_horizon_ms)
+                super().delete(path)
+
+        sweep(log_dir, files=Watching(log_dir), clock=clock)
+
+        assert seen == [pytest.approx(clock.now_ms() - DAY_MS, abs=1000)]
+
+
+DAMAGES: dict[str, Callable[[Path], object]] = {
+    "no rows": lambda manifest: [path.write_bytes(b"") for path in manifest.glob("*.parquet")],
+    "no log": lambda manifest: [path.write_bytes(b"{") for path in manifest.glob("*/*.json")],
+    "no manifest": lambda manifest: manifest.rename(manifest.parent.parent / "elsewhere"),
+}
+
+
+class TestRefusal:
+    @pytest.mark.parametrize("damage", DAMAGES)
+    def test_nothing_goes_of_a_topic_whose_manifest_cannot_be_read(
+        self, log_dir: str, damage: str
+    ) -> None:
+        new_topic(log_dir, "sound")
+        orphans = [put(directory_of(log_dir)), put(directory_of(log_dir, "sound"))]
+        files = log_files(log_dir)
+        DAMAGES[damage](directory_of(log_dir) / "manifest")
+        swept = sweep(log_dir)
+
+        assert swept.code == FAILED
+        assert "manifest" in swept.outcome("t").problems[0]
+        assert log_files(log_dir) == [path for path in files if path != orphans[1]]
+
+    def test_removed_rows_that_cannot_be_read_are_enough(self, log_dir: str) -> None:
+        remove(log_dir, 0)
+        orphan = put(directory_of(log_dir))
+        for path in (directory_of(log_dir) / "manifest").glob("removed-*.parquet"):
+            path.write_bytes(b"")
+
+        assert sweep(log_dir, "t").code == FAILED
+        assert orphan.exists()
+
+
+class TestProblems:
+    def test_what_cannot_be_unlinked_keeps_its_row(self, log_dir: str) -> None:
+        entries = remove(log_dir, 0, 1)
+
+        class Stuck(LocalFiles):
+            def delete(self, path: str) -> None:
+                if path.endswith(entries[0].log_path):
+                    raise StoragePermissionError(f"cannot delete {path}")
+                super().delete(path)
+
+        swept = sweep(log_dir, files=Stuck(log_dir))
+
+        assert swept.code == FAILED
+        (problem,) = swept.outcome().problems
+        assert problem.startswith("1 files could not be deleted, the first: cannot delete t-")
+        assert (swept.count("files"), swept.count("segments"), removed_rows(log_dir)) == (3, 1, 1)
+
+    def test_a_task_that_fails_fails_for_its_files(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        class Broken(LocalFleet):
+            def map(self, task: Any, works: Sequence[Any], what: str) -> Any:
+                done = super().map(task, works[1:], what)
+                return [StorageError("lost"), *done]
+
+        monkeypatch.setattr(deleting, "CHUNK", 1)
+        remove(log_dir, 0)
+        swept = sweep(log_dir, fleet=Broken())
+
+        assert swept.outcome().problems == ["1 files could not be deleted, the first: lost"]
+        assert (swept.count("files"), removed_rows(log_dir)) == (1, 1)
+
+
+class TestClosedTopic:
+    def test_a_deletion_that_was_cut_off_is_finished(self, log_dir: str) -> None:
+        found = catalog(log_dir)
+        store = found.store(found.topic("t"))
+        store.commit(lambda _: Change(closed_ms=1))
+        swept = sweep(log_dir)
+
+        assert swept.count("topics") == 1
+        assert AdminClient(log_dir).list_topics() == []
+        assert sweep(log_dir, clock=later(HOUR_MS)).code == NOTHING_TO_DO
+
+    def test_a_deletion_that_begins_meanwhile_is_no_failure(self, log_dir: str) -> None:
+        orphan = put(directory_of(log_dir))
+        context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
+        (step,) = vacuum(context, ["t"], {})
+        AdminClient(log_dir).delete_topics(["t"])
+
+        assert executed(step) == Outcome(counts={"conflicts": 1})
+        assert orphan.exists()

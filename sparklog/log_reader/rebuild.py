@@ -49,16 +49,22 @@ def rebuild_indexes(
 
 
 def rebuilt(
-    files: Files, clock: Clock, topic: TopicDescription, entry: SegmentEntry, interval_bytes: int
+    files: Files,
+    clock: Clock,
+    topic: TopicDescription,
+    entry: SegmentEntry,
+    interval_bytes: int,
+    *,
+    force: bool = False,
 ) -> SegmentEntry | None:
     """Write a segment's indexes anew, durably, and return its row with them: not yet committed.
 
-    None, and nothing written, when the indexes it has are right. Raises CorruptRecordError naming
-    file, position and offset, and MissingFileError.
+    None, and nothing written, when the indexes it has are right, unless `force`. Raises
+    CorruptRecordError naming file, position and offset, and MissingFileError.
     """
     directory = topic_directory(topic)
     indexes = indexes_of(files, directory, entry, interval_bytes)
-    if _are_right(files, directory, entry, indexes):
+    if not force and are_right(files, directory, entry, indexes):
         return None
     uuid = uuid7(clock.now_ms(), os.urandom(10))
     written = {}
@@ -99,17 +105,26 @@ def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> lis
 
     Segments that were removed meanwhile are left out.
     """
-    wanted = {entry.log_path: entry for entry in entries}
     swapped: list[SegmentEntry] = []
 
     def plan(snapshot: Snapshot) -> Change | Done:
-        partitions = sorted({entry.partition for entry in entries})
-        live = (entry for partition in partitions for entry in snapshot.segments(partition))
-        swapped[:] = [_with_indexes(e, wanted[e.log_path]) for e in live if e.log_path in wanted]
+        live = ((live_entry(snapshot, entry), entry) for entry in entries)
+        swapped[:] = [_with_indexes(now, entry) for now, entry in live if now is not None]
         return Change(replace=swapped.copy()) if swapped else Done()
 
-    store.commit(plan)
+    if entries:
+        store.commit(plan)
     return swapped
+
+
+def live_entry(snapshot: Snapshot, entry: SegmentEntry) -> SegmentEntry | None:
+    """Return the row that a segment has in a snapshot; None when it is no longer live."""
+    segments = snapshot.segments(entry.partition)
+    for slot in segments.range(entry.base_offset, entry.next_offset):
+        live = segments.entry(slot)
+        if live.log_path == entry.log_path:
+            return live
+    return None
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
@@ -122,7 +137,8 @@ def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
     )
 
 
-def _are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexes) -> bool:
+def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexes) -> bool:
+    """Whether a segment's index files, and what the manifest says of them, are these indexes."""
     return _is_right(
         files, directory, entry.index_path, entry.index_bytes, indexes.offset_index
     ) and _is_right(

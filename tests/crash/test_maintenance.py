@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from sparklog.log_writer import WriteOptions
+from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.job import Job
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
@@ -33,13 +34,20 @@ def is_merged(log_dir: str) -> bool:
     return len(snapshot(log_dir).live) == 2
 
 
-CASES = {"merge_segments": Case(merge_segments, {"seal": False}, is_merged)}
+def is_indexed(log_dir: str) -> bool:
+    return all(size is not None for size in snapshot(log_dir).live["index_bytes"].to_pylist())
+
+
+CASES = {
+    "build_index": Case(build_index, {"check": False, "rebuild": False}, is_indexed),
+    "merge_segments": Case(merge_segments, {"seal": False}, is_merged),
+}
 
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     """Two partitions of three segments each."""
-    config = {"index.interval.bytes": 100}
+    config = {"index.interval.bytes": 100, "index.build": "job"}
     log_dir = new_topic(tmp_path_factory.mktemp("log") / "log", partitions=2, config=config)
     options = WriteOptions(batch_size=300)
     for number in range(6):

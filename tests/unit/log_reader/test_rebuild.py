@@ -1,4 +1,5 @@
 import warnings
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -8,31 +9,17 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CorruptRecordError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import commit_indexes, rebuild_indexes, rebuilt
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Change, ManifestStore
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.manifest.store import Change
+from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles, Operation
+from tests.maintenance import OneTopic
 from tests.naive import log as naive
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, partitions
 
 INTERVAL = 4096
 """The default of index.interval.bytes."""
-
-
-class OneTopic(Catalog):
-    """A catalog of the topic of a test's partition."""
-
-    def __init__(self, partition: Partition) -> None:
-        super().__init__(partition.files, ManualClock())
-        self._one = partition
-
-    def topic(self, name: str) -> TopicDescription:
-        return TOPIC
-
-    def store(self, topic: TopicDescription) -> ManifestStore:
-        return self._one.store
 
 
 def rebuild(partition: Partition) -> list[SegmentEntry]:
@@ -168,6 +155,15 @@ class TestCommitIndexes:
 
         assert commit_indexes(partition.store, [first, second]) == [second]
         assert commit_indexes(partition.store, [first]) == []
+
+    def test_leaves_out_a_segment_whose_place_another_has(self) -> None:
+        partition = large()
+        first, second = partition.segments
+        other = replace(second, log_path="t-0/other.log")
+        change = Change(segments=[other], remove=[second.log_path], removed_ms=NOW_MS)
+        partition.store.commit(lambda _: change)
+
+        assert commit_indexes(partition.store, [first, second]) == [first]
 
     def test_keeps_what_else_changed_meanwhile(self) -> None:
         partition = large(interval=None)

@@ -1,0 +1,156 @@
+"""Indexes as a job: what is missing, damaged or left to the job (`index.build=job`) is made anew.
+
+    which    by default what the manifest and a listing of the files tell, without opening any;
+             `check`: every log is read, and what its indexes must hold compared with what they do;
+             `rebuild`: every index is written anew
+    how      a task a segment: read the log, verify every checksum, index, write, fsync
+             one commit a topic swaps the paths in the rows
+
+An index is a pure function of its log (LogSegment.recover), so it does not matter who builds it, or
+how often. Readers go on meanwhile: with the old one, or without.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from sparklog.clock import Clock
+from sparklog.config import TopicConfig
+from sparklog.errors import SparklogError
+from sparklog.log.names import partition_dir
+from sparklog.log_reader.rebuild import commit_indexes, rebuilt
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.manifest.catalog import topic_directory
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.storage.files import Files
+
+Sizes = Mapping[str, int]
+"""The sizes of files by their paths, relative to the topic's directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Needed:
+    """A segment whose indexes are to be looked at, and why."""
+
+    entry: SegmentEntry
+    reason: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Work:
+    """What a task needs."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    entry: SegmentEntry
+    interval_bytes: int
+    force: bool
+
+
+def build_index(
+    context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Build indexes. `options["check"]`: read every log; `options["rebuild"]`: build all anew."""
+    for topic in context.topics(topics):
+        try:
+            needed = _needed(context, topic, options)
+        except SparklogError as error:
+            yield failing_step(topic.name, error)
+            continue
+        if needed:
+            force = bool(options["rebuild"])
+            execute = partial(_execute, context, topic, [one.entry for one in needed], force=force)
+            yield Step(topic=topic.name, rows=_rows(needed), execute=execute)
+
+
+def _needed(
+    context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
+) -> list[_Needed]:
+    snapshot = context.catalog.store(topic).snapshot()
+    if snapshot.closed_ms is not None:
+        return []
+    asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None
+    needed = []
+    for partition in range(topic.num_partitions):
+        sizes = {} if asked else _sizes(context.files, topic, partition)
+        for entry in snapshot.segments(partition):
+            reason = asked or index_problem(entry, sizes)
+            if reason is not None:
+                needed.append(_Needed(entry, reason))
+    return needed
+
+
+def _sizes(files: Files, topic: TopicDescription, partition: int) -> Sizes:
+    directory = f"{topic_directory(topic)}/"
+    listed = files.list(f"{directory}{partition_dir(topic.name, partition)}")
+    return {stat.path.removeprefix(directory): stat.bytes for stat in listed}
+
+
+def index_problem(entry: SegmentEntry, sizes: Sizes) -> str | None:
+    """Return what is wrong with a segment's indexes as far as sizes tell, None if nothing is."""
+    indexes = (
+        (entry.index_path, entry.index_bytes),
+        (entry.time_index_path, entry.time_index_bytes),
+    )
+    if any(size is None for _, size in indexes):
+        return "not built"
+    for path, size in indexes:
+        found = 0 if path is None else sizes.get(path)
+        if found is None:
+            return "missing"
+        if found != size:
+            return "other size"
+    return None
+
+
+def _rows(needed: Sequence[_Needed]) -> list[dict[str, Any]]:
+    """A row for each partition and reason."""
+    rows: dict[tuple[int, str], dict[str, Any]] = {}
+    for one in needed:
+        partition, reason = one.entry.partition, one.reason
+        new = {"partition": partition, "reason": reason, "segments": 0, "bytes": 0}
+        row = rows.setdefault((partition, reason), new)
+        row["segments"] += 1
+        row["bytes"] += one.entry.log_bytes
+    return list(rows.values())
+
+
+def _execute(
+    context: JobContext, topic: TopicDescription, entries: Sequence[SegmentEntry], *, force: bool
+) -> Outcome:
+    works = [
+        _Work(
+            files=context.files,
+            clock=context.clock,
+            topic=topic,
+            entry=entry,
+            interval_bytes=TopicConfig.parse(topic.configs).index_interval_bytes,
+            force=force,
+        )
+        for entry in entries
+    ]
+    answers = context.fleet.map(_built, works, f"index {topic.name}")
+    built, problems = [], []
+    for entry, answer in zip(entries, answers, strict=True):
+        if isinstance(answer, SparklogError):
+            problems.append(f"{topic.name}-{entry.partition}: {answer}")
+        elif answer is not None:
+            built.append(answer)
+    swapped = commit_indexes(context.catalog.store(topic), built)
+    return Outcome(
+        counts={
+            "read": len(entries) - len(problems),
+            "built": len(swapped),
+            "bytes": sum(entry.log_bytes for entry in entries),
+            "conflicts": len(built) - len(swapped),
+        },
+        problems=problems,
+    )
+
+
+def _built(work: _Work) -> SegmentEntry | None:
+    return rebuilt(
+        work.files, work.clock, work.topic, work.entry, work.interval_bytes, force=work.force
+    )

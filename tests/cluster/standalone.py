@@ -65,10 +65,10 @@ def running(folder: Path) -> Iterator[Standalone]:
         log = _start(processes, folder / "master.log", [_MASTER, *place])
         master = _found(log, processes[-1], r"Starting Spark master at (spark://\S+)")
         for number in range(WORKERS):
+            # Hosts of their own, because Spark speculates on another host only.
+            host = ["--host", f"127.0.0.{1 + number}", *place[2:]]
             size = ["--cores", "1", "--memory", "1G", "--work-dir", str(folder / f"worker{number}")]
-            log = _start(
-                processes, folder / f"worker{number}.log", [_WORKER, *place, *size, master]
-            )
+            log = _start(processes, folder / f"worker{number}.log", [_WORKER, *host, *size, master])
             _found(log, processes[-1], r"(Successfully registered) with master")
         yield Standalone(master, folder, processes[1:])
     finally:
@@ -103,11 +103,14 @@ def _found(log: Path, process: "subprocess.Popen[bytes]", pattern: str) -> str:
 
 
 def run_driver(
-    cluster: Standalone, *arguments: str, environ: Mapping[str, str] | None = None
+    cluster: Standalone,
+    *arguments: str,
+    module: str = "tests.cluster.driver",
+    environ: Mapping[str, str] | None = None,
 ) -> "subprocess.CompletedProcess[str]":
-    """Run `tests.cluster.driver` on the cluster, with `environ` in its environment only."""
+    """Run a driver on the cluster, with `environ` in its environment only."""
     return subprocess.run(
-        [sys.executable, "-m", "tests.cluster.driver", cluster.master, *arguments],
+        [sys.executable, "-m", module, cluster.master, *arguments],
         capture_output=True,
         text=True,
         timeout=DRIVER_SECONDS,

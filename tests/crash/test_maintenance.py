@@ -46,11 +46,11 @@ CASES = {
 
 @pytest.fixture(scope="module")
 def template(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Two partitions of three segments each."""
+    """Two partitions of two segments each."""
     config = {"index.interval.bytes": 100, "index.build": "job"}
     log_dir = new_topic(tmp_path_factory.mktemp("log") / "log", partitions=2, config=config)
     options = WriteOptions(batch_size=300)
-    for number in range(6):
+    for number in range(4):
         append(log_dir, number % 2, range(number, number + 40), options=options)
     return log_dir
 

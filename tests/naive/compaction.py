@@ -1,8 +1,15 @@
 """Compaction with a dictionary: what must be left of a log, record by record."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from tests.naive.records import Record
+
+
+def superseded(keys: Sequence[bytes]) -> list[bool]:
+    """For each key whether it comes again behind its place."""
+    last = {key: place for place, key in enumerate(keys)}
+    return [last[key] != place for place, key in enumerate(keys)]
 
 
 @dataclass

@@ -20,10 +20,10 @@ quickstart: install ## Run the main job: 336,776 flights into a topic and out ag
 
 test: install lint ## Run every check and every test
 	$(BIN)/coverage erase
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -m "not ($(JVM) or soak)"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n 2 -m "not ($(JVM) or soak)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
-	$(BIN)/pytest -q tests/unit
+	$(BIN)/pytest -q -n 2 tests/unit
 	$(BIN)/pytest -q -m "($(JVM)) and not soak"
 
 lint: install ## Check style, types, layers and house numbers

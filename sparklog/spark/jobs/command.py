@@ -18,7 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from sparklog.errors import SparklogError, UsageError
+from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.runner import FAILED, JobRun, StepReport
 from sparklog.manifest.catalog import Catalog
@@ -45,7 +45,9 @@ def run_job(
         storage = _pairs(given.pop("storage"))
         files = open_files(given.pop("log_dir"), storage)
         is_quiet = given.pop("quiet")
-        fleet = SparkFleet(lambda: session(f"sparklog {name}"), is_quiet=is_quiet)
+        # Our own progress bar takes the place of Spark's.
+        conf = {"spark.ui.showConsoleProgress": "false"}
+        fleet = SparkFleet(lambda: session(f"sparklog {name}", **conf), is_quiet=is_quiet)
         output = given.pop("format") or ("text" if sys.stdout.isatty() else "json")
         run = JobRun(
             name=name,
@@ -58,7 +60,7 @@ def run_job(
     except SparklogError as error:
         line = " ".join(str(error).split("\n"))
         print(f"sparklog {name}: error: {line}", file=sys.stderr)
-        return MISUSE if isinstance(error, UsageError) else FAILED
+        return MISUSE if isinstance(error, InvalidOptionError) else FAILED
 
 
 def _parser(
@@ -95,7 +97,7 @@ def _pairs(texts: Sequence[str]) -> dict[str, str]:
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise UsageError("-S/--storage: allowed is NAME=VALUE")
+            raise InvalidOptionError("-S/--storage: allowed is NAME=VALUE", option="storage")
         found[name] = value
     return found
 

@@ -123,6 +123,16 @@ class DeltaLog:
         self._opened()
         return self.version
 
+    def check_present(self) -> None:
+        """Raise MissingFileError when the table was deleted since it was opened.
+
+        Reading new entries does not tell: where the whole log is gone, there are none.
+        """
+        entry = f"{self._directory}/_delta_log/{self.version:020}.json"
+        if self._files.stat(entry) is None:
+            self._table = None
+            raise MissingFileError(f"{self._directory}: the table was deleted, {entry} is gone")
+
     def _opened(self) -> DeltaTable:
         if self._table is None:
             try:

@@ -142,6 +142,7 @@ class DeltaManifestStore:
         while True:
             with tries.reading():
                 snapshot = self.snapshot()
+                self._log.check_present()
                 known = self._landed(pending) or self._replayed(snapshot, pending)
             if known is not None:
                 return known

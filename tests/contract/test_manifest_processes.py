@@ -72,6 +72,7 @@ import os, signal, sys
 from pathlib import Path
 from sparklog.clock import SystemClock
 from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.manifest.synced import SyncedLog
 from sparklog.storage.local import LocalFiles
 from tests.manifests import append, delta_store, segment
 
@@ -97,7 +98,7 @@ match step:
     case "after the file": die_after(DeltaLog, "write")
     case "after its sync": die_after(DeltaLog, "sync_files")
     case "after the commit": die_after(DeltaLog, "commit")
-    case "half of the sync": die_after(LocalFiles, "stat")
+    case "half of the sync": die_after(SyncedLog, "_sync_checkpoint")
     case "before the answer": die_after(DeltaLog, "sync_log")
 append(store, segment(records=3), segment(1), app_id="writer", version=5)
 """

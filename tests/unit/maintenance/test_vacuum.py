@@ -92,8 +92,7 @@ class TestOrphans:
         assert all(path.exists() for path in strange)
 
     def test_in_quarantine_are_not_touched(self, log_dir: str) -> None:
-        quarantined = put(directory_of(log_dir), "quarantine/t-0/" + put(Path(log_dir)).name)
-        (Path(log_dir) / "t-0").joinpath(quarantined.name).unlink()
+        quarantined = put(directory_of(log_dir) / "quarantine")
 
         assert sweep(log_dir, "t").code == NOTHING_TO_DO
         assert quarantined.exists()
@@ -204,9 +203,7 @@ class TestHorizon:
 
             def list(self, *arguments: Any, **options: Any) -> Any:
                 found = super().list(*arguments, **options)
-                if entries:
-                    commit_write(store, plan, entries[:])
-                    entries.clear()
+                commit_write(store, plan, entries)
                 return found
 
         sweep(log_dir, files=Committing(log_dir))

@@ -1,0 +1,117 @@
+"""Kill -9 after every step of a vacuum, and run it again: no hole at any time, nothing left."""
+
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.clock import ManualClock, SystemClock
+from sparklog.log_writer import commit_write
+from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.runner import DONE, NOTHING_TO_DO, JobRun
+from sparklog.maintenance.vacuum import vacuum
+from sparklog.manifest.catalog import Catalog
+from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import Operation
+from tests.crash.producer import Fatal, in_process
+from tests.logs import append, catalog, new_topic, rows, snapshot
+from tests.sweeping import DAY_MS, directory_of, put, remove, written
+from tests.tracing import TracingFiles
+
+KILLED = -signal.SIGKILL
+READS = {"read", "view", "stat", "list"}
+"""To be killed after one of these is to be killed before it."""
+
+
+def run(log_dir: str, now_ms: int, steps: int | None = None) -> tuple[int, list[Operation]]:
+    """Vacuum as of a time; return the exit code and the steps. Killed after `steps` steps."""
+    trace = Fatal(steps)
+    commit = DeltaLog.commit
+
+    def traced_commit(log: DeltaLog, *arguments: Any, **options: Any) -> None:
+        commit(log, *arguments, **options)
+        trace.append(Operation("commit", log._directory))
+
+    DeltaLog.commit = traced_commit  # type: ignore[assignment, method-assign] # of this process only
+    try:
+        context = JobContext(
+            Catalog(TracingFiles(LocalFiles(log_dir), trace), ManualClock(now_ms)), LocalFleet()
+        )
+        job = JobRun(name="vacuum", job=vacuum, options={})
+        code = job.run(context, lambda _: None)
+    finally:
+        DeltaLog.commit = commit  # type: ignore[method-assign] # as it was
+    return code, list(trace)
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A log with something of everything that vacuum takes."""
+    log_dir = new_topic(tmp_path_factory.mktemp("log") / "log", partitions=1)
+    new_topic(log_dir, "gone")
+    append(log_dir, 0, range(5), topic="gone")
+    AdminClient(log_dir).delete_topics(["gone"])
+    for number in range(3):
+        append(log_dir, 0, [f"{number}-{n}" for n in range(5)])
+    remove(log_dir, 1)
+    plan, entries = written(log_dir, ["by key"])
+    found = catalog(log_dir)
+    commit_write(found.store(plan.topic), plan, entries, app_id="key")
+    put(directory_of(log_dir))
+    put(Path(log_dir) / f"lost-{'A' * 22}")
+    return log_dir
+
+
+def leavings(log_dir: str, now_ms: int) -> tuple[int, int, int, list[str]]:
+    """What vacuum has to take away: files, rows, receipts, topics that are no more."""
+    state = snapshot(log_dir)
+    files = {path.name for path in Path(log_dir).glob("*/*-0/*")}
+    live = {Path(path).name for path in state.live.column("log_path").to_pylist()}
+    live |= {Path(path).name for path in state.live.column("time_index_path").to_pylist()}
+    topics = sorted(topic.name for topic in catalog(log_dir).cluster.state().topics.values())
+    assert live <= files, "a hole"
+    return len(files - live), state.removed.num_rows, state.receipts_expired(now_ms), topics
+
+
+class TestKill:
+    def test_after_any_step_leaves_no_hole_and_the_next_run_the_rest(
+        self, tmp_path: Path, template: str
+    ) -> None:
+        """Goal: nothing that is read is lost. Method: a process killed after each step."""
+        now_ms, expected = SystemClock().now_ms() + DAY_MS + 60_000, rows(template)
+        before = leavings(template, now_ms)
+        alive = str(shutil.copytree(template, tmp_path / "alive"))
+        code, steps = run(alive, now_ms)
+        clean = leavings(alive, now_ms)
+
+        assert (before[1:], clean) == ((1, 1, ["gone", "t"]), (0, 0, 0, ["t"]))
+        assert (code, rows(alive)) == (DONE, expected)
+        for number, step in enumerate(steps, 1):
+            if step.kind in READS:
+                continue
+            log_dir = str(shutil.copytree(template, tmp_path / f"killed-{number}"))
+            assert in_process(run, log_dir, now_ms, number) == KILLED
+            assert rows(log_dir) == expected
+            assert run(log_dir, now_ms)[0] in (DONE, NOTHING_TO_DO)
+            assert (leavings(log_dir, now_ms), rows(log_dir)) == (clean, expected)
+
+    def test_files_are_unlinked_between_the_horizon_and_the_rows(
+        self, tmp_path: Path, template: str
+    ) -> None:
+        log_dir = str(shutil.copytree(template, tmp_path / "log"))
+        topic = directory_of(log_dir).name
+        _, steps = run(log_dir, SystemClock().now_ms() + DAY_MS + 60_000)
+        commits = [n for n, step in enumerate(steps) if step[:2] == ("commit", f"{topic}/manifest")]
+        unlinked = [
+            n
+            for n, step in enumerate(steps)
+            if step.kind == "delete" and step.path.startswith(f"{topic}/t-0/")
+        ]
+
+        assert len(commits) == 2
+        assert commits[0] < min(unlinked) <= max(unlinked) < commits[1]

@@ -203,6 +203,8 @@ class _Output:
         self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
         return replace(
             entry,
+            # As Kafka's cleaner keeps the file time of the last segment: retention may go by it.
+            created_ms=last.created_ms,
             key_index_path=path,
             key_index_bytes=len(keys),
             delete_horizon_ms=min(self.horizons, default=None),

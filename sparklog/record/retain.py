@@ -10,9 +10,9 @@ becomes the time at which the tombstone may go, and bit 6 of its attributes says
 magic 2; the caller has verified the checksums.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -108,7 +108,7 @@ def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -
     stays = judged.is_raw | judged.is_rebuilt | judged.is_emptied
     matrix = np.stack([getattr(batches, name) for name in COLUMNS])
     _change(matrix, judged)
-    rebuilt = _rebuilt(judged)
+    rebuilt = iter(_rebuilt(judged))
     pieces = [
         judged.view[start:end] if is_raw else next(rebuilt) if is_rebuilt else b""
         for start, end, is_raw, is_rebuilt in zip(
@@ -184,11 +184,11 @@ def _change(matrix: Int64s, judged: _Judged) -> None:
     matrix[BASE_TIMESTAMP, is_emptied] = NO_TIMESTAMP
 
 
-def _rebuilt(judged: _Judged) -> Iterator[Bytes | bytes]:
-    """Yield the records, compressed as they were, of each batch that is rebuilt."""
+def _rebuilt(judged: _Judged) -> list[Bytes | bytes]:
+    """Return the records, compressed as they were, of each batch that is rebuilt."""
     chosen = judged.is_rebuilt
     if not chosen.any():
-        return
+        return []
     records = Batches(*(frozen(column[chosen]) for column in judged.records))
     in_chosen = np.repeat(chosen, judged.records.record_count)
     old_base = judged.run.base_timestamp
@@ -205,11 +205,11 @@ def _rebuilt(judged: _Judged) -> Iterator[Bytes | bytes]:
         out,
         ends,
     )
-    start = 0
-    for codec, end in zip(judged.run.codec[chosen].tolist(), ends.tolist(), strict=True):
-        plain = out[start:end]
-        yield plain if codec == Codec.NONE else _compressor(codec)(plain.data)
-        start = end
+    bounds = pairwise([0, *ends.tolist()])
+    return [
+        out[start:end] if codec == Codec.NONE else _compressor(codec)(out[start:end].data)
+        for codec, (start, end) in zip(judged.run.codec[chosen].tolist(), bounds, strict=True)
+    ]
 
 
 _compressor = cache(lambda codec: compressor(Codec(codec)))

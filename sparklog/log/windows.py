@@ -117,11 +117,13 @@ def windows(
     floor: OffsetPosition = BEGINNING,
     size: int = WINDOW_BYTES,
     size_max: int | None = None,
+    due: int | None = None,
 ) -> Iterator[Window]:
     """Yield the batches of a segment from an entry of its offset index on, or from its beginning.
 
     The first window is `size` bytes, each further one twice as many as the one before it, up to
     `size_max` (None: `size`); less where the file ends, more for a batch that alone is larger.
+    `due` is the offset in the file at which the first batch must begin, where the caller knows it.
 
     A committed segment has no torn tail: a file that is shorter than the manifest says, bytes that
     are no batch, and a batch of other offsets than those due raise CorruptRecordError with
@@ -129,7 +131,7 @@ def windows(
     looked at. Raises CorruptIndexError when the entry does not name a batch.
     """
     entry, position, need = segment.entry, floor.position, size
-    due = None if position else entry.file_base_offset
+    due = due if position else entry.file_base_offset
     while position < entry.log_bytes:
         left = entry.log_bytes - position
         data = segment.read(position, min(need, left))

@@ -6,10 +6,10 @@ any other kafka.<client config>, and options of consumer pools   are ignored, wi
 """
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparklog.config.options import PRODUCE_OPTIONS
+from sparklog.config.options import PRODUCE_OPTIONS, Option
 from sparklog.errors import InvalidOptionError, SparklogWarning
 
 CLIENT_PREFIX = "kafka."
@@ -34,13 +34,16 @@ REFUSED_CLIENT_CONFIGS = {
 """Client configs that the connector refuses (KafkaSourceProvider), and what to do instead."""
 
 
-def without_connector_options(given: Mapping[str, Any]) -> dict[str, Any]:
+def without_connector_options(
+    given: Mapping[str, Any], client_options: Sequence[Option] = PRODUCE_OPTIONS
+) -> dict[str, Any]:
     """Return the options that mean something here; warn of the others (SparklogWarning).
 
-    Raises InvalidOptionError for what the connector refuses.
+    `client_options` are those that may be given as kafka.<name> too. Raises InvalidOptionError for
+    what the connector refuses.
     """
     ignored = {name.lower() for name in IGNORED_OPTIONS}
-    ours = {option.name.lower() for option in PRODUCE_OPTIONS}
+    ours = {option.name.lower() for option in client_options}
     kept: dict[str, Any] = {}
     for name, value in given.items():
         client_config = name.lower().removeprefix(CLIENT_PREFIX)

@@ -5,6 +5,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sparklog.config.connector import without_connector_options
 from sparklog.config.options import CONSUME_OPTIONS, STORAGE_PREFIX, parse_options
 from sparklog.manifest.catalog import Catalog
 from sparklog.spark.access import RANGES, encode_ranges
@@ -21,14 +22,16 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
     `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
     `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
-    `storage.<NAME>`. Columns are the Kafka source's too (sparklog.spark.schema).
+    `storage.<NAME>`. Options of the connector that mean nothing without brokers are ignored, with a
+    warning. Columns are the Kafka source's too (sparklog.spark.schema).
 
     Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError. What goes wrong while it
     runs is raised by Spark (PythonException), whose last line is the error of sparklog.errors.
     """
     require_classic(spark)
-    parsed, storage = parse_options(CONSUME_OPTIONS, options)
+    given = without_connector_options(options, client_options=())
+    parsed, storage = parse_options(CONSUME_OPTIONS, given)
     files = open_files(fspath(log_dir), storage)
     ranges = plan_read(Catalog(files), parsed)
     register(spark)

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 
+from sparklog.config.connector import without_connector_options
 from sparklog.config.options import PRODUCE_OPTIONS, parse_options
 from sparklog.errors import SparklogError, UsageError
 from sparklog.manifest.catalog import Catalog
@@ -35,7 +36,8 @@ def produce(
 
     Columns are those of Spark's Kafka sink, and `timestamp` (see sparklog.spark.schema). Options
     are Kafka's (sparklog.config.options): `compression.type`, `batch.size`, `partitioner`,
-    `segment.bytes`, `flush`, `clustered`, `txnAppId` with `txnVersion`, `storage.<NAME>`.
+    `segment.bytes`, `flush`, `clustered`, `txnAppId` with `txnVersion`, `storage.<NAME>`; the names
+    may begin with `kafka.`, as for the connector.
 
     All partitions of a topic become visible in one commit; several topics one after another, and a
     replay with the same txnAppId and txnVersion finishes what is missing. Raises the errors of
@@ -43,7 +45,7 @@ def produce(
     CommitOutcomeUnknownError. What the DataFrame itself raises is Spark's.
     """
     _require_batch(df)
-    given, storage = parse_options(PRODUCE_OPTIONS, options)
+    given, storage = parse_options(PRODUCE_OPTIONS, without_connector_options(options))
     given["topic"] = topic if topic is not None else given["topic"]
     columns = input_columns(df.schema, needs_topic=given["topic"] is None)
     catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")

@@ -11,6 +11,7 @@ from sparklog.admin import AdminClient
 from sparklog.errors import (
     InvalidOptionError,
     OffsetOutOfRangeError,
+    SparklogWarning,
     UnknownTopicError,
     UsageError,
 )
@@ -178,6 +179,13 @@ class TestDataFrame:
         df = read.option("STARTINGOFFSETS", '{"t": {"0": 20}}').load(log)
 
         assert spans(df) == {**all_of_t(), "t-0": (20, 25)}
+
+    def test_may_have_options_about_brokers(self, spark: SparkSession, log: str) -> None:
+        given = {"kafka.bootstrap.servers": "nowhere:9092", "subscribe": "t"}
+
+        with pytest.warns(SparklogWarning, match="kafka.bootstrap.servers has no meaning"):
+            df = consume(spark, log, **given)
+        assert spans(df) == all_of_t()
 
     def test_may_be_a_view(self, spark: SparkSession, log: str) -> None:
         register(spark)

@@ -47,3 +47,7 @@ class TestOptionsOfTheConnector:
             given = {"subscribe": "t", "includeHeaders": "true", "kafkaesque": "1"}
 
             assert without_connector_options(given) == given
+
+    def test_of_a_producer_mean_nothing_to_who_only_reads(self) -> None:
+        with pytest.warns(SparklogWarning, match=r"kafka\.batch\.size has no meaning"):
+            assert without_connector_options({"kafka.batch.size": "1"}, client_options=()) == {}

@@ -1,9 +1,13 @@
-"""Compaction with a dictionary: what must be left of a log, record by record."""
+"""Compaction with a dictionary: what must be left of a log, and which segments are due."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from sparklog.log.compaction import CompactionPolicy, GroupLimits
+from sparklog.model import SegmentEntry
 from tests.naive.records import Record
+
+Segments = list[SegmentEntry]
 
 
 def superseded(keys: Sequence[bytes]) -> list[bool]:
@@ -22,7 +26,7 @@ class NaiveLog:
 
     def compact(self, end_offset: int, now_ms: int) -> None:
         """Keep of each key below `end_offset` the latest record; tombstones until their time."""
-        latest = {
+        latest: dict[bytes | None, int] = {
             record.key: record.offset
             for record in self.records
             if record.offset < end_offset and record.key is not None
@@ -40,3 +44,61 @@ class NaiveLog:
         known = record.offset in self.horizons
         horizon = self.horizons.setdefault(record.offset, now_ms + self.delete_retention_ms)
         return not known or now_ms < horizon
+
+
+def due(
+    segments: Sequence[SegmentEntry],
+    first_dirty: int,
+    policy: CompactionPolicy,
+    now_ms: int,
+) -> tuple[Segments, Segments] | None:
+    """The clean and the dirty segments of a round, asked of each segment alone; None: no round."""
+    clean = [one for one in segments[:-1] if one.next_offset <= first_dirty]
+    rest = [one for one in segments[:-1] if one not in clean]
+    lag = policy.min_compaction_lag_ms
+    newest = [one.created_ms if one.max_timestamp < 0 else one.max_timestamp for one in rest]
+    ripe = [lag <= 0 or time <= now_ms - lag for time in newest]
+    dirty = [one for number, one in enumerate(rest) if all(ripe[: number + 1])]
+    if not dirty:
+        return None
+    dirty_bytes = sum(one.log_bytes for one in dirty)
+    ratio = dirty_bytes / (dirty_bytes + sum(one.log_bytes for one in clean))
+    earliest = [one.min_timestamp for one in dirty if one.min_timestamp and one.min_timestamp > 0]
+    is_overdue = bool(earliest) and min(earliest) < now_ms - policy.max_compaction_lag_ms
+    return (clean, dirty) if ratio > policy.min_cleanable_dirty_ratio or is_overdue else None
+
+
+def fits(group: Segments, limits: GroupLimits) -> bool:
+    """Whether one segment may hold them."""
+    return len(group) == 1 or (
+        sum(one.log_bytes for one in group) <= limits.segment_bytes
+        and sum(one.index_bytes or 0 for one in group) <= limits.segment_index_bytes
+        and sum(one.time_index_bytes or 0 for one in group) <= limits.segment_index_bytes
+        and group[-1].next_offset - group[0].base_offset <= 2**31
+    )
+
+
+def groups(
+    segments: Segments, touched: frozenset[str], limits: GroupLimits
+) -> list[tuple[SegmentEntry, ...]]:
+    """Each touched segment, grown to the front and then to the back as far as it may."""
+    found: list[Segments] = []
+    free = 0
+    for at, entry in enumerate(segments):
+        if entry.log_path not in touched or at < free:
+            continue
+        start, stop = at, at + 1
+        while start > free and may_join(segments[start - 1 : stop], 0, touched, limits):
+            start -= 1
+        while stop < len(segments) and may_join(segments[start : stop + 1], -1, touched, limits):
+            stop += 1
+        found.append(segments[start:stop])
+        free = stop
+    return [tuple(group) for group in found]
+
+
+def may_join(group: Segments, newcomer: int, touched: frozenset[str], limits: GroupLimits) -> bool:
+    """Whether the segment at one end of the group may be in it."""
+    one = group[newcomer]
+    others = sum(each.log_bytes for each in group) - one.log_bytes
+    return fits(group, limits) and (one.log_path in touched or one.log_bytes <= others)

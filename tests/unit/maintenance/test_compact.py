@@ -6,7 +6,9 @@ from tests.compaction import Compacted
 from tests.naive.compaction import NaiveLog
 
 keys = st.sampled_from(["a", "b", "c", "d", "", "long key " * 5])
-records = st.builds(lambda key, value: f"{key}{value}", keys, st.sampled_from(["", "=", "=1", "=22"]))
+records = st.builds(
+    lambda key, value: f"{key}{value}", keys, st.sampled_from(["", "=", "=1", "=22"])
+)
 puts = st.lists(records, min_size=1, max_size=6)
 steps = st.lists(st.one_of(puts, st.integers(0, 1500)), max_size=12)
 

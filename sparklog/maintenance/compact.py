@@ -26,7 +26,7 @@ from sparklog.log.compaction import (
 )
 from sparklog.log.roll import RollPolicy
 from sparklog.maintenance.aborted import AbortedSpan, aborted_spans
-from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.rewrite import Part, Rewrite, rewrite
 from sparklog.maintenance.superseded import (
     KeySource,
@@ -67,27 +67,34 @@ class _Partition:
 def compact(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Yield a step for each compacted topic with a partition that is due.
-
-    Option `force`: whatever the dirty ratio is. Raises UnknownTopicError.
-    """
+    """Compact topics with cleanup.policy=compact; `options["force"]`: whatever the dirty ratio."""
     for topic in context.topics(topics):
-        config = TopicConfig.parse(topic.configs)
-        if not config.is_compacted:
-            continue
-        snapshot = context.catalog.store(topic).snapshot()
-        now_ms = context.clock.now_ms()
-        planned = [
-            _planned(snapshot, number, config, now_ms, force=bool(options.get("force")))
-            for number in range(topic.num_partitions)
-        ]
-        partitions = [one for one in planned if one is not None]
-        if partitions:
-            yield Step(
-                topic=topic.name,
-                rows=[_row(one.plan) for one in partitions],
-                execute=_Compaction(context, topic, config, partitions, now_ms).run,
-            )
+        try:
+            step = _step(context, topic, force=options["force"])
+        except SparklogError as error:
+            step = failing_step(topic.name, error)
+        if step is not None:
+            yield step
+
+
+def _step(context: JobContext, topic: TopicDescription, *, force: bool) -> Step | None:
+    config = TopicConfig.parse(topic.configs)
+    snapshot = context.catalog.store(topic).snapshot() if config.is_compacted else None
+    if snapshot is None or snapshot.closed_ms is not None:
+        return None
+    now_ms = context.clock.now_ms()
+    planned = [
+        _planned(snapshot, number, config, now_ms, force=force)
+        for number in range(topic.num_partitions)
+    ]
+    partitions = [one for one in planned if one is not None]
+    if not partitions:
+        return None
+    return Step(
+        topic=topic.name,
+        rows=[_row(one.plan) for one in partitions],
+        execute=_Compaction(context, topic, config, partitions, now_ms).run,
+    )
 
 
 def _planned(

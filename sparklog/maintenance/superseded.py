@@ -13,7 +13,7 @@ and whoever rewrites its segment compares.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -125,17 +125,22 @@ class KeyRows:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Chunk:
-    """Keyed records of one segment and one bucket; or why there are none."""
+    """Keyed records, at least one, of one segment and one bucket."""
 
     segment: int
     log_path: str
-    rows: KeyRows | None
-    problem: str | None = None
+    rows: KeyRows
 
     @property
     def place(self) -> tuple[int, int]:
         """What chunks are sorted by, so that rows come in offset order."""
-        return self.segment, -1 if self.rows is None else int(self.rows.deltas[0])
+        return self.segment, int(self.rows.deltas[0])
+
+
+class Unreadable(NamedTuple):
+    """What stands for chunks of a segment whose keys cannot be read: why."""
+
+    problem: str
 
 
 def bucket_bits(records: int) -> int:
@@ -149,10 +154,10 @@ def bucket_of(hashes: Int64s, bits: int) -> Int64s:
     return top >> (key_index.PARTS_BITS - bits)
 
 
-def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk]]:
+def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
     """Yield the keyed records of a segment, each chunk under the number of its reducer.
 
-    Damage is yielded too, as a chunk that says so: it is a matter of this partition alone.
+    Damage is yielded too: it is a matter of this partition alone.
     """
     first, path = source.slot << source.bits, source.entry.log_path
     try:
@@ -165,7 +170,7 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk]]:
                 if start < stop:
                     yield first + bucket, Chunk(source.segment, path, rows.slice(start, stop))
     except SparklogError as error:
-        yield first, Chunk(source.segment, path, None, str(error))
+        yield first, Unreadable(str(error))
 
 
 def key_records(source: KeySource) -> Iterator[DecodedRecords]:
@@ -193,18 +198,19 @@ def mark(
     clean: Sequence[Sequence[SegmentEntry]],
     bits: int,
     reducer: int,
-    chunks: Iterator[Chunk],
+    chunks: Iterator[Chunk | Unreadable],
 ) -> Marks:
     """Return what one bucket says; `clean[slot]` are the segments whose key indexes are asked.
 
     A key index that is missing or damaged is the partition's problem: nothing is dropped then.
     """
     slot, bucket = reducer >> bits, reducer & ((1 << bits) - 1)
-    found = sorted(chunks, key=lambda chunk: chunk.place)
-    problem = next((chunk.problem for chunk in found if chunk.problem is not None), None)
-    if problem is not None:
-        return Marks(slot, problem=problem)
-    table = KeyTable(found, bits)
+    found: list[Chunk] = []
+    for chunk in chunks:
+        if isinstance(chunk, Unreadable):
+            return Marks(slot, problem=chunk.problem)
+        found.append(chunk)
+    table = KeyTable(sorted(found, key=lambda chunk: chunk.place), bits)
     suspects: dict[str, Suspects] = {}
     for entry in clean[slot]:
         try:
@@ -221,7 +227,7 @@ class KeyTable:
     """The keys of one bucket, and for each its latest record."""
 
     def __init__(self, chunks: Sequence[Chunk], bits: int) -> None:
-        rows = [chunk.rows for chunk in chunks if chunk.rows is not None]
+        rows = [chunk.rows for chunk in chunks]
         sizes = np.cumsum([0, *(len(one.data) for one in rows)])
         ends = [one.ends[1:] + start for one, start in zip(rows, sizes.tolist(), strict=False)]
         self._chunks = chunks
@@ -243,12 +249,11 @@ class KeyTable:
         found: dict[str, list[NDArray[np.uint32]]] = {}
         start = 0
         for chunk in self._chunks:
-            if chunk.rows is not None:
-                stop = start + len(chunk.rows.deltas)
-                gone = chunk.rows.deltas[self._is_superseded[start:stop] != 0]
-                start = stop
-                if len(gone):
-                    found.setdefault(chunk.log_path, []).append(gone)
+            stop = start + len(chunk.rows.deltas)
+            gone = chunk.rows.deltas[self._is_superseded[start:stop] != 0]
+            start = stop
+            if len(gone):
+                found.setdefault(chunk.log_path, []).append(gone)
         return {path: np.concatenate(deltas) for path, deltas in found.items()}
 
     def suspects(self, indexed: KeyHashes) -> Suspects:

@@ -282,7 +282,7 @@ class TestProblems:
                 done = super().map(task, works[1:], what)
                 return [StorageError("lost"), *done]
 
-        monkeypatch.setattr(deleting, "CHUNK", 1)
+        monkeypatch.setattr(deleting, "LOCAL_CHUNK", 1)
         remove(log_dir, 0)
         swept = sweep(log_dir, fleet=Broken())
 

@@ -7,8 +7,11 @@ meanwhile: with the old index, or without one.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
@@ -19,6 +22,7 @@ from sparklog.log.windows import windows
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.manifest.catalog import Catalog, topic_directory
 from sparklog.manifest.store import Change, Done, ManifestStore, Snapshot
+from sparklog.manifest.tables import segment_entries
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
@@ -108,8 +112,12 @@ def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> lis
     swapped: list[SegmentEntry] = []
 
     def plan(snapshot: Snapshot) -> Change | Done:
-        live = ((live_entry(snapshot, entry), entry) for entry in entries)
-        swapped[:] = [_with_indexes(now, entry) for now, entry in live if now is not None]
+        live = live_entries(snapshot, entries)
+        swapped[:] = [
+            _with_indexes(live[entry.log_path], entry)
+            for entry in entries
+            if entry.log_path in live
+        ]
         return Change(replace=swapped.copy()) if swapped else Done()
 
     if entries:
@@ -117,14 +125,11 @@ def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> lis
     return swapped
 
 
-def live_entry(snapshot: Snapshot, entry: SegmentEntry) -> SegmentEntry | None:
-    """Return the row that a segment has in a snapshot; None when it is no longer live."""
-    segments = snapshot.segments(entry.partition)
-    for slot in segments.range(entry.base_offset, entry.next_offset):
-        live = segments.entry(slot)
-        if live.log_path == entry.log_path:
-            return live
-    return None
+def live_entries(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Mapping[str, SegmentEntry]:
+    """Return the rows that segments have in a snapshot by log_path, of those that are live."""
+    wanted = pa.array([entry.log_path for entry in entries], pa.string())
+    rows = snapshot.live.filter(pc.is_in(snapshot.live.column("log_path"), wanted))
+    return {entry.log_path: entry for entry in segment_entries(rows)}
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:

@@ -38,8 +38,8 @@ class _Needed:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Work:
-    """What a task needs."""
+class IndexWork:
+    """What a task needs to build the indexes of one segment; `force`: even if they are right."""
 
     files: Files
     clock: Clock
@@ -121,7 +121,7 @@ def _execute(
     context: JobContext, topic: TopicDescription, entries: Sequence[SegmentEntry], *, force: bool
 ) -> Outcome:
     works = [
-        _Work(
+        IndexWork(
             files=context.files,
             clock=context.clock,
             topic=topic,
@@ -131,26 +131,27 @@ def _execute(
         )
         for entry in entries
     ]
-    answers = context.fleet.map(_built, works, f"index {topic.name}")
-    built, problems = [], []
+    answers = context.fleet.map(built, works, f"index {topic.name}")
+    made, problems = [], []
     for entry, answer in zip(entries, answers, strict=True):
         if isinstance(answer, SparklogError):
             problems.append(f"{topic.name}-{entry.partition}: {answer}")
         elif answer is not None:
-            built.append(answer)
-    swapped = commit_indexes(context.catalog.store(topic), built)
+            made.append(answer)
+    swapped = commit_indexes(context.catalog.store(topic), made)
     return Outcome(
         counts={
             "read": len(entries) - len(problems),
             "built": len(swapped),
             "bytes": sum(entry.log_bytes for entry in entries),
-            "conflicts": len(built) - len(swapped),
+            "conflicts": len(made) - len(swapped),
         },
         problems=problems,
     )
 
 
-def _built(work: _Work) -> SegmentEntry | None:
+def built(work: IndexWork) -> SegmentEntry | None:
+    """Run `log_reader.rebuild.rebuilt` as a task."""
     return rebuilt(
         work.files, work.clock, work.topic, work.entry, work.interval_bytes, force=work.force
     )

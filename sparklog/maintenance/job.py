@@ -25,11 +25,12 @@ from sparklog.storage.files import Files
 class Outcome:
     """What a step did: counters by name, and a line for each partition it could not do.
 
-    A problem stops its own partition and nothing else.
+    A problem stops its own partition and nothing else; `notes` are worth telling and no problem.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
     problems: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -36,6 +36,7 @@ class StepReport:
             **row,
             **self.outcome.counts,
             "problems": list(self.outcome.problems),
+            **({"notes": list(self.outcome.notes)} if self.outcome.notes else {}),
             "duration_ms": self.duration_ms,
         }
 

@@ -116,6 +116,8 @@ def print_text(report: StepReport) -> None:
     done = ", ".join(f"{name} {count:,}" for name, count in report.outcome.counts.items())
     seconds = report.duration_ms / 1000
     console.print(f"{report.job} {report.topic}: {done or 'done'} ({seconds:.1f} s)")
+    for note in report.outcome.notes:
+        console.print(f"  {note}", markup=False)
     for problem in report.outcome.problems:
         console.print(f"  {problem}", style="red", markup=False)
 

@@ -98,6 +98,13 @@ class TestSoundWindows:
         assert sound == [whole[0], *whole[2:]]
         assert "does not fit between" in damage.problem
 
+    def test_leave_out_two_in_a_row(self) -> None:
+        partition = four()
+        whole, path = batches_of(partition, 1), partition.path(LOG_SUFFIX, 1)
+        partition.flip_byte(path, 70).put_offset(path, whole[1][0], 2**40)
+
+        assert walked(partition, 1)[0] == whole[2:]
+
     def test_of_two_that_overlap_behind_damage_are_the_first(self) -> None:
         partition = four()
         whole, path = batches_of(partition, 1), partition.path(LOG_SUFFIX, 1)

@@ -1,0 +1,122 @@
+"""Repairing a log: what is damaged is put aside, what is sound goes on under a new name.
+
+    quarantine/<partition dir>/<name>.log      a second name of the damaged file, for people
+    a new segment of the same offsets          its sound batches, as they are; none: no segment
+    one commit                                 the new row in place of the old
+
+Nothing is deleted: the old name is vacuum's once its delay is over, the one in quarantine nobody's.
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from sparklog.clock import Clock
+from sparklog.errors import ExistingFileError
+from sparklog.log.roll import RollPolicy
+from sparklog.log.salvage import sound_windows
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log.vacuum import QUARANTINE
+from sparklog.log.windows import Window
+from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.rebuild import live_entries
+from sparklog.log_writer.segment_file import SegmentFile
+from sparklog.maintenance.merged import same_log
+from sparklog.manifest.catalog import topic_directory
+from sparklog.manifest.store import Change, Done, ManifestStore, Snapshot
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.record.batches import byte_view
+from sparklog.storage.files import Files
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SalvageWork:
+    """What a task needs; `is_missing`: there is no file to put aside."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    entry: SegmentEntry
+    index_interval_bytes: int
+    is_missing: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What a damaged segment becomes: `segment` is None when nothing of it is sound."""
+
+    damaged: SegmentEntry
+    segment: SegmentEntry | None
+    quarantined: str | None
+
+
+def salvaged(work: SalvageWork) -> Salvaged:
+    """Put a damaged `.log` aside and write its sound batches anew, both durably; not committed."""
+    if work.is_missing:
+        return Salvaged(work.entry, None, None)
+    directory = topic_directory(work.topic)
+    target = f"{directory}/{QUARANTINE}/{work.entry.log_path}"
+    with suppress(ExistingFileError):  # put aside by a run that died
+        work.files.link_or_copy(log_path(directory, work.entry), target)
+    work.files.sync([target])
+    return Salvaged(work.entry, _written(work, directory), target)
+
+
+def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
+    entry = work.entry
+    policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
+    builder = SegmentBuilder(entry.file_base_offset, entry.partition, policy)
+    target = SegmentFile(work.files, work.topic, builder, work.clock.now_ms())
+    try:
+        for part in sound_windows(opened(work.files, directory, entry)):
+            if isinstance(part, Window):
+                start, end = part.batches.position[0], part.batches.end_position[-1]
+                target.append(part.batches, byte_view(part.data)[int(start) : int(end)])
+    except BaseException:
+        target.abort()
+        raise
+    if not builder.batch_count:
+        target.abort()
+        return None
+    row = target.close(work.clock.now_ms())
+    work.files.sync(target.paths)
+    is_whole = row.record_count == entry.record_count
+    return replace(
+        row,
+        base_offset=entry.base_offset,
+        next_offset=entry.next_offset,
+        min_timestamp=entry.min_timestamp if is_whole else None,
+        aborted=entry.aborted,
+        delete_horizon_ms=entry.delete_horizon_ms,
+        txn_index_path=entry.txn_index_path,
+        txn_index_bytes=entry.txn_index_bytes,
+        key_index_path=entry.key_index_path,
+        key_index_bytes=entry.key_index_bytes,
+        created_ms=entry.created_ms,
+    )
+
+
+def commit_salvaged(
+    store: ManifestStore, salvages: Sequence[Salvaged], now_ms: int
+) -> Sequence[Salvaged]:
+    """Swap the rows in one commit; return what was swapped, without what is no longer live."""
+    landed: list[Salvaged] = []
+
+    def plan(snapshot: Snapshot) -> Change | Done:
+        live = live_entries(snapshot, [one.damaged for one in salvages])
+        landed[:] = [
+            one
+            for one in salvages
+            if one.damaged.log_path in live and same_log(live[one.damaged.log_path], one.damaged)
+        ]
+        if not landed:
+            return Done()
+        return Change(
+            segments=[one.segment for one in landed if one.segment is not None],
+            remove=[one.damaged.log_path for one in landed],
+            removed_ms=now_ms,
+        )
+
+    if salvages:
+        store.commit(plan)
+    return landed

@@ -1,0 +1,100 @@
+"""What verify found, mended: damaged logs salvaged, indexes built anew."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from sparklog.config import TopicConfig
+from sparklog.errors import SparklogError
+from sparklog.log_reader.rebuild import commit_indexes
+from sparklog.maintenance.build_index import IndexWork, built
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.quarantine import Salvaged, SalvageWork, commit_salvaged, salvaged
+from sparklog.maintenance.verified import Verdict
+from sparklog.maintenance.verified_manifest import delete_delay_ms
+from sparklog.model import SegmentEntry, TopicDescription
+
+Judged = tuple[SegmentEntry, Verdict]
+
+
+@dataclass(slots=True)
+class Repaired:
+    """The log_paths of the segments that were mended, what was done, and what could not be."""
+
+    paths: set[str] = field(default_factory=set)
+    notes: list[str] = field(default_factory=list)
+    problems: list[str] = field(default_factory=list)
+
+
+def repair(context: JobContext, topic: TopicDescription, wrong: Sequence[Judged]) -> Repaired:
+    """Mend segments; one commit for damaged logs, one for indexes."""
+    done = Repaired()
+    _salvage(context, topic, [one for one in wrong if one[1].log_problems], done)
+    _index(context, topic, [entry for entry, verdict in wrong if not verdict.log_problems], done)
+    return done
+
+
+def _salvage(
+    context: JobContext, topic: TopicDescription, wrong: Sequence[Judged], done: Repaired
+) -> None:
+    works = [
+        SalvageWork(
+            files=context.files,
+            clock=context.clock,
+            topic=topic,
+            entry=entry,
+            index_interval_bytes=TopicConfig.parse(topic.configs).index_interval_bytes,
+            is_missing=verdict.is_missing,
+        )
+        for entry, verdict in wrong
+    ]
+    made: list[Salvaged] = []
+    for work, answer in zip(works, context.fleet.map(salvaged, works, "salvage"), strict=True):
+        if isinstance(answer, SparklogError):
+            done.problems.append(f"{topic.name}-{work.entry.partition}: {answer}")
+        else:
+            made.append(answer)
+    verdicts = {entry.log_path: verdict for entry, verdict in wrong}
+    store, now_ms = context.catalog.store(topic), context.clock.now_ms()
+    # Of what is gone already nobody need wait until a removed segment's delay is over.
+    missing = [one for one in made if one.quarantined is None]
+    landed = [
+        *commit_salvaged(store, [one for one in made if one not in missing], now_ms),
+        *commit_salvaged(store, missing, max(0, now_ms - delete_delay_ms(topic))),
+    ]
+    for one in landed:
+        done.paths.add(one.damaged.log_path)
+        done.notes += _lines(topic, one, verdicts[one.damaged.log_path])
+
+
+def _lines(topic: TopicDescription, one: Salvaged, verdict: Verdict) -> Iterator[str]:
+    name = f"{topic.name}-{one.damaged.partition}"
+    yield from (f"{name}: {problem}" for problem in verdict.log_problems)
+    if one.quarantined is not None:
+        yield f"{name}: put aside as {one.quarantined}"
+    yield from (f"{name}: offsets [{start}, {end}) are lost" for start, end in verdict.lost)
+
+
+def _index(
+    context: JobContext, topic: TopicDescription, entries: Sequence[SegmentEntry], done: Repaired
+) -> None:
+    works = [
+        IndexWork(
+            files=context.files,
+            clock=context.clock,
+            topic=topic,
+            entry=entry,
+            interval_bytes=TopicConfig.parse(topic.configs).index_interval_bytes,
+            force=False,
+        )
+        for entry in entries
+    ]
+    answers = context.fleet.map(built, works, "index")
+    done.problems += [
+        f"{topic.name}-{entry.partition}: {answer}"
+        for entry, answer in zip(entries, answers, strict=True)
+        if isinstance(answer, SparklogError)
+    ]
+    made = [answer for answer in answers if isinstance(answer, SegmentEntry)]
+    for entry in commit_indexes(context.catalog.store(topic), made):
+        done.paths.add(entry.log_path)
+        done.notes.append(f"{topic.name}-{entry.partition}: new indexes of {entry.log_path}")

@@ -1,0 +1,173 @@
+"""One segment held against its row and its indexes; a task of `verify`.
+
+The log is walked once: every checksum, every offset, and what the manifest and the index files say
+of it. Nothing is written.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptIndexError
+from sparklog.log.index_view import rises
+from sparklog.log.indexer import Indexes
+from sparklog.log.roll import RollPolicy
+from sparklog.log.salvage import Damage, sound_windows
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log.windows import SegmentLog, Window
+from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.rebuild import are_right
+from sparklog.manifest.catalog import topic_directory
+from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
+from sparklog.record.batches import byte_view
+from sparklog.storage.files import Files
+
+Batches = NDArray[np.int64]
+"""Position in the file, last offset in the file's numbering and largest timestamp: (3, batches)."""
+
+COUNTED: Final = (
+    "log_crc32c",
+    "batch_count",
+    "record_count",
+    "max_timestamp",
+    "max_timestamp_delta",
+    "codec",
+    "max_leader_epoch",
+    "producer_ids",
+    "transactional",
+)
+"""Columns that the bytes of a log tell without being decoded; None is "not known" on both sides."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VerifyWork:
+    """What a task needs."""
+
+    files: Files
+    topic: TopicDescription
+    entry: SegmentEntry
+    index_interval_bytes: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """What is wrong with a segment; nothing, when all is empty.
+
+    `log_problems` are of the `.log` or of what the row says of it, `index_problems` of indexes that
+    can be built anew, `other_problems` of files that cannot; `lost` are the offsets [start, end) of
+    the log that no sound batch covers.
+    """
+
+    log_problems: tuple[str, ...] = ()
+    index_problems: tuple[str, ...] = ()
+    other_problems: tuple[str, ...] = ()
+    lost: tuple[tuple[int, int], ...] = ()
+    is_missing: bool = False
+
+
+def verified(work: VerifyWork) -> Verdict:
+    """Check one segment. Damage is the answer; raises what else reading raises."""
+    files, entry, directory = work.files, work.entry, topic_directory(work.topic)
+    path = log_path(directory, entry)
+    policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
+    builder = SegmentBuilder(entry.file_base_offset, entry.partition, policy)
+    damages, seen = [], [np.empty((3, 0), np.int64)]
+    stat = files.stat(path)
+    if stat is None:
+        return Verdict(
+            log_problems=(f"{path}: the file is missing",),
+            lost=((entry.base_offset, entry.next_offset),),
+            is_missing=True,
+        )
+    for part in sound_windows(opened(files, directory, entry)):
+        if isinstance(part, Damage):
+            damages.append(part)
+            continue
+        size = int(part.batches.end_position[-1])
+        data = byte_view(part.data)[int(part.batches.position[0]) : size]
+        builder.append(part.batches, data=data)
+        seen.append(_seen(part))
+    if damages:
+        return Verdict(
+            log_problems=tuple(_line(path, damage) for damage in damages),
+            lost=tuple((damage.start_offset, damage.end_offset) for damage in damages),
+        )
+    summary, indexes = builder.finish()
+    problems = [
+        f"{path}: {name} is {getattr(summary, name)}, the manifest says {getattr(entry, name)}"
+        for name in COUNTED
+        if _differ(getattr(summary, name), getattr(entry, name))
+    ]
+    if stat.bytes != entry.log_bytes:
+        problems.append(f"{path}: it has {stat.bytes} bytes, the manifest says {entry.log_bytes}")
+    return Verdict(
+        log_problems=tuple(problems),
+        index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
+        other_problems=tuple(_other_problems(files, directory, entry)),
+    )
+
+
+def _line(path: str, damage: Damage) -> str:
+    return (
+        f"{path}: bytes [{damage.position}, {damage.end_position}), offsets "
+        f"[{damage.start_offset}, {damage.end_offset}): {damage.problem}"
+    )
+
+
+def _differ(found: object, said: object) -> bool:
+    return found is not None and said is not None and found != said
+
+
+def _seen(window: Window) -> Batches:
+    batches = window.batches
+    position = batches.position + window.position
+    return np.stack([position, batches.last_offset, batches.max_timestamp])
+
+
+def _index_problems(work: VerifyWork, indexes: Indexes, batches: Batches) -> Iterator[str]:
+    files, entry, directory = work.files, work.entry, topic_directory(work.topic)
+    if entry.index_bytes is not None and entry.time_index_bytes is not None:
+        is_right = are_right(files, directory, entry, indexes)
+        if not is_right and not _is_lawful(opened(files, directory, entry), batches):
+            yield f"{log_path(directory, entry)}: its indexes are not those of the log"
+
+
+def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterator[str]:
+    for path, size in (
+        (entry.txn_index_path, entry.txn_index_bytes),
+        (entry.key_index_path, entry.key_index_bytes),
+    ):
+        stat = None if path is None else files.stat(f"{directory}/{path}")
+        if path is not None and (stat is None or size not in (None, stat.bytes)):
+            found = "the file is missing" if stat is None else f"it has {stat.bytes} bytes"
+            yield f"{directory}/{path}: {found}, the manifest says {size} bytes"
+
+
+def _is_lawful(segment: SegmentLog, batches: Batches) -> bool:
+    """Whether the indexes are those of another index.interval.bytes: each entry is a batch's."""
+    try:
+        index, times = segment.offset_index(), segment.time_index()
+        for view in (index, times):
+            if view is not None:
+                view.sanity_check()
+    except CorruptIndexError:
+        return False
+    if (index is not None) != bool(segment.entry.index_bytes):
+        return False
+    position, last_offset, max_timestamp = batches
+    newest = np.maximum.accumulate(max_timestamp)
+    risen = rises(newest, NO_TIMESTAMP)
+    stamps = _pairs(newest[risen], last_offset[risen])
+    named, told = (_pairs(*view.entries()) if view is not None else [] for view in (index, times))
+    return (
+        set(named) <= set(_pairs(last_offset, position))
+        and set(told) <= set(stamps)
+        and told[-1:] == stamps[-1:]
+    )
+
+
+def _pairs(first: NDArray[np.int64], second: NDArray[np.int64]) -> list[tuple[int, int]]:
+    return list(zip(first.tolist(), second.tolist(), strict=True))

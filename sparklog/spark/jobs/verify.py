@@ -1,0 +1,27 @@
+"""`spark-submit jobs/verify.py`, `python -m sparklog.spark.jobs.verify`."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from sparklog.maintenance.verify import verify
+from sparklog.spark.jobs.command import run_job
+
+ABOUT = "Check manifests, files, logs and indexes."
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the job; see sparklog.spark.jobs.command for options and exit codes."""
+    return run_job("verify", verify, ABOUT, arguments, _add_options)
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--repair",
+        action="store_true",
+        help="Rebuild indexes; put damaged logs aside and go on with their sound batches.",
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

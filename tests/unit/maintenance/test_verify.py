@@ -1,0 +1,426 @@
+"""Verify over files and manifests; which batches of a damaged log are sound: test_salvage.py."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.maintenance.job import Outcome
+from sparklog.maintenance.runner import DONE, FAILED
+from sparklog.maintenance.verify import verify
+from sparklog.manifest.store import Change, PartitionState
+from sparklog.storage.memory import MemoryFiles
+from tests.logs import append, log_files, new_topic, rows
+from tests.maintenance import outcome_of, run
+from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, partitions
+
+ZERO = {"index.interval.bytes": "0"}
+"""The interval of the indexes that tests.partitions writes."""
+OTHER = {"index.interval.bytes": "90"}
+
+check = partial(outcome_of, verify, repair=False, configs=ZERO)
+repair = partial(outcome_of, verify, repair=True, configs=ZERO)
+
+
+def two() -> Partition:
+    """Two segments of three batches of two records each."""
+    parts = [batch(n, n + 1, size=10) for n in range(6)]
+    return Partition().append(*parts[:3]).append(*parts[3:])
+
+
+def damaged() -> Partition:
+    """The same, a byte of its fourth batch turned: offsets 6 and 7."""
+    partition = two()
+    return partition.flip_byte(partition.path(LOG_SUFFIX, 1), 70)
+
+
+def sound(outcome: Outcome) -> bool:
+    return not outcome.problems and not outcome.notes
+
+
+def expected_without(partition: Partition, *lost: int) -> list[Any]:
+    return [record for record in partition.records if record.offset not in lost]
+
+
+class TestSound:
+    @given(partitions())
+    def test_nothing_is_wrong_with_what_was_written(self, partition: Partition) -> None:
+        """Whatever the interval of its indexes is."""
+        outcome = check(partition)
+
+        assert outcome.problems == []
+
+    @pytest.mark.parametrize("configs", [ZERO, OTHER, {}])
+    def test_indexes_of_another_interval_are_right(self, configs: dict[str, str]) -> None:
+        partition = two().append(batch(3, 9), batch(1), marker(40), batch(5))
+
+        assert sound(check(partition, configs=configs))
+
+    def test_indexes_that_were_left_to_the_job_are_no_problem(self) -> None:
+        assert sound(check(Partition().append(batch(1), batch(2), interval=None)))
+
+    def test_a_dry_run_says_what_would_be_read(self) -> None:
+        partition = two()
+        size = sum(entry.log_bytes for entry in partition.segments)
+        code, (report,) = run(verify, partition, repair=False, dry_run=True)
+
+        assert (code, report.rows) == (DONE, [{"partition": 0, "segments": 2, "bytes": size}])
+
+    def test_counts_what_it_read(self) -> None:
+        partition = two()
+        size = sum(entry.log_bytes for entry in partition.segments)
+
+        counts = {"segments": 2, "bytes": size, "damaged": 0, "repaired": 0}
+        assert check(partition).counts == repair(partition).counts == counts
+
+    def test_a_real_log_is_sound(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=2)
+        for number in range(4):
+            append(log_dir, number % 2, range(9))
+
+        assert sound(outcome_of(verify, log_dir, repair=True))
+
+
+class TestLog:
+    def test_damage_is_told_with_file_bytes_and_offsets(self) -> None:
+        partition = damaged()
+        path = partition.path(LOG_SUFFIX, 1)
+        code, (report,) = run(verify, partition, repair=False, configs=ZERO)
+
+        (problem,) = report.as_row()["problems"]
+        assert code == FAILED
+        assert problem.startswith(f"{path}: bytes [0, ")
+        assert "offsets [6, 8): the checksum of the batch" in problem
+        assert report.as_row()["damaged"] == 1
+
+    def test_a_missing_log_is_a_problem(self) -> None:
+        partition = two()
+        path = partition.path(LOG_SUFFIX, 0)
+        partition.remove(path)
+
+        assert check(partition).problems == [f"{path}: the file is missing"]
+
+    @pytest.mark.parametrize(
+        ("column", "value"),
+        [
+            ("log_crc32c", 1),
+            ("batch_count", 1),
+            ("record_count", 5),
+            ("max_timestamp", 77),
+            ("max_timestamp_delta", 0),
+            ("codec", 4),
+            ("max_leader_epoch", 9),
+            ("producer_ids", (1,)),
+            ("transactional", True),
+        ],
+    )
+    def test_a_row_that_says_otherwise_is_a_problem(self, column: str, value: object) -> None:
+        partition = two()
+        partition.with_columns(partition.segments[1], **{column: value})
+
+        (problem,) = check(partition).problems
+        assert f"{column} is " in problem
+        assert problem.endswith(f"the manifest says {value}")
+
+    def test_bytes_behind_the_end_are_a_problem(self) -> None:
+        partition = two()
+        path = partition.path(LOG_SUFFIX, 0)
+        partition.put(path, partition.bytes_of(path) + b"more")
+
+        (problem,) = check(partition).problems
+        assert "bytes, the manifest says" in problem
+
+    def test_what_was_taken_away_meanwhile_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        partition = two()
+        first = partition.segments[0].log_path
+        stat = partition.files.stat
+
+        def late(path: str) -> Any:
+            monkeypatch.undo()
+            partition.store.commit(lambda _: Change(remove=[first], removed_ms=NOW_MS))
+            partition.remove(f"{DIRECTORY}/{first}")
+            return stat(path)
+
+        monkeypatch.setattr(partition.files, "stat", late)
+        assert check(partition).problems == []
+
+    def test_storage_that_fails_is_a_problem_of_its_segment(self) -> None:
+        partition = two()
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.fail_next("view")
+
+        (problem,) = repair(partition).problems
+        assert problem == "t-0: view was told to fail"
+
+
+class TestIndexes:
+    @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
+    def test_damage_missing_files_and_other_sizes_are_problems(self, suffix: str) -> None:
+        harms: tuple[Callable[[Partition, str], Partition], ...] = (
+            lambda one, path: one.flip_byte(path, 3),
+            Partition.remove,
+            lambda one, path: one.shrink(path, 1),
+            lambda one, path: one.zero(path, 0, len(one.bytes_of(path))),
+        )
+        for harm in harms:
+            partition = two()
+            harm(partition, partition.path(suffix, 1))
+
+            problem = f"{partition.path(LOG_SUFFIX, 1)}: its indexes are not those of the log"
+            assert check(partition).problems == [problem]
+
+    @pytest.mark.parametrize("column", ["index_path", "time_index_path"])
+    def test_a_size_without_a_file_is_a_problem(self, column: str) -> None:
+        partition = two()
+        partition.with_columns(partition.segments[0], **{column: None})
+
+        assert len(check(partition).problems) == 1
+
+    @pytest.mark.parametrize("size", [None, 5])
+    def test_other_indexes_are_there_and_of_their_size(self, size: int | None) -> None:
+        partition = two()
+        columns = {"txn_index_path": "t-0/txn", "txn_index_bytes": size}
+        partition.with_columns(partition.segments[0], **columns)
+        said = f"the manifest says {size} bytes"
+        path = f"{DIRECTORY}/t-0/txn"
+        assert check(partition).problems == [f"{path}: the file is missing, {said}"]
+
+        partition.files.write_new(path, b"four")
+        expected = [] if size is None else [f"{path}: it has 4 bytes, {said}"]
+        assert repair(partition).problems == expected
+
+
+class TestManifest:
+    def test_offsets_behind_the_log_end_are_problems(self) -> None:
+        partition = two()
+        state = PartitionState(cleaner_offset=13)
+        partition.store.commit(lambda _: Change(partitions={0: state}))
+
+        (problem,) = check(partition).problems
+        assert problem == "t-0: the cleaner offset 13 lies behind the log end offset 12"
+
+    def test_segments_that_overlap_are_a_problem(self) -> None:
+        partition = two()
+        entry = partition.segments[1]
+        partition.store._segments[entry.log_path] = replace(entry, base_offset=5)
+
+        assert any("t-0: segment of offsets [5, " in one for one in check(partition).problems)
+
+    def test_a_partition_that_the_topic_does_not_have_is_a_problem(self) -> None:
+        partition = two()
+        entry = replace(partition.segments[1], partition=3, base_offset=0, next_offset=6)
+        partition.store.commit(lambda _: Change(segments=[replace(entry, log_path="t-3/x")]))
+
+        assert "t-3: the topic has no such partition" in check(partition).problems
+
+    def test_a_manifest_that_is_gone_is_a_problem(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log")
+        for path in Path(log_dir).glob("t-*/manifest/_delta_log/*"):
+            path.unlink()
+
+        assert run(verify, log_dir, repair=False)[0] == FAILED
+
+
+class TestFiles:
+    def test_files_without_a_row_are_told(self) -> None:
+        partition = two()
+        name = partition.path(LOG_SUFFIX, 0)
+        stranger = name.replace("000000.018b", "000000.018a")
+        partition.files.write_new(stranger, b"12345")
+        partition.files.write_new(f"{DIRECTORY}/t-0/readme", b"")
+        outcome = check(partition)
+
+        assert outcome.problems == []
+        orphan, unknown = outcome.notes
+        assert orphan.startswith("t: no row names 1 files of 5 bytes, the oldest made ")
+        assert unknown == f"{DIRECTORY}/t-0/readme: no file of a segment"
+
+    @pytest.mark.parametrize(("age_ms", "count"), [(0, 3), (10**8, 0)])
+    def test_files_of_removed_segments_stay_until_their_delay_is_over(
+        self, age_ms: int, count: int
+    ) -> None:
+        partition = two()
+        first = partition.segments[0]
+        change = Change(remove=[first.log_path], removed_ms=NOW_MS - age_ms)
+        partition.store.commit(lambda _: change)
+        for path in (first.log_path, first.index_path, first.time_index_path):
+            partition.remove(f"{DIRECTORY}/{path}")
+        problems = check(partition).problems
+
+        assert len(problems) == count
+        assert all("gone before 86400000 ms after" in problem for problem in problems)
+
+    @pytest.mark.parametrize(("policy", "count"), [("delete", 2), ("compact", 0)])
+    def test_offsets_without_a_segment_are_told(self, policy: str, count: int) -> None:
+        partition = Partition().append(batch(1)).append(batch(2)).append(batch(3)).append(batch(4))
+        gone = [partition.segments[slot].log_path for slot in (0, 1, 3)]
+        change = Change(remove=gone, removed_ms=NOW_MS)
+        partition.store.commit(lambda _: change)
+        partition.delete_records(1)
+        outcome = check(partition, configs=ZERO | {"cleanup.policy": policy})
+
+        gaps = ["t-0: offsets [1, 2) have no segment", "t-0: offsets [3, 4) have no segment"]
+        assert outcome.notes == gaps[:count]
+
+
+class TestRepair:
+    def test_a_damaged_log_is_put_aside_and_its_sound_batches_go_on(self) -> None:
+        partition = damaged()
+        path = partition.path(LOG_SUFFIX, 1)
+        data, entry = partition.bytes_of(path), partition.segments[1]
+        outcome = repair(partition)
+
+        aside = f"{DIRECTORY}/quarantine/{entry.log_path}"
+        assert outcome.problems == []
+        assert outcome.notes[1:] == [
+            f"t-0: put aside as {aside}",
+            "t-0: offsets [6, 8) are lost",
+        ]
+        assert (outcome.counts["damaged"], outcome.counts["repaired"]) == (1, 1)
+        assert partition.bytes_of(aside) == partition.bytes_of(path) == data
+        assert partition.read() == expected_without(partition, 6, 7)
+        new = partition.segments[1]
+        assert (new.base_offset, new.next_offset, new.record_count) == (6, 12, 4)
+        assert (new.created_ms, new.min_timestamp) == (entry.created_ms, None)
+        assert sound(check(partition))
+
+    @given(partitions())
+    def test_of_any_segment_keeps_all_other_batches(self, partition: Partition) -> None:
+        for slot in range(len(partition.segments)):
+            partition.flip_byte(partition.path(LOG_SUFFIX, slot), 20)
+        repair(partition)
+        start = partition.snapshot.state(0).log_start_offset
+
+        assert set(partition.read(start)) <= set(partition.expected(start))
+        assert check(partition).problems == []
+
+    def test_a_segment_without_a_sound_batch_goes(self) -> None:
+        partition = two()
+        path = partition.path(LOG_SUFFIX, 0)
+        partition.zero(path, 0, len(partition.bytes_of(path)))
+        outcome = repair(partition)
+
+        assert "t-0: offsets [0, 6) are lost" in outcome.notes
+        assert [entry.base_offset for entry in partition.segments] == [6]
+        assert partition.read() == partition.expected(6)
+        assert check(partition).notes == ["t-0: offsets [0, 6) have no segment"]
+
+    def test_a_missing_log_loses_its_row(self) -> None:
+        partition = two()
+        path = partition.path(LOG_SUFFIX, 0)
+        partition.remove(path)
+        outcome = repair(partition)
+
+        assert outcome.notes == [
+            f"t-0: {path}: the file is missing",
+            "t-0: offsets [0, 6) are lost",
+        ]
+        assert len(partition.segments) == 1
+        assert check(partition).problems == []
+
+    def test_a_row_that_says_otherwise_is_written_anew(self) -> None:
+        partition = two()
+        partition.with_columns(partition.segments[1], record_count=5, min_timestamp=3)
+        outcome = repair(partition)
+
+        assert outcome.problems == []
+        assert not any("lost" in note for note in outcome.notes)
+        assert partition.segments[1].record_count == 6
+        assert partition.read() == partition.expected()
+
+    def test_what_a_log_does_not_say_is_kept(self) -> None:
+        partition = damaged()
+        columns = {"delete_horizon_ms": 5, "key_index_path": "t-0/k", "min_timestamp": 3}
+        partition.with_columns(partition.segments[1], log_crc32c=None, **columns)
+        repair(partition)
+
+        new = partition.segments[1]
+        assert (new.delete_horizon_ms, new.key_index_path) == (5, "t-0/k")
+
+    @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
+    def test_indexes_are_built_anew(self, suffix: str) -> None:
+        partition = two()
+        right = partition.bytes_of(partition.path(suffix, 1))
+        partition.remove(partition.path(suffix, 1))
+        outcome = repair(partition)
+
+        log = partition.segments[1].log_path
+        assert (outcome.problems, outcome.notes) == ([], [f"t-0: new indexes of {log}"])
+        assert partition.bytes_of(partition.path(suffix, 1)) == right
+        assert check(partition).problems == []
+
+    def test_a_second_run_goes_on_where_one_died(self) -> None:
+        partition = damaged()
+        path = partition.segments[1].log_path
+        partition.files.link_or_copy(f"{DIRECTORY}/{path}", f"{DIRECTORY}/quarantine/{path}")
+
+        assert repair(partition).problems == []
+        assert partition.read() == expected_without(partition, 6, 7)
+
+    @pytest.mark.parametrize("kind", ["link_or_copy", "sync", "create", "write", "close"])
+    def test_storage_that_fails_leaves_everything_as_it_was(self, kind: str) -> None:
+        partition = damaged()
+        before = partition.segments
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.fail_next(kind)
+
+        assert len(repair(partition).problems) == 2
+        assert partition.segments == before
+        assert repair(partition).problems == []
+
+    def test_storage_that_fails_leaves_indexes_as_they_were(self) -> None:
+        partition = two()
+        partition.remove(partition.path(INDEX_SUFFIX, 1))
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.fail_next("create")
+
+        assert len(repair(partition).problems) == 2
+        assert repair(partition).problems == []
+
+    def test_everything_is_durable_before_the_commit(self) -> None:
+        partition = damaged()
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.sync(stat.path for stat in partition.files.list(recursive=True))
+        repair(partition)
+        partition.files.lose_unsynced()
+
+        assert partition.read() == expected_without(partition, 6, 7)
+        assert check(partition).problems == []
+
+    def test_a_segment_that_others_replaced_meanwhile_is_left_to_them(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partition = damaged()
+        path = partition.segments[1].log_path
+        link = partition.files.link_or_copy
+
+        def late(source: str, target: str) -> None:
+            monkeypatch.undo()
+            link(source, target)
+            partition.store.commit(lambda _: Change(remove=[path], removed_ms=NOW_MS))
+
+        monkeypatch.setattr(partition.files, "link_or_copy", late)
+        outcome = repair(partition)
+        assert outcome.counts["repaired"] == 0
+        assert len(partition.segments) == 1
+
+    def test_other_partitions_are_as_they_were(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=2)
+        for number in range(4):
+            append(log_dir, number % 2, range(9))
+        before = rows(log_dir)
+        bad = log_files(log_dir)[0]
+        data = bytearray(bad.read_bytes())
+        data[70] ^= 1
+        bad.write_bytes(data)
+        outcome = outcome_of(verify, log_dir, repair=True)
+
+        assert (outcome.counts["damaged"], outcome.counts["repaired"]) == (1, 1)
+        assert rows(log_dir)[1] == before[1]
+        assert rows(log_dir)[0] == before[0][9:]
+        assert len(log_files(log_dir)) == 5 - 1

@@ -1,12 +1,12 @@
 """A small language for a compacted partition: put records, let time pass, compact, look.
 
-log = Compacted(); log.put("a=1", "b=2").put("a=3").put("z"); log.compact(); log.shown() == "b=2 a=3 z"
+Compacted().put("a=1", "b=2").put("a=3").put("z"), then compact(): shown() == "b=2 a=3 z"
 
 A record is written `key=value`; `key` alone is a tombstone, `=value` a record without a key. Each
 `put` is one segment of one batch, each record a millisecond later than the one before it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Self
 
@@ -15,11 +15,14 @@ import numpy as np
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.manifest.store import Change, Committed, PartitionState, Plan
 from sparklog.model import Codec, TimestampType
+from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
+from tests.damage import Log
 from tests.maintenance import OneTopic
 from tests.naive.records import Record, binary_column, header_column, timestamps
-from tests.partitions import Partition
+from tests.partitions import Partition, Piece
 
 COMPACTED = {"cleanup.policy": "compact", "delete.retention.ms": "1000"}
 T0 = 1_600_000_000_000
@@ -43,7 +46,7 @@ def keyed_batch(
     time: int = T0,
     append_time: int | None = None,
     batch_bytes: int = 2**20,
-) -> Callable[[int], bytes]:
+) -> Piece:
     """A batch of such records (several if they exceed `batch_bytes`); odd ones have a header."""
 
     def at(offset: int) -> bytes:
@@ -67,6 +70,27 @@ def keyed_batch(
     return at
 
 
+def of_producer(
+    piece: Piece, producer_id: int = 7, *, attributes: int = 0, time: int | None = None
+) -> Piece:
+    """The one batch of a piece, written by a producer, its newest record as old as `time` says."""
+
+    def at(offset: int) -> bytes:
+        data = Log(piece(offset)).put(layout.PRODUCER_ID, producer_id.to_bytes(8, "big"))
+        data.data[layout.ATTRIBUTES + 1] |= attributes
+        if time is not None:
+            data.put(layout.MAX_TIMESTAMP, time.to_bytes(8, "big"))
+        return bytes(data.fix_crc().data)
+
+    return at
+
+
+def current(records: Iterable[Record]) -> dict[bytes, bytes]:
+    """What a log says of each key; a tombstone says that there is nothing."""
+    found: dict[bytes, bytes | None] = {one.key: one.value for one in records if one.key}
+    return {key: value for key, value in found.items() if value is not None}
+
+
 class Compacted:
     """One compacted partition, its clock, and the jobs that run over it."""
 
@@ -79,8 +103,20 @@ class Compacted:
     def put(self, *texts: str, sealed: bool = False, **options: Any) -> Self:
         """Append a segment."""
         piece = keyed_batch(*texts, time=self.time, **options)
-        self.partition.append(piece, sealed=sealed)
+        earliest = options.get("append_time") or self.time
+        self.partition.append(piece, sealed=sealed, min_timestamp=earliest)
         self.time += len(texts)
+        return self
+
+    def add(self, *pieces: Piece | int, **columns: Any) -> Self:
+        """Append a segment of any batches."""
+        self.partition.append(*pieces, **columns)
+        return self
+
+    def skip(self, offsets: int) -> Self:
+        """Leave offsets out, as a mounted log may: the next segment begins behind them."""
+        state = PartitionState(log_end_offset=self.partition.end + offsets)
+        self.partition.store.commit(lambda _: Change(partitions={0: state}))
         return self
 
     def wait(self, ms: int) -> Self:
@@ -101,9 +137,29 @@ class Compacted:
         outcomes = [step.execute() for step in compact(self.context, [], {"force": force})]
         return outcomes[0] if outcomes else None
 
-    def plan(self, **options: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def compacted(self) -> Outcome:
+        """Run the job, which must find something to do."""
+        outcome = self.compact()
+        assert outcome is not None
+        return outcome
+
+    def plan(self, *, force: bool = False) -> list[Mapping[str, Any]]:
         """What the job would do."""
-        return [row for step in compact(self.context, [], options) for row in step.rows]
+        steps = compact(self.context, [], {"force": force})
+        return [row for step in steps for row in step.rows]
+
+    def meanwhile(self, action: Callable[[], object]) -> Self:
+        """Let somebody do something when the next commit has been prepared."""
+        store = self.partition.store
+        commit = store.commit
+
+        def late(plan: Plan, **options: Any) -> Committed:
+            del store.commit
+            action()
+            return commit(plan, **options)
+
+        store.commit = late  # type: ignore[method-assign] # once
+        return self
 
     @property
     def records(self) -> list[Record]:
@@ -113,6 +169,11 @@ class Compacted:
     def shown(self) -> str:
         """The same, as it is written here."""
         return " ".join(shown(record) for record in self.records)
+
+    @property
+    def paths(self) -> list[str]:
+        """The file of each segment."""
+        return [entry.log_path for entry in self.partition.segments]
 
     @property
     def spans(self) -> list[tuple[int, int]]:

@@ -60,6 +60,7 @@ def append(
     values: Sequence[object],
     *,
     topic: str = "t",
+    keys: Sequence[object] | None = None,
     timestamps: Sequence[int] | None = None,
     options: WriteOptions | None = None,
 ) -> Committed:
@@ -68,7 +69,7 @@ def append(
     plan = plan_write(found, topic, options or WriteOptions(flush=False))
     clock: Clock = SystemClock()
     writer = TopicWriter(found.files, plan, clock, seed=0)
-    records = columns(values, timestamps=timestamps)
+    records = columns(values, keys and [str(key).encode() for key in keys], timestamps)
     writer.write(records, pa.array([partition] * len(records), pa.int32()))
     return commit_write(found.store(plan.topic), plan, writer.close())
 

@@ -1,36 +1,44 @@
+"""The job over segments and manifest; which segments it takes: tests/unit/log/test_compaction.py.
+
+What goes wrong: test_compact_faults.py.
+"""
+
+from typing import Any
+
+import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sparklog.model import Codec
-from tests.compaction import Compacted
+from sparklog.log.names import KEY_INDEX_SUFFIX
+from sparklog.maintenance.compact import compact
+from sparklog.maintenance.job import Outcome
+from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
+from sparklog.manifest.store import Change
+from sparklog.model import AbortedRange, Codec
+from tests.compaction import COMPACTED, T0, Compacted, current, keyed_batch, of_producer
+from tests.logs import append, new_topic, rows, snapshot
+from tests.maintenance import outcome_of, run
 from tests.naive.compaction import NaiveLog
+from tests.partitions import marker
 
 keys = st.sampled_from(["a", "b", "c", "d", "", "long key " * 5])
 records = st.builds(
-    lambda key, value: f"{key}{value}", keys, st.sampled_from(["", "=", "=1", "=22"])
+    lambda key, value: f"{key}{value}",
+    keys,
+    st.sampled_from(["", "=", "=1", "=22", "=" + "large " * 50]),
 )
 puts = st.lists(records, min_size=1, max_size=6)
 steps = st.lists(st.one_of(puts, st.integers(0, 1500)), max_size=12)
 
+LARGE = "=" + "x" * 300
+TRANSACTIONAL = 16
+MANY_ROUNDS = [["a=1", "a", "b" + LARGE], 0, ["b=1"], 1000, ["a=1"], 0, ["a", "c"], 1, ["d"], 1500]
 
-class TestCompaction:
-    def test_keeps_the_latest_record_of_each_key(self) -> None:
-        log = Compacted().put("a=1", "b=2").put("a=3").put("newest=0")
-        log.compact()
 
-        assert log.shown() == "b=2 a=3 newest=0"
-        assert [record.offset for record in log.records] == [1, 2, 3]
-
-    def test_finds_older_records_in_the_clean_part(self) -> None:
-        log = Compacted().put("a=1", "b=2").put("x=0")
-        log.compact()
-        log.put("a=3").put("newest=0")
-        log.compact()
-
-        assert log.shown() == "b=2 x=0 a=3 newest=0"
-
+class TestAnyLog:
     @given(steps, st.sampled_from(list(Codec)))
     @example([["a=1", "a"], 0, ["b=1"], 1000, ["a=1"], 0], Codec.NONE)
+    @example(MANY_ROUNDS, Codec.LZ4)
     def test_leaves_what_a_dictionary_leaves(
         self, steps: list[list[str] | int], codec: Codec
     ) -> None:
@@ -48,3 +56,359 @@ class TestCompaction:
                 log.put(*step, codec=codec)
                 naive.records += log.partition.records[-len(step) :]
             assert log.records == naive.records
+
+    @given(steps)
+    @example(MANY_ROUNDS)
+    def test_never_brings_back_what_a_tombstone_has_deleted(
+        self, steps: list[list[str] | int]
+    ) -> None:
+        """Goal: every round leaves each key's last word. Method: rounds wherever they may be."""
+        log = Compacted(delete_retention_ms=0)
+        for step in steps:
+            if isinstance(step, int):
+                log.wait(1).compact()
+            else:
+                log.put(*step)
+            assert current(log.records) == current(log.partition.records)
+
+
+class TestRecords:
+    def test_the_latest_of_each_key_stays(self) -> None:
+        log = Compacted().put("a=1", "b=2").put("a=3").put("newest=0")
+        log.compact()
+
+        assert log.shown() == "b=2 a=3 newest=0"
+        assert [record.offset for record in log.records] == [1, 2, 3]
+
+    def test_older_ones_in_the_clean_part_go(self) -> None:
+        log = Compacted().put("a=1", "b=2").put("x=0")
+        log.compact()
+        log.put("a=3").put("newest=0").compact()
+
+        assert log.shown() == "b=2 x=0 a=3 newest=0"
+
+    def test_those_of_the_newest_segment_stay_and_drop_nothing(self) -> None:
+        log = Compacted().put("a=1").put("a=2", "a=3")
+        log.compact()
+
+        assert log.shown() == "a=1 a=2 a=3"
+
+    def test_those_without_a_key_go(self) -> None:
+        log = Compacted().put("=1", "a=1", "=").put("=newest")
+        log.compact()
+
+        assert log.shown() == "a=1 =newest"
+
+    def test_below_the_log_start_count_for_nothing(self) -> None:
+        log = Compacted().put("a=1").put("b=1", "a=2").put("c=1").put("newest=0")
+        log.partition.delete_records(2)
+        log.compact()
+
+        assert log.spans[0] == (0, 1)
+        assert [one.offset for one in log.partition.read(2)] == [2, 3, 4]
+
+    def test_of_a_clean_segment_without_a_key_index_are_read(self) -> None:
+        log = Compacted().put("a=1", "b=1").put("x=0")
+        log.compact()
+        clean = log.partition.segments[0]
+        log.partition.with_columns(clean, key_index_path=None, key_index_bytes=None)
+        log.put("a=2").put("newest=0").compact()
+
+        assert log.shown() == "b=1 x=0 a=2 newest=0"
+
+    def test_several_indexed_segments_are_asked(self) -> None:
+        log = Compacted().put("a" + LARGE, "k=1").put("x=0")
+        log.compact()
+        log.put("k=2", "b" + LARGE * 2).put("y=0").compact()
+        log.put("a=1", "b=1").put("newest=0").compact()
+
+        assert log.shown() == "x=0 k=2 y=0 a=1 b=1 newest=0"
+
+
+class TestTombstone:
+    def test_stays_for_its_time_and_goes_in_the_next_round(self) -> None:
+        log = Compacted().put("a=1", "a").put("b=1")
+        log.compact()
+        assert log.shown() == "a b=1"
+
+        log.put("c=1").wait(999).compact()
+        assert log.shown() == "a b=1 c=1"
+        log.put("newest=0").wait(1).compact()
+        assert log.shown() == "b=1 c=1 newest=0"
+
+    def test_goes_from_a_clean_segment_that_nothing_else_touches(self) -> None:
+        log = Compacted().put("a", "b" + LARGE).put("c=1")
+        log.compact()
+        log.put("newest=0").wait(1000).compact()
+
+        assert log.shown() == f"b{LARGE} c=1 newest=0"
+
+    def test_waits_in_its_row(self) -> None:
+        log = Compacted().put("a", "b=1").put("b")
+        log.compact()
+
+        assert log.partition.segments[0].delete_horizon_ms == log.now_ms + 1000
+
+    def test_takes_older_values_of_the_clean_part_with_it(self) -> None:
+        log = Compacted().put("a" + LARGE).put("x=0")
+        log.compact()
+        log.put("a").put("newest=0").compact()
+
+        assert log.shown() == "x=0 a newest=0"
+
+
+class TestCleanPart:
+    def test_stays_as_it_is_where_nothing_is_superseded(self) -> None:
+        log = Compacted().put("a" + LARGE).put("b=1")
+        log.compact()
+        before = log.partition.segments[0]
+        log.put("c=1").put("newest=0").compact()
+
+        assert log.partition.segments[0] == before
+        assert log.spans == [(0, 1), (1, 3), (3, 4)]
+
+    def test_is_not_read_where_it_stays(self) -> None:
+        log = Compacted().put("a" + LARGE).put("b=1")
+        log.compact()
+        log.put("c=1").put("newest=0")
+        log.partition.remove(log.partition.path())
+
+        assert log.compacted().problems == []
+
+    def test_never_becomes_more_segments_than_there_were(self) -> None:
+        log = Compacted()
+        for number in range(8):
+            log.put(f"{number % 3}=" + "x" * 40 * number).put("k=1")
+            before = len(log.spans)
+            log.compact()
+            assert len(log.spans) <= before
+
+        assert log.partition.snapshot.state(0).cleaner_offset == log.partition.end - 1
+
+    def test_ends_where_the_newest_segment_begins(self) -> None:
+        log = Compacted().put("a=1").put("b=1").skip(5).put("newest=0")
+        log.compact()
+
+        assert log.partition.snapshot.state(0).cleaner_offset == 7
+        assert log.spans == [(0, 2), (7, 8)]
+
+
+class TestSparseLog:
+    def test_of_far_offsets_is_compacted_in_groups(self) -> None:
+        """No segment may span more than an index can say: 2^31 - 1 offsets."""
+        log = Compacted().put("a=1", "b=1").skip(2**31 - 2).put("a=2").put("c=1")
+        log.skip(2**33).put("b=2", "c=2").put("newest=0")
+        log.compact()
+
+        far = 2**31 + 2 + 2**33
+        assert log.spans == [(2**31, 2**31 + 2), (far, far + 2), (far + 2, far + 3)]
+        assert log.shown() == "a=2 b=2 c=2 newest=0"
+
+    def test_keeps_offsets_that_fit_together(self) -> None:
+        log = Compacted().put("a=1", "b=1").skip(2**31 - 3).put("a=2").put("newest=0")
+        log.compact()
+
+        assert log.spans == [(0, 2**31), (2**31, 2**31 + 1)]
+        assert [one.offset for one in log.records] == [1, 2**31 - 1, 2**31]
+
+    def test_finds_older_records_far_below(self) -> None:
+        log = Compacted().put("a" + LARGE, "b" + LARGE).put("x=0")
+        log.compact()
+        log.skip(2**40).put("b=2").put("newest=0").compact()
+
+        assert log.shown() == f"a{LARGE} x=0 b=2 newest=0"
+
+
+class TestEmptied:
+    def test_segments_are_no_segment(self) -> None:
+        log = (
+            Compacted(segment_bytes=2**20)
+            .put("=" + "x" * 2**19)
+            .put("a=" + "x" * (2**20 - 500))
+            .put("newest=0")
+        )
+        outcome = log.compacted()
+
+        assert log.spans == [(1, 2), (2, 3)]
+        assert (outcome.counts["segments_before"], outcome.counts["segments_after"]) == (2, 1)
+
+    def test_the_last_batch_of_the_round_stays_as_a_header(self) -> None:
+        """So that the log's end is known when the newest segment has gone (Kafka's rule)."""
+        log = Compacted().put("a=1").put("=1").put("newest=0")
+        log.compact()
+
+        entry = log.partition.segments[0]
+        assert (entry.next_offset, entry.batch_count, entry.record_count) == (2, 2, 1)
+
+    def test_the_last_batch_of_an_active_producer_stays_as_a_header(self) -> None:
+        old, last = keyed_batch("a=1", time=T0), keyed_batch("a=2", time=T0)
+        now = Compacted().now_ms
+        log = Compacted().add(of_producer(old, time=now), of_producer(last, time=now))
+        log.add(of_producer(keyed_batch("a=3"), 8, time=now)).put("a=4").put("newest=0").compact()
+
+        assert log.shown() == "a=4 newest=0"
+        assert log.partition.segments[0].batch_count == 3
+        assert log.partition.segments[0].producer_ids == (7, 8)
+
+    def test_a_producer_is_forgotten_after_a_day(self) -> None:
+        now = Compacted().now_ms - 24 * 3600 * 1000 - 1
+        log = Compacted().add(of_producer(keyed_batch("a=1"), time=now)).put("a=2")
+        log.put("newest=0").compact()
+
+        assert log.partition.segments[0].producer_ids == ()
+
+    def test_a_producer_that_goes_on_needs_no_header(self) -> None:
+        now = Compacted().now_ms
+        log = Compacted().add(of_producer(keyed_batch("a=1"), time=now)).put("a=2")
+        log.add(of_producer(keyed_batch("newest=0"), time=now)).compact()
+
+        assert log.partition.segments[0].batch_count == 1
+
+
+class TestTransactions:
+    def test_aborted_records_go_and_drop_nothing(self) -> None:
+        lost = of_producer(keyed_batch("a=lost", "b=lost"), attributes=TRANSACTIONAL)
+        log = Compacted().put("a=1").add(lost, marker(), aborted=(AbortedRange(7, 0, 2),))
+        log.put("c=1").put("newest=0").compact()
+
+        assert log.shown() == "a=1 c=1 newest=0"
+
+    def test_markers_stay(self) -> None:
+        kept = of_producer(keyed_batch("a=1"), attributes=TRANSACTIONAL)
+        log = Compacted().add(kept, marker()).put("a=2").put("newest=0")
+        log.compact()
+
+        entry = log.partition.segments[0]
+        assert log.shown() == "a=2 newest=0"
+        assert (entry.transactional, entry.batch_count) == (True, 2)
+
+
+class TestRow:
+    def test_says_what_is_left(self) -> None:
+        log = Compacted().put("a=1", "b=1", codec=Codec.ZSTD).put("a=2", codec=Codec.ZSTD)
+        log.put("newest=0").compact()
+        entry = log.partition.segments[0]
+
+        assert (entry.base_offset, entry.file_base_offset, entry.next_offset) == (0, 0, 3)
+        assert (entry.record_count, entry.batch_count, entry.codec) == (2, 2, Codec.ZSTD)
+        assert (entry.min_timestamp, entry.max_timestamp) == (T0 + 1, T0 + 2)
+        assert entry.max_timestamp_offset == 2
+        assert entry.delete_horizon_ms is None
+
+    def test_names_a_key_index_beside_the_log(self) -> None:
+        log = Compacted().put("a=1", "b=1").put("newest=0")
+        log.compact()
+        entry = log.partition.segments[0]
+
+        assert entry.key_index_path is not None
+        assert entry.key_index_path.startswith("t-0/00000000000000000000.")
+        assert entry.key_index_path.endswith(KEY_INDEX_SUFFIX)
+        data = log.partition.bytes_of(
+            log.partition.path().replace(entry.log_path, entry.key_index_path)
+        )
+        assert len(data) == entry.key_index_bytes
+
+    def test_has_indexes_that_find_every_record(self) -> None:
+        log = Compacted(index_interval_bytes=100)
+        log.put(*(f"{number}=" + "x" * 50 for number in range(50)), batch_bytes=200)
+        log.put("10=1", "30=1").put("newest=0").compact()
+        kept = log.records
+
+        assert (log.partition.segments[0].index_bytes or 0) > 80
+        for record in kept:
+            assert log.partition.read(record.offset)[0] == record
+
+    def test_keeps_the_time_of_the_append(self) -> None:
+        log = Compacted().put("a=1", "b=1", append_time=T0 + 9).put("a=2").put("newest=0")
+        log.compact()
+
+        assert [one.timestamp for one in log.records] == [T0 + 9, T0 + 2, T0 + 3]
+
+
+class TestStep:
+    def test_a_dry_run_says_what_would_be_compacted(self) -> None:
+        log = Compacted().put("a=1").put("newest=0")
+        size = log.partition.segments[0].log_bytes
+        code, (report,) = run(compact, log.partition, configs=COMPACTED, dry_run=True, force=False)
+
+        assert code == DONE
+        assert report.rows == [
+            {
+                "partition": 0,
+                "end_offset": 1,
+                "dirty_segments": 1,
+                "dirty_bytes": size,
+                "clean_segments": 0,
+                "clean_bytes": 0,
+                "dirty_ratio": 1.0,
+            }
+        ]
+        assert log.partition.snapshot.state(0).cleaner_offset == 0
+
+    def test_counts_what_it_did(self) -> None:
+        log = Compacted().put("a=1").put("a=2").put("newest=0")
+        before = sum(entry.log_bytes for entry in log.partition.segments[:-1])
+
+        outcome = log.compact()
+        counts = {
+            "partitions": 1,
+            "segments_before": 2,
+            "segments_after": 1,
+            "bytes_before": before,
+            "bytes_after": log.partition.segments[0].log_bytes,
+        }
+        assert outcome == Outcome(counts=counts, problems=[])
+
+    @pytest.mark.parametrize("policy", ["delete", ""])
+    def test_is_none_for_topics_that_are_not_compacted(self, policy: str) -> None:
+        log = Compacted(cleanup_policy=policy).put("a=1").put("newest=0")
+
+        assert log.plan(force=True) == []
+
+    def test_is_one_for_compact_and_delete(self) -> None:
+        assert Compacted(cleanup_policy="compact,delete").put("a=1").put("newest=0").plan()
+
+    def test_is_none_when_nothing_is_due(self) -> None:
+        log = Compacted().put("a" + LARGE).put("newest=0")
+        log.compact()
+        log.put("a=1")
+
+        assert log.plan() == []
+        assert run(compact, log.partition, configs=COMPACTED, force=False) == (NOTHING_TO_DO, [])
+        assert log.plan(force=True) != []
+
+    def test_is_none_for_a_topic_that_is_being_deleted(self) -> None:
+        log = Compacted().put("a=1").put("newest=0")
+        log.partition.store.commit(lambda _: Change(closed_ms=5))
+
+        assert log.plan(force=True) == []
+
+    @pytest.mark.parametrize(
+        ("configs", "is_due"),
+        [
+            ({"min_compaction_lag_ms": 10**12}, False),
+            ({"min_cleanable_dirty_ratio": 1}, False),
+            ({"min_cleanable_dirty_ratio": 1, "max_compaction_lag_ms": 1}, True),
+        ],
+    )
+    def test_obeys_the_configs_of_the_topic(self, configs: dict[str, Any], is_due: bool) -> None:
+        assert bool(Compacted(**configs).put("a=1").put("newest=0").plan()) is is_due
+
+
+class TestPartitions:
+    def test_are_compacted_each_on_its_own(self, tmp_path: Any) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=3, config=COMPACTED)
+        for number in range(6):
+            append(log_dir, number % 2, [number, number + 10], keys=["a", number % 2])
+        append(log_dir, 2, ["alone"], keys=["a"])
+        version = snapshot(log_dir).version
+        outcome = outcome_of(compact, log_dir, force=True)
+
+        assert outcome.counts["partitions"] == 2
+        found = {number: [row.value for row in some] for number, some in rows(log_dir).items()}
+        assert found == {
+            0: [b"2", b"12", b"4", b"14"],
+            1: [b"3", b"13", b"5", b"15"],
+            2: [b"alone"],
+        }
+        assert snapshot(log_dir).version == version + 2

@@ -2,10 +2,13 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from sparklog.errors import CommitConflictError, SparklogError, TopicClosedError
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
+from sparklog.maintenance.leases import Leases
+from sparklog.manifest.cluster import Lease
 
 DONE: Final = 0
 FAILED: Final = 1
@@ -43,13 +46,18 @@ class StepReport:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobRun:
-    """One run of a job over topics, all of them when none is named."""
+    """One run of a job over topics, all of them when none is named.
+
+    With `leases` a step is done under one, and left out while somebody else holds it: that is
+    reported, and no failure.
+    """
 
     name: str
     job: Job
     topics: Sequence[str] = ()
     options: Mapping[str, Any]
     dry_run: bool = False
+    leases: Leases | None = None
 
     def run(self, context: JobContext, report: Callable[[StepReport], None]) -> int:
         """Do every step, report each, and return DONE, FAILED or NOTHING_TO_DO.
@@ -69,9 +77,21 @@ class JobRun:
                 yield planned
                 continue
             started_ms = context.clock.now_ms()
-            outcome = executed(step)
+            outcome = self._executed(step)
             duration_ms = context.clock.now_ms() - started_ms
             yield replace(planned, outcome=outcome, duration_ms=duration_ms)
+
+    def _executed(self, step: Step) -> Outcome:
+        if self.leases is None:
+            return executed(step)
+        with self.leases.held(self.name, step.topic) as other:
+            return executed(step) if other is None else skipped(other)
+
+
+def skipped(lease: Lease) -> Outcome:
+    """Return the outcome of a step that somebody else is at."""
+    until = datetime.fromtimestamp(lease.expires_ms / 1000, UTC).isoformat(timespec="seconds")
+    return Outcome(counts={"skipped": 1}, notes=[f"held by {lease.owner} until {until}"])
 
 
 def executed(step: Step) -> Outcome:

@@ -20,6 +20,7 @@ from rich.table import Table
 
 from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.maintenance.job import Job, JobContext
+from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.runner import FAILED, JobRun, StepReport
 from sparklog.manifest.catalog import Catalog
 from sparklog.spark.jobs.fleet import SparkFleet
@@ -49,14 +50,16 @@ def run_job(
         conf = {"spark.ui.showConsoleProgress": "false"}
         fleet = SparkFleet(lambda: session(f"sparklog {name}", **conf), is_quiet=is_quiet)
         output = given.pop("format") or ("text" if sys.stdout.isatty() else "json")
+        context = JobContext(Catalog(files), fleet)
         run = JobRun(
             name=name,
             job=job,
             topics=given.pop("topic"),
             dry_run=given.pop("dry_run"),
             options=given,
+            leases=Leases(context),
         )
-        return run.run(JobContext(Catalog(files), fleet), PRINTERS[output])
+        return run.run(context, PRINTERS[output])
     except SparklogError as error:
         line = " ".join(str(error).split("\n"))
         print(f"sparklog {name}: error: {line}", file=sys.stderr)

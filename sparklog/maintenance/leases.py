@@ -1,0 +1,81 @@
+"""A lease around each step of a job, so that two schedulers do not do the same work.
+
+    rewrite/<topic id>   build_index, compact, merge_segments: they replace each other's segments
+    <job>/<topic id>     every other job excludes itself only
+
+Held while the step runs, by renewing it in a thread; given up afterwards, and after five minutes
+when its holder dies.
+"""
+
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from threading import Event, Thread
+from typing import Final
+
+from sparklog.errors import SparklogError
+from sparklog.maintenance.job import JobContext
+from sparklog.manifest.catalog import Catalog
+from sparklog.manifest.cluster import Lease
+from sparklog.manifest.leases import LEASE_TTL_MS, acquire, release
+
+REWRITING: Final = frozenset({"build_index", "compact", "merge_segments"})
+
+
+def new_owner() -> str:
+    """Return a name for this process that no other has."""
+    return f"{socket.gethostname()}:{os.getpid()}:{os.urandom(4).hex()}"
+
+
+class Leases:
+    """The leases that one process takes. `renewal_ms` is the time between two renewals."""
+
+    def __init__(
+        self, context: JobContext, owner: str | None = None, renewal_ms: int = LEASE_TTL_MS // 5
+    ) -> None:
+        self._context = context
+        self._owner = owner or new_owner()
+        self._renewal_ms = renewal_ms
+
+    @contextmanager
+    def held(self, job: str, topic: str) -> Iterator[Lease | None]:
+        """Hold the lease of a job on a topic while the block runs; yield None.
+
+        Yields the lease of whoever else holds it, and then nothing is held. A lease that cannot be
+        taken because the state cannot be read or written is done without: it only saves work.
+        """
+        name = self._name(job, topic)
+        try:
+            lease = self._acquired(self._context.catalog, name)
+        except SparklogError:
+            yield None
+            return
+        if lease.owner != self._owner:
+            yield lease
+            return
+        ended = Event()
+        renewing = Thread(target=self._renew, args=(name, ended), daemon=True)
+        renewing.start()
+        try:
+            yield None
+        finally:
+            ended.set()
+            renewing.join()
+            with suppress(SparklogError):
+                release(self._context.catalog.cluster, name, self._owner)
+
+    def _name(self, job: str, topic: str) -> str:
+        described = self._context.catalog.topics().get(topic)
+        kind = "rewrite" if job in REWRITING else job
+        return f"{kind}/{described.topic_id if described else topic}"
+
+    def _acquired(self, catalog: Catalog, name: str) -> Lease:
+        return acquire(catalog.cluster, name, self._owner, self._context.clock.now_ms())
+
+    def _renew(self, name: str, ended: Event) -> None:
+        """Renew until the step has ended; a catalog is not for two threads, so with its own."""
+        catalog = Catalog(self._context.files, self._context.clock)
+        while not ended.wait(self._renewal_ms / 1000):
+            with suppress(SparklogError):
+                self._acquired(catalog, name)

@@ -1,0 +1,80 @@
+"""`sparklog verify`: the job of that name in this process, without a JVM."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import print_json
+
+if TYPE_CHECKING:
+    from sparklog.maintenance.runner import StepReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class VerifyArguments(CommonArguments):
+    """Options of `verify`."""
+
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[TOPIC]...", help="All without.", autocompletion=topic_names),
+    ] = None
+    topic: Annotated[
+        list[str] | None,
+        typer.Option("--topic", metavar="T", help="A topic; again for more."),
+    ] = None
+    repair: Annotated[
+        bool,
+        typer.Option(
+            "--repair",
+            help="Rebuild indexes; put damaged logs aside and go on with their sound batches.",
+        ),
+    ] = False
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would be read, and read nothing.")
+    ] = False
+
+
+def verify(arguments: VerifyArguments) -> None:
+    """Check manifests, files, logs and indexes; exit 1 when something is wrong."""
+    from sparklog.maintenance.fleet import LocalFleet
+    from sparklog.maintenance.job import JobContext
+    from sparklog.maintenance.runner import FAILED, JobRun
+    from sparklog.maintenance.verify import verify as job
+
+    run = JobRun(
+        name="verify",
+        job=job,
+        topics=[*(arguments.names or ()), *(arguments.topic or ())],
+        options={"repair": arguments.repair},
+        dry_run=arguments.dry_run,
+    )
+    context = JobContext(arguments.catalog(), LocalFleet())
+    if run.run(context, lambda report: _print(arguments, report)) == FAILED:
+        raise typer.Exit(FAILED)
+
+
+def _print(arguments: CommonArguments, report: "StepReport") -> None:
+    if arguments.is_json:
+        print_json(report.as_row())
+        return
+    if report.outcome is None:
+        for row in report.rows:
+            cells = ", ".join(f"{name} {value}" for name, value in row.items())
+            print(f"{report.topic}: {cells}")
+        return
+    for line in () if arguments.quiet else report.outcome.notes:
+        print(line)
+    for line in report.outcome.problems:
+        print(line)
+    if not arguments.quiet:
+        counts = ", ".join(f"{name} {count:,}" for name, count in report.outcome.counts.items())
+        state = "damaged" if report.is_failed else "sound"
+        print(f"{report.topic}: {state} ({counts or 'not read'})")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register `verify`."""
+    add_command(app, "verify", verify)

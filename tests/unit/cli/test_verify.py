@@ -1,0 +1,79 @@
+"""`sparklog verify`; what it finds is tested in tests/unit/maintenance/test_verify.py."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.command_line import CommandLine
+
+
+def damage(sparklog: CommandLine) -> Path:
+    """Turn a byte of a log, and return its path in the log dir."""
+    path = min(Path(sparklog.log_dir).glob("flights-*/flights-0/*.log"))
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    return path.relative_to(sparklog.log_dir)
+
+
+class TestVerify:
+    def test_says_that_all_is_sound(self, flights: CommandLine) -> None:
+        (line,) = flights.done("verify").lines
+
+        assert line.startswith("flights: sound (segments 2, bytes ")
+        assert line.endswith("damaged 0, repaired 0)")
+
+    def test_names_what_is_damaged_and_fails(self, flights: CommandLine) -> None:
+        path = damage(flights)
+        outcome = flights("verify", "flights")
+
+        problem, summary = outcome.lines
+        assert (outcome.code, outcome.err) == (1, "")
+        assert problem.startswith(f"{path}: bytes [0, ")
+        assert summary.startswith("flights: damaged (")
+
+    def test_quiet_tells_problems_only(self, flights: CommandLine) -> None:
+        assert flights.done("verify", "-q").text == ""
+        damage(flights)
+
+        assert len(flights("verify", "-q").lines) == 1
+
+    def test_repair_tells_what_is_lost(self, flights: CommandLine) -> None:
+        damage(flights)
+        lines = flights.done("verify", "--repair", "--topic", "flights").lines
+
+        assert "flights-0: offsets [0, 3) are lost" in lines
+        assert flights.done("verify").lines[-1].startswith("flights: sound")
+
+    def test_json_is_a_line_a_topic(self, flights: CommandLine) -> None:
+        flights.done("topic", "create", "other")
+        found = flights.done("verify", "--format", "json").json
+
+        assert [row["topic"] for row in found] == ["flights", "other"]
+        assert [row["problems"] for row in found] == [[], []]
+
+    @pytest.mark.parametrize("options", [[], ["--format", "json"]])
+    def test_a_dry_run_reads_nothing(self, flights: CommandLine, options: list[str]) -> None:
+        damage(flights)
+        text = flights.done("verify", "--dry-run", *options).text
+
+        assert ("flights: partition 0, segments 1" in text) == (not options)
+
+    def test_a_manifest_that_is_gone_is_told(self, flights: CommandLine) -> None:
+        for path in Path(flights.log_dir).glob("flights-*/manifest/_delta_log/*"):
+            path.unlink()
+        outcome = flights("verify")
+
+        assert outcome.code == 1
+        assert outcome.lines[-1] == "flights: damaged (not read)"
+
+    def test_an_unknown_topic_is_an_error(self, flights: CommandLine) -> None:
+        outcome = flights("verify", "fligths")
+
+        assert outcome.code == 1
+        assert "did you mean flights?" in outcome.err
+
+    def test_no_topics_are_sound(self, flights: CommandLine) -> None:
+        flights.done("topic", "delete", "flights", "-q")
+
+        assert flights.done("verify").lines == []

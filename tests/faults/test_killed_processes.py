@@ -1,11 +1,11 @@
-"""Some seconds of `make soak`: processes killed at random, and nothing that may not happen."""
+"""Twenty seconds of `make soak`: writers, readers and all jobs at once, killed at random."""
 
 import os
 import secrets
 
 from tests.soak.started import run_soak
 
-SECONDS = 8
+SECONDS = 20
 
 
 class TestKilledAtRandom:

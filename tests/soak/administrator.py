@@ -12,7 +12,7 @@ from sparklog.admin import (
 )
 from sparklog.model import TopicDescription, TopicPartition
 from tests.soak.history import Altered, Deleted, DeletionAsked, Journal
-from tests.soak.setup import PARTITIONS_MAX, REVISION, TOPIC, Life
+from tests.soak.setup import DELAYS, PARTITIONS_MAX, REVISION, TOPIC, Life
 
 SCRATCH = "scratch"
 PAUSE_MAX_S = 0.5
@@ -72,7 +72,7 @@ class Administrator:
         if SCRATCH in self._admin.list_topics():
             self._admin.delete_topics([SCRATCH])
         else:
-            self._admin.create_topics([NewTopic(SCRATCH, 2)])
+            self._admin.create_topics([NewTopic(SCRATCH, 2, DELAYS)])
 
     def _topic(self) -> TopicDescription:
         return self._admin.describe_topics([TOPIC])[0]

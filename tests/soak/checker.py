@@ -1,7 +1,7 @@
 """Reads a history and tells what may not have happened: Jepsen's Kafka checks, and ours.
 
-Pure: events in, anomalies out. No record may be missing between two offsets, for nothing compacts
-here, so a log is dense from its log start to its end.
+Pure: events in, anomalies out. No record may be missing between two offsets, for this topic is not
+compacted, so a log is dense from its log start to its end.
 """
 
 from collections import defaultdict
@@ -27,6 +27,7 @@ from tests.soak.history import (
     Polled,
     Read,
 )
+from tests.soak.setup import RETAINED
 from tests.soak.values import ROWS, VERSIONS, writer_of
 
 Kind = TypeVar("Kind", bound=Event)
@@ -50,6 +51,7 @@ class Anomaly(StrEnum):
     OTHER_ANSWER = "a replay was answered otherwise"
     BACKWARDS = "the log start, the log end or the topic's metadata went backwards"
     UNASKED = "the log start rose above what was asked"
+    LEFT_OVER = "a file is left that nothing refers to"
     FAILED = "a process failed"
 
 
@@ -330,7 +332,7 @@ def _facts(history: History) -> Iterator[tuple[int, str, int]]:
 
 
 def _unasked(history: History) -> Iterator[Found]:
-    """A log start is one that somebody had asked for by then."""
+    """A log start is one that somebody had asked for by then, or leaves what must be retained."""
     asked = sorted(history.of(DeletionAsked), key=lambda event: event.began)
     allowed: dict[int, int] = {}
     slot = 0
@@ -340,6 +342,6 @@ def _unasked(history: History) -> Iterator[Found]:
             allowed[partition] = max(offset, allowed.get(partition, 0))
             slot += 1
         for partition, start in enumerate(poll.starts):
-            if start > allowed.get(partition, 0):
+            if start > max(allowed.get(partition, 0), poll.ends[partition] - RETAINED):
                 where = f"{poll.reader}: log start of {partition} is {start}"
                 yield Found(Anomaly.UNASKED, where)

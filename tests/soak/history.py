@@ -99,6 +99,17 @@ class Altered:
 
 
 @dataclass(frozen=True, slots=True)
+class Ran:
+    """A job did something to a topic, or the log dir."""
+
+    job: str
+    topic: str
+    counts: dict[str, int]
+    began: int
+    ended: int
+
+
+@dataclass(frozen=True, slots=True)
 class Failed:
     """A process met an error that nobody should meet."""
 
@@ -106,12 +117,12 @@ class Failed:
     error: str
 
 
-Event = Begun | Answered | Abandoned | Polled | DeletionAsked | Deleted | Altered | Failed
+Event = Begun | Answered | Abandoned | Polled | DeletionAsked | Deleted | Altered | Ran | Failed
 Kind = TypeVar("Kind", bound=Event)
 
 KINDS: dict[str, type[Event]] = {
     kind.__name__: kind
-    for kind in (Begun, Answered, Abandoned, Polled, DeletionAsked, Deleted, Altered, Failed)
+    for kind in (Begun, Answered, Abandoned, Polled, DeletionAsked, Deleted, Altered, Ran, Failed)
 }
 
 

@@ -22,7 +22,7 @@ from tests.soak.checker import Found, History, check
 from tests.soak.history import load
 from tests.soak.producer import Producer
 from tests.soak.reader import read_all
-from tests.soak.setup import PARTITIONS, TOPIC, Life
+from tests.soak.setup import CONFIGS, PARTITIONS, TOPIC, Life
 
 TURNS = 12
 STEPS = 500
@@ -75,7 +75,7 @@ def _work(folder: Path, seed: int, birth: int) -> None:
     log_dir = str(folder / "log")
     admin = AdminClient(log_dir)
     if open_files(log_dir).stat(META_PROPERTIES) is None or TOPIC not in admin.list_topics():
-        admin.create_topics([NewTopic(TOPIC, PARTITIONS)])
+        admin.create_topics([NewTopic(TOPIC, PARTITIONS, CONFIGS)])
     producers = [Producer(_life(folder, seed, f"producer-{n}", birth)) for n in (0, 1)]
     administrator = Administrator(_life(folder, seed, "administrator-0", birth))
     for producer in producers:

@@ -1,11 +1,10 @@
 """A producer: writes version after version, and after every death the last one again."""
 
 import os
-import random
 import signal
 import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Sequence
 from itertools import groupby
 
 import numpy as np
@@ -21,7 +20,6 @@ from sparklog.log_writer import (
     in_order,
     plan_write,
 )
-from sparklog.manifest.catalog import Catalog
 from sparklog.model import SegmentEntry
 from sparklog.record.rows import RecordColumns
 from tests.soak.history import Abandoned, Answered, Begun, Journal
@@ -46,8 +44,20 @@ def produce(life: Life) -> None:
         producer.write_next()
 
 
+def columns(values: Sequence[int], now_ms: int) -> RecordColumns:
+    """The records of these values: some have a key."""
+    return RecordColumns(
+        key=pa.array([None if value % 3 else b"%d" % (value % 7) for value in values], pa.binary()),
+        value=pa.array([to_bytes(value) for value in values], pa.binary()),
+        timestamp=np.full(len(values), now_ms, np.int64),
+    )
+
+
 class Producer:
     """One life of a producer."""
+
+    topic = TOPIC
+    columns = staticmethod(columns)
 
     def __init__(self, life: Life) -> None:
         self._life = life
@@ -83,7 +93,7 @@ class Producer:
     def _drawn(self, version: int) -> Begun:
         """The values of a version; what is replayed must be what was written first."""
         draw = self._life.draws(version)
-        count = self._catalog.topic(TOPIC).num_partitions
+        count = self._catalog.topic(self.topic).num_partitions
         chosen = draw.sample(range(count), draw.randint(1, count))
         values: dict[int, list[int]] = {}
         for row in range(draw.randint(1, 80)):
@@ -98,14 +108,11 @@ class Producer:
             batch_size=draw.choice((100, 1000, 16384)),
             segment_bytes=draw.choice((2_000, 10_000, 1 << 20)),
         )
-        plan = plan_write(self._catalog, TOPIC, options)
+        plan = plan_write(self._catalog, self.topic, options)
         rows = sorted((value, partition) for partition, part in begun.values for value in part)
         cuts = sorted(draw.randint(0, len(rows)) for _ in range(draw.randint(0, 2)))
         tasks = enumerate(zip((0, *cuts), (*cuts, len(rows)), strict=True))
-        results = [
-            (task, _written(self._catalog, plan, rows[start:stop], draw))
-            for task, (start, stop) in tasks
-        ]
+        results = [(task, self._written(plan, rows[start:stop])) for task, (start, stop) in tasks]
         return plan, in_order(results)
 
     def _commit(self, written: tuple[WritePlan, list[SegmentEntry]], version: int) -> None:
@@ -129,25 +136,14 @@ class Producer:
         )
         self._answered.append(version)
 
+    def _written(self, plan: WritePlan, rows: list[tuple[int, int]]) -> list[SegmentEntry]:
+        draw = self._random
+        writer = TopicWriter(self._catalog.files, plan, SystemClock(), draw.randrange(2**32))
+        for _, part in groupby(enumerate(rows), lambda row: row[0] // 25):
+            values, partitions = zip(*(row for _, row in part), strict=True)
+            writer.write(self.columns(values, plan.now_ms), pa.array(partitions, pa.int32()))
+        return writer.close()
+
     def _maybe_die(self) -> None:
         if not self._life.settles and self._random.random() < SUICIDES:
             os.kill(os.getpid(), signal.SIGKILL)
-
-
-def _written(
-    catalog: Catalog, plan: WritePlan, rows: list[tuple[int, int]], draw: random.Random
-) -> list[SegmentEntry]:
-    writer = TopicWriter(catalog.files, plan, SystemClock(), draw.randrange(2**32))
-    for _, part in groupby(enumerate(rows), lambda row: row[0] // 25):
-        writer.write(*_columns(plan, [row for _, row in part]))
-    return writer.close()
-
-
-def _columns(plan: WritePlan, rows: Iterable[tuple[int, int]]) -> tuple[RecordColumns, pa.Array]:
-    values, partitions = zip(*rows, strict=True)
-    columns = RecordColumns(
-        key=pa.array([None if value % 3 else b"%d" % (value % 7) for value in values], pa.binary()),
-        value=pa.array([to_bytes(value) for value in values], pa.binary()),
-        timestamp=np.full(len(values), plan.now_ms, np.int64),
-    )
-    return columns, pa.array(partitions, pa.int32())

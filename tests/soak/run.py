@@ -2,9 +2,13 @@
 
     run(folder, seed, seconds)
         producers, readers, an administrator       each a process, born again when it is killed
+        workers                                    each runs the jobs, in any order, all the time
         the nemesis (this process)                 SIGKILL, or SIGSTOP and SIGCONT, drawn from seed
         all killed; some producers settle          the others leave a write of unknown outcome
-        the log read once more; check(history)
+        every job once more, when all delays are over
+        the logs read once more; check(history)
+
+There are two topics: one that keeps every record up to its retention, and a compacted one.
 
 A seed fixes what everybody draws, not how the processes interleave.
 """
@@ -16,6 +20,7 @@ import shutil
 import signal
 import time
 import traceback
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from multiprocessing.context import ForkServerProcess
@@ -24,11 +29,27 @@ from typing import Final
 
 from sparklog.admin import AdminClient, NewTopic
 from tests.soak.administrator import administer
-from tests.soak.checker import Found, History, check
-from tests.soak.history import Abandoned, Answered, Begun, Failed, load
+from tests.soak.checker import Anomaly, Found, History, check
+from tests.soak.history import Abandoned, Answered, Begun, Failed, Polled, Ran, load
+from tests.soak.jobs import run_all, work
+from tests.soak.keyed import (
+    check_keyed,
+    cleaner_offsets,
+    produce_keyed,
+    read_all_keyed,
+    read_keyed,
+)
 from tests.soak.producer import produce
 from tests.soak.reader import follow, read_all, wander
-from tests.soak.setup import PARTITIONS, TOPIC, Life
+from tests.soak.setup import (
+    CONFIGS,
+    KEYED,
+    KEYED_CONFIGS,
+    KEYED_PARTITIONS,
+    PARTITIONS,
+    TOPIC,
+    Life,
+)
 
 Role = Callable[[Life], None]
 
@@ -37,12 +58,17 @@ ROLES: Final[dict[str, tuple[Role, int]]] = {
     "follower": (follow, 2),
     "wanderer": (wander, 1),
     "administrator": (administer, 1),
+    f"{KEYED}/producer": (produce_keyed, 2),
+    f"{KEYED}/reader": (read_keyed, 2),
+    "worker": (work, 2),
 }
 """What runs, and how many of each."""
-KILL_EVERY_S: Final = 0.6
+KILL_EVERY_S: Final = 0.4
 """The mean time between two acts of the nemesis."""
 PAUSES: Final = 0.25
 """The share of acts that only pause a process."""
+END: Final = "the end"
+"""Who reads the logs when all is over."""
 PAUSE_MAX_S: Final = 3.0
 """The longest pause: longer than committers wait for each other's turn."""
 
@@ -64,6 +90,10 @@ class Figures:
     records: int = 0
     deleted: int = 0
     partitions: int = 0
+    keyed: int = 0
+    kept: int = 0
+    jobs: Counter[str] = field(default_factory=Counter)
+    outlived: int = 0
     found: list[Found] = field(default_factory=list)
 
     def __str__(self) -> str:
@@ -75,6 +105,9 @@ class Figures:
             f"{self.deleted} records deleted\n"
             f"  {self.replays} replays answered, {self.abandoned} writes abandoned, "
             f"{self.unknown} of unknown outcome, {self.polls} polls\n"
+            f"  compacted topic: {self.keyed} records written, {self.kept} left\n"
+            f"  {', '.join(f'{name} {count}' for name, count in sorted(self.jobs.items()))}\n"
+            f"  {self.outlived} plans of readers outlived a compaction and a vacuum\n"
             f"{found}  {len(self.found)} anomalies; again with --seed {self.seed}"
         )
 
@@ -130,9 +163,9 @@ class Processes:
             process.join()
 
     def settle(self) -> None:
-        """Let every second producer finish what it had begun."""
+        """Let every second producer finish what it had begun, and all of the compacted topic."""
         for role, life, _ in list(self._running.values()):
-            if role is produce and life.number % 2 == 0:
+            if (role is produce and life.number % 2 == 0) or role is produce_keyed:
                 self._bear(role, replace(life, birth=life.birth + 1, settles=True))
                 self._running[life.name][2].join()
 
@@ -147,7 +180,12 @@ def live(role: Role, life: Life) -> None:
 
 def run(folder: Path, seed: int, seconds: float) -> Figures:
     """Run for so many seconds in an empty folder, check, and tell what was done and found."""
-    AdminClient(folder / "log").create_topics([NewTopic(TOPIC, PARTITIONS)])
+    (folder / KEYED).mkdir()
+    topics = [
+        NewTopic(TOPIC, PARTITIONS, CONFIGS),
+        NewTopic(KEYED, KEYED_PARTITIONS, KEYED_CONFIGS),
+    ]
+    AdminClient(folder / "log").create_topics(topics)
     figures = Figures(seed)
     began = time.monotonic()
     processes = Processes(folder, seed, began + seconds + 60)
@@ -158,8 +196,12 @@ def run(folder: Path, seed: int, seconds: float) -> Figures:
     finally:
         processes.kill_all()
     figures.seconds = time.monotonic() - began
-    read_all(Life(folder, seed, "the end", 0, 0, began))
+    unnamed = run_all(Life(folder, seed, "last worker", 0, 0, began))
+    figures.found = [Found(Anomaly.LEFT_OVER, path) for path in unnamed]
+    read_all(Life(folder, seed, END, 0, 0, began))
+    read_all_keyed(Life(folder, seed, f"{KEYED}/{END}", 0, 0, began))
     _sum_up(folder, figures)
+    _sum_up_keyed(folder, figures)
     return figures
 
 
@@ -178,8 +220,7 @@ def _torment(processes: Processes, figures: Figures, end: float) -> None:
 
 
 def _sum_up(folder: Path, figures: Figures) -> None:
-    paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.name == "the end.jsonl")
-    history = History([event for path in paths for event in load(path)])
+    history = history_of(folder)
     answers = history.of(Answered)
     writes = {(event.producer, event.version) for event in answers}
     final = history.polls[-1]
@@ -190,7 +231,32 @@ def _sum_up(folder: Path, figures: Figures) -> None:
     figures.polls = len(history.polls)
     figures.records, figures.deleted = sum(final.ends), sum(final.starts)
     figures.partitions = len(final.ends)
-    figures.found = check(history)
+    figures.jobs = Counter(event.job for event in history.of(Ran))
+    figures.found += check(history)
+
+
+def _sum_up_keyed(folder: Path, figures: Figures) -> None:
+    history, jobs = history_of(folder / KEYED), history_of(folder).of(Ran)
+    final = history.polls[-1]
+    figures.keyed = sum(final.ends)
+    figures.kept = sum(len(read.values) for read in final.reads)
+    sweeps = [run for run in jobs if run.topic == KEYED and run.counts.get("files")]
+    rounds = [run for run in jobs if run.topic == KEYED and run.counts.get("partitions")]
+    figures.outlived = sum(
+        all(any(_lies_in(run, poll) for run in runs) for runs in (rounds, sweeps))
+        for poll in history.polls
+    )
+    figures.found += check_keyed(history, cleaner_offsets(Life(folder, 0, END, 0, 0, 0.0)))
+
+
+def _lies_in(run: Ran, poll: Polled) -> bool:
+    return poll.began <= run.began and run.ended <= poll.ended
+
+
+def history_of(folder: Path) -> History:
+    """All that the processes have written down there, what was read at the end last."""
+    paths = sorted(folder.glob("*.jsonl"), key=lambda path: path.stem == END)
+    return History([event for path in paths for event in load(path)])
 
 
 def main(folder: Path, seed: int, seconds: float) -> int:

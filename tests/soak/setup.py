@@ -1,4 +1,4 @@
-"""What every process of a run knows, and the topic they all work on."""
+"""What every process of a run knows, and the topics they all work on."""
 
 import random
 from dataclasses import dataclass
@@ -10,10 +10,33 @@ from sparklog.storage import open_files
 from tests.soak.history import Journal
 
 TOPIC: Final = "soak"
-REVISION: Final = "retention.bytes"
+REVISION: Final = "min.compaction.lag.ms"
 """A config that changes nothing here: it counts the administrator's alterations."""
 PARTITIONS: Final = 3
 PARTITIONS_MAX: Final = 8
+RETENTION_BYTES: Final = 100_000
+RECORD_BYTES_MAX: Final = 400
+"""More than any record takes, with a batch of its own."""
+RETAINED: Final = RETENTION_BYTES // RECORD_BYTES_MAX
+"""How many records of each partition retention may not touch."""
+KEYED: Final = "keyed"
+"""The compacted topic."""
+KEYED_PARTITIONS: Final = 2
+GRACE_MS: Final = 6_000
+"""How long a reader's plan stays good, and longer than any pause; then vacuum comes."""
+DELAYS: Final[dict[str, object]] = {
+    "file.delete.delay.ms": 500,
+    "sparklog.reader.grace.ms": GRACE_MS,
+    "sparklog.orphan.retention.ms": 2 * GRACE_MS,
+    "segment.bytes": 1 << 20,
+}
+CONFIGS: Final[dict[str, object]] = {**DELAYS, "retention.bytes": RETENTION_BYTES}
+KEYED_CONFIGS: Final[dict[str, object]] = {
+    **DELAYS,
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": 0.05,
+    "delete.retention.ms": 1_000,
+}
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,6 +27,9 @@ JOBS: Final = (
 def jobs(context: typer.Context) -> None:
     """Run a job: build_index, compact, merge_segments, retention, scheduler, vacuum or verify."""
     given = [*context.args]
+    if given[:1] in (["--help"], ["-h"]):
+        print(context.get_help())
+        return
     name = given.pop(0).replace("-", "_") if given else ""
     if name not in JOBS:
         raise InvalidOptionError(f"no job {name!r}: there are {', '.join(JOBS)}", option="job")
@@ -62,7 +65,7 @@ def _common(given: Mapping[str, Any]) -> list[str]:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register `jobs`, which understands no option itself, not even --help."""
+    """Register `jobs`, whose options are the job's own."""
     settings = {
         "allow_extra_args": True,
         "ignore_unknown_options": True,

@@ -54,15 +54,18 @@ class TestJobs:
         assert "unknown topic 'nothing'" in capfd.readouterr().err
 
     def test_options_are_handed_on_as_they_are(self, commands: list[list[str]]) -> None:
-        log = CommandLine("log")
-        outcome = log(
-            "-S", "A=1", "--format", "json", "-q", "jobs", "compact", "--help", "-S", "B=2"
-        )
+        given = ["-S", "A=1", "--format", "json", "-q"]
+        own = ["--help", "-S", "B=2"]
+        outcome = CommandLine("log")(*given, "jobs", "compact", *own)
 
         before = ["--log-dir", "log", "-S", "A=1", "--format", "json", "--quiet"]
         module = [sys.executable, "-m", "sparklog.spark.jobs.compact"]
         assert outcome.code == 3
         assert commands == [[*module, *before, *own]]
+
+    @pytest.mark.parametrize("option", ["--help", "-h"])
+    def test_help_names_the_jobs(self, option: str) -> None:
+        assert "merge_segments" in CommandLine().done("jobs", option).text
 
     def test_nothing_is_added_where_nothing_stands_before(self, commands: list[list[str]]) -> None:
         assert CommandLine()("jobs", "vacuum", "--topic", "t").code == 3

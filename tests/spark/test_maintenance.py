@@ -1,0 +1,95 @@
+"""Merging, indexes and verify as Spark tasks, by their own command lines."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.spark.jobs import build_index, merge_segments, verify
+from tests.logs import append, log_files, new_topic, rows, snapshot
+from tests.manifests import spans
+
+pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
+
+Entry = Callable[[list[str]], int]
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> str:
+    """Two partitions of three segments each, without indexes."""
+    config = {"index.build": "job", "index.interval.bytes": 0}
+    log_dir = new_topic(tmp_path / "log", partitions=2, config=config)
+    for number in range(6):
+        append(log_dir, number % 2, range(number, number + 50))
+    return log_dir
+
+
+@pytest.fixture
+def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, dict[str, Any]]]:
+    """Runs a job; its exit code, and the line it prints."""
+
+    def run(main: Entry, log_dir: str, *arguments: str) -> tuple[int, dict[str, Any]]:
+        code = main(["--log-dir", log_dir, "--format", "json", "--quiet", *arguments])
+        lines = capsys.readouterr().out.splitlines()
+        return code, json.loads(lines[0]) if lines else {}
+
+    return run
+
+
+Report = Callable[..., tuple[int, dict[str, Any]]]
+
+
+class TestMergeSegments:
+    def test_joins_what_is_small(self, small: str, report: Report) -> None:
+        before = rows(small)
+        code, found = report(merge_segments.main, small)
+
+        assert (code, found["segments"], found["into"]) == (0, 6, 2)
+        assert spans(snapshot(small), 0) == spans(snapshot(small), 1) == [(0, 150)]
+        assert rows(small) == before
+        assert report(merge_segments.main, small) == (3, {})
+
+    def test_a_corrupt_segment_stops_its_own_partition(self, small: str, report: Report) -> None:
+        path = damage(small)
+        code, found = report(merge_segments.main, small)
+
+        (problem,) = found["problems"]
+        assert (code, found["into"]) == (1, 1)
+        assert problem.startswith(f"t-0: {path}, position 0, offset 0: the checksum")
+        assert len(spans(snapshot(small), 0)) == 3
+
+
+class TestBuildIndex:
+    def test_builds_what_was_left_to_it(self, small: str, report: Report) -> None:
+        code, found = report(build_index.main, small)
+
+        assert (code, found["built"], found["problems"]) == (0, 6, [])
+        assert len(log_files(small, ".timeindex")) == 6
+        assert report(build_index.main, small) == (3, {})
+        assert report(build_index.main, small, "--rebuild")[1]["built"] == 6
+
+
+class TestVerify:
+    def test_says_what_is_wrong_and_mends_it(self, small: str, report: Report) -> None:
+        assert report(verify.main, small)[0] == 0
+        path = damage(small)
+        code, found = report(verify.main, small)
+        assert (code, found["damaged"]) == (1, 1)
+        assert found["problems"][0].startswith(f"{path}: bytes [0, ")
+
+        code, found = report(verify.main, small, "--repair")
+        assert (code, found["repaired"]) == (0, 1)
+        assert "t-0: offsets [0, 50) are lost" in found["notes"]
+        assert report(verify.main, small)[0] == 0
+        assert len(rows(small)[0]) == 100
+
+
+def damage(log_dir: str) -> Path:
+    """Turn a byte of the oldest log of partition 0; its path in the log dir."""
+    path = log_files(log_dir)[0]
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
+    return path.relative_to(log_dir)

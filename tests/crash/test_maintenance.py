@@ -13,6 +13,7 @@ from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.job import Job
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
+from sparklog.maintenance.verify import verify
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
 from tests.logs import append, log_files, new_topic, rows, snapshot
@@ -42,6 +43,16 @@ CASES = {
     "build_index": Case(build_index, {"check": False, "rebuild": False}, is_indexed),
     "merge_segments": Case(merge_segments, {"seal": False}, is_merged),
 }
+
+
+REPAIR = {"repair": True}
+
+
+def damage(log_dir: str) -> None:
+    path = log_files(log_dir)[0]
+    data = bytearray(path.read_bytes())
+    data[70] ^= 1
+    path.write_bytes(data)
 
 
 @pytest.fixture(scope="module")
@@ -75,6 +86,22 @@ class TestKill:
             assert rows(log_dir) == expected
             assert run(log_dir, case.job, case.options)[0] in (DONE, NOTHING_TO_DO)
             assert (case.is_done(log_dir), rows(log_dir)) == (True, expected)
+
+    def test_of_a_repair_loses_no_more_than_the_damage(self, tmp_path: Path, template: str) -> None:
+        """A batch of the oldest segment is damaged: the rest is read before, during and after."""
+        damage(template := str(shutil.copytree(template, tmp_path / "damaged")))
+        alive = str(shutil.copytree(template, tmp_path / "alive"))
+        _, steps = run(alive, verify, REPAIR)
+        expected = rows(alive)
+        assert [len(records) for records in expected.values()] == [53, 80]
+
+        for number, step in enumerate(steps, 1):
+            if step.kind in READS:
+                continue
+            log_dir = str(shutil.copytree(template, tmp_path / f"killed-{number}"))
+            assert in_process(run, log_dir, verify, REPAIR, number) == KILLED
+            assert run(log_dir, verify, REPAIR)[0] == DONE
+            assert rows(log_dir) == expected
 
     def test_leaves_files_to_vacuum(self, tmp_path: Path, template: str) -> None:
         log_dir = str(shutil.copytree(template, tmp_path / "log"))

@@ -15,7 +15,16 @@ from bench.figures import Figure, print_table, write_json
 from bench.settings import Settings
 
 RESULTS = Path(__file__).parents[1] / "bench-results"
-PARTS = ("produce_consume", "streams", "kernels", "manifest", "lookups", "memory", "startup")
+PARTS = (
+    "produce_consume",
+    "streams",
+    "kernels",
+    "manifest",
+    "lookups",
+    "jobs_merge",
+    "memory",
+    "startup",
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
+from hypothesis import strategies as st
 
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.fleet import LocalFleet
@@ -21,6 +22,7 @@ from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from tests.damage import Log
 from tests.maintenance import OneTopic
+from tests.naive.compaction import NaiveLog
 from tests.naive.records import Record, binary_column, header_column, timestamps
 from tests.partitions import Partition, Piece
 
@@ -179,3 +181,39 @@ class Compacted:
     def spans(self) -> list[tuple[int, int]]:
         """The offsets of each segment."""
         return [(entry.base_offset, entry.next_offset) for entry in self.partition.segments]
+
+
+# --- any rounds ----------------------------------------------------------------------------------
+
+Rounds = list[list[str] | int]
+"""Records to put, and pauses in ms, each of which ends in a round of compaction."""
+
+records = st.builds(
+    lambda key, value: f"{key}{value}",
+    st.sampled_from(["a", "b", "c", "d", "", "long key " * 5]),
+    st.sampled_from(["", "=", "=1", "=22", "=" + "large " * 50]),
+)
+rounds = st.lists(
+    st.one_of(st.lists(records, min_size=1, max_size=6), st.integers(0, 1500)), max_size=12
+)
+_B = "b=" + "x" * 300
+MANY_ROUNDS: Rounds = [
+    ["a=1", "a", _B], 0, ["b=1"], 1000, ["a=1"], 0, ["a", "c"], 1, ["d", "=", _B], 1500, ["c=1"], 9
+]  # fmt: skip
+
+
+def check_rounds(steps: Rounds, codec: Codec = Codec.NONE) -> None:
+    """Fails unless compaction leaves what a dictionary leaves, after every step."""
+    log, naive = Compacted(), NaiveLog(delete_retention_ms=1000)
+    for step in steps:
+        if isinstance(step, int):
+            log.wait(step)
+            now_ms, before = log.now_ms, log.partition.snapshot.state(0).cleaner_offset
+            log.compact()
+            end = log.partition.snapshot.state(0).cleaner_offset
+            if end > before:
+                naive.compact(end, now_ms)
+        else:
+            log.put(*step, codec=codec)
+            naive.records += log.partition.records[-len(step) :]
+        assert log.records == naive.records

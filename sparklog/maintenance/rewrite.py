@@ -7,7 +7,7 @@ all that it stands for. Nothing refers to it before the commit.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -84,12 +84,19 @@ def rewrite(work: Rewrite) -> SegmentEntry | None:
         last_batches = _last_batches(work)
         for part in work.parts:
             dropped = _dropped(work, part)
-            for window in windows(opened(work.files, work.directory, part.entry)):
+            for window in _windows(work, part.entry):
                 output.take(_retained(work, window, dropped, last_batches), part.entry)
         return output.close()
     except BaseException:
         output.abort()
         raise
+
+
+def _windows(work: Rewrite, entry: SegmentEntry) -> Iterator[Window]:
+    try:
+        yield from windows(opened(work.files, work.directory, entry))
+    except CorruptRecordError as error:
+        raise error.in_file(log_path(work.directory, entry)) from None
 
 
 def _dropped(work: Rewrite, part: Part) -> Int64s:
@@ -126,7 +133,7 @@ def _last_batches(work: Rewrite) -> Int64s:
     if not work.last_producers:
         return np.empty(0, np.int64)
     for part in work.parts:
-        for window in windows(opened(work.files, work.directory, part.entry)):
+        for window in _windows(work, part.entry):
             batches = window.batches
             is_active = work.now_ms - batches.max_timestamp <= PRODUCER_ID_EXPIRATION_MS
             chosen = batches.take((batches.producer_id >= 0) & ~batches.is_control & is_active)
@@ -153,9 +160,12 @@ def _retained(work: Rewrite, window: Window, dropped: Int64s, last_batches: Int6
     )
     try:
         window.verify(batches)
-        return retain(window.data, batches, rules, shift=shift)
     except CorruptRecordError as error:
         raise error.in_file(path) from None
+    try:
+        return retain(window.data, batches, rules, shift=shift)
+    except CorruptRecordError as error:
+        raise error.in_file(path, window.position, shift) from None
 
 
 @dataclass(slots=True)

@@ -15,53 +15,36 @@ from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.manifest.store import Change
 from sparklog.model import AbortedRange, Codec
-from tests.compaction import COMPACTED, T0, Compacted, current, keyed_batch, of_producer
+from tests.compaction import (
+    COMPACTED,
+    MANY_ROUNDS,
+    T0,
+    Compacted,
+    Rounds,
+    check_rounds,
+    current,
+    keyed_batch,
+    of_producer,
+    rounds,
+)
 from tests.logs import append, new_topic, rows, snapshot
 from tests.maintenance import outcome_of, run
-from tests.naive.compaction import NaiveLog
 from tests.partitions import marker
-
-keys = st.sampled_from(["a", "b", "c", "d", "", "long key " * 5])
-records = st.builds(
-    lambda key, value: f"{key}{value}",
-    keys,
-    st.sampled_from(["", "=", "=1", "=22", "=" + "large " * 50]),
-)
-puts = st.lists(records, min_size=1, max_size=6)
-steps = st.lists(st.one_of(puts, st.integers(0, 1500)), max_size=12)
 
 LARGE = "=" + "x" * 300
 TRANSACTIONAL = 16
-MANY_ROUNDS = [["a=1", "a", "b" + LARGE], 0, ["b=1"], 1000, ["a=1"], 0, ["a", "c"], 1, ["d"], 1500]
 
 
 class TestAnyLog:
-    @given(steps, st.sampled_from(list(Codec)))
+    @given(rounds, st.sampled_from(list(Codec)))
     @example([["a=1", "a"], 0, ["b=1"], 1000, ["a=1"], 0], Codec.NONE)
     @example(MANY_ROUNDS, Codec.LZ4)
-    def test_leaves_what_a_dictionary_leaves(
-        self, steps: list[list[str] | int], codec: Codec
-    ) -> None:
-        """Goal: right after any rounds. Method: puts and pauses, each pause ends in a round."""
-        log, naive = Compacted(), NaiveLog(delete_retention_ms=1000)
-        for step in steps:
-            if isinstance(step, int):
-                log.wait(step)
-                now_ms, before = log.now_ms, log.partition.snapshot.state(0).cleaner_offset
-                log.compact()
-                end = log.partition.snapshot.state(0).cleaner_offset
-                if end > before:
-                    naive.compact(end, now_ms)
-            else:
-                log.put(*step, codec=codec)
-                naive.records += log.partition.records[-len(step) :]
-            assert log.records == naive.records
+    def test_leaves_what_a_dictionary_leaves(self, steps: Rounds, codec: Codec) -> None:
+        check_rounds(steps, codec)
 
-    @given(steps)
+    @given(rounds)
     @example(MANY_ROUNDS)
-    def test_never_brings_back_what_a_tombstone_has_deleted(
-        self, steps: list[list[str] | int]
-    ) -> None:
+    def test_never_brings_back_what_a_tombstone_has_deleted(self, steps: Rounds) -> None:
         """Goal: every round leaves each key's last word. Method: rounds wherever they may be."""
         log = Compacted(delete_retention_ms=0)
         for step in steps:

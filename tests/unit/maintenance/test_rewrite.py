@@ -15,6 +15,7 @@ from sparklog.maintenance.aborted import AbortedSpan
 from sparklog.maintenance.rewrite import PRODUCER_ID_EXPIRATION_MS, Part, Rewrite, rewrite
 from sparklog.maintenance.superseded import Suspects
 from sparklog.model import SegmentEntry
+from sparklog.record.scan import scan_batches
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import Compacted, keyed_batch, of_producer
 from tests.damage import Log
@@ -242,7 +243,7 @@ class TestFaults:
         log.put(*(f"{number:02}={value}" for number in range(12)), batch_bytes=1)
         path = log.partition.path(slot=1)
         data = log.partition.bytes_of(path)
-        last = len(data) // 12 * 11
+        last = int(scan_batches(data).batches.position[-1])
         damaged = Log(data).put(last + 61, b"\x04").fix_crc(last)
         log.partition.put(path, bytes(damaged.data))
 

@@ -11,12 +11,18 @@ import socket
 import subprocess
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from confluent_kafka import Consumer, KafkaException, TopicPartition
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import (
+    AdminClient,
+    AlterConfigOpType,
+    ConfigEntry,
+    ConfigResource,
+    ResourceType,
+)
 from confluent_kafka.cimpl import NewTopic
 
 from tests.kafka.dump import SegmentFiles, segment_files
@@ -47,10 +53,19 @@ _SETTINGS = {
 
 
 class Broker:
-    """One node with its files in `directory`; started and stopped any number of times."""
+    """One node with its files in `directory`; started and stopped any number of times.
 
-    def __init__(self, directory: Path, settings: Mapping[str, str] | None = None) -> None:
+    It logs warnings, and what `informants` (packages or classes) have to tell besides.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        settings: Mapping[str, str] | None = None,
+        informants: Sequence[str] = (),
+    ) -> None:
         self.directory = directory
+        self._informants = informants
         self.data_dir = directory / "data"
         broker_port, controller_port = _free_ports(2)
         self.bootstrap = f"127.0.0.1:{broker_port}"
@@ -79,9 +94,11 @@ class Broker:
             self.directory.mkdir(parents=True, exist_ok=True)
             properties.write_text("".join(f"{k}={v}\n" for k, v in self._settings.items()))
             self._format(properties)
+        options = ["-Xmx1G", "-Xms256M"]
+        options += [f"-Dorg.slf4j.simpleLogger.log.{name}=info" for name in self._informants]
         with self._log_file.open("ab") as log:
             self._process = subprocess.Popen(
-                [*_leash(), *_kafka("kafka.Kafka", "-Xmx1G", "-Xms256M"), str(properties)],
+                [*_leash(), *_kafka("kafka.Kafka", *options), str(properties)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -114,6 +131,33 @@ class Broker:
         """Deletes a topic; its files go within a minute."""
         admin = self.admin  # must live until it has the answer
         admin.delete_topics([name])[name].result(timeout=30)
+
+    def set_topic_config(self, topic: str, key: str, value: str) -> None:
+        """Sets one of a topic's configs."""
+        entry = ConfigEntry(key, value, incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ResourceType.TOPIC, topic, incremental_configs=[entry])
+        admin = self.admin  # must live until it has the answer
+        admin.incremental_alter_configs([resource])[resource].result(timeout=30)
+
+    def cleaner_offset(self, topic: str) -> int | None:
+        """How far partition 0 is compacted; None before the first time."""
+        checkpoint = self.data_dir / "cleaner-offset-checkpoint"
+        text = checkpoint.read_text() if checkpoint.exists() else ""
+        lines = [line.split() for line in text.splitlines()]
+        return next((int(line[2]) for line in lines if line[:2] == [topic, "0"]), None)
+
+    def await_cleaner(self, topic: str, offset: int, timeout_s: float = 30) -> None:
+        """Returns when partition 0 is compacted up to an offset. Raises RuntimeError if late."""
+        until = time.monotonic() + timeout_s
+        while self.cleaner_offset(topic) != offset:
+            if time.monotonic() > until:
+                raise RuntimeError(f"{topic} is not compacted up to {offset} after {timeout_s} s")
+            time.sleep(0.1)
+
+    @property
+    def log_text(self) -> str:
+        """What the node has logged so far."""
+        return self._log_file.read_text(errors="replace")
 
     def partition_dir(self, topic: str, partition: int = 0) -> Path:
         """Where the broker keeps a partition's files."""
@@ -149,7 +193,7 @@ class Broker:
                 return
             time.sleep(0.1)
         self.kill()
-        tail = self._log_file.read_text(errors="replace")[-2000:]
+        tail = self.log_text[-2000:]
         raise RuntimeError(f"the broker did not come up (exit code {process.returncode}):\n{tail}")
 
     def _answers(self) -> bool:
@@ -171,9 +215,11 @@ class Broker:
 
 
 @contextmanager
-def running_broker(directory: Path, settings: Mapping[str, str] | None = None) -> Iterator[Broker]:
+def running_broker(
+    directory: Path, settings: Mapping[str, str] | None = None, informants: Sequence[str] = ()
+) -> Iterator[Broker]:
     """A started broker with its files in `directory`, killed and removed at the end."""
-    broker = Broker(directory, settings)
+    broker = Broker(directory, settings, informants)
     try:
         broker.start()
         yield broker

@@ -1,10 +1,8 @@
 """What the broker is given to write, topic by topic, and what it then keeps."""
 
 import shutil
-import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 from tests.kafka.broker import Broker
 from tests.kafka.client import Client, Record, partitions_of
@@ -13,7 +11,6 @@ from tests.kafka.dump import SegmentFiles
 T0 = 1_700_000_000_000
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PARTITIONS = 7
-CLEANED_WITHIN_S = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +165,7 @@ def _compacted(broker: Broker) -> Given:
         part = [_keyed(day, i) for i in range(50)]
         records += part
         offsets += client.send(topic, part)
-    _await_cleaner(broker, topic)
+    broker.await_cleaner(topic, 100)
     kept = _latest(records[:100], offsets[:100]) + list(
         zip(offsets[100:], records[100:], strict=True)
     )
@@ -184,19 +181,3 @@ def _latest(records: Sequence[Record], offsets: Sequence[int]) -> list[tuple[int
     """(offset, record) of the last record of every key, in offset order."""
     by_key = {record.key: (offset, record) for offset, record in zip(offsets, records, strict=True)}
     return sorted(by_key.values(), key=lambda pair: pair[0])
-
-
-def _await_cleaner(broker: Broker, topic: str) -> None:
-    checkpoint = broker.data_dir / "cleaner-offset-checkpoint"
-    until = time.monotonic() + CLEANED_WITHIN_S
-    while time.monotonic() < until:
-        if _cleaned_offset(checkpoint, topic) == 100:
-            return
-        time.sleep(0.1)
-    raise RuntimeError(f"{topic} was not compacted within {CLEANED_WITHIN_S} s")
-
-
-def _cleaned_offset(checkpoint: Path, topic: str) -> int:
-    text = checkpoint.read_text() if checkpoint.exists() else ""
-    lines = [line.split() for line in text.splitlines()]
-    return next((int(line[2]) for line in lines if line[:1] == [topic]), -1)

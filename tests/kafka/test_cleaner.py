@@ -5,13 +5,11 @@ cleaner run. So both compact the same bytes at the same offsets, several segment
 """
 
 import random
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from confluent_kafka.admin import AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from sparklog.model import AbortedRange, Codec
 from sparklog.record.scan import scan_batches
@@ -27,7 +25,6 @@ SEGMENTS = 3
 """Of each round; the last one of the newest round is never compacted."""
 KEYS = 40
 DAY_MS = 86_400_000
-CLEANED_WITHIN_S = 30
 FOREVER_MS = str(10 * 365 * DAY_MS)
 
 
@@ -88,20 +85,11 @@ class Twins:
     def compact(self) -> None:
         """Let the broker's cleaner run, and our job."""
         end = max(int(files.log.stem) for files in self.broker.segments(self.topic))
-        self._set_policy("compact")
-        until = time.monotonic() + CLEANED_WITHIN_S
-        while cleaner_offset(self.broker, self.topic) != end:
-            assert time.monotonic() < until, f"{self.topic} was not cleaned up to {end}"
-            time.sleep(0.1)
-        self._set_policy("delete")
+        self.broker.set_topic_config(self.topic, "cleanup.policy", "compact")
+        self.broker.await_cleaner(self.topic, end)
+        self.broker.set_topic_config(self.topic, "cleanup.policy", "delete")
         self.ours.compact()
         self.ours.wait(1)
-
-    def _set_policy(self, policy: str) -> None:
-        entry = ConfigEntry("cleanup.policy", policy, incremental_operation=AlterConfigOpType.SET)
-        resource = ConfigResource(ResourceType.TOPIC, self.topic, incremental_configs=[entry])
-        admin = self.broker.admin  # must live until it has the answer
-        admin.incremental_alter_configs([resource])[resource].result(timeout=30)
 
     @property
     def theirs_left(self) -> list[tuple[int, Record]]:
@@ -138,14 +126,6 @@ class Twins:
         ]
 
 
-def cleaner_offset(broker: Broker, topic: str) -> int | None:
-    """How far the broker says that it has cleaned; None before the first time."""
-    checkpoint = broker.data_dir / "cleaner-offset-checkpoint"
-    lines = checkpoint.read_text().splitlines() if checkpoint.exists() else []
-    found = [line.split() for line in lines]
-    return next((int(line[2]) for line in found if line[:1] == [topic]), None)
-
-
 def keyed(draw: random.Random, day: int) -> list[Record]:
     """Records of one day: some keys often, some once; tombstones, null keys, headers."""
     headers = ((), (("h1", b"x"),), (("h1", b"1"), ("h2", None), ("h1", b"")))
@@ -179,10 +159,9 @@ def days(twins: Twins, clients: list[Client], seed: int) -> Iterator[int]:
 def assert_the_same(twins: Twins) -> None:
     """Both cleaned as far, left the same records, and ours has what must stay."""
     ours, theirs = twins.ours_left, twins.theirs_left
+    cleaned = twins.ours.partition.snapshot.state(0).cleaner_offset
 
-    assert twins.ours.partition.snapshot.state(0).cleaner_offset == cleaner_offset(
-        twins.broker, twins.topic
-    )
+    assert cleaned == twins.broker.cleaner_offset(twins.topic)
     assert ours == theirs
     assert [one for one in twins.must_stay if one not in ours] == []
 

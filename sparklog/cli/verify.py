@@ -32,6 +32,7 @@ class VerifyArguments(CommonArguments):
             help="Rebuild indexes; put damaged logs aside and go on with their sound batches.",
         ),
     ] = False
+    records: Annotated[bool, typer.Option("--records", help="Decode every record, too.")] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read, and read nothing.")
     ] = False
@@ -48,7 +49,7 @@ def verify(arguments: VerifyArguments) -> None:
         name="verify",
         job=job,
         topics=[*(arguments.names or ()), *(arguments.topic or ())],
-        options={"repair": arguments.repair},
+        options={"repair": arguments.repair, "records": arguments.records},
         dry_run=arguments.dry_run,
     )
     context = JobContext(arguments.catalog(), LocalFleet())

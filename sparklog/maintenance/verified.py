@@ -9,9 +9,10 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptIndexError
+from sparklog.errors import CorruptIndexError, CorruptRecordError
 from sparklog.log.index_view import rises
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
@@ -44,12 +45,13 @@ COUNTED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyWork:
-    """What a task needs."""
+    """What a task needs; `is_decoding`: every record is decoded, too."""
 
     files: Files
     topic: TopicDescription
     entry: SegmentEntry
     index_interval_bytes: int
+    is_decoding: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +77,7 @@ def verified(work: VerifyWork) -> Verdict:
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
     builder = SegmentBuilder(entry.file_base_offset, entry.partition, policy)
     damages, seen = [], [np.empty((3, 0), np.int64)]
+    others = [*_other_problems(files, directory, entry)]
     stat = files.stat(path)
     if stat is None:
         return Verdict(
@@ -90,9 +93,12 @@ def verified(work: VerifyWork) -> Verdict:
         data = byte_view(part.data)[int(part.batches.position[0]) : size]
         builder.append(part.batches, data=data)
         seen.append(_seen(part))
+        if work.is_decoding:
+            others += _record_problems(part, path)
     if damages:
         return Verdict(
             log_problems=tuple(_line(path, damage) for damage in damages),
+            other_problems=tuple(others),
             lost=tuple((damage.start_offset, damage.end_offset) for damage in damages),
         )
     summary, indexes = builder.finish()
@@ -106,8 +112,21 @@ def verified(work: VerifyWork) -> Verdict:
     return Verdict(
         log_problems=tuple(problems),
         index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
-        other_problems=tuple(_other_problems(files, directory, entry)),
+        other_problems=tuple(others),
     )
+
+
+def _record_problems(window: Window, path: str) -> Iterator[str]:
+    """What is wrong with records whose checksums are right: a writer's fault, past mending."""
+    entry = window.entry
+    try:
+        records = window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
+    except CorruptRecordError as error:
+        yield str(error.in_file(path))
+        return
+    smallest, said = pc.min(records.timestamp).as_py(), entry.min_timestamp
+    if None not in (smallest, said) and smallest < said:
+        yield f"{path}: a record of time {smallest}, the manifest says {said} or more"
 
 
 def _line(path: str, damage: Damage) -> str:

@@ -27,7 +27,10 @@ from sparklog.model import SegmentEntry, TopicDescription
 def verify(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Check topics; with `options["repair"]` mend what can be mended."""
+    """Check topics; with `options["repair"]` mend what can be mended.
+
+    `options["records"]`: decode every record, too.
+    """
     for topic in context.topics(topics):
         try:
             snapshot = context.catalog.store(topic).snapshot()
@@ -35,7 +38,7 @@ def verify(
         except SparklogError as error:
             yield failing_step(topic.name, error)
             continue
-        execute = partial(_execute, context, topic, snapshot, is_repairing=options["repair"])
+        execute = partial(_execute, context, topic, snapshot, options)
         yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
@@ -48,7 +51,10 @@ def _rows(topic: TopicDescription, snapshot: Snapshot) -> list[dict[str, Any]]:
 
 
 def _execute(
-    context: JobContext, topic: TopicDescription, snapshot: Snapshot, *, is_repairing: bool
+    context: JobContext,
+    topic: TopicDescription,
+    snapshot: Snapshot,
+    options: Mapping[str, Any],
 ) -> Outcome:
     now_ms = context.clock.now_ms()
     problems = manifest_problems(topic, snapshot)
@@ -59,7 +65,7 @@ def _execute(
         for partition in range(topic.num_partitions)
         for entry in segments_of(snapshot, partition)
     ]
-    judged, errors = _judged(context, topic, entries)
+    judged, errors = _judged(context, topic, entries, is_decoding=options.get("records", False))
     problems += errors
     wrong = [(entry, verdict) for entry, verdict in judged if _is_wrong(verdict)]
     counts = {
@@ -68,7 +74,7 @@ def _execute(
         "damaged": len([verdict for _, verdict in wrong if verdict.log_problems]),
         "repaired": 0,
     }
-    if is_repairing:
+    if options["repair"]:
         mended = repair(context, topic, wrong)
         counts["repaired"] = len(mended.paths)
         notes += mended.notes
@@ -82,12 +88,22 @@ def _execute(
 
 
 def _judged(
-    context: JobContext, topic: TopicDescription, entries: Sequence[SegmentEntry]
+    context: JobContext,
+    topic: TopicDescription,
+    entries: Sequence[SegmentEntry],
+    *,
+    is_decoding: bool,
 ) -> tuple[list[Judged], list[str]]:
     """What is to be said of each segment that is still live; and what could not be looked at."""
     interval = TopicConfig.parse(topic.configs).index_interval_bytes
     works = [
-        VerifyWork(files=context.files, topic=topic, entry=entry, index_interval_bytes=interval)
+        VerifyWork(
+            files=context.files,
+            topic=topic,
+            entry=entry,
+            index_interval_bytes=interval,
+            is_decoding=is_decoding,
+        )
         for entry in entries
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")

@@ -36,14 +36,14 @@ class TestJobs:
 
         assert done(build_index, partition, check=False, rebuild=False).counts["built"] == 3
         assert done(merge_segments, partition, seal=False).counts["into"] == 1
-        assert done(verify, partition, repair=False).problems == []
+        assert done(verify, partition, repair=False, records=True).problems == []
         assert partition.read() == partition.expected()
 
     def test_put_a_damaged_log_aside(self, files: Files) -> None:
         partition = Partition(files).append(batch(1), batch(2), batch(3))
         path = partition.path(LOG_SUFFIX)
         partition.flip_byte(path, 70)
-        outcome = done(verify, partition, repair=True)
+        outcome = done(verify, partition, repair=True, records=True)
 
         aside = path.replace("/t-0/", "/quarantine/t-0/")
         assert outcome.notes[1:] == [f"t-0: put aside as {aside}", "t-0: offsets [0, 1) are lost"]

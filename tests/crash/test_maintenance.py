@@ -45,7 +45,7 @@ CASES = {
 }
 
 
-REPAIR = {"repair": True}
+REPAIR = {"repair": True, "records": False}
 
 
 def damage(log_dir: str) -> None:

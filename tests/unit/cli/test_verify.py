@@ -40,7 +40,7 @@ class TestVerify:
 
     def test_repair_tells_what_is_lost(self, flights: CommandLine) -> None:
         damage(flights)
-        lines = flights.done("verify", "--repair", "--topic", "flights").lines
+        lines = flights.done("verify", "--repair", "--records", "--topic", "flights").lines
 
         assert "flights-0: offsets [0, 3) are lost" in lines
         assert flights.done("verify").lines[-1].startswith("flights: sound")

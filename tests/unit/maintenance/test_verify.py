@@ -15,6 +15,7 @@ from sparklog.maintenance.runner import DONE, FAILED
 from sparklog.maintenance.verify import verify
 from sparklog.manifest.store import Change, PartitionState
 from sparklog.storage.memory import MemoryFiles
+from tests.damage import Log
 from tests.logs import append, log_files, new_topic, rows
 from tests.maintenance import outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, partitions
@@ -23,8 +24,8 @@ ZERO = {"index.interval.bytes": "0"}
 """The interval of the indexes that tests.partitions writes."""
 OTHER = {"index.interval.bytes": "90"}
 
-check = partial(outcome_of, verify, repair=False, configs=ZERO)
-repair = partial(outcome_of, verify, repair=True, configs=ZERO)
+check = partial(outcome_of, verify, repair=False, records=False, configs=ZERO)
+repair = partial(outcome_of, verify, repair=True, records=False, configs=ZERO)
 
 
 def two() -> Partition:
@@ -51,9 +52,7 @@ class TestSound:
     @given(partitions())
     def test_nothing_is_wrong_with_what_was_written(self, partition: Partition) -> None:
         """Whatever the interval of its indexes is."""
-        outcome = check(partition)
-
-        assert outcome.problems == []
+        assert check(partition).problems == check(partition, records=True).problems == []
 
     @pytest.mark.parametrize("configs", [ZERO, OTHER, {}])
     def test_indexes_of_another_interval_are_right(self, configs: dict[str, str]) -> None:
@@ -67,7 +66,7 @@ class TestSound:
     def test_a_dry_run_says_what_would_be_read(self) -> None:
         partition = two()
         size = sum(entry.log_bytes for entry in partition.segments)
-        code, (report,) = run(verify, partition, repair=False, dry_run=True)
+        code, (report,) = run(verify, partition, repair=False, records=False, dry_run=True)
 
         assert (code, report.rows) == (DONE, [{"partition": 0, "segments": 2, "bytes": size}])
 
@@ -83,14 +82,14 @@ class TestSound:
         for number in range(4):
             append(log_dir, number % 2, range(9))
 
-        assert sound(outcome_of(verify, log_dir, repair=True))
+        assert sound(outcome_of(verify, log_dir, repair=True, records=True))
 
 
 class TestLog:
     def test_damage_is_told_with_file_bytes_and_offsets(self) -> None:
         partition = damaged()
         path = partition.path(LOG_SUFFIX, 1)
-        code, (report,) = run(verify, partition, repair=False, configs=ZERO)
+        code, (report,) = run(verify, partition, repair=False, records=False, configs=ZERO)
 
         (problem,) = report.as_row()["problems"]
         assert code == FAILED
@@ -158,6 +157,32 @@ class TestLog:
         assert problem == "t-0: view was told to fail"
 
 
+class TestRecords:
+    def test_a_record_older_than_the_manifest_says_is_a_problem(self) -> None:
+        partition = Partition().append(batch(5, 7), min_timestamp=6)
+        path = partition.path(LOG_SUFFIX)
+
+        said = "a record of time 5, the manifest says 6 or more"
+        assert check(partition, records=True).problems == [f"{path}: {said}"]
+        assert check(partition.append(batch(5), min_timestamp=4)).problems == []
+
+    def test_what_cannot_be_decoded_is_a_problem_that_stays(self) -> None:
+        partition = Partition().append(batch(1), batch(2))
+        path = partition.path(LOG_SUFFIX)
+        log = Log(partition.bytes_of(path)).flip_byte(61).fix_crc()
+        partition.put(path, bytes(log.data))
+        partition.with_columns(partition.segments[0], log_crc32c=None)
+
+        assert check(partition).problems == []
+        (problem,) = repair(partition, records=True).problems
+        assert problem.startswith(f"{path}, position 0, offset 0: ")
+
+    def test_control_batches_have_none(self) -> None:
+        partition = Partition().append(marker(3), min_timestamp=9)
+
+        assert check(partition, records=True).problems == []
+
+
 class TestIndexes:
     @pytest.mark.parametrize("suffix", [INDEX_SUFFIX, TIME_INDEX_SUFFIX])
     def test_damage_missing_files_and_other_sizes_are_problems(self, suffix: str) -> None:
@@ -223,7 +248,7 @@ class TestManifest:
         for path in Path(log_dir).glob("t-*/manifest/_delta_log/*"):
             path.unlink()
 
-        assert run(verify, log_dir, repair=False)[0] == FAILED
+        assert run(verify, log_dir, repair=False, records=False)[0] == FAILED
 
 
 class TestFiles:
@@ -418,7 +443,7 @@ class TestRepair:
         data = bytearray(bad.read_bytes())
         data[70] ^= 1
         bad.write_bytes(data)
-        outcome = outcome_of(verify, log_dir, repair=True)
+        outcome = outcome_of(verify, log_dir, repair=True, records=True)
 
         assert (outcome.counts["damaged"], outcome.counts["repaired"]) == (1, 1)
         assert rows(log_dir)[1] == before[1]

@@ -12,10 +12,11 @@ ABOUT = "Build indexes that are missing, damaged or left to this job."
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; see sparklog.spark.jobs.command for options and exit codes."""
-    return run_job("build_index", build_index, ABOUT, arguments, _add_options)
+    return run_job("build_index", build_index, ABOUT, arguments, add_options)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what this job alone takes."""
     parser.add_argument("--check", action="store_true", help="Read every log, not only sizes.")
     parser.add_argument("--rebuild", action="store_true", help="Build every index anew.")
 

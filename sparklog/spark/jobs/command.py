@@ -43,7 +43,7 @@ def run_job(
     """
     given = vars(_parser(name, about, add_options).parse_args(arguments))
     try:
-        storage = _pairs(given.pop("storage"))
+        storage = storage_settings(given.pop("storage"))
         files = open_files(given.pop("log_dir"), storage)
         is_quiet = given.pop("quiet")
         # Our own progress bar takes the place of Spark's.
@@ -95,7 +95,8 @@ def _parser(
     return parser
 
 
-def _pairs(texts: Sequence[str]) -> dict[str, str]:
+def storage_settings(texts: Sequence[str]) -> dict[str, str]:
+    """Return the settings that `-S NAME=VALUE` gives. Raises InvalidOptionError."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")

@@ -12,10 +12,11 @@ ABOUT = "Join small segments of each partition into sealed ones."
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the job; see sparklog.spark.jobs.command for options and exit codes."""
-    return run_job("merge_segments", merge_segments, ABOUT, arguments, _add_options)
+    return run_job("merge_segments", merge_segments, ABOUT, arguments, add_options)
 
 
-def _add_options(parser: argparse.ArgumentParser) -> None:
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """Add what this job alone takes."""
     parser.add_argument(
         "--seal",
         action="store_true",

@@ -22,6 +22,7 @@ PARTS = (
     "manifest",
     "lookups",
     "jobs_merge",
+    "jobs_retention",
     "jobs_compact",
     "memory",
     "startup",

@@ -2,8 +2,8 @@
 
     limits      bytes <= segment.bytes; span of timestamps <= segment.ms; entries of each index
                 within segment.index.bytes; span of offsets <= 2^31 - 1
-    never       across the cleaner offset; a segment with a transaction index or a key sidecar; one
-                that lies wholly below the log start
+    never       across the cleaner offset; a segment with a key index and one without; a segment
+                with a transaction index; one that lies wholly below the log start
     packing     from the oldest on, a group takes its next neighbour while the limits allow it
 
     full group  its next neighbour does not fit: joined, whatever the sizes
@@ -90,15 +90,19 @@ def _runs(entries: Iterable[SegmentEntry], cleaner_offset: int) -> Iterator[list
     """Neighbours between which nothing but the limits decides; none is empty."""
     run: list[SegmentEntry] = []
     for entry in entries:
-        is_left_out = entry.txn_index_path is not None or entry.key_index_path is not None
-        crosses = run and run[-1].base_offset < cleaner_offset <= entry.base_offset
-        if run and (is_left_out or crosses):
+        is_left_out = entry.txn_index_path is not None
+        if run and (is_left_out or _are_apart(run[-1], entry, cleaner_offset)):
             yield run
             run = []
         if not is_left_out:
             run.append(entry)
     if run:
         yield run
+
+
+def _are_apart(one: SegmentEntry, other: SegmentEntry, cleaner_offset: int) -> bool:
+    crosses = one.base_offset < cleaner_offset <= other.base_offset
+    return crosses or (one.key_index_path is None) != (other.key_index_path is None)
 
 
 def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:

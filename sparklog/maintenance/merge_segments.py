@@ -1,7 +1,7 @@
 """Merging as a job: small neighbours become one sealed segment, copied batch by batch.
 
     plan (log.merge) -> a task a group: read, verify, rewrite base offsets, append, index, fsync
-                     -> one commit a topic: the new segments in place of those they were made of
+                     -> one commit a step: the new segments in place of those they were made of
 
 Only the first eight bytes of a batch change, which its checksum does not cover; nothing is decoded.
 A group whose segments are not what they were when it was planned is left out of the commit: its new
@@ -11,7 +11,7 @@ files are for vacuum, and what is left to do for the next run.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, Final
 
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
@@ -20,6 +20,9 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.merged import MergeWork, merged, same_log
 from sparklog.manifest.store import Change, Done, Snapshot
 from sparklog.model import SegmentEntry, TopicDescription
+
+STEP_BYTES: Final = 64 * 1024**3
+"""A run that is killed loses the work of one step; a topic of more takes several."""
 
 
 def merge_segments(
@@ -35,11 +38,11 @@ def merge_segments(
         except SparklogError as error:
             yield failing_step(topic.name, error)
             continue
-        if groups:
+        for part in _parts(groups):
             yield Step(
                 topic=topic.name,
-                rows=[_row(group) for group in groups],
-                execute=partial(_execute, context, topic, groups),
+                rows=[_row(group) for group in part],
+                execute=partial(_execute, context, topic, part),
             )
 
 
@@ -62,6 +65,21 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
             seal=seal,
         )
     return groups
+
+
+def _parts(groups: Sequence[Group]) -> Iterator[list[Group]]:
+    """The groups in steps of STEP_BYTES each, or of one group that is larger."""
+    part: list[Group] = []
+    size = 0
+    for group in groups:
+        added = sum(entry.log_bytes for entry in group)
+        if part and size + added > STEP_BYTES:
+            yield part
+            part, size = [], 0
+        part.append(group)
+        size += added
+    if part:
+        yield part
 
 
 def _row(group: Group) -> dict[str, Any]:

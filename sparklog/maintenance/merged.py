@@ -11,8 +11,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptRecordError
+from sparklog.errors import CorruptIndexError, CorruptRecordError
+from sparklog.log import key_index
+from sparklog.log.key_index import KeyHashes
 from sparklog.log.merge import Group
+from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
@@ -55,8 +58,16 @@ def merged(work: MergeWork) -> SegmentEntry:
         target.abort()
         raise
     row = target.close(work.clock.now_ms(), next_offset=last.next_offset)
+    row = _with_what_batches_do_not_say(row, work.group)
+    directory = topic_directory(work.topic)
+    if first.key_index_path is not None:
+        keys = key_index.encode(_keys(work.files, directory, work.group))
+        path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
+        work.files.write_new(f"{directory}/{path}", keys)
+        row = replace(row, key_index_path=path, key_index_bytes=len(keys))
+        target.paths.append(f"{directory}/{path}")
     work.files.sync(target.paths)
-    return _with_what_batches_do_not_say(row, work.group)
+    return row
 
 
 def same_log(entry: SegmentEntry, other: SegmentEntry) -> bool:
@@ -119,6 +130,30 @@ def _refuse_absolute(window: Window) -> None:
             position=window.position + int(batches.position[slot]),
             offset=int(batches.base_offset[slot]) + window.entry.shift,
         )
+
+
+def _keys(files: Files, directory: str, group: Group) -> KeyHashes:
+    """The keys of all segments, which have an index each, from the first one's base offset."""
+    parts = [read_keys(files, directory, entry) for entry in group]
+    deltas = [
+        part.deltas + (entry.base_offset - group[0].base_offset)
+        for part, entry in zip(parts, group, strict=True)
+    ]
+    return KeyHashes(np.concatenate([part.hashes for part in parts]), np.concatenate(deltas))
+
+
+def read_keys(files: Files, directory: str, entry: SegmentEntry) -> KeyHashes:
+    """Return the keys of a segment that has a key index.
+
+    Raises CorruptIndexError naming the file, and MissingFileError.
+    """
+    path = f"{directory}/{entry.key_index_path}"
+    try:
+        return key_index.read_range(
+            lambda position, length: files.view(path, length, position), entry.key_index_bytes or 0
+        )
+    except CorruptIndexError as error:
+        raise CorruptIndexError(f"{path}: {error}", suffix=KEY_INDEX_SUFFIX) from None
 
 
 def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEntry:

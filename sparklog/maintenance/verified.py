@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptIndexError, CorruptRecordError
+from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError
 from sparklog.log.index_view import rises
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
@@ -21,6 +21,7 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import SegmentLog, Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import are_right
+from sparklog.maintenance.merged import read_keys
 from sparklog.manifest.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
@@ -155,14 +156,16 @@ def _index_problems(work: VerifyWork, indexes: Indexes, batches: Batches) -> Ite
 
 
 def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterator[str]:
-    for path, size in (
-        (entry.txn_index_path, entry.txn_index_bytes),
-        (entry.key_index_path, entry.key_index_bytes),
-    ):
-        stat = None if path is None else files.stat(f"{directory}/{path}")
-        if path is not None and (stat is None or size not in (None, stat.bytes)):
-            found = "the file is missing" if stat is None else f"it has {stat.bytes} bytes"
-            yield f"{directory}/{path}: {found}, the manifest says {size} bytes"
+    path, size = f"{directory}/{entry.txn_index_path}", entry.txn_index_bytes
+    stat = None if entry.txn_index_path is None else files.stat(path)
+    if entry.txn_index_path is not None and (stat is None or size not in (None, stat.bytes)):
+        found = "the file is missing" if stat is None else f"it has {stat.bytes} bytes"
+        yield f"{path}: {found}, the manifest says {size} bytes"
+    if entry.key_index_path is not None:
+        try:
+            read_keys(files, directory, entry)
+        except (CorruptIndexError, MissingFileError) as error:
+            yield str(error)
 
 
 def _is_lawful(segment: SegmentLog, batches: Batches) -> bool:

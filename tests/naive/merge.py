@@ -31,8 +31,10 @@ def fits(group: Segments, limits: MergeLimits) -> bool:
 
 def may_meet(one: SegmentEntry, other: SegmentEntry, cleaner_offset: int) -> bool:
     """Whether two neighbours may share a segment, sizes and spans aside."""
-    barred = any(each.txn_index_path or each.key_index_path for each in (one, other))
-    return not barred and (one.base_offset < cleaner_offset) == (other.base_offset < cleaner_offset)
+    if one.txn_index_path or other.txn_index_path:
+        return False
+    alike = bool(one.key_index_path) == bool(other.key_index_path)
+    return alike and (one.base_offset < cleaner_offset) == (other.base_offset < cleaner_offset)
 
 
 def open_groups(group: Segments, limits: MergeLimits) -> list[Segments]:

@@ -42,7 +42,7 @@ def row(*sizes: int, **columns: Any) -> list[SegmentEntry]:
     return [segment(slot * 10, size, **columns) for slot, size in enumerate(sizes)]
 
 
-def sizes_of(entries: Sequence[SegmentEntry], **where: int) -> list[list[int]]:
+def sizes_of(entries: Sequence[SegmentEntry], **where: Any) -> list[list[int]]:
     """The sizes of each group."""
     groups = plan_merge(entries, LIMITS, **where)
     return [[entry.log_bytes for entry in group] for group in groups]
@@ -92,6 +92,7 @@ def logs(draw: st.DrawFn) -> list[SegmentEntry]:
 
 class TestPlanMerge:
     @example(row(10, 20, 10, max_timestamp=-1), 10, 0, 99)
+    @example([segment(0), segment(10, txn_index_path="t"), segment(20)], 0, 0, 99)
     @example(row(400, 400, 400, 10, 900, 10, 10), 0, 0, 99)
     @given(logs(), st.integers(0, 2**32), st.integers(0, 2**32), st.sampled_from([0, 99, 400]))
     def test_says_what_the_naive_plan_says(
@@ -177,12 +178,16 @@ class TestPlanMerge:
         assert sizes_of(entries, cleaner_offset=10) == [[10, 10, 10]]
         assert sizes_of(entries, cleaner_offset=40) == [[10] * 4]
 
-    @pytest.mark.parametrize("path", ["txn_index_path", "key_index_path"])
-    def test_leaves_out_a_segment_with_more_than_two_indexes(self, path: str) -> None:
+    def test_leaves_out_a_segment_with_a_transaction_index(self) -> None:
         first, second, _, *rest = row(10, 10, 10, 10, 10)
-        entries = [first, second, segment(20, 10, 10, **{path: "t-0/x"}), *rest]
+        entries = [first, second, segment(20, 10, txn_index_path="t-0/x"), *rest]
 
         assert sizes_of(entries) == [[10, 10], [10, 10]]
+
+    def test_keeps_segments_with_a_key_index_apart(self) -> None:
+        keyed = [segment(base, 10, key_index_path="t-0/x") for base in (20, 30, 40)]
+
+        assert sizes_of([*row(10, 11), *keyed]) == [[10, 11], [10, 10, 10]]
 
     def test_leaves_what_lies_below_the_log_start_to_retention(self) -> None:
         assert sizes_of(row(10, 10, 10, 10), log_start_offset=10) == [[10, 10, 10]]

@@ -6,20 +6,26 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given
 
+from sparklog.log import key_index
+from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.log_reader.rebuild import rebuild_indexes
+from sparklog.maintenance import merge_segments as job
 from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.merged import read_keys
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
+from sparklog.maintenance.verify import verify
 from sparklog.manifest.store import Change, Committed, PartitionState, Plan
 from sparklog.model import AbortedRange, Codec, SegmentEntry
 from sparklog.storage.memory import MemoryFiles
 from tests.logs import append, log_files, new_topic, rows, snapshot, values
 from tests.maintenance import OneTopic, outcome_of, run
 from tests.manifests import spans
-from tests.partitions import NOW_MS, Partition, batch, marker, message_set, partitions
+from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, message_set, partitions
 
 FOREVER = {"segment.ms": str(2**63 - 1)}
 KINDS = ("create", "write", "close", "sync", "view", "read")
@@ -183,6 +189,49 @@ class TestRow:
         }
 
 
+class TestKeyIndex:
+    def test_holds_the_keys_of_all_segments(self) -> None:
+        partition = keyed()
+        assert merge(partition).problems == []
+
+        (entry,) = partition.segments
+        found = read_keys(partition.files, DIRECTORY, entry)
+        pairs = zip(found.hashes.tolist(), found.deltas.tolist(), strict=True)
+        assert sorted(pairs) == [(0, 0), (1, 1), (10, 2), (11, 3), (20, 4), (21, 5)]
+        assert entry.key_index_path == entry.log_path.replace(".log", ".keyindex")
+        assert outcome_of(verify, partition, repair=False).problems == []
+
+    def test_that_is_damaged_stops_its_group(self) -> None:
+        partition = keyed()
+        path = f"{DIRECTORY}/{partition.segments[1].key_index_path}"
+        partition.flip_byte(path, 0)
+
+        expected = f"t-0: {path}: the checksum of its directory is wrong"
+        assert merge(partition).problems == [expected]
+        assert len(partition.segments) == 3
+
+    def test_is_durable_before_the_commit(self) -> None:
+        partition = keyed()
+        assert isinstance(partition.files, MemoryFiles)
+        partition.files.sync(stat.path for stat in partition.files.list(recursive=True))
+        merge(partition)
+        partition.files.lose_unsynced()
+
+        assert len(read_keys(partition.files, DIRECTORY, partition.segments[0]).hashes) == 6
+
+
+def keyed() -> Partition:
+    """Three segments of two records; the keys of segment n have the hashes 10 n and 10 n + 1."""
+    partition = small()
+    for number, entry in enumerate(partition.segments):
+        hashes = np.array([10 * number + 1, 10 * number])
+        data = key_index.encode(KeyHashes(hashes, np.array([1, 0])))
+        path = entry.log_path.replace(".log", ".keyindex")
+        partition.files.write_new(f"{DIRECTORY}/{path}", data)
+        partition.with_columns(entry, key_index_path=path, key_index_bytes=len(data))
+    return partition
+
+
 class TestStep:
     def test_a_dry_run_says_what_would_be_joined(self) -> None:
         partition = small()
@@ -199,6 +248,19 @@ class TestStep:
 
         counts = {"segments": 3, "into": 1, "bytes": size, "conflicts": 0}
         assert merge(partition).counts == counts
+
+    def test_a_large_topic_takes_several_steps(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(job, "STEP_BYTES", 1)
+        log_dir = new_topic(tmp_path / "log", partitions=2, config=FOREVER)
+        for number in range(4):
+            append(log_dir, number % 2, range(9))
+        version = snapshot(log_dir).version
+        code, reports = run(merge_segments, log_dir, seal=False)
+
+        assert (code, [row["partition"] for one in reports for row in one.rows]) == (DONE, [0, 1])
+        assert (len(reports), snapshot(log_dir).version) == (2, version + 2)
 
     def test_a_second_run_has_nothing_to_do(self) -> None:
         partition = small()

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from sparklog.cli import jobs
+from sparklog.spark.jobs import registry
 from tests.command_line import CommandLine
 
 
@@ -78,6 +79,12 @@ class TestJobs:
 
         assert outcome.code == 2
         assert "there are build_index, compact, merge_segments, retention" in outcome.err
+
+
+class TestNames:
+    def test_are_those_of_all_jobs_and_the_scheduler(self) -> None:
+        """The command line is none of Spark's and cannot ask its registry."""
+        assert list(jobs.JOBS) == sorted([*registry.JOBS, "scheduler"])
 
 
 class TestRunProcess:

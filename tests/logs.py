@@ -45,11 +45,11 @@ def columns(
     keys: Sequence[object] | None = None,
     timestamps: Sequence[int] | None = None,
 ) -> RecordColumns:
-    """Records with these values as text; null keys and the time 0 where nothing is said."""
+    """Records with these values as text, None for null; where nothing is said null and time 0."""
     count = len(values)
     return RecordColumns(
         key=pa.array(keys or [None] * count, pa.binary()),
-        value=pa.array([str(value) for value in values], pa.string()),
+        value=pa.array([None if value is None else str(value) for value in values], pa.string()),
         timestamp=np.array(timestamps or [0] * count, np.int64),
     )
 

@@ -60,7 +60,7 @@ class TestCompacted:
         assert all(record.is_valid for record in dump.records)
         gaps = ("Non-consecutive offsets in ", " is followed by ")
         assert [line for line in dump.complaints if not any(gap in line for gap in gaps)] == []
-        assert len(dump.index) > 10
+        assert len(dump.index) > 2
 
     def test_keeps_codecs_and_spans(self, dump: SegmentDump) -> None:
         assert {batch.codec for batch in dump.batches} == set(CODECS)

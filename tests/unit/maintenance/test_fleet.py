@@ -1,38 +1,19 @@
-from collections.abc import Iterator
-
 import pytest
 
 from sparklog.errors import CorruptRecordError
 from sparklog.maintenance.fleet import LocalFleet, answered
-
-
-def halved(number: int) -> int:
-    """A task that cannot do odd numbers, and has a bug with 0."""
-    if number % 2:
-        raise CorruptRecordError(f"{number} is odd")
-    return 100 // number * number // 2
-
-
-def digits(number: int) -> Iterator[tuple[int, int]]:
-    """Each digit under its own number."""
-    return ((int(digit), number) for digit in str(number))
-
-
-def smallest(number: int, values: Iterator[int]) -> tuple[int, int]:
-    if number == 9:
-        raise CorruptRecordError("nine")
-    return number, min(values)
+from tests.works import digits, halved, smallest
 
 
 class TestMap:
     def test_answers_in_the_order_of_the_works(self) -> None:
-        assert LocalFleet().map(halved, [4, 2, 50], "halves") == [50, 50, 50]
+        assert LocalFleet().map(halved, [4, 2, 50], "halves") == [2, 1, 25]
         assert LocalFleet().map(halved, [], "halves") == []
 
     def test_an_error_is_the_answer_of_its_own_work(self) -> None:
         first, second = LocalFleet().map(halved, [3, 4], "halves")
 
-        assert (str(first), second) == ("3 is odd", 50)
+        assert (str(first), second) == ("3 is odd", 2)
         assert isinstance(first, CorruptRecordError)
 
     def test_a_bug_is_raised(self) -> None:
@@ -51,6 +32,10 @@ class TestShuffle:
 
         assert (first, str(second)) == ((1, 19), "nine")
 
+    def test_an_error_of_a_mapper_is_raised(self) -> None:
+        with pytest.raises(ValueError, match="invalid literal"):
+            LocalFleet().shuffle(digits, [1, -1], smallest, 10, "digits")
+
     def test_asks_no_reducer_without_a_value(self) -> None:
         assert LocalFleet().shuffle(digits, [], smallest, 10, "digits") == []
 
@@ -59,5 +44,5 @@ class TestAnswered:
     def test_is_the_answer_or_the_error(self) -> None:
         error = answered(halved, 3)
 
-        assert answered(halved, 4) == 50
+        assert answered(halved, 4) == 2
         assert isinstance(error, CorruptRecordError)

@@ -1,0 +1,24 @@
+"""Tasks for fleets, here and in Spark's workers."""
+
+from collections.abc import Iterator
+
+from sparklog.errors import CorruptRecordError
+
+
+def halved(number: int) -> int:
+    """A task that cannot do odd numbers, and has a bug with 0."""
+    if number % 2:
+        raise CorruptRecordError(f"{number} is odd")
+    return number * number // number // 2
+
+
+def digits(number: int) -> Iterator[tuple[int, int]]:
+    """A mapper: the number under each of its digits. It has a bug with negative ones."""
+    return iter([(int(digit), number) for digit in str(number)])
+
+
+def smallest(number: int, values: Iterator[int]) -> tuple[int, int]:
+    """A reducer that cannot do 9."""
+    if number == 9:
+        raise CorruptRecordError("nine")
+    return number, min(values)

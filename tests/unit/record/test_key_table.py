@@ -54,7 +54,8 @@ def table(
         np.zeros(len(keys), np.uint8),
     )
     rows = Keys(made.hashes, frozen(ends), data)
-    mark_superseded(rows, skipped_bits, bits, made.slots, made.is_superseded)
+    order = np.arange(len(hashes))
+    mark_superseded(rows, order, skipped_bits, bits, made.slots, made.is_superseded)
     return made
 
 

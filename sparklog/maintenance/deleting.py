@@ -9,9 +9,9 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.storage.files import Files
 
-LOCAL_CHUNK: Final = 10_000
+LOCAL_CHUNK: Final = 100_000
 REMOTE_CHUNK: Final = 1000
-"""How many files a task unlinks: a second's worth or more. One chunk is not worth a JVM."""
+"""How many files a task unlinks: seconds' worth. One chunk alone is not worth starting a JVM."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""The Python workers that Spark started, and the memory they take. Reads /proc."""
+"""This process and those that Spark started, and the memory they take. Reads /proc."""
 
 import os
 import threading
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 POLL_S = 0.02
+TOTAL_POLL_S = 0.2
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -50,8 +51,47 @@ def watch_workers() -> Iterator[Watch]:
         thread.join()
 
 
+@dataclass(slots=True)
+class Total:
+    """Bytes that all processes together held at most, pages they share counted once."""
+
+    bytes: int = 0
+
+
+@contextmanager
+def watch_all() -> Iterator[Total]:
+    """Polls this process and all below it, the JVM too, five times a second until the end."""
+    total, done = Total(), threading.Event()
+
+    def poll() -> None:
+        while not done.wait(TOTAL_POLL_S):
+            total.bytes = max(total.bytes, sum(map(share_of, [os.getpid(), *pids_below()])))
+
+    thread = threading.Thread(target=poll, daemon=True)
+    thread.start()
+    try:
+        yield total
+    finally:
+        done.set()
+        thread.join()
+
+
+def share_of(pid: int) -> int:
+    """Bytes of a process, of a page that n share an nth (Pss); 0 when it has just ended."""
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    except OSError:
+        return 0
+    return sum(1024 * int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
 def worker_pids() -> list[int]:
     """Processes below this one that run Python for Spark: each daemon and what it forked."""
+    return [pid for pid in pids_below() if _is_python_worker(pid)]
+
+
+def pids_below() -> list[int]:
+    """All processes that this one started, and those that they did."""
     parents = dict(_parents())
     children: dict[int, list[int]] = {}
     for pid, parent in parents.items():
@@ -60,8 +100,7 @@ def worker_pids() -> list[int]:
     while below:
         for pid in children.get(below.pop(), []):
             below.append(pid)
-            if _is_python_worker(pid):
-                found.append(pid)
+            found.append(pid)
     return found
 
 

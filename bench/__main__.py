@@ -27,8 +27,6 @@ PARTS = (
     "memory",
     "startup",
 )
-
-
 BY_HAND = ("jobs_compact_memory",)
 """Run only when asked for: they take too long, or need more disk than there may be."""
 

@@ -71,6 +71,7 @@ class Scheduler:
 
     def serve(self) -> None:
         """Run every job at once and then at its interval, until `stopping` is set."""
+        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         plans = BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
         for log_dir in self.config.log_dirs:
             for schedule in self.config.schedules:
@@ -79,7 +80,7 @@ class Scheduler:
                     "interval",
                     (schedule, log_dir),
                     seconds=schedule.interval_ms / 1000,
-                    next_run_time=datetime.now(UTC),
+                    next_run_time=now,
                     coalesce=True,
                     misfire_grace_time=None,
                 )

@@ -35,7 +35,7 @@ class TestDefaults:
         found = schedule("", "verify")
 
         assert found is not None
-        assert found.options == {"repair": False}
+        assert found.options["repair"] is False
         assert found.topics == []
 
     def test_the_command_line_knows_the_same_jobs(self) -> None:
@@ -61,7 +61,7 @@ class TestKeys:
         found = schedule("[jobs.verify]\nrepair = true", "verify")
 
         assert found is not None
-        assert found.options == {"repair": True}
+        assert found.options["repair"] is True
 
     def test_sparks_and_the_storages_keys_are_handed_on_as_text(self) -> None:
         config = parse(

@@ -148,7 +148,7 @@ class _Clean:
 def _cost(spark: SparkSession, settings: Settings) -> list[Figure]:
     folder = settings.directory / "cost"
     rounds = min(settings.rounds, ROUNDS_MAX)
-    segment_bytes = max(MB, settings.records // 100 * RECORD_BYTES // TOUCHED)
+    segment_bytes = max(MB, settings.records // 10 * RECORD_BYTES // TOUCHED)
     seconds = {}
     for times in (1, TIMES_AS_LARGE):
         clean_log = _clean(segment_bytes, times)

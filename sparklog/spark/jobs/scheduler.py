@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from fnmatch import fnmatchcase
+from itertools import product
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -73,17 +74,18 @@ class Scheduler:
         """Run every job at once and then at its interval, until `stopping` is set."""
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         plans = BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
-        for log_dir in self.config.log_dirs:
-            for schedule in self.config.schedules:
-                plans.add_job(
-                    self.run,
-                    "interval",
-                    (schedule, log_dir),
-                    seconds=schedule.interval_ms / 1000,
-                    next_run_time=now,
-                    coalesce=True,
-                    misfire_grace_time=None,
-                )
+        runs = product(self.config.log_dirs, self.config.schedules)
+        for number, (log_dir, schedule) in enumerate(runs):
+            plans.add_job(
+                self.run,
+                "interval",
+                (schedule, log_dir),
+                id=f"{number:09}",  # what is due at one moment runs in the order of the ids
+                seconds=schedule.interval_ms / 1000,
+                next_run_time=now,
+                coalesce=True,
+                misfire_grace_time=None,
+            )
         plans.start()
         self.stopping.wait()
         plans.shutdown(wait=True)

@@ -1,0 +1,87 @@
+"""The files that kafka-dump-log.sh takes, each by its suffix, and what is printed of it.
+
+    .log .checkpoint   batches and records        .index .timeindex   entries, compared with the log
+    .snapshot          producers                  .txnindex           aborted transactions
+
+See kafka.tools.DumpLogSegments of Kafka 4.1.1.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sparklog.errors import UsageError
+from sparklog.interop.dump_batches import RecordText
+from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
+from sparklog.interop.dump_log import DumpedFile, Findings, Text, dump_log
+from sparklog.interop.dump_state import dump_snapshot, dump_txn_index
+from sparklog.interop.file_records import FILE_BYTES_MAX
+from sparklog.storage.local import LocalFiles
+
+
+class UnknownFileError(UsageError):
+    """A file of a kind that the tool passes over."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DumpOptions:
+    """What is printed of which file."""
+
+    text: RecordText = field(default_factory=RecordText)
+    checks: IndexChecks = field(default_factory=IndexChecks)
+    max_bytes: int = FILE_BYTES_MAX
+
+
+class Dump:
+    """Dumps files one after another; `findings` says what was wrong with them."""
+
+    def __init__(self, options: DumpOptions) -> None:
+        self._options = options
+        self.findings = Findings()
+
+    def file(self, given: str) -> Iterator[Text]:
+        """Yield what is printed of a file.
+
+        Raises, after what stands before it, CorruptionError naming the file where Kafka's tool ends
+        with an exception, MissingFileError, and UnknownFileError for a suffix that it does not know.
+        """
+        path = _java_path(given)
+        yield f"Dumping {path}\n".encode()
+        suffix = path[path.rfind(".") :] if "." in os.path.basename(path) else ""
+        if suffix in (".log", ".checkpoint"):
+            options = self._options
+            yield from dump_log(opened(path), options.text, self.findings, options.max_bytes)
+        elif suffix == ".index":
+            checks = self._options.checks
+            yield from dump_index(opened(path), _beside(path, "log"), checks, self.findings)
+        elif suffix == ".timeindex":
+            yield from self._time_index(path)
+        elif suffix == ".snapshot":
+            yield from dump_snapshot(opened(path))
+        elif suffix == ".txnindex":
+            yield from dump_txn_index(opened(path))
+        else:
+            raise UnknownFileError(f"Ignoring unknown file {path}")
+
+    def _time_index(self, path: str) -> Iterator[Text]:
+        file, log, index = opened(path), _beside(path, "log"), _beside(path, "index")
+        yield from dump_time_index(file, log, index, self._options.checks, self.findings)
+
+
+def opened(path: str) -> DumpedFile:
+    """A file of this machine, its bytes mapped. Raises MissingFileError."""
+    absolute = os.path.join(os.getcwd(), path)
+    folder, name = os.path.split(absolute)
+    return DumpedFile(path, absolute, LocalFiles(folder).view(name))
+
+
+def _beside(path: str, suffix: str) -> DumpedFile:
+    folder, name = os.path.split(path)
+    return opened(os.path.join(folder, f"{name.split('.')[0]}.{suffix}"))
+
+
+def _java_path(given: str) -> str:
+    """A path as java.io.File writes it: no empty parts, no slash at the end."""
+    path = re.sub("/+", "/", given)
+    return path.rstrip("/") if len(path) > 1 else path

@@ -1,0 +1,344 @@
+"""The lines that kafka-dump-log.sh prints of batches and their records.
+
+    baseOffset: … lastOffset: … … position: … CreateTime: … size: … magic: 2 … isvalid: true
+    | offset: … CreateTime: … keySize: … valueSize: … sequence: … headerKeys: [h1,h2] key: … payload: …
+
+Well-formed batches of magic 2 are decoded and printed by the thousand; message sets, control
+batches and what is damaged one by one, as Kafka's classes read them. See DumpLogSegments.
+"""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptRecordError, UsageError
+from sparklog.interop.control_records import control_text
+from sparklog.interop.file_records import Bytes, OddBatch, int_at
+from sparklog.interop.java_records import CODECS, JavaRecord, later_sequence, records_at
+from sparklog.interop.text_lines import (
+    after,
+    content,
+    flags,
+    interleaved,
+    java_text,
+    java_texts,
+    joined,
+    numbers,
+    words,
+)
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable
+from sparklog.record.checksum import crc32, crc32c
+from sparklog.record.decode import DecodedRecords, decode
+from sparklog.record.scan import scan_batches
+
+Int64s = NDArray[np.int64]
+
+TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
+GROUP_BYTES: Final = 2 * 1024 * 1024
+"""What is decoded and printed at once, as it lies in the file."""
+_MESSAGE_HEADER: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V1
+DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Most bytes that the compressed batches of a group may come to; one alone may be larger."""
+_MODERN: Final = (
+    "baseOffset: ", " lastOffset: ", " count: ", " baseSequence: ", " lastSequence: ",
+    " producerId: ", " producerEpoch: ", " partitionLeaderEpoch: ", " isTransactional: ",
+    " isControl: ", " deleteHorizonMs: ",
+)  # fmt: skip
+
+_COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
+
+Decoded = tuple[bytes | None, bytes | None]
+Decoder = Callable[[JavaRecord], Decoded]
+"""A record's key and value to what is printed of them; None for nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordText:
+    """What is printed of records: their numbers (`metadata`), and with `data` key and value.
+
+    `decoder` is None for plain text.
+    """
+
+    deep: bool = False
+    data: bool = False
+    metadata: bool = True
+    decoder: Decoder | None = None
+
+
+@dataclass(slots=True)
+class Offsets:
+    """Looks for gaps between the offsets of records: (offset, the one that follows it)."""
+
+    last: int
+    gaps: list[tuple[int, int]]
+
+    def add(self, offsets: Int64s) -> None:
+        """Take the offsets of the next records."""
+        if not len(offsets):
+            return
+        before = np.concatenate([[self.last], offsets[:-1]])
+        # -1 stands for "none yet", also where it is an offset.
+        wrong = np.flatnonzero((offsets != before + 1) & (before != -1))
+        self.gaps += zip(before[wrong].tolist(), offsets[wrong].tolist(), strict=True)
+        self.last = int(offsets[-1])
+
+
+class BatchPrinter:
+    """Prints the batches of one file; counts those whose checksum is wrong."""
+
+    def __init__(self, view: Bytes, text: RecordText) -> None:
+        self._view = view
+        self._text = text
+        self.offsets = Offsets(-1, [])
+        self.invalid = 0
+
+    def table(self, batches: BatchTable) -> Iterator[bytes | memoryview]:
+        """Yield the lines of batches that are well formed as far as their headers say."""
+        plain = batches.magic == layout.MAGIC_V2
+        if self._text.deep:
+            plain &= ~batches.is_control
+            if self._text.decoder:
+                plain &= False
+        plain &= batches.codec < len(CODECS)
+        cuts = [0, *(np.flatnonzero(np.diff(plain)) + 1).tolist(), len(batches)]
+        for start, stop in zip(cuts, cuts[1:], strict=False):
+            run = batches.slice(start, stop)
+            if plain[start]:
+                for group in _groups(run):
+                    yield from self._group(group)
+            else:
+                for slot in range(len(run)):
+                    yield from self._single(run.slice(slot, slot + 1))
+
+    def odd(self, batch: OddBatch) -> Iterator[bytes]:
+        """Yield the lines of a batch that no writer can have written."""
+        position, size, magic = batch
+        header = layout.RECORDS if magic >= layout.MAGIC_V2 else layout.LEGACY_KEY_LENGTH_V1
+        if position + header > len(self._view):
+            raise CorruptRecordError("Failed to read record batch: its header is cut",
+                                     position=position)
+        table = _forced(self._view, batch)
+        yield from self._single(table)
+
+    def _group(self, group: BatchTable) -> Iterator[bytes | memoryview]:
+        if not self._text.deep:
+            yield content(joined(self._heads(group), "\n"))
+            return
+        try:
+            records = decode(self._view, group, columns=_COLUMNS,
+                             max_bytes=DECOMPRESSED_BYTES_MAX // len(group))
+        except (CorruptRecordError, UsageError):
+            half = len(group) // 2
+            if half:
+                yield from self._group(group.slice(0, half))
+                yield from self._group(group.slice(half))
+            else:
+                yield from self._single(group)
+            return
+        heads = joined(self._heads(group), "\n")
+        self.offsets.add(records.offset.to_numpy())
+        lines = _record_lines(group, records, self._text)
+        yield content(interleaved(heads, lines, group.record_count))
+
+    def _single(self, batch: BatchTable) -> Iterator[bytes]:
+        yield from self._head(batch)
+        if not self._text.deep:
+            return
+        magic = int_at(self._view, int(batch.position[0]) + layout.MAGIC, 1)
+        kind = TIMESTAMP_TYPES[_timestamp_type(batch)[0]]
+        is_control = magic >= layout.MAGIC_V2 and bool(batch.attributes[0] & layout.CONTROL_MASK)
+        for record in records_at(self._view, int(batch.position[0]), int(batch.size[0])):
+            self.offsets.add(np.array([record.offset]))
+            yield from _record_line(record, magic, kind, is_control, self._text)
+
+    def _head(self, batch: BatchTable) -> Iterator[bytes]:
+        codec = int(batch.codec[0])
+        if codec < len(CODECS):
+            yield content(joined(self._heads(batch), "\n")).tobytes()
+            return
+        yield bytes(content(_titles(batch)))
+        position = int(batch.position[0])
+        raise CorruptRecordError(f"Unknown compression type id: {codec}", position=position)
+
+    def _heads(self, batches: BatchTable) -> pa.Array:
+        stored, valid = _checksums(self._view, batches)
+        self.invalid += len(valid) - int(valid.sum())
+        return joined(
+            _titles(batches),
+            " position: ", numbers(batches.position),
+            " ", words(_timestamp_type(batches), TIMESTAMP_TYPES),
+            ": ", numbers(batches.max_timestamp),
+            " size: ", numbers(batches.size),
+            " magic: ", numbers(batches.magic),
+            " compresscodec: ", words(batches.codec, CODECS),
+            " crc: ", numbers(stored),
+            " isvalid: ", flags(valid),
+        )  # fmt: skip
+
+
+def _groups(batches: BatchTable) -> Iterator[BatchTable]:
+    part = (np.cumsum(batches.size) - batches.size) // GROUP_BYTES
+    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batches)]
+    for start, stop in zip(cuts, cuts[1:], strict=False):
+        yield batches.slice(start, stop)
+
+
+def _timestamp_type(batches: BatchTable) -> Int64s:
+    """Indices into TIMESTAMP_TYPES; magic 0 has none, which is -1 and so the last."""
+    return batches.timestamp_type % len(TIMESTAMP_TYPES)
+
+
+def _titles(batches: BatchTable) -> pa.Array:
+    """What a batch line begins with; all batches are of magic 2, or all are not."""
+    if batches.magic[0] < layout.MAGIC_V2:
+        return joined("offset: ", numbers(batches.last_offset))
+    has_horizon = batches.attributes & layout.DELETE_HORIZON_MASK != 0
+    horizon = pc.if_else(
+        pa.array(has_horizon),
+        joined("OptionalLong[", numbers(batches.base_timestamp), "]"),
+        pa.scalar(b"OptionalLong.empty", pa.binary()),
+    )
+    columns = (
+        numbers(batches.base_offset),
+        numbers(batches.last_offset),
+        numbers(batches.record_count),
+        numbers(batches.base_sequence),
+        numbers(_last_sequences(batches)),
+        numbers(batches.producer_id),
+        numbers(batches.producer_epoch),
+        numbers(batches.leader_epoch),
+        flags(batches.attributes & layout.TRANSACTIONAL_MASK != 0),
+        flags(batches.attributes & layout.CONTROL_MASK != 0),
+        horizon,
+    )
+    parts = [part for pair in zip(_MODERN, columns, strict=True) for part in pair]
+    return joined(*parts)
+
+
+def _last_sequences(batches: BatchTable) -> Int64s:
+    base, delta = batches.base_sequence, batches.last_offset - batches.base_offset
+    last = (base + delta) % 2**31
+    strange = np.flatnonzero((base < 0) | (delta < 0))
+    for slot in strange.tolist():
+        first, step = int(base[slot]), int(delta[slot])
+        last[slot] = -1 if first == -1 else later_sequence(first, step)
+    return last
+
+
+def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.bool_]]:
+    """What the batches say, and whether it is true; all are of magic 2, or all are not."""
+    modern = batches.magic[0] >= layout.MAGIC_V2
+    at, covered = (layout.CRC, layout.CRC_START) if modern else (
+        layout.LEGACY_CRC, layout.LEGACY_CRC_START)
+    least = layout.RECORDS if modern else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
+    stored = np.ascontiguousarray(view[(batches.position + at)[:, None] + np.arange(4)])
+    stored = stored.view(">u4").reshape(-1).astype(np.int64)
+    checksum = crc32c if modern else crc32
+    spans = zip((batches.position + covered).tolist(), batches.end_position.tolist(), strict=True)
+    computed = np.fromiter((checksum(view[a:max(a, b)]) for a, b in spans), np.int64, len(stored))
+    return stored, (stored == computed) & (batches.size >= least)
+
+
+def _forced(view: Bytes, batch: OddBatch) -> BatchTable:
+    """The row of an odd batch: what its header says, whatever its magic and size."""
+    position, size, magic = batch
+    modern = magic >= layout.MAGIC_V2
+    header = view[position : position + (layout.RECORDS if modern else _MESSAGE_HEADER)].copy()
+    header[layout.MAGIC] = layout.MAGIC_V2 if modern else layout.MAGIC_V1
+    header[layout.LENGTH : layout.MAGIC - 4] = 0
+    header[layout.MAGIC - 5] = len(header) - layout.LOG_OVERHEAD
+    (row,) = (scan_batches(header).batches,)
+    return replace(
+        row, position=np.array([position]), size=np.array([size]), magic=np.array([magic])
+    )
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+def _record_lines(batches: BatchTable, records: DecodedRecords, text: RecordText) -> pa.Array:
+    """The lines of the records of batches of magic 2 that are no control batches."""
+    parts: list[str | pa.Array] = []
+    if text.metadata:
+        parts += _metadata(batches, records)
+    if text.data:
+        key = after(" key: ", java_texts(records.key))
+        if not text.metadata:
+            key = after("| key: ", java_texts(records.key))
+        parts += [key, after(" payload: ", java_texts(records.value))]
+    if not parts:
+        return pa.array([b"\n"] * records.num_rows, pa.binary())
+    return joined(*parts, "\n")
+
+
+def _metadata(batches: BatchTable, records: DecodedRecords) -> list[str | pa.Array]:
+    batch = np.repeat(np.arange(len(batches)), batches.record_count)
+    offset = records.offset.to_numpy()
+    base_sequence = batches.base_sequence[batch]
+    sequence = (base_sequence + offset - batches.base_offset[batch]) % 2**31
+    return [
+        "| offset: ", numbers(offset),
+        " ", words(_timestamp_type(batches)[batch], TIMESTAMP_TYPES),
+        ": ", numbers(records.timestamp),
+        " keySize: ", _sizes(records.key),
+        " valueSize: ", _sizes(records.value),
+        " sequence: ", numbers(np.where(base_sequence < 0, -1, sequence)),
+        " headerKeys: [", _header_keys(records.headers), "]",
+    ]  # fmt: skip
+
+
+def _sizes(values: pa.Array) -> pa.Array:
+    return numbers(pc.fill_null(pc.binary_length(values), -1))
+
+
+def _header_keys(headers: pa.Array) -> str | pa.Array:
+    if headers.null_count == len(headers):
+        return ""
+    keys = headers.values.field("key").cast(pa.binary())
+    starts = np.frombuffer(headers.buffers()[1], np.int32)[: len(headers) + 1]
+    lists = pa.ListArray.from_arrays(pa.array(starts), keys)
+    return pc.binary_join(lists, b",")
+
+
+def _record_line(
+    record: JavaRecord, magic: int, kind: str, is_control: bool, text: RecordText
+) -> Iterator[bytes]:
+    """The line of one record, in pieces: what stands before an error is printed."""
+    prefix = b"| "
+    if text.metadata:
+        yield _single_metadata(record, magic, kind)
+        prefix = b" "
+        if is_control:
+            yield control_text(record.key, record.value).encode()
+    if text.data and not is_control:
+        if record.is_cut:
+            raise CorruptRecordError("the message ends before its value does")
+        decoder = text.decoder or _as_text
+        key, value = decoder(record)
+        yield b"" if key is None else prefix + b"key: " + key
+        yield b"" if value is None else b" payload: " + value
+    yield b"\n"
+
+
+def _single_metadata(record: JavaRecord, magic: int, kind: str) -> bytes:
+    line = (
+        f"| offset: {record.offset} {kind}: {record.timestamp} "
+        f"keySize: {record.key_size} valueSize: {record.value_size}"
+    ).encode()
+    if magic >= layout.MAGIC_V2:
+        names = b",".join(java_text(name) for name in record.headers)
+        line += f" sequence: {record.sequence} headerKeys: [".encode() + names + b"]"
+    if record.is_valid is not None:
+        line += f" isValid: {str(record.is_valid).lower()} crc: {record.crc}}}".encode()
+    return line
+
+
+def _as_text(record: JavaRecord) -> Decoded:
+    key, value = record.key, record.value
+    return None if key is None else java_text(key), None if value is None else java_text(value)

@@ -1,0 +1,143 @@
+"""What kafka-dump-log.sh prints of a `.log` or a `.checkpoint`: its batches, deep or shallow."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from sparklog.errors import CorruptRecordError, UsageError
+from sparklog.interop.dump_batches import BatchPrinter, RecordText
+from sparklog.interop.file_records import FILE_BYTES_MAX, OddBatch, walk
+from sparklog.record.batches import Buffer, BatchTable, byte_view
+
+LOG: Final = ".log"
+CHECKPOINT: Final = ".checkpoint"
+BOOTSTRAP: Final = "bootstrap.checkpoint"
+_SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
+
+Text = bytes | memoryview
+
+
+@dataclass(slots=True)
+class Findings:
+    """What a dump has found wrong: `complaints` are Kafka's lines for stderr, told at the end.
+
+    `problems` counts what makes a file unsound; gaps between offsets are none, for compaction
+    leaves them.
+    """
+
+    problems: int = 0
+    mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    time_mismatches: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    out_of_order: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    not_found: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+    gaps: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether nothing is wrong."""
+        lists = (self.mismatches, self.time_mismatches, self.out_of_order, self.not_found)
+        return not self.problems and not any(lists)
+
+    def complaints(self) -> Iterator[str]:
+        """Yield the lines that Kafka's tool prints to stderr when it is through with all files."""
+        for file, pairs in self.mismatches.items():
+            yield f"Mismatches in :{file}"
+            # It collects these two kinds back to front.
+            yield from (f"  Index offset: {a}, log offset: {b}" for a, b in reversed(pairs))
+        for file, pairs in self.time_mismatches.items():
+            yield f"Found timestamp mismatch in :{file}"
+            yield from (f"  Index timestamp: {a}, log timestamp: {b}" for a, b in pairs)
+        for file, pairs in self.out_of_order.items():
+            yield f"Found out of order timestamp in :{file}"
+            yield from (
+                f"  Index timestamp: {a}, Previously indexed timestamp: {b}" for a, b in pairs
+            )
+        for pairs in self.not_found.values():
+            yield "The following indexed offsets are not found in the log."
+            yield from (f"Indexed offset: {a}, found log offset: {b}" for a, b in pairs)
+        for file, pairs in self.gaps.items():
+            yield f"Non-consecutive offsets in {file}"
+            yield from (f"  {a} is followed by {b}" for a, b in reversed(pairs))
+
+
+@dataclass(frozen=True, slots=True)
+class DumpedFile:
+    """A file to dump: `path` as it is printed, `absolute` as complaints name it, and its bytes."""
+
+    path: str
+    absolute: str
+    data: Buffer
+
+    @property
+    def name(self) -> str:
+        """The last part of its path."""
+        return self.absolute.rpartition("/")[2]
+
+    @property
+    def base_offset(self) -> int:
+        """The number before the first dot of its name. Raises UsageError when there is none."""
+        return base_offset(self.name)
+
+
+def base_offset(name: str) -> int:
+    """The number before the first dot of a file's name. Raises UsageError when there is none."""
+    digits = name.split(".")[0]
+    if not re.fullmatch(r"[+-]?[0-9]{1,40}", digits) or not -(2**63) <= int(digits) < 2**63:
+        raise UsageError(f"{name}: a segment's file is named after its base offset, <digits>.<…>")
+    return int(digits)
+
+
+def dump_log(
+    file: DumpedFile, text: RecordText, findings: Findings, max_bytes: int = FILE_BYTES_MAX
+) -> Iterator[Text]:
+    """Yield what is printed of a `.log` or `.checkpoint`.
+
+    Raises, after what stands before it, CorruptRecordError naming file and position where Kafka's
+    tool ends with an exception; UsageError for a name that says no base offset.
+    """
+    view = byte_view(file.data)
+    yield _title(file)
+    if max_bytes < 0:
+        raise UsageError(f"--max-bytes {max_bytes}: allowed are 0 to {FILE_BYTES_MAX}")
+    if len(view) > FILE_BYTES_MAX:
+        raise CorruptRecordError(
+            f"The size of segment {file.path} ({len(view)}) is larger than the maximum allowed "
+            f"segment size of {FILE_BYTES_MAX}",
+            file=file.path,
+        )
+    end = min(len(view), max_bytes)
+    printer = BatchPrinter(view, text)
+    walked = 0
+    try:
+        for found in walk(view, file.path, 0, end):
+            walked = _end_of(found)
+            yield from printer.odd(found) if isinstance(found, OddBatch) else printer.table(found)
+    except CorruptRecordError as error:
+        raise error.in_file(file.path) from None
+    finally:
+        findings.problems += printer.invalid
+        if printer.offsets.gaps:
+            findings.gaps.setdefault(file.absolute, []).extend(printer.offsets.gaps)
+    if end > walked and max_bytes == FILE_BYTES_MAX:
+        findings.problems += 1
+        yield f"Found {end - walked} invalid bytes at the end of {file.name}\n".encode()
+
+
+def _end_of(found: BatchTable | OddBatch) -> int:
+    if isinstance(found, OddBatch):
+        return found.position + found.size
+    return int(np.int64(found.end_position[-1]))
+
+
+def _title(file: DumpedFile) -> bytes:
+    if file.name.endswith(LOG):
+        return f"Log starting offset: {file.base_offset}\n".encode()
+    if file.name == BOOTSTRAP:
+        return b"KRaft bootstrap snapshot\n"
+    match = _SNAPSHOT_NAME.fullmatch(file.name)
+    if match is None:
+        raise UsageError(f"{file.path}: a snapshot is named <offset>-<epoch>{CHECKPOINT}")
+    return f"Snapshot end offset: {int(match[1])}, epoch: {int(match[2])}\n".encode()

@@ -1,0 +1,142 @@
+"""Kafka's generated messages, read by a schema: fields in their order, as JsonConverter names them.
+
+    flexible (KIP-482)   string, bytes, array: unsigned varint of size + 1 (0: null), then the items;
+                         every struct ends with tagged fields: a count, then (tag, size, bytes) each
+    not flexible         string: int16 size (-1: null); bytes, array: int32 size
+
+A schema is a tuple of (name, type) fields; a type is one of `_NUMBERS`, "string", "bytes", "uuid",
+a one-item list (an array of that type), a tuple (a struct) or a Tagged. Nothing asks for more
+memory than the bytes that are there can fill.
+"""
+
+import base64
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sparklog.errors import CorruptRecordError
+
+Type = Any
+"""A str, a list of one Type, a tuple of (name, Type), or a Tagged."""
+Schema = tuple[tuple[str, Type], ...]
+
+_NUMBERS: Final = {"int8": 1, "int16": 2, "int32": 4, "int64": 8}
+_UNSIGNED: Final = {"uint16": 2}
+_VARINT_MAX: Final = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Tagged:
+    """A tagged field: left out of the answer where the message has none.
+
+    `nullable`: a struct behind a byte that is 0 for null.
+    """
+
+    tag: int
+    kind: Type
+    nullable: bool = False
+
+
+class MessageReader:
+    """Reads a message front to back. Raises CorruptRecordError beyond its end."""
+
+    def __init__(self, data: bytes, *, flexible: bool) -> None:
+        self._data = data
+        self._at = 0
+        self._flexible = flexible
+
+    @property
+    def left(self) -> int:
+        """How many bytes are left."""
+        return len(self._data) - self._at
+
+    def take(self, size: int) -> bytes:
+        """The next `size` bytes."""
+        if not 0 <= size <= self.left:
+            raise CorruptRecordError(f"a field of {size} bytes where {self.left} are left")
+        self._at += size
+        return self._data[self._at - size : self._at]
+
+    def struct(self, schema: Schema) -> dict[str, Any]:
+        """The fields of a struct, by name."""
+        fields = {
+            name: self.value(kind) for name, kind in schema if not isinstance(kind, Tagged)
+        }
+        if self._flexible:
+            tags = {kind.tag: (name, kind) for name, kind in schema if isinstance(kind, Tagged)}
+            for _ in range(self.unsigned()):
+                self._tagged(tags, fields)
+        return fields
+
+    def _tagged(self, known: dict[int, tuple[str, Tagged]], fields: dict[str, Any]) -> None:
+        tag = self.unsigned()
+        reader = MessageReader(self.take(self.unsigned()), flexible=True)
+        if tag in known:
+            name, field = known[tag]
+            is_null = field.nullable and reader.value("int8") == 0
+            fields[name] = None if is_null else reader.value(field.kind)
+
+    def value(self, kind: Type) -> Any:
+        """A value of a type; text as str, bytes as bytes."""
+        if isinstance(kind, tuple):
+            return self.struct(kind)
+        if isinstance(kind, list):
+            return self._array(kind[0])
+        if kind in _NUMBERS:
+            return int.from_bytes(self.take(_NUMBERS[kind]), "big", signed=True)
+        if kind in _UNSIGNED:
+            return int.from_bytes(self.take(_UNSIGNED[kind]), "big")
+        if kind == "uuid":
+            return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
+        size = self._size(kind == "string")
+        data = None if size < 0 else self.take(size)
+        if kind == "bytes" or data is None:
+            return data
+        return data.decode(errors="replace")
+
+    def unsigned(self) -> int:
+        """An unsigned varint."""
+        code = 0
+        for shift in range(_VARINT_MAX):
+            byte = self.take(1)[0]
+            code |= (byte & 0x7F) << 7 * shift
+            if byte < 0x80:
+                return code
+        raise CorruptRecordError("a number takes more bytes than its type can fill")
+
+    def _size(self, is_string: bool) -> int:
+        if self._flexible:
+            return self.unsigned() - 1
+        return int.from_bytes(self.take(2 if is_string else 4), "big", signed=True)
+
+    def _array(self, kind: Type) -> list[Any] | None:
+        size = self._size(is_string=False)
+        if size < 0:
+            return None
+        if size > self.left:
+            raise CorruptRecordError(f"an array of {size} items where {self.left} bytes are left")
+        return [self.value(kind) for _ in range(size)]
+
+
+def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, Any]:
+    """The fields of a message. Raises CorruptRecordError when it is cut or says impossible sizes."""
+    return MessageReader(data, flexible=flexible).struct(schema)
+
+
+def json_text(fields: Any) -> str:
+    """A message as Jackson writes what JsonConverter makes of it: bytes are base64."""
+
+    def encoded(value: bytes) -> str:
+        return base64.b64encode(value).decode()
+
+    text = json.dumps(fields, separators=(",", ":"), ensure_ascii=False, default=encoded)
+    return _ESCAPE.sub(lambda found: _escape(found[1]), text)
+
+
+_ESCAPE: Final = re.compile(r"\\(u[0-9a-f]{4}|.)")
+
+
+def _escape(escaped: str) -> str:
+    """Jackson writes hexadecimal digits in upper case."""
+    return f"\\{escaped[0]}{escaped[1:].upper()}"

@@ -1,0 +1,66 @@
+"""Producer state as a broker keeps it beside its segments (`<offset>.snapshot`).
+
+    | version 2 (1) | CRC-32C 4, of all behind it | count 4 | entries of 46 bytes
+    entry: producer id 8 | epoch 2 | last sequence 4 | last offset 8 | offset delta 4 | timestamp 8
+           | coordinator epoch 4 | first offset of the open transaction 8 (-1: none)
+
+See ProducerStateManager. All integers are signed but the CRC.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from sparklog.errors import CorruptionError
+from sparklog.interop.java_records import int32
+from sparklog.record.batches import Buffer, byte_view
+from sparklog.record.checksum import crc32c
+
+VERSION: Final = 1
+_HEAD: Final = struct.Struct(">hIi")
+_ENTRY: Final = struct.Struct(">qhiqiqiq")
+_CRC_START: Final = 6
+
+
+class ProducerState(NamedTuple):
+    """What a broker knows of one producer."""
+
+    producer_id: int
+    producer_epoch: int
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+    coordinator_epoch: int
+    current_txn_first_offset: int
+
+    @property
+    def first_sequence(self) -> int:
+        """The first sequence of its last batch (DefaultRecordBatch.decrementSequence)."""
+        if self.last_sequence < self.offset_delta:
+            return int32(2**31 - 1 - (self.offset_delta - self.last_sequence) + 1)
+        return int32(self.last_sequence - self.offset_delta)
+
+
+def read_snapshot(data: Buffer) -> list[ProducerState]:
+    """The producers of a snapshot. Raises CorruptionError, in Kafka's words, when it is damaged."""
+    raw = byte_view(data).tobytes()
+    if len(raw) < 2:
+        raise CorruptionError("Snapshot failed schema validation: it has no version")
+    version = int.from_bytes(raw[:2], "big", signed=True)
+    if version != VERSION:
+        raise CorruptionError(f"Snapshot contained an unknown file version {version}")
+    if len(raw) < _HEAD.size:
+        raise CorruptionError("Snapshot failed schema validation: it ends within its head")
+    _, stored, count = _HEAD.unpack_from(raw)
+    computed = crc32c(raw[_CRC_START:])
+    if stored != computed:
+        raise CorruptionError(
+            f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: "
+            f"{computed}"
+        )
+    if count < 0 or len(raw) < _HEAD.size + count * _ENTRY.size:
+        raise CorruptionError(
+            f"Snapshot failed schema validation: {count} entries do not fit into {len(raw)} bytes"
+        )
+    entries = raw[_HEAD.size : _HEAD.size + count * _ENTRY.size]
+    return [ProducerState(*fields) for fields in _ENTRY.iter_unpack(entries)]

@@ -87,14 +87,14 @@ def dump_log(arguments: DumpLogArguments) -> None:
 
 
 def _is_dumped(dump: "Dump", path: str) -> bool:
-    """Whether a file was dumped to its end; an unknown one is told and passed over."""
-    from sparklog.interop.dump import UnknownFileError
+    """Whether a file was dumped to its end; what the tool passes over is told."""
+    from sparklog.interop.dump import PassedOverError
 
     stdout = binary_stdout()
     try:
         for text in dump.file(path):
             stdout.write(text)
-    except UnknownFileError as error:
+    except PassedOverError as error:
         print(error, file=sys.stderr)
         return False
     finally:

@@ -170,15 +170,27 @@ def read_record(
     if number not in kinds:
         raise UnknownTypeError(f"Unknown record type {number}")
     kind = kinds[number]
-    fields = read_message((key or b"")[2:], kind.key, flexible=False)
+    fields = _read((key or b"")[2:], kind.key, number, "key")
     if value is None:
         return CoordinatorRecord(number, fields, -1, None)
     version = MessageReader(value, flexible=False).value("int16")
     if version not in kind.values:
         raise CorruptRecordError(f"Unknown version {version} of a value of type {number}")
     flexible = version >= kind.flexible_from
-    found = read_message(value[2:], kind.values[version], flexible=flexible)
+    found = _read(value[2:], kind.values[version], version, "value", flexible=flexible)
     return CoordinatorRecord(number, fields, version, found)
+
+
+def _read(
+    data: bytes, schema: Schema, version: int, part: str, *, flexible: bool = False
+) -> dict[str, Any]:
+    try:
+        return read_message(data, schema, flexible=flexible)
+    except CorruptRecordError as error:
+        raise CorruptRecordError(
+            f"Could not read record with version {version} from {part}'s buffer due to: "
+            f"{error.args[0]}."
+        ) from None
 
 
 def decode_offsets(record: JavaRecord) -> Decoded:

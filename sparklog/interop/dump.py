@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparklog.errors import UsageError
+from sparklog.errors import CorruptionError
 from sparklog.interop.dump_batches import RecordText
 from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dump_log import DumpedFile, Findings, Text, dump_log
@@ -20,8 +20,8 @@ from sparklog.interop.file_records import FILE_BYTES_MAX
 from sparklog.storage.local import LocalFiles
 
 
-class UnknownFileError(UsageError):
-    """A file of a kind that the tool passes over."""
+class PassedOverError(CorruptionError):
+    """A line for stderr about one file, after which the tool goes on with the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,7 +44,7 @@ class Dump:
         """Yield what is printed of a file.
 
         Raises, after what stands before it, CorruptionError naming the file where Kafka's tool ends
-        with an exception, MissingFileError, and UnknownFileError for a suffix that it does not know.
+        with an exception, MissingFileError, and PassedOverError where the tool says a line and goes on.
         """
         path = _java_path(given)
         yield f"Dumping {path}\n".encode()
@@ -58,15 +58,22 @@ class Dump:
         elif suffix == ".timeindex":
             yield from self._time_index(path)
         elif suffix == ".snapshot":
-            yield from dump_snapshot(opened(path))
+            yield from _snapshot(opened(path))
         elif suffix == ".txnindex":
             yield from dump_txn_index(opened(path))
         else:
-            raise UnknownFileError(f"Ignoring unknown file {path}")
+            raise PassedOverError(f"Ignoring unknown file {path}")
 
     def _time_index(self, path: str) -> Iterator[Text]:
         file, log, index = opened(path), _beside(path, "log"), _beside(path, "index")
         yield from dump_time_index(file, log, index, self._options.checks, self.findings)
+
+
+def _snapshot(file: DumpedFile) -> Iterator[Text]:
+    try:
+        yield from dump_snapshot(file)
+    except CorruptionError as error:
+        raise PassedOverError(str(error)) from None
 
 
 def opened(path: str) -> DumpedFile:

@@ -9,7 +9,7 @@ batches and what is damaged one by one, as Kafka's classes read them. See DumpLo
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -40,9 +40,8 @@ from sparklog.record.scan import scan_batches
 Int64s = NDArray[np.int64]
 
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
-GROUP_BYTES: Final = 2 * 1024 * 1024
+GROUP_BYTES: Final = 4 * 1024 * 1024
 """What is decoded and printed at once, as it lies in the file."""
-_MESSAGE_HEADER: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V1
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most bytes that the compressed batches of a group may come to; one alone may be larger."""
 _MODERN: Final = (
@@ -116,15 +115,26 @@ class BatchPrinter:
                 for slot in range(len(run)):
                     yield from self._single(run.slice(slot, slot + 1))
 
-    def odd(self, batch: OddBatch) -> Iterator[bytes]:
+    def odd(self, batch: OddBatch) -> Iterator[bytes | memoryview]:
         """Yield the lines of a batch that no writer can have written."""
         position, size, magic = batch
-        header = layout.RECORDS if magic >= layout.MAGIC_V2 else layout.LEGACY_KEY_LENGTH_V1
-        if position + header > len(self._view):
-            raise CorruptRecordError("Failed to read record batch: its header is cut",
-                                     position=position)
-        table = _forced(self._view, batch)
-        yield from self._single(table)
+        if magic < layout.MAGIC_V0:
+            yield f"offset: {int_at(self._view, position, 8)}".encode()
+            raise CorruptRecordError(f"Invalid magic used in LegacyRecord: {magic}", position=position)
+        if position + layout.RECORDS > len(self._view):
+            reason = "Failed to read record batch: its header is cut"
+            raise CorruptRecordError(reason, position=position)
+        header = self._view[position : position + layout.RECORDS].copy()
+        header[layout.MAGIC] = layout.MAGIC_V2
+        header[layout.LENGTH : layout.LENGTH + 4] = (0, 0, 0, layout.BATCH_MIN_LENGTH)
+        yield from self._single(
+            replace(
+                scan_batches(header).batches,
+                position=np.array([position]),
+                size=np.array([size]),
+                magic=np.array([magic]),
+            )
+        )
 
     def _group(self, group: BatchTable) -> Iterator[bytes | memoryview]:
         if not self._text.deep:
@@ -150,7 +160,7 @@ class BatchPrinter:
         yield from self._head(batch)
         if not self._text.deep:
             return
-        magic = int_at(self._view, int(batch.position[0]) + layout.MAGIC, 1)
+        magic = int(batch.magic[0])
         kind = TIMESTAMP_TYPES[_timestamp_type(batch)[0]]
         is_control = magic >= layout.MAGIC_V2 and bool(batch.attributes[0] & layout.CONTROL_MASK)
         for record in records_at(self._view, int(batch.position[0]), int(batch.size[0])):
@@ -245,20 +255,6 @@ def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.boo
     return stored, (stored == computed) & (batches.size >= least)
 
 
-def _forced(view: Bytes, batch: OddBatch) -> BatchTable:
-    """The row of an odd batch: what its header says, whatever its magic and size."""
-    position, size, magic = batch
-    modern = magic >= layout.MAGIC_V2
-    header = view[position : position + (layout.RECORDS if modern else _MESSAGE_HEADER)].copy()
-    header[layout.MAGIC] = layout.MAGIC_V2 if modern else layout.MAGIC_V1
-    header[layout.LENGTH : layout.MAGIC - 4] = 0
-    header[layout.MAGIC - 5] = len(header) - layout.LOG_OVERHEAD
-    (row,) = (scan_batches(header).batches,)
-    return replace(
-        row, position=np.array([position]), size=np.array([size]), magic=np.array([magic])
-    )
-
-
 # --- records -------------------------------------------------------------------------------------
 
 
@@ -284,17 +280,29 @@ def _metadata(batches: BatchTable, records: DecodedRecords) -> list[str | pa.Arr
     sequence = (base_sequence + offset - batches.base_offset[batch]) % 2**31
     return [
         "| offset: ", numbers(offset),
-        " ", words(_timestamp_type(batches)[batch], TIMESTAMP_TYPES),
+        " ", _kinds(_timestamp_type(batches)[batch]),
         ": ", numbers(records.timestamp),
-        " keySize: ", _sizes(records.key),
-        " valueSize: ", _sizes(records.value),
-        " sequence: ", numbers(np.where(base_sequence < 0, -1, sequence)),
+        " keySize: ", _folded(_sizes(records.key)),
+        " valueSize: ", _folded(_sizes(records.value)),
+        " sequence: ", _folded(np.where(base_sequence < 0, -1, sequence)),
         " headerKeys: [", _header_keys(records.headers), "]",
     ]  # fmt: skip
 
 
-def _sizes(values: pa.Array) -> pa.Array:
-    return numbers(pc.fill_null(pc.binary_length(values), -1))
+def _sizes(values: pa.Array) -> NDArray[np.int32]:
+    sizes: NDArray[np.int32] = pc.fill_null(pc.binary_length(values), -1).to_numpy()
+    return sizes
+
+
+def _kinds(types: Int64s) -> str | pa.Array:
+    is_one = len(types) > 0 and (types == types[0]).all()
+    return TIMESTAMP_TYPES[types[0]] if is_one else words(types, TIMESTAMP_TYPES)
+
+
+def _folded(values: NDArray[Any]) -> str | pa.Array:
+    """Numbers as text; once, where all are the same, as they often are."""
+    is_one = len(values) > 0 and (values == values[0]).all()
+    return str(values[0]) if is_one else numbers(values)
 
 
 def _header_keys(headers: pa.Array) -> str | pa.Array:

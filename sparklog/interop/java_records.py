@@ -199,9 +199,7 @@ def message_records(data: bytes) -> Iterator[JavaRecord]:
     if codec == 0:
         yield outer
         return
-    magic = int.from_bytes(data[layout.MAGIC : layout.MAGIC + 1], "big", signed=True)
-    if magic < 0:
-        raise Problem(f"Invalid wrapper magic found in legacy deep record iterator {magic}")
+    magic = data[layout.MAGIC]
     if codec == len(CODECS) - 1:
         raise Problem("Invalid wrapper compressionType found in legacy deep record iterator ZSTD")
     if outer.is_cut:
@@ -265,7 +263,7 @@ def _codec(data: bytes) -> int:
 
 
 def _message(data: bytes) -> JavaRecord:
-    """One entry, not opened; any magic but 0 is read as 1."""
+    """One entry, not opened."""
     reader = Reader(data)
     offset = reader.number(8)
     reader.take(4)

@@ -54,7 +54,9 @@ class MessageReader:
     def take(self, size: int) -> bytes:
         """The next `size` bytes."""
         if not 0 <= size <= self.left:
-            raise CorruptRecordError(f"a field of {size} bytes where {self.left} are left")
+            raise CorruptRecordError(
+                f"Error reading byte array of {size} byte(s): only {self.left} byte(s) available"
+            )
         self._at += size
         return self._data[self._at - size : self._at]
 
@@ -84,9 +86,9 @@ class MessageReader:
         if isinstance(kind, list):
             return self._array(kind[0])
         if kind in _NUMBERS:
-            return int.from_bytes(self.take(_NUMBERS[kind]), "big", signed=True)
+            return self._number(_NUMBERS[kind])
         if kind in _UNSIGNED:
-            return int.from_bytes(self.take(_UNSIGNED[kind]), "big")
+            return self._number(_UNSIGNED[kind], signed=False)
         if kind == "uuid":
             return base64.urlsafe_b64encode(self.take(16)).decode().rstrip("=")
         size = self._size(kind == "string")
@@ -99,23 +101,31 @@ class MessageReader:
         """An unsigned varint."""
         code = 0
         for shift in range(_VARINT_MAX):
-            byte = self.take(1)[0]
+            byte = self._number(1, signed=False)
             code |= (byte & 0x7F) << 7 * shift
             if byte < 0x80:
                 return code
         raise CorruptRecordError("a number takes more bytes than its type can fill")
 
+    def _number(self, size: int, *, signed: bool = True) -> int:
+        if size > self.left:
+            raise CorruptRecordError("null")  # what a BufferUnderflowException says
+        return int.from_bytes(self.take(size), "big", signed=signed)
+
     def _size(self, is_string: bool) -> int:
         if self._flexible:
             return self.unsigned() - 1
-        return int.from_bytes(self.take(2 if is_string else 4), "big", signed=True)
+        return self._number(2 if is_string else 4)
 
     def _array(self, kind: Type) -> list[Any] | None:
         size = self._size(is_string=False)
         if size < 0:
             return None
         if size > self.left:
-            raise CorruptRecordError(f"an array of {size} items where {self.left} bytes are left")
+            raise CorruptRecordError(
+                f"Tried to allocate a collection of size {size}, but there are only {self.left} "
+                f"bytes remaining."
+            )
         return [self.value(kind) for _ in range(size)]
 
 

@@ -8,6 +8,7 @@ See ProducerStateManager. All integers are signed but the CRC.
 """
 
 import struct
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sparklog.errors import CorruptionError
@@ -44,23 +45,42 @@ class ProducerState(NamedTuple):
 def read_snapshot(data: Buffer) -> list[ProducerState]:
     """The producers of a snapshot. Raises CorruptionError, in Kafka's words, when it is damaged."""
     raw = byte_view(data).tobytes()
-    if len(raw) < 2:
-        raise CorruptionError("Snapshot failed schema validation: it has no version")
-    version = int.from_bytes(raw[:2], "big", signed=True)
-    if version != VERSION:
-        raise CorruptionError(f"Snapshot contained an unknown file version {version}")
-    if len(raw) < _HEAD.size:
-        raise CorruptionError("Snapshot failed schema validation: it ends within its head")
-    _, stored, count = _HEAD.unpack_from(raw)
+    count, stored = _head(raw)
+    if len(raw) < _HEAD.size + count * _ENTRY.size:
+        raise _refused("null")
     computed = crc32c(raw[_CRC_START:])
     if stored != computed:
         raise CorruptionError(
             f"Snapshot is corrupt (CRC is no longer valid). Stored crc: {stored}. Computed crc: "
             f"{computed}"
         )
-    if count < 0 or len(raw) < _HEAD.size + count * _ENTRY.size:
-        raise CorruptionError(
-            f"Snapshot failed schema validation: {count} entries do not fit into {len(raw)} bytes"
-        )
     entries = raw[_HEAD.size : _HEAD.size + count * _ENTRY.size]
     return [ProducerState(*fields) for fields in _ENTRY.iter_unpack(entries)]
+
+
+def _head(raw: bytes) -> tuple[int, int]:
+    """The number of entries and the checksum."""
+    if len(raw) >= 2 and (version := int.from_bytes(raw[:2], "big", signed=True)) != VERSION:
+        raise _refused(f"Snapshot contained an unknown file version {version}")
+    if len(raw) < _HEAD.size:
+        raise _refused("null")
+    _, stored, count = _HEAD.unpack_from(raw)
+    if count < 0:
+        raise _refused("non-nullable field producerEntries was serialized as null")
+    left = len(raw) - _HEAD.size
+    if count > left:
+        raise _refused(
+            f"Tried to allocate a collection of size {count}, but there are only {left} bytes "
+            f"remaining."
+        )
+    return count, stored
+
+
+def _refused(reason: str) -> CorruptionError:
+    return CorruptionError(f"Snapshot failed schema validation: {reason}")
+
+
+def encode_snapshot(states: Sequence[ProducerState]) -> bytes:
+    """The bytes of a snapshot."""
+    body = struct.pack(">i", len(states)) + b"".join(_ENTRY.pack(*state) for state in states)
+    return struct.pack(">hI", VERSION, crc32c(body)) + body

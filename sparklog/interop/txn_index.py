@@ -1,8 +1,10 @@
 """Aborted transactions of a segment, as a broker writes them (`<offset>.txnindex`).
 
-    entries of 34 bytes: version 2 (0) | producer id 8 | first offset 8 | last offset 8 | last stable offset 8
+    entries of 34 bytes:
+    version 2 (0) | producer id 8 | first offset 8 | last offset 8 | last stable offset 8
 
-See TransactionIndex, AbortedTxn. A part of an entry at the end is ignored.
+See TransactionIndex, AbortedTxn. Of the version Kafka reads the first byte only. A part of an entry
+at the end is ignored.
 """
 
 import struct
@@ -12,7 +14,7 @@ from sparklog.errors import CorruptionError
 from sparklog.record.batches import Buffer, byte_view
 
 VERSION: Final = 0
-_ENTRY: Final = struct.Struct(">hqqqq")
+_ENTRY: Final = struct.Struct(">bxqqqq")
 
 
 class AbortedTxn(NamedTuple):
@@ -26,7 +28,7 @@ class AbortedTxn(NamedTuple):
 
 
 def read_txn_index(data: Buffer) -> list[AbortedTxn]:
-    """The entries of a `.txnindex`. Raises CorruptionError for a version this release cannot read."""
+    """The entries of a `.txnindex`. Raises CorruptionError for an unknown version."""
     raw = byte_view(data).tobytes()
     whole = raw[: len(raw) // _ENTRY.size * _ENTRY.size]
     found = [AbortedTxn(*fields) for fields in _ENTRY.iter_unpack(whole)]

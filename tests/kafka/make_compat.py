@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
 
 from confluent_kafka import Consumer, TopicPartition
@@ -20,7 +21,6 @@ from tests.kafka.scenarios import create_topic, produce_all, varied_records
 
 TIMEOUT_S = 120
 GROUP_RECORDS = 20
-KEPT = ("*.log", "*.index", "*.timeindex", "*.snapshot", "*.txnindex")
 
 
 def main() -> None:
@@ -39,15 +39,20 @@ def kafka_dump(case: Case) -> Printed:
     """What Kafka's dump tool prints of a case."""
     with tempfile.TemporaryDirectory() as folder:
         paths = case.prepared(Path(folder))
-        command = [java(), "-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
-        command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dstdout.encoding=UTF-8"]
-        command += ["-Dfile.encoding=UTF-8", "-cp", class_path(KAFKA)]
-        command += ["kafka.tools.DumpLogSegments", *case.options]
-        command += ["--files", ",".join(map(str, paths))]
-        run = subprocess.run(command, capture_output=True, timeout=TIMEOUT_S, check=False)
+        run = kafka_tool([*case.options, "--files", ",".join(map(str, paths))])
         out = run.stdout.replace(folder.encode(), FOLDER.encode())
         complaints = run.stderr.decode().replace(folder, FOLDER)
     return Printed(out, "" if run.returncode else complaints, run.returncode != 0)
+
+
+def kafka_tool(arguments: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
+    """Runs kafka-dump-log.sh's class."""
+    command = [java(), "-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dstdout.encoding=UTF-8"]
+    command += ["-Dfile.encoding=UTF-8", "-cp", class_path(KAFKA), "kafka.tools.DumpLogSegments"]
+    return subprocess.run(
+        [*command, *arguments], capture_output=True, timeout=TIMEOUT_S, check=False
+    )
 
 
 def _write_broker(directory: Path) -> None:

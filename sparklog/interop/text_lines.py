@@ -1,5 +1,6 @@
 """Lines of text out of columns: thousands at once, as Arrow binary arrays."""
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -8,7 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-_SURROGATE_LEAD = 0xED
+_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
+_REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
 def numbers(values: NDArray[Any] | pa.Array) -> pa.Array:
@@ -41,12 +43,12 @@ def after(title: str, values: pa.Array) -> pa.Array:
 def java_text(data: bytes) -> bytes:
     """Bytes as `new String(bytes, UTF_8)` prints them: what is no UTF-8 becomes U+FFFD.
 
-    As Python does it, but for an encoded surrogate, which Java replaces once instead of thrice.
+    As Python does it, but for an encoded surrogate, whole or cut, which Java replaces once.
     """
     try:
         data.decode()
     except UnicodeDecodeError:
-        return _without_surrogates(data).decode(errors="replace").encode()
+        return _SURROGATE.sub(_REPLACEMENT, data).decode(errors="replace").encode()
     return data
 
 
@@ -76,22 +78,3 @@ def content(lines: pa.Array) -> memoryview:
     ends = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
     data = lines.buffers()[2]
     return memoryview(b"" if data is None else data)[ends[0] : ends[-1]]
-
-
-def _without_surrogates(data: bytes) -> bytes:
-    out = bytearray()
-    at = 0
-    while at < len(data):
-        lead = data[at : at + 3]
-        if (
-            len(lead) == 3
-            and lead[0] == _SURROGATE_LEAD
-            and 0xA0 <= lead[1] <= 0xBF
-            and 0x80 <= lead[2] <= 0xBF
-        ):
-            out += "\N{REPLACEMENT CHARACTER}".encode()
-            at += 3
-        else:
-            out.append(lead[0])
-            at += 1
-    return bytes(out)

@@ -118,6 +118,11 @@ class SegmentBuilder:
         self._transactional = False
 
     @property
+    def producer_count(self) -> int:
+        """How many producer ids were seen so far."""
+        return len(self._producer_ids)
+
+    @property
     def log_bytes(self) -> int:
         """Bytes of the `.log` so far."""
         return self._indexer.bytes

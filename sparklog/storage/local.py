@@ -146,6 +146,23 @@ class LocalFiles:
                     raise
         self.write_new(target, self.view(source))
 
+    def link_from(self, source: str, target: str) -> bool:
+        """Give a file of this machine, which may lie outside, a second name: a hard link.
+
+        False, and nothing done, where there can be none. `source` is an absolute path, not followed
+        if it is a symbolic link. MissingFileError without it, ExistingFileError for a `target`.
+        """
+        new = self._target(target)
+        with os_errors(f"link {source} as", target, self.uri):
+            self._make_directories(os.path.dirname(new))
+            try:
+                os.link(source, new, follow_symlinks=False)
+            except OSError as error:
+                if error.errno not in NO_HARD_LINK:
+                    raise
+                return False
+        return True
+
     def _target(self, path: str) -> str:
         return os.path.join(self.uri, check_path(path))
 

@@ -1,0 +1,156 @@
+"""A broker's log directory: which partitions it has, and of which files each consists.
+
+    <log dir>/meta.properties  …-checkpoint          <topic>-<partition>/<20 digits>.log  .index  …
+
+Names come from a stranger: only those that Kafka can have made are taken, and nothing but plain
+files and directories. Directories that are being deleted, moved or that are astray (`-delete`,
+`-future`, `-stray`) are left out, as are files that are being deleted or cleaned.
+"""
+
+import os
+import re
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparklog.errors import CorruptionError, LogDirError
+from sparklog.interop import checkpoints
+from sparklog.interop.file_records import FILE_BYTES_MAX
+from sparklog.log.names import OFFSET_MAX, PARTITION_MAX, topic_name_problem
+from sparklog.model import TopicPartition
+from sparklog.storage.local import LocalFiles
+
+_PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
+_LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")
+_SEGMENT_FILE: Final = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex)", re.ASCII)
+_UNFINISHED: Final = re.compile(r"[0-9]{20}\..*\.swap", re.ASCII)
+
+
+@dataclass(slots=True)
+class SegmentFiles:
+    """The files of one segment: sizes by suffix; `.log` is always there."""
+
+    base_offset: int
+    sizes: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def log_bytes(self) -> int:
+        """The size of its `.log`."""
+        return self.sizes[".log"]
+
+    def name(self, suffix: str) -> str:
+        """The name of one of its files."""
+        return f"{self.base_offset:020d}{suffix}"
+
+
+class PartitionDir:
+    """One partition's directory."""
+
+    def __init__(self, path: str, place: TopicPartition) -> None:
+        self.path = path
+        self.place = place
+        self.files = LocalFiles(path)
+
+    def segments(self) -> list[SegmentFiles]:
+        """Its segments in the order of their offsets.
+
+        Raises CorruptionError naming the file for what is no plain file, for a `.log` of more than
+        2 GiB, an offset above 2^63-1, and a directory whose cleaning was cut off (`.swap`).
+        """
+        found: dict[int, SegmentFiles] = {}
+        for name, size in sorted(_plain_files(self.path)):
+            if _UNFINISHED.fullmatch(name):
+                raise CorruptionError(
+                    f"{self.path}/{name}: cleaning was cut off: start the broker and stop it again"
+                )
+            match = _SEGMENT_FILE.fullmatch(name)
+            if match is None:
+                continue
+            if size > FILE_BYTES_MAX or int(match[1]) > OFFSET_MAX:
+                raise CorruptionError(
+                    f"{self.path}/{name}: {size} bytes; allowed are {FILE_BYTES_MAX}, and offsets "
+                    f"up to 2^63-1"
+                )
+            files = found.setdefault(int(match[1]), SegmentFiles(int(match[1])))
+            files.sizes[match[2]] = size
+        # An index without its log is an orphan, which a broker deletes.
+        return [found[base] for base in sorted(found) if ".log" in found[base].sizes]
+
+    def read(self, name: str) -> bytes:
+        """A small file's bytes, b"" where there is none. Raises CorruptionError for a large one."""
+        return _small_file(self.path, name)
+
+    @property
+    def topic_id(self) -> str | None:
+        """The topic's id in the broker's cluster; None where the directory does not say it."""
+        data = self.read(checkpoints.PARTITION_METADATA)
+        where = f"{self.path}/{checkpoints.PARTITION_METADATA}"
+        return checkpoints.read_topic_id(data, where) if data else None
+
+
+class BrokerDir:
+    """A broker's log directory. Raises LogDirError when there is no such directory."""
+
+    def __init__(self, path: str) -> None:
+        self.path = os.path.abspath(path)
+        if not os.path.isdir(self.path):
+            raise LogDirError(f"{path} is no directory")
+
+    def partitions(self) -> list[PartitionDir]:
+        """The directories of partitions, by topic and number.
+
+        Raises CorruptionError for a symbolic link, and for a name that no broker gives.
+        """
+        found = []
+        with os.scandir(self.path) as entries:
+            for entry in entries:
+                place = _place(entry.name)
+                if place is None or entry.is_file(follow_symlinks=False):
+                    continue
+                if not entry.is_dir(follow_symlinks=False):
+                    raise CorruptionError(f"{entry.path}: a symbolic link, or no directory")
+                found.append(PartitionDir(entry.path, place))
+        return sorted(found, key=lambda one: one.place)
+
+    def offsets(self, name: str) -> dict[TopicPartition, int]:
+        """A checkpoint's offsets; none where there is no such file. Raises CorruptionError."""
+        return checkpoints.read_offsets(_small_file(self.path, name), f"{self.path}/{name}")
+
+
+def _place(name: str) -> TopicPartition | None:
+    """The partition that a directory is of; None when it is of none."""
+    match = _PARTITION.fullmatch(name)
+    if match is None or _LEFT_OUT.fullmatch(name):
+        return None
+    problem = topic_name_problem(match[1])
+    if problem is not None or int(match[2]) > PARTITION_MAX:
+        raise CorruptionError(f"directory {name!r}: no broker names one so")
+    return TopicPartition(match[1], int(match[2]))
+
+
+def _plain_files(directory: str) -> Iterator[tuple[str, int]]:
+    with os.scandir(directory) as entries:
+        for entry in entries:
+            found = entry.stat(follow_symlinks=False)
+            if stat.S_ISREG(found.st_mode):
+                yield entry.name, found.st_size
+            elif _SEGMENT_FILE.fullmatch(entry.name):
+                raise CorruptionError(f"{entry.path}: a symbolic link, or no plain file")
+
+
+def _small_file(directory: str, name: str) -> bytes:
+    path = os.path.join(directory, name)
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except FileNotFoundError:
+        return b""
+    except OSError as error:
+        raise CorruptionError(f"{path}: {error.strerror}") from None
+    with os.fdopen(descriptor, "rb") as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise CorruptionError(f"{path}: no plain file")
+        data = file.read(checkpoints.CHECKPOINT_BYTES_MAX + 1)
+    if len(data) > checkpoints.CHECKPOINT_BYTES_MAX:
+        raise CorruptionError(f"{path}: more than {checkpoints.CHECKPOINT_BYTES_MAX} bytes")
+    return data

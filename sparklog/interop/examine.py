@@ -1,0 +1,180 @@
+"""A `.log` from outside, looked at before it is taken: every batch, every record, in windows.
+
+What a reader would find wrong is found here: sizes that lie, checksums, offsets that do not grow or
+leave the segment, records that do not fit their batch, streams that decompress to more than 256 MiB.
+Memory is a window of the file and one decoded group of batches, whatever the file says.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from sparklog.errors import CorruptRecordError
+from sparklog.interop.control_records import control_type
+from sparklog.interop.file_records import Bytes, int_at
+from sparklog.interop.java_records import records_at
+from sparklog.interop.transactions import Transactions
+from sparklog.log.indexer import Indexes
+from sparklog.log.roll import RollPolicy
+from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
+from sparklog.model import MAX_RELATIVE_OFFSET
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable, byte_view
+from sparklog.record.decode import decode
+from sparklog.record.pile import BATCH_BYTES_MAX
+from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.storage.files import Files
+
+WINDOW_BYTES: Final = 8 * 1024 * 1024
+PRODUCERS_MAX: Final = 1_000_000
+TRANSACTIONS_MAX: Final = 1_000_000
+DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Most bytes that several compressed batches may come to at once; one alone may be larger."""
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """What a segment's batches say. `summary` counts from the file's own base offset.
+
+    `torn_bytes` are left behind the last whole batch; `delete_horizon_ms` is the earliest.
+    """
+
+    summary: SegmentSummary
+    indexes: Indexes
+    torn_bytes: int
+    delete_horizon_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a `.log` lies: bytes [start, size) of `name` in `files`; `path` is for messages.
+
+    `is_newest`: a broker that was killed may have left the beginning of a batch at its end.
+    """
+
+    files: Files
+    name: str
+    size: int
+    path: str
+    start: int = 0
+    is_newest: bool = False
+
+
+def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
+    """Yield (bytes, their position in the file, batches) window by window.
+
+    Ends before a torn batch if the file is the newest. Raises CorruptRecordError with file and
+    position for what is no batch, and for a batch above BATCH_BYTES_MAX.
+    """
+    position, need = source.start, WINDOW_BYTES
+    while position < source.size:
+        left = source.size - position
+        view = byte_view(source.files.view(source.name, min(need, left), position))
+        scan = scan_batches(view)
+        if len(scan.batches):
+            yield view, position, scan.batches
+            position, need = position + scan.end, WINDOW_BYTES
+            continue
+        problem = scan.problem or "the file has become shorter"
+        size = _size_told(view)
+        if problem.startswith("truncated") and size > len(view):
+            if size > BATCH_BYTES_MAX:
+                problem = f"a batch of {size} bytes; the largest allowed has {BATCH_BYTES_MAX}"
+            elif size <= left:
+                need = size
+                continue
+        if source.is_newest and problem.startswith("truncated"):
+            return
+        raise CorruptRecordError(problem, file=source.path, position=position)
+
+
+def _size_told(view: Bytes) -> int:
+    """The size that the batch at the front says it has; what tells it if that is cut."""
+    if len(view) < layout.HEADER_PREFIX:
+        return layout.HEADER_PREFIX
+    return layout.LOG_OVERHEAD + int_at(view, layout.LENGTH, 4)
+
+
+def examine(
+    source: Source,
+    base_offset: int,
+    partition: int,
+    transactions: Transactions,
+    policy: RollPolicy | None = None,
+    *,
+    decoded: bool = True,
+) -> Examined:
+    """Read a segment from its beginning (or `source.start`) to its end, and check all of it.
+
+    `transactions` is told of its batches. Without `decoded` only headers are looked at. Raises
+    CorruptRecordError naming file and position.
+    """
+    builder = SegmentBuilder(base_offset, partition, policy)
+    horizon: int | None = None
+    end = source.start
+    for view, position, batches in walked(source):
+        try:
+            low = _checked(view, batches) if decoded else None
+            data = view[: int(batches.end_position[-1])] if decoded else None
+            builder.append(batches, min_timestamp=low, data=data)
+            transactions.add(batches, lambda one, view=view: _marker(view, one))
+        except CorruptRecordError as error:
+            raise error.in_file(source.path, position) from None
+        horizon = _earliest(horizon, batches)
+        end = position + int(batches.end_position[-1])
+        if builder.producer_count > PRODUCERS_MAX or len(transactions) > TRANSACTIONS_MAX:
+            raise CorruptRecordError(
+                f"more than {PRODUCERS_MAX} producers in one segment, or {TRANSACTIONS_MAX} "
+                f"transactions that did not commit",
+                file=source.path,
+                position=position,
+            )
+    summary, indexes = builder.finish()
+    return Examined(summary, indexes, source.size - end, horizon)
+
+
+def _earliest(known: int | None, batches: BatchTable) -> int | None:
+    has_horizon = (batches.attributes & layout.DELETE_HORIZON_MASK != 0) & (
+        batches.magic == layout.MAGIC_V2
+    )
+    found = batches.base_timestamp[has_horizon].tolist()
+    return min([*found, *([] if known is None else [known])], default=None)
+
+
+def _marker(view: Bytes, batch: BatchTable) -> int:
+    position, size = int(batch.position[0]), int(batch.size[0])
+    for record in records_at(view, position, size):
+        return control_type(record.key)
+    raise CorruptRecordError("a control batch without a record", position=position)
+
+
+def _checked(view: Bytes, batches: BatchTable) -> int | None:
+    """Verify checksums and decode everything; the smallest timestamp, None without records."""
+    verify_checksums(view, batches)
+    if int((batches.last_offset - batches.base_offset).max()) > MAX_RELATIVE_OFFSET:
+        raise CorruptRecordError("offsets of a batch are further apart than 2^31-1")
+    return min((low for group in _groups(batches) for low in _decoded(view, group)), default=None)
+
+
+def _groups(batches: BatchTable) -> Iterator[BatchTable]:
+    """Batches that are plain go together; those that are compressed 1 MiB at a time."""
+    size = np.where(batches.codec == 0, 0, batches.size)
+    part = (np.cumsum(size) - size) // (1024 * 1024)
+    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batches)]
+    for start, stop in zip(cuts, cuts[1:], strict=False):
+        yield batches.slice(start, stop)
+
+
+def _decoded(view: Bytes, batches: BatchTable) -> list[int]:
+    """The smallest timestamp, or nothing; in halves where the batches hold too much at once."""
+    limit = None if len(batches) == 1 else DECOMPRESSED_BYTES_MAX // len(batches)
+    try:
+        records = decode(view, batches, columns=("timestamp",), max_bytes=limit)
+    except CorruptRecordError:
+        half = len(batches) // 2
+        if not half:
+            raise
+        return _decoded(view, batches.slice(0, half)) + _decoded(view, batches.slice(half))
+    return [int(records.timestamp.to_numpy().min())] if records.num_rows else []

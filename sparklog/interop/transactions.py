@@ -1,0 +1,102 @@
+"""Transactions as the batches of a partition tell them: which were aborted, which are still open.
+
+    data batches, transactional   the producer's transaction is open from the first of them on
+    control batch, one marker     COMMIT or ABORT ends it
+
+An aborted transaction spans its first batch to its marker. One that is still open at the end counts
+as aborted, up to and including the offset behind the end: no marker that was seen lies there, so a
+later import knows it again.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sparklog.interop.control_records import ABORT, COMMIT
+from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.record.batches import BatchTable
+
+MarkerOf = Callable[[BatchTable], int]
+"""The type of the control record in a table of one batch."""
+
+
+class Span(NamedTuple):
+    """An aborted transaction in offsets of the log, `last` that of its marker."""
+
+    producer_id: int
+    first: int
+    last: int
+
+
+class Transactions:
+    """Follows the transactions of one partition; `open` is producer id to first offset."""
+
+    def __init__(self, open_at: Mapping[int, int] | None = None) -> None:
+        self.open = dict(open_at or {})
+        self.aborted: list[Span] = []
+        self._seeds = frozenset(self.open.items())
+        self.committed: set[tuple[int, int]] = set()
+        """(producer id, first offset) of those open at the beginning that were committed."""
+
+    def __len__(self) -> int:
+        return len(self.open) + len(self.aborted) + len(self.committed)
+
+    def add(self, batches: BatchTable, marker_of: MarkerOf) -> None:
+        """Take the next batches of the log."""
+        rows = np.flatnonzero(batches.is_transactional)
+        producers = batches.producer_id[rows].tolist()
+        offsets = batches.base_offset[rows].tolist()
+        control = batches.is_control[rows].tolist()
+        for row, producer, offset, is_control in zip(
+            rows.tolist(), producers, offsets, control, strict=True
+        ):
+            if is_control:
+                self._end(producer, offset, marker_of(batches.slice(row, row + 1)))
+            else:
+                self.open.setdefault(producer, offset)
+
+    def _end(self, producer: int, offset: int, kind: int) -> None:
+        if kind not in (ABORT, COMMIT) or producer not in self.open:
+            return
+        first = self.open.pop(producer)
+        if kind == ABORT:
+            self.aborted.append(Span(producer, first, offset))
+        elif (producer, first) in self._seeds:
+            self.committed.add((producer, first))
+
+    def resume(self, open_at: Mapping[int, int]) -> None:
+        """Go on behind segments that were not read, where these transactions are open.
+
+        One that was open before them and is not now was aborted if `aborted` has it.
+        """
+        aborted = {(span.producer_id, span.first) for span in self.aborted}
+        ended = self.open.items() - open_at.items() - aborted
+        self.committed |= ended & self._seeds
+        self.open = dict(open_at)
+
+    def spans(self, end_offset: int) -> list[Span]:
+        """What readers of committed records must not see, `end_offset` being the log's end."""
+        still = [Span(producer, first, end_offset) for producer, first in self.open.items()]
+        return sorted([*self.aborted, *still], key=lambda span: (span.first, span.producer_id))
+
+
+def spans_of(entry: SegmentEntry) -> list[Span]:
+    """The aborted transactions of a segment's row."""
+    base = entry.base_offset
+    return [
+        Span(one.producer_id, base + one.first_delta, base + one.last_delta)
+        for one in entry.aborted
+    ]
+
+
+def with_spans(entry: SegmentEntry, spans: Iterable[Span]) -> SegmentEntry:
+    """The row with those of the spans that reach into its segment."""
+    base = entry.base_offset
+    inside = sorted(
+        AbortedRange(span.producer_id, span.first - base, span.last - base)
+        for span in spans
+        if span.first < entry.next_offset and span.last >= base
+    )
+    return replace(entry, aborted=tuple(inside))

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -16,6 +17,13 @@ from sparklog.errors import InvalidOptionError
 if TYPE_CHECKING:
     from sparklog.cli.printing import Renderer
     from sparklog.log_reader import TopicReader
+
+
+class Isolation(StrEnum):
+    """Whether records of aborted transactions are printed; Kafka's isolation.level."""
+
+    READ_UNCOMMITTED = "read_uncommitted"
+    READ_COMMITTED = "read_committed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,6 +70,10 @@ class ConsumeArguments(CommonArguments):
     follow: Annotated[
         bool, typer.Option("--follow", "-F", help="Wait for new records until Ctrl-C.")
     ] = False
+    isolation: Annotated[
+        Isolation,
+        typer.Option("--isolation-level", help="read_committed hides aborted transactions."),
+    ] = Isolation.READ_UNCOMMITTED
     exit_at_end: Annotated[
         bool, typer.Option("-e", help="Exit at the end, which is the default.")
     ] = False
@@ -84,7 +96,7 @@ def consume(arguments: ConsumeArguments) -> None:
     for partition in chosen:
         catalog.check_partition(reader.topic, partition)
     ranges = _ranges(reader, chosen or range(reader.topic.num_partitions), span)
-    printer = Printer(renderer, arguments.count)
+    printer = Printer(renderer, arguments.count, arguments.isolation)
     printer.print(reader, ranges)
     if arguments.follow:
         ends = {partition: end for partition, (_, end) in ranges.items()}

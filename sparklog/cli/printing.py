@@ -9,6 +9,7 @@ import pyarrow as pa
 from sparklog.cli.output import binary_stdout, warn
 from sparklog.errors import UnknownTopicError
 from sparklog.log_reader import TopicReader
+from sparklog.log_reader.isolation import READ_UNCOMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.manifest.catalog import Catalog
 from sparklog.record.decode import DecodedRecords
@@ -37,8 +38,11 @@ class Renderer(Protocol):
 class Printer:
     """Prints records to stdout until `limit` of them are printed; None is no limit."""
 
-    def __init__(self, renderer: Renderer, limit: int | None) -> None:
+    def __init__(
+        self, renderer: Renderer, limit: int | None, isolation: str = READ_UNCOMMITTED
+    ) -> None:
         self._renderer = renderer
+        self._isolation = isolation
         self._left = limit
 
     @property
@@ -66,6 +70,7 @@ class Printer:
             reader.slices(partition, start, end),
             columns=self._renderer.columns,
             rows_max=rows_max,
+            isolation=self._isolation,
         ):
             wanted = records if self._left is None else first(records, self._left)
             yield wanted

@@ -1,6 +1,7 @@
 """Options of Spark's Kafka connector that mean nothing without brokers, or something else here.
 
 kafka.<option of a produce>   is that option: kafka.compression.type, kafka.batch.size
+kafka.isolation.level   is isolation.level
 kafka.<what the connector refuses>   is refused here too, naming what to use instead
 any other kafka.<client config>, and options of consumer pools   are ignored, with a warning
 """
@@ -9,7 +10,7 @@ import warnings
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sparklog.config.options import PRODUCE_OPTIONS, Option
+from sparklog.config.options import ISOLATION_LEVEL, PRODUCE_OPTIONS, Option
 from sparklog.errors import InvalidOptionError, SparklogWarning
 
 CLIENT_PREFIX = "kafka."
@@ -34,8 +35,12 @@ REFUSED_CLIENT_CONFIGS = {
 """Client configs that the connector refuses (KafkaSourceProvider), and what to do instead."""
 
 
+CLIENT_OPTIONS = (*PRODUCE_OPTIONS, ISOLATION_LEVEL)
+"""Options of ours that are client configs of Kafka, too."""
+
+
 def without_connector_options(
-    given: Mapping[str, Any], client_options: Sequence[Option] = PRODUCE_OPTIONS
+    given: Mapping[str, Any], client_options: Sequence[Option] = CLIENT_OPTIONS
 ) -> dict[str, Any]:
     """Return the options that mean something here; warn of the others (SparklogWarning).
 

@@ -125,6 +125,13 @@ PRODUCE_OPTIONS = (
 _OFFSETS = "JSON {topic: {partition: offset}}, -2 earliest, -1 latest"
 _TIMES = "JSON {topic: {partition: milliseconds}}"
 
+ISOLATION_LEVEL = _choice(
+    "isolation.level",
+    "read_uncommitted",
+    ("read_uncommitted", "read_committed"),
+    "read_committed: leave out records of transactions that were aborted (imported topics).",
+)
+
 CONSUME_OPTIONS = (
     _text("assign", "Partitions to read: JSON {topic: [partition, …]}."),
     _text("subscribe", "Topics to read, separated by commas."),
@@ -159,6 +166,7 @@ CONSUME_OPTIONS = (
         boolean(),
         "Whether offsets that retention removed are an error, or skipped with a warning.",
     ),
+    ISOLATION_LEVEL,
     _count("minPartitions", "At least this many Spark partitions; splits the larger ranges."),
     _count("maxRecordsPerPartition", "At most this many offsets in one Spark partition."),
 )

@@ -119,7 +119,7 @@ def examine(
             low = _checked(view, batches) if decoded else None
             data = view[: int(batches.end_position[-1])] if decoded else None
             builder.append(batches, min_timestamp=low, data=data)
-            transactions.add(batches, lambda one, view=view: _marker(view, one))
+            transactions.add(batches, lambda one, view=view: marker_of(view, one))
         except CorruptRecordError as error:
             raise error.in_file(source.path, position) from None
         horizon = _earliest(horizon, batches)
@@ -143,7 +143,8 @@ def _earliest(known: int | None, batches: BatchTable) -> int | None:
     return min([*found, *([] if known is None else [known])], default=None)
 
 
-def _marker(view: Bytes, batch: BatchTable) -> int:
+def marker_of(view: Bytes, batch: BatchTable) -> int:
+    """The type of the control record in a table of one batch. Raises CorruptRecordError."""
     position, size = int(batch.position[0]), int(batch.size[0])
     for record in records_at(view, position, size):
         return control_type(record.key)

@@ -10,6 +10,7 @@ import numpy as np
 from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
+from sparklog.log_reader.isolation import READ_COMMITTED, READ_UNCOMMITTED, committed
 from sparklog.log_reader.opened import ask, log_path, opened
 from sparklog.log_reader.topic import Slice
 from sparklog.record.batches import BatchTable
@@ -35,10 +36,12 @@ def read_slices(
     columns: Collection[str] = ALL,
     rows_max: int = ROWS_MAX,
     window_bytes: int = WINDOW_BYTES,
+    isolation: str = READ_UNCOMMITTED,
 ) -> Iterator[DecodedRecords]:
     """Yield the records of slices in the order of the log, at most `rows_max` or so at a time.
 
-    `directory` is the topic's. No answer is empty. Memory stays at a window of the file and one
+    `directory` is the topic's. With `isolation` READ_COMMITTED records of aborted transactions are
+    left out. No answer is empty. Memory stays at a window of the file and one
     answer, whatever the slices' size. Raises CorruptRecordError naming file, position and offset
     for damage that a wanted record might be in; then everything before it was yielded.
     MissingFileError when a file is gone.
@@ -49,7 +52,10 @@ def read_slices(
         try:
             for window in windows(opened(files, directory, entry), floor, window_bytes):
                 decoder = partial(window.decoded, columns, piece.start, piece.end)
-                for batches in _groups(window.needed(piece.start, piece.end), rows_max):
+                needed = window.needed(piece.start, piece.end)
+                if isolation == READ_COMMITTED:
+                    needed = committed(needed, entry)
+                for batches in _groups(needed, rows_max):
                     yield from _records(decoder, batches)
                 if window.next_offset >= piece.end:
                     break

@@ -45,7 +45,9 @@ def produce(
     CommitOutcomeUnknownError. What the DataFrame itself raises is Spark's.
     """
     _require_batch(df)
-    given, storage = parse_options(PRODUCE_OPTIONS, without_connector_options(options))
+    given, storage = parse_options(
+        PRODUCE_OPTIONS, without_connector_options(options, PRODUCE_OPTIONS)
+    )
     given["topic"] = topic if topic is not None else given["topic"]
     columns = input_columns(df.schema, needs_topic=given["topic"] is None)
     catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")

@@ -50,6 +50,7 @@ class ReadTask:
         self._files = files
         self._columns = output_columns(options)
         self._fails = bool(options["failOnDataLoss"])
+        self._isolation = str(options["isolation.level"])
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         """Yield the records of a range in the order of the log."""
@@ -62,7 +63,9 @@ class ReadTask:
         directory = topic_dir(wanted.topic, wanted.topic_id)
         while True:
             try:
-                for records in read_slices(self._files, directory, slices, columns=decoded):
+                for records in read_slices(
+                    self._files, directory, slices, columns=decoded, isolation=self._isolation
+                ):
                     if records.num_rows:
                         yield to_batch(records)
                         last = records.offset[len(records.offset) - 1].as_py()

@@ -1,0 +1,114 @@
+"""`sparklog import`: a stopped broker's log directory becomes topics of the log dir."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command, pairs
+from sparklog.cli.output import print_json, print_table, warn
+
+if TYPE_CHECKING:
+    from sparklog.interop.import_log import PartitionReport
+
+
+@dataclass(frozen=True, kw_only=True)
+class ImportArguments(CommonArguments):
+    """Options of `import`."""
+
+    broker: Annotated[
+        str, typer.Argument(metavar="LOGDIR", help="A stopped (or copied) broker's log directory.")
+    ]
+    topics: Annotated[
+        list[str] | None,
+        typer.Option("--topic", "-t", metavar="TOPIC", help="This topic only; may be repeated."),
+    ] = None
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", metavar="KEY=VALUE", help="A config of topics that are made."),
+    ] = None
+    copy: Annotated[
+        bool, typer.Option("--copy", help="Copy sealed segments, too, instead of linking them.")
+    ] = False
+    no_check: Annotated[
+        bool,
+        typer.Option("--no-check", help="Believe the indexes of sealed segments: read none of it."),
+    ] = False
+    consumer_offsets: Annotated[
+        bool,
+        typer.Option(
+            "--consumer-offsets", help="Import nothing: print what consumer groups committed."
+        ),
+    ] = False
+
+
+def import_log(arguments: ImportArguments) -> None:
+    """Adopt a broker's topics: same partitions, offsets, timestamps, headers and leader epochs.
+
+    Nothing in LOGDIR is changed. Importing again takes what came since. A partition that is damaged
+    is refused, the others go on, and the exit code is 1.
+    """
+    from sparklog.interop.import_log import ImportOptions, import_log_dir
+
+    if arguments.consumer_offsets:
+        _print_offsets(arguments)
+        return
+    options = ImportOptions(
+        topics=arguments.topics or None,
+        check=not arguments.no_check,
+        link=not arguments.copy,
+        config=pairs(arguments.config or (), "--config"),
+    )
+    reports = import_log_dir(arguments.admin(), arguments.catalog(), arguments.broker, options)
+    _print_reports(arguments, reports)
+    refused = [report for report in reports if report.problem is not None]
+    for report in refused:
+        warn(f"{report.place} was not imported: {report.problem}")
+    if refused:
+        raise typer.Exit(1)
+
+
+def _print_reports(arguments: ImportArguments, reports: "Sequence[PartitionReport]") -> None:
+    taken = [report for report in reports if report.added is not None]
+    for report in taken:
+        if report.torn_bytes and not arguments.quiet:
+            warn(f"{report.place}: {report.torn_bytes} bytes of a batch that was cut are left out")
+    rows = [_row(report) for report in taken]
+    if arguments.is_json:
+        for row in rows:
+            print_json(row)
+    elif rows and not arguments.quiet:
+        columns = list(rows[0])
+        print_table("imported", columns, [list(row.values()) for row in rows])
+
+
+def _row(report: "PartitionReport") -> dict[str, Any]:
+    added = report.added
+    return {
+        "topic": report.place.topic,
+        "partition": report.place.partition,
+        "start": added and added.start,
+        "end": added and added.end,
+        "segments": report.segments,
+        "bytes": report.bytes,
+    }
+
+
+def _print_offsets(arguments: ImportArguments) -> None:
+    from sparklog.interop.broker_dir import BrokerDir
+    from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
+    from sparklog.interop.import_log import OFFSETS_TOPIC
+
+    partitions = BrokerDir(arguments.broker).partitions()
+    found = consumer_offsets(one for one in partitions if one.place.topic == OFFSETS_TOPIC)
+    if arguments.is_json:
+        for row in found:
+            print_json(row._asdict())
+    else:
+        print_table("committed offsets", GroupOffset._fields, found)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    add_command(app, "import", import_log)

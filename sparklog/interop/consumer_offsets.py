@@ -1,0 +1,114 @@
+"""What consumer groups have committed, out of a broker's __consumer_offsets (compacted, 50 partitions).
+
+The last record of a (group, topic, partition) counts; a null value deletes it. Commits of aborted
+transactions do not count.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sparklog.errors import CorruptRecordError
+from sparklog.interop.broker_dir import PartitionDir
+from sparklog.interop.control_records import COMMIT
+from sparklog.interop.coordinator_records import (
+    COMMIT_TYPES,
+    GROUP_RECORDS,
+    UnknownTypeError,
+    read_record,
+)
+from sparklog.interop.examine import Source, marker_of, walked
+from sparklog.interop.file_records import Bytes
+from sparklog.interop.java_records import JavaRecord, records_at
+from sparklog.log.names import LOG_SUFFIX
+from sparklog.record.batches import BatchTable
+from sparklog.record.scan import verify_checksums
+
+
+class GroupOffset(NamedTuple):
+    """One committed offset; `leader_epoch` is -1 and `metadata` empty where the client gave none."""
+
+    group: str
+    topic: str
+    partition: int
+    offset: int
+    leader_epoch: int
+    metadata: str
+    commit_timestamp: int
+
+
+_Key = tuple[str, str, int]
+
+
+def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:
+    """The committed offsets of all groups, sorted by group, topic and partition.
+
+    `partitions` are those of __consumer_offsets. Raises CorruptRecordError naming the file.
+    """
+    found: dict[_Key, GroupOffset] = {}
+    for partition in partitions:
+        _read(partition, found)
+    return sorted(found.values())
+
+
+def _read(partition: PartitionDir, found: dict[_Key, GroupOffset]) -> None:
+    reader = _Commits(found)
+    segments = partition.segments()
+    for files in segments:
+        name = files.name(LOG_SUFFIX)
+        path = f"{partition.path}/{name}"
+        is_newest = files is segments[-1]
+        source = Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
+        for view, position, batches in walked(source):
+            try:
+                verify_checksums(view, batches)
+                for slot in range(len(batches)):
+                    reader.batch(view, batches.slice(slot, slot + 1))
+            except CorruptRecordError as error:
+                raise error.in_file(path, position) from None
+
+
+class _Commits:
+    """Applies the records of one partition; those of a transaction when it commits."""
+
+    def __init__(self, found: dict[_Key, GroupOffset]) -> None:
+        self._found = found
+        self._pending: dict[int, list[JavaRecord]] = {}
+
+    def batch(self, view: Bytes, batch: BatchTable) -> None:
+        """Take a table of one batch."""
+        producer = int(batch.producer_id[0])
+        if batch.is_control[0]:
+            records = self._pending.pop(producer, [])
+            if marker_of(view, batch) == COMMIT:
+                self._apply(records)
+            return
+        records = list(records_at(view, int(batch.position[0]), int(batch.size[0])))
+        if batch.is_transactional[0]:
+            self._pending.setdefault(producer, []).extend(records)
+        else:
+            self._apply(records)
+
+    def _apply(self, records: Iterable[JavaRecord]) -> None:
+        for record in records:
+            _apply(record, self._found)
+
+
+def _apply(record: JavaRecord, found: dict[_Key, GroupOffset]) -> None:
+    try:
+        read = read_record(GROUP_RECORDS, record.key, record.value)
+    except UnknownTypeError:
+        return
+    if read.type not in COMMIT_TYPES:
+        return
+    key = read.key["group"], read.key["topic"], read.key["partition"]
+    value = read.value
+    if value is None:
+        found.pop(key, None)
+        return
+    found[key] = GroupOffset(
+        *key,
+        value["offset"],
+        value.get("leaderEpoch", -1),
+        value["metadata"] or "",
+        value["commitTimestamp"],
+    )

@@ -20,7 +20,17 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
-from sparklog.cli import consume, dump_log, import_log, jobs, offsets, produce, topic, verify
+from sparklog.cli import (
+    consume,
+    dump_log,
+    export_log,
+    import_log,
+    jobs,
+    offsets,
+    produce,
+    topic,
+    verify,
+)
 from sparklog.cli.arguments import CommonArguments, with_signature
 from sparklog.cli.output import warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
@@ -92,7 +102,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (topic, produce, consume, offsets, import_log, dump_log, verify, jobs):
+for part in (topic, produce, consume, offsets, import_log, export_log, dump_log, verify, jobs):
     part.add_to(app)
 
 

@@ -103,6 +103,7 @@ def read_topic(broker: Broker, topic: str, partition: int = 0) -> list[tuple[int
             "group.id": "judge",
             "enable.auto.commit": False,
             "enable.partition.eof": True,
+            "auto.offset.reset": "earliest",
             "check.crcs": True,
             "log_level": 2,
         }

@@ -1,8 +1,8 @@
 r"""The text files that a broker keeps beside its logs.
 
-    offsets          0\n <count>\n then lines <topic> <partition> <offset>\n    in the log directory
-    leader epochs    0\n <count>\n then lines <epoch> <start offset>\n          in a partition's
-    partition.metadata   version: 0\ntopic_id: <22 characters>                  (no newline behind it)
+    offsets         0\n <count>\n then lines <topic> <partition> <offset>\n   of a log directory
+    leader epochs   0\n <count>\n then lines <epoch> <start offset>\n         of a partition
+    partition.metadata   version: 0\ntopic_id: <22 characters>   (no newline behind it)
 
 See CheckpointFile, OffsetCheckpointFile, LeaderEpochCheckpointFile, PartitionMetadataFile. An empty
 checkpoint has no entries. A file of more than CHECKPOINT_BYTES_MAX is refused.

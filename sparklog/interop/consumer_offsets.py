@@ -1,4 +1,4 @@
-"""What consumer groups have committed, out of a broker's __consumer_offsets (compacted, 50 partitions).
+"""What consumer groups have committed, out of a broker's __consumer_offsets.
 
 The last record of a (group, topic, partition) counts; a null value deletes it. Commits of aborted
 transactions do not count.
@@ -25,7 +25,7 @@ from sparklog.record.scan import verify_checksums
 
 
 class GroupOffset(NamedTuple):
-    """One committed offset; `leader_epoch` is -1 and `metadata` empty where the client gave none."""
+    """A committed offset; `leader_epoch` is -1 and `metadata` empty where the client gave none."""
 
     group: str
     topic: str

@@ -1,8 +1,8 @@
 """What a control record says, as the dump tool prints it.
 
-    key      int16 version | int16 type
-    value    ABORT, COMMIT (EndTxnMarker): int16 version | int32 coordinator epoch
-             KRaft's own: a flexible message that begins with its int16 version
+key      int16 version | int16 type
+value    ABORT, COMMIT (EndTxnMarker): int16 version | int32 coordinator epoch
+         KRaft's own: a flexible message that begins with its int16 version
 """
 
 from typing import Final
@@ -58,7 +58,9 @@ def control_text(key: bytes | None, value: bytes | None) -> str:
     if kind in (ABORT, COMMIT):
         return f" endTxnMarker: {_NAMES[kind]} coordinatorEpoch: {_coordinator_epoch(data)}"
     if kind == LEADER_CHANGE:
-        return f" LeaderChange: {json_text(read_message(data, _leader_change(data), flexible=True))}"
+        return (
+            f" LeaderChange: {json_text(read_message(data, _leader_change(data), flexible=True))}"
+        )
     if kind in _KRAFT:
         title, schema = _KRAFT[kind]
         return f" {title}{json_text(read_message(data, schema, flexible=True))}"

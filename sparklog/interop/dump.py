@@ -44,7 +44,7 @@ class Dump:
         """Yield what is printed of a file.
 
         Raises, after what stands before it, CorruptionError naming the file where Kafka's tool ends
-        with an exception, MissingFileError, and PassedOverError where the tool says a line and goes on.
+        with an exception, MissingFileError, and PassedOverError where it says a line and goes on.
         """
         path = _java_path(given)
         yield f"Dumping {path}\n".encode()

@@ -1,7 +1,7 @@
 """The lines that kafka-dump-log.sh prints of batches and their records.
 
     baseOffset: … lastOffset: … … position: … CreateTime: … size: … magic: 2 … isvalid: true
-    | offset: … CreateTime: … keySize: … valueSize: … sequence: … headerKeys: [h1,h2] key: … payload: …
+    | offset: … CreateTime: … keySize: … valueSize: … sequence: … headerKeys: … key: … payload: …
 
 Well-formed batches of magic 2 are decoded and printed by the thousand; message sets, control
 batches and what is damaged one by one, as Kafka's classes read them. See DumpLogSegments.
@@ -9,6 +9,7 @@ batches and what is damaged one by one, as Kafka's classes read them. See DumpLo
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -106,7 +107,7 @@ class BatchPrinter:
                 plain &= False
         plain &= batches.codec < len(CODECS)
         cuts = [0, *(np.flatnonzero(np.diff(plain)) + 1).tolist(), len(batches)]
-        for start, stop in zip(cuts, cuts[1:], strict=False):
+        for start, stop in pairwise(cuts):
             run = batches.slice(start, stop)
             if plain[start]:
                 for group in _groups(run):
@@ -120,7 +121,9 @@ class BatchPrinter:
         position, size, magic = batch
         if magic < layout.MAGIC_V0:
             yield f"offset: {int_at(self._view, position, 8)}".encode()
-            raise CorruptRecordError(f"Invalid magic used in LegacyRecord: {magic}", position=position)
+            raise CorruptRecordError(
+                f"Invalid magic used in LegacyRecord: {magic}", position=position
+            )
         if position + layout.RECORDS > len(self._view):
             reason = "Failed to read record batch: its header is cut"
             raise CorruptRecordError(reason, position=position)
@@ -141,8 +144,9 @@ class BatchPrinter:
             yield content(joined(self._heads(group), "\n"))
             return
         try:
-            records = decode(self._view, group, columns=_COLUMNS,
-                             max_bytes=DECOMPRESSED_BYTES_MAX // len(group))
+            records = decode(
+                self._view, group, columns=_COLUMNS, max_bytes=DECOMPRESSED_BYTES_MAX // len(group)
+            )
         except (CorruptRecordError, UsageError):
             half = len(group) // 2
             if half:
@@ -195,7 +199,7 @@ class BatchPrinter:
 def _groups(batches: BatchTable) -> Iterator[BatchTable]:
     part = (np.cumsum(batches.size) - batches.size) // GROUP_BYTES
     cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batches)]
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         yield batches.slice(start, stop)
 
 
@@ -244,14 +248,15 @@ def _last_sequences(batches: BatchTable) -> Int64s:
 def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.bool_]]:
     """What the batches say, and whether it is true; all are of magic 2, or all are not."""
     modern = batches.magic[0] >= layout.MAGIC_V2
-    at, covered = (layout.CRC, layout.CRC_START) if modern else (
-        layout.LEGACY_CRC, layout.LEGACY_CRC_START)
+    at, covered = (
+        (layout.CRC, layout.CRC_START) if modern else (layout.LEGACY_CRC, layout.LEGACY_CRC_START)
+    )
     least = layout.RECORDS if modern else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
     stored = np.ascontiguousarray(view[(batches.position + at)[:, None] + np.arange(4)])
     stored = stored.view(">u4").reshape(-1).astype(np.int64)
     checksum = crc32c if modern else crc32
     spans = zip((batches.position + covered).tolist(), batches.end_position.tolist(), strict=True)
-    computed = np.fromiter((checksum(view[a:max(a, b)]) for a, b in spans), np.int64, len(stored))
+    computed = np.fromiter((checksum(view[a : max(a, b)]) for a, b in spans), np.int64, len(stored))
     return stored, (stored == computed) & (batches.size >= least)
 
 

@@ -10,6 +10,7 @@ the entry's before it. Looked up as AbstractIndex does it, which tells in an ind
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -129,7 +130,7 @@ def dump_index(
     row[sound.batches.size[row] > checks.max_message_size if len(sound.batches) else row == 0] = -1
     mismatches = findings.mismatches
     cuts = [0, *(np.flatnonzero(np.diff(row >= 0)) + 1).tolist(), count]
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         part = slice(start, stop)
         if row[start] >= 0:
             found = sound.batches.last_offset[row[part]]
@@ -145,9 +146,7 @@ def dump_index(
 
 def _offset_lines(offsets: Int64s, positions: Int64s, checks: IndexChecks) -> Iterator[Text]:
     if not checks.quiet:
-        yield content(
-            joined("offset: ", numbers(offsets), " position: ", numbers(positions), "\n")
-        )
+        yield content(joined("offset: ", numbers(offsets), " position: ", numbers(positions), "\n"))
 
 
 def _first_last_offset(log: _Log, position: int, size: int) -> int:
@@ -202,9 +201,7 @@ def dump_time_index(
 class _TimeJudge:
     """Compares the entries of a time index with the log, in their order."""
 
-    def __init__(
-        self, file: str, log: _Log, lookup: "_OffsetLookup", findings: Findings
-    ) -> None:
+    def __init__(self, file: str, log: _Log, lookup: "_OffsetLookup", findings: Findings) -> None:
         self._file = file
         self._log = log
         self._lookup = lookup
@@ -220,7 +217,9 @@ class _TimeJudge:
         for slot, (timestamp, offset) in enumerate(entries):
             row = int(rows[slot])
             if row in largest:
-                self._judge(timestamp, offset, int(self._log.batches.last_offset[row]), largest[row])
+                self._judge(
+                    timestamp, offset, int(self._log.batches.last_offset[row]), largest[row]
+                )
             else:
                 self._judge_alone(timestamp, offset, int(positions[slot]))
             yield timestamp, offset

@@ -10,7 +10,7 @@ import numpy as np
 from sparklog.errors import CorruptRecordError, UsageError
 from sparklog.interop.dump_batches import BatchPrinter, RecordText
 from sparklog.interop.file_records import FILE_BYTES_MAX, OddBatch, walk
-from sparklog.record.batches import Buffer, BatchTable, byte_view
+from sparklog.record.batches import BatchTable, Buffer, byte_view
 
 LOG: Final = ".log"
 CHECKPOINT: Final = ".checkpoint"
@@ -84,7 +84,7 @@ class DumpedFile:
 
 def base_offset(name: str) -> int:
     """The number before the first dot of a file's name. Raises UsageError when there is none."""
-    digits = name.split(".")[0]
+    digits = name.partition(".")[0]
     if not re.fullmatch(r"[+-]?[0-9]{1,40}", digits) or not -(2**63) <= int(digits) < 2**63:
         raise UsageError(f"{name}: a segment's file is named after its base offset, <digits>.<…>")
     return int(digits)

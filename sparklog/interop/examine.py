@@ -1,12 +1,14 @@
 """A `.log` from outside, looked at before it is taken: every batch, every record, in windows.
 
-What a reader would find wrong is found here: sizes that lie, checksums, offsets that do not grow or
-leave the segment, records that do not fit their batch, streams that decompress to more than 256 MiB.
+What a reader would find wrong is found here: sizes that lie, checksums, offsets that do not grow,
+ records that do not fit their batch, streams that decompress to more than 256 MiB.
 Memory is a window of the file and one decoded group of batches, whatever the file says.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -119,7 +121,7 @@ def examine(
             low = _checked(view, batches) if decoded else None
             data = view[: int(batches.end_position[-1])] if decoded else None
             builder.append(batches, min_timestamp=low, data=data)
-            transactions.add(batches, lambda one, view=view: marker_of(view, one))
+            transactions.add(batches, partial(marker_of, view))
         except CorruptRecordError as error:
             raise error.in_file(source.path, position) from None
         horizon = _earliest(horizon, batches)
@@ -164,7 +166,7 @@ def _groups(batches: BatchTable) -> Iterator[BatchTable]:
     size = np.where(batches.codec == 0, 0, batches.size)
     part = (np.cumsum(size) - size) // (1024 * 1024)
     cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batches)]
-    for start, stop in zip(cuts, cuts[1:], strict=False):
+    for start, stop in pairwise(cuts):
         yield batches.slice(start, stop)
 
 

@@ -126,9 +126,7 @@ def _check_target(
         )
     holds = [segment for segment in found.segments() if segment.log_bytes or segment.base_offset]
     if holds and not options.replace:
-        raise UsageError(
-            f"partition {place} of the broker holds records: --replace gives them up"
-        )
+        raise UsageError(f"partition {place} of the broker holds records: --replace gives them up")
 
 
 def _exported(
@@ -164,9 +162,9 @@ def _partition(
     target = LocalFiles(directory)
     segments = snapshot.segments(place.partition)
     entries = [segments.entry(slot) for slot in segments.range(state.log_start_offset, 2**63 - 1)]
-    done = PartitionExport(
-        catalog.files, topic_directory(topic), target, check=options.check
-    ).run(entries, state)
+    done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
+        entries, state
+    )
     target.sync(done.paths)
     return ExportReport(
         place=place, start=state.log_start_offset, end=state.log_end_offset, exported=done

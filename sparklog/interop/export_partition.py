@@ -1,10 +1,10 @@
 """One partition as a broker keeps it: canonical names, sealed segments, indexes, epochs.
 
-    <base>.log        hard link where it is sealed already and not the newest; else rewritten: the
-                      base offset of every batch is moved, which no checksum covers
-    <base>.index  .timeindex        copies, of 0 bytes where there is no entry
-    <base>.txnindex                 aborted transactions whose marker lies in the segment
-    leader-epoch-checkpoint         from the batches
+<base>.log        hard link where it is sealed already and not the newest; else rewritten: the
+                  base offset of every batch is moved, which no checksum covers
+<base>.index  .timeindex        copies, of 0 bytes where there is no entry
+<base>.txnindex                 aborted transactions whose marker lies in the segment
+leader-epoch-checkpoint         from the batches
 """
 
 import os
@@ -93,8 +93,10 @@ class PartitionExport:
         aborted = [span for span in spans_of(entry) if span.last < entry.next_offset]
         if aborted:
             # A low last stable offset makes a broker look further than it must, never too little.
-            rows = [AbortedTxn(0, one.producer_id, one.first, one.last, one.first)
-                    for one in sorted(aborted, key=lambda span: span.last)]
+            rows = [
+                AbortedTxn(0, one.producer_id, one.first, one.last, one.first)
+                for one in sorted(aborted, key=lambda span: span.last)
+            ]
             path = segment_name(entry.base_offset, None, TXN_INDEX_SUFFIX)
             self._write(path, encode_txn_index(rows))
 
@@ -154,7 +156,9 @@ class PartitionExport:
             risen = np.flatnonzero(np.diff(epochs, prepend=newest) > 0)
             offsets = window.batches.base_offset[risen] + entry.shift
             if not self._epochs:
-                offsets[:1] = entry.base_offset  # compaction may have taken what the epoch began with
+                offsets[:1] = (
+                    entry.base_offset
+                )  # compaction may have taken what the epoch began with
             self._epochs += zip(epochs[risen].tolist(), offsets.tolist(), strict=True)
             newest = int(epochs[-1])
 

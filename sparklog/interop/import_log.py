@@ -9,7 +9,7 @@ came since. Topics that are made here keep everything (retention.ms=-1) unless t
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import pyarrow.compute as pc
@@ -32,7 +32,7 @@ from sparklog.interop.import_partition import (
 )
 from sparklog.interop.transactions import Span, spans_of, with_spans
 from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Change, Done, PartitionState, Snapshot
+from sparklog.manifest.store import Change, Done, Snapshot
 from sparklog.manifest.tables import segment_entries
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
 
@@ -92,9 +92,7 @@ def import_log_dir(
     for name, parts in sources.items():
         topic = _topic(admin, catalog, name, parts, _config(parts, cleaned, options.config))
         snapshot = catalog.store(topic).snapshot()
-        jobs = [
-            Job(one, _what_is_known(snapshot, one.place, starts, cleaned)) for one in parts
-        ]
+        jobs = [Job(one, _what_is_known(snapshot, one.place, starts, cleaned)) for one in parts]
         reports += _import_topic(catalog, topic, jobs, options, progress)
     return reports
 
@@ -187,7 +185,10 @@ def _known(catalog: Catalog, name: str) -> TopicDescription | None:
 
 
 def _import_topic(
-    catalog: Catalog, topic: TopicDescription, jobs: Sequence[Job], options: ImportOptions,
+    catalog: Catalog,
+    topic: TopicDescription,
+    jobs: Sequence[Job],
+    options: ImportOptions,
     progress: Callable[[TopicPartition], None],
 ) -> list[PartitionReport]:
     store = catalog.store(topic)

@@ -280,12 +280,16 @@ class PartitionImport:
         """Link a sealed `.log`, copy any other: bytes [source.start, end)."""
         is_whole = not source.is_newest and source.start == 0 and end == source.size
         self._paths.append(target)
-        if is_whole and self._rules.link and isinstance(self._files, LocalFiles):
-            if self._files.link_from(source.path, target):
-                return
+        if is_whole and self._is_linked(source, target):
+            return
         with self._files.create(target) as file:
             for start in range(source.start, end, COPY_BYTES):
                 file.write(source.files.view(source.name, min(COPY_BYTES, end - start), start))
+
+    def _is_linked(self, source: Source, target: str) -> bool:
+        if not self._rules.link or not isinstance(self._files, LocalFiles):
+            return False
+        return self._files.link_from(source.path, target)
 
 
 def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:

@@ -1,6 +1,6 @@
 """Kafka's generated messages, read by a schema: fields in their order, as JsonConverter names them.
 
-    flexible (KIP-482)   string, bytes, array: unsigned varint of size + 1 (0: null), then the items;
+    flexible (KIP-482)   string, bytes, array: unsigned varint of size + 1 (0: null), then items;
                          every struct ends with tagged fields: a count, then (tag, size, bytes) each
     not flexible         string: int16 size (-1: null); bytes, array: int32 size
 
@@ -62,9 +62,7 @@ class MessageReader:
 
     def struct(self, schema: Schema) -> dict[str, Any]:
         """The fields of a struct, by name."""
-        fields = {
-            name: self.value(kind) for name, kind in schema if not isinstance(kind, Tagged)
-        }
+        fields = {name: self.value(kind) for name, kind in schema if not isinstance(kind, Tagged)}
         if self._flexible:
             tags = {kind.tag: (name, kind) for name, kind in schema if isinstance(kind, Tagged)}
             for _ in range(self.unsigned()):
@@ -130,7 +128,7 @@ class MessageReader:
 
 
 def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, Any]:
-    """The fields of a message. Raises CorruptRecordError when it is cut or says impossible sizes."""
+    """The fields of a message. Raises CorruptRecordError when it is cut or has lying sizes."""
     return MessageReader(data, flexible=flexible).struct(schema)
 
 

@@ -30,8 +30,9 @@ def flags(values: NDArray[np.bool_]) -> pa.Array:
 
 def joined(*parts: str | pa.Array) -> pa.Array:
     """The parts of every row one after another; a part that is text is the same in all rows."""
-    columns = [pa.scalar(part.encode(), pa.binary()) if isinstance(part, str) else part
-               for part in parts]
+    columns = [
+        pa.scalar(part.encode(), pa.binary()) if isinstance(part, str) else part for part in parts
+    ]
     return pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.binary()))
 
 
@@ -63,7 +64,7 @@ def java_texts(values: pa.Array) -> pa.Array:
 
 
 def interleaved(heads: pa.Array, lines: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Head 0, its `counts[0]` lines, head 1, …"""
+    """Head 0, its `counts[0]` lines, head 1, and so on."""
     order = np.empty(len(heads) + len(lines), np.int64)
     slots = np.arange(len(heads)) + np.cumsum(counts) - counts
     is_head = np.zeros(len(order), bool)

@@ -1,8 +1,8 @@
 """isolation.level: whether a reader sees records of transactions that were aborted.
 
-A segment's row knows the aborted transactions that reach into it, by producer and offsets. A batch
-is theirs if it is transactional, of that producer, and lies in their span; control batches are never
-records. Kafka's default is read_uncommitted.
+A segment's row knows the aborted transactions that reach into it, by producer and offsets. A
+batch is theirs if it is transactional, of that producer, and lies in their span. Control batches
+are never records. Kafka's default is read_uncommitted.
 """
 
 from typing import Final

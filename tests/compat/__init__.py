@@ -1,1 +1,1 @@
-"""Files that a real broker wrote, and what Kafka's dump tool says of them, kept for every release."""
+"""Files that a real broker wrote, and what Kafka's dump tool says of them."""

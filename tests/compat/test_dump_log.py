@@ -38,7 +38,15 @@ class TestExitCode:
 
     @pytest.mark.parametrize(
         "name",
-        ["wrong-crc", "torn", "unknown", "index-offset", "time-timestamp", "snapshot-crc", "size-13"],
+        [
+            "wrong-crc",
+            "torn",
+            "unknown",
+            "index-offset",
+            "time-timestamp",
+            "snapshot-crc",
+            "size-13",
+        ],
     )
     def test_1_for_what_is_not(self, name: str, tmp_path: Path) -> None:
         assert dumped(CASES[name], tmp_path)[1] == 1
@@ -78,7 +86,9 @@ class TestFiles:
         source = BROKER / "bootstrap.checkpoint"
         shutil.copy(source, tmp_path / f"{7:020d}-{3:010d}.checkpoint")
 
-        named = CommandLine().done("dump-log", "--files", tmp_path / f"{7:020d}-{3:010d}.checkpoint")
+        named = CommandLine().done(
+            "dump-log", "--files", tmp_path / f"{7:020d}-{3:010d}.checkpoint"
+        )
         bootstrap = CommandLine().done("dump-log", "--files", source)
         assert named.lines[1] == "Snapshot end offset: 7, epoch: 3"
         assert bootstrap.lines[1] == "KRaft bootstrap snapshot"
@@ -89,7 +99,9 @@ class TestFiles:
         with path.open("wb") as file:
             file.truncate(2**31)
 
-        assert "is larger than the maximum allowed" in CommandLine()("dump-log", "--files", path).err
+        assert (
+            "is larger than the maximum allowed" in CommandLine()("dump-log", "--files", path).err
+        )
 
 
 class TestMisuse:

@@ -1,7 +1,7 @@
 """Writes tests/compat/data anew: a broker's log directory, and what Kafka's dump tool says of it.
 
-`python -m tests.kafka.make_compat [expected]` (with `expected`, the files of the broker stay). Needs
-a JDK, for `jshell` writes the message sets of magic 0 and 1.
+`python -m tests.kafka.make_compat [expected]` (with `expected`, the broker's files stay). Needs a
+JDK, for `jshell` writes the message sets of magic 0 and 1.
 """
 
 import shutil

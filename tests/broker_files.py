@@ -1,0 +1,73 @@
+"""Batches as a broker would have them, byte by byte where Kafka's producer would not go."""
+
+import struct
+from pathlib import Path
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.model import Codec
+from sparklog.record.encode import BatchSettings, encode
+from sparklog.record.rows import RecordColumns
+
+T0 = 1_700_000_000_000
+TRANSACTIONAL, CONTROL, HORIZON = 0x10, 0x20, 0x40
+
+
+def batch(
+    base: int,
+    count: int = 2,
+    *,
+    producer: int = -1,
+    attributes: int = 0,
+    epoch: int = 0,
+    codec: Codec = Codec.NONE,
+) -> bytes:
+    """A batch of `count` records from offset `base` on; `attributes` are added to its codec."""
+    columns = RecordColumns(
+        pa.array([f"k{base + i}".encode() for i in range(count)]),
+        pa.array([b"v" * 40] * count),
+        np.arange(count, dtype=np.int64) + T0 + base,
+    )
+    settings = BatchSettings(codec, leader_epoch=epoch)
+    (stream,) = encode(columns, None, 1, np.array([base], np.int64), settings)
+    return patched(bytes(stream.data), producer, attributes)
+
+
+def patched(data: bytes, producer: int, attributes: int) -> bytes:
+    """A batch with another producer and more attributes, and the checksum that it then has."""
+    raw = bytearray(data)
+    raw[22] |= attributes
+    raw[43:51] = struct.pack(">q", producer)
+    raw[17:21] = struct.pack(">I", google_crc32c.value(bytes(raw[21:])))
+    return bytes(raw)
+
+
+def marker(offset: int, producer: int, kind: int) -> bytes:
+    """A control batch: 0 ABORT, 1 COMMIT."""
+    record = b"\0\0\0" + b"\x08" + struct.pack(">hh", 0, kind) + b"\x0c" + b"\0" * 6 + b"\0"
+    body = bytes([2 * len(record)]) + record
+    head = struct.pack(">hiqqqhii", TRANSACTIONAL | CONTROL, 0, T0, T0, producer, 0, -1, 1)
+    crc = google_crc32c.value(head + body)
+    size = 9 + len(head) + len(body)
+    return struct.pack(">qiibI", offset, size, 0, 2, crc) + head + body
+
+
+def write_segment(folder: Path, base: int, *batches: bytes) -> Path:
+    """A `.log` under its canonical name."""
+    path = folder / f"{base:020d}.log"
+    path.write_bytes(b"".join(batches))
+    return path
+
+
+def write_indexes(log: Path) -> None:
+    """The index files that a broker would have beside a `.log`."""
+    from sparklog.record.scan import scan_batches
+
+    builder = SegmentBuilder(int(log.stem), 0)
+    builder.append(scan_batches(log.read_bytes()).batches)
+    _, indexes = builder.finish()
+    log.with_suffix(".index").write_bytes(indexes.offset_index)
+    log.with_suffix(".timeindex").write_bytes(indexes.time_index)

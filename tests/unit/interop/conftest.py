@@ -1,0 +1,58 @@
+"""A broker's log directory to import from, and a log dir to import into."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.isolation import READ_UNCOMMITTED
+from sparklog.log_reader.slices import read_slices
+from sparklog.manifest.catalog import Catalog
+from sparklog.storage import open_files
+
+
+@dataclass(frozen=True)
+class Interop:
+    """A broker's directory, a log dir, and what one does with them."""
+
+    broker: Path
+    log_dir: Path
+
+    @property
+    def catalog(self) -> Catalog:
+        return Catalog(open_files(str(self.log_dir)))
+
+    def run(self, options: ImportOptions | None = None) -> list[PartitionReport]:
+        admin = AdminClient(str(self.log_dir))
+        return import_log_dir(admin, self.catalog, str(self.broker), options or ImportOptions())
+
+    def problem(self, options: ImportOptions | None = None) -> str:
+        """Why the one partition was refused."""
+        (report,) = self.run(options)
+        assert report.added is None
+        return str(report.problem)
+
+    def offsets(self, topic: str = "t", isolation: str = READ_UNCOMMITTED) -> list[int]:
+        """The offsets of all records of partition 0."""
+        reader = TopicReader.open(self.catalog, topic)
+        slices = reader.slices(0, reader.log_start_offset(0), reader.log_end_offset(0))
+        blocks = read_slices(
+            reader.files, reader.directory, slices, columns=("offset",), isolation=isolation
+        )
+        return [offset for block in blocks for offset in block.offset.to_pylist()]
+
+    def partition(self, name: str = "t-0") -> Path:
+        """A partition's directory, made."""
+        path = self.broker / name
+        path.mkdir(exist_ok=True)
+        return path
+
+
+@pytest.fixture
+def interop(tmp_path: Path) -> Interop:
+    broker = tmp_path / "broker"
+    broker.mkdir()
+    return Interop(broker, tmp_path / "log")

@@ -1,0 +1,429 @@
+"""A broker's log directory becomes topics: first, again, and what is refused."""
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptionError,
+    InvalidOptionError,
+    LogDirError,
+    UnknownTopicError,
+)
+from sparklog.interop import import_log
+from sparklog.interop.import_log import ImportOptions
+from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.log_writer import WriteOptions, plan_write
+from sparklog.manifest.store import PartitionState
+from sparklog.model import Codec
+from tests.broker_files import HORIZON, TRANSACTIONAL, batch, marker, write_indexes, write_segment
+from tests.compat.cases import BROKER
+from tests.logs import append
+from tests.unit.interop.conftest import Interop
+
+TRUST = ImportOptions(check=False)
+
+
+def state(interop: Interop, topic: str = "t") -> PartitionState:
+    catalog = interop.catalog
+    return catalog.store(catalog.topic(topic)).snapshot().state(0)
+
+
+class TestFirst:
+    @pytest.mark.parametrize("options", [ImportOptions(), TRUST, ImportOptions(link=False)])
+    def test_offsets_epochs_and_ends_are_kept(
+        self, options: ImportOptions, interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        write_indexes(write_segment(folder, 5, batch(5), batch(7, epoch=3)))
+        write_indexes(write_segment(folder, 9, batch(9, codec=Codec.GZIP)))
+        (folder / "leader-epoch-checkpoint").write_text("0\n2\n0 5\n3 7\n")
+
+        (report,) = interop.run(options)
+        assert (report.problem, report.segments) == (None, 2)
+        assert interop.offsets() == [5, 6, 7, 8, 9, 10]
+        assert state(interop) == PartitionState(5, 11, 4, 0, 11)
+
+    def test_sealed_segments_are_linked_and_the_newest_is_copied(self, interop: Interop) -> None:
+        folder = interop.partition()
+        sealed = write_segment(folder, 0, batch(0))
+        newest = write_segment(folder, 2, batch(2))
+        interop.run()
+
+        assert (sealed.stat().st_nlink, newest.stat().st_nlink) == (2, 1)
+
+    def test_an_empty_log_says_where_it_ends(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 77)
+        interop.run()
+
+        assert interop.offsets() == []
+        assert state(interop) == PartitionState(77, 77, 0, 0, 77)
+
+    def test_a_directory_without_segments_is_an_empty_partition(self, interop: Interop) -> None:
+        interop.partition("t-1")
+        interop.run(TRUST)
+
+        assert state(interop) == PartitionState()
+        assert interop.catalog.topic("t").num_partitions == 2
+
+    def test_checkpoints_of_the_directory_count(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0, 10))
+        (interop.broker / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+        (interop.broker / "cleaner-offset-checkpoint").write_text("0\n1\nt 0 8\n")
+        interop.run()
+
+        assert interop.offsets() == [4, 5, 6, 7, 8, 9]
+        assert state(interop).cleaner_offset == 8
+        configs = interop.catalog.topic("t").configs
+        assert configs == {"cleanup.policy": "compact", "retention.ms": "-1"}
+
+    def test_a_batch_that_was_cut_by_a_crash_is_left_out(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0), batch(2)[:-1])
+
+        (report,) = interop.run()
+        assert report.torn_bytes == len(batch(2)) - 1
+        assert interop.offsets() == [0, 1]
+
+    def test_only_a_batch_that_was_cut_is_nothing(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0)[:-1])
+        interop.run()
+
+        assert state(interop).log_end_offset == 0
+
+    def test_tombstones_keep_their_horizon(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(4, attributes=HORIZON), batch(6))
+        interop.run()
+
+        catalog = interop.catalog
+        (entry,) = catalog.store(catalog.topic("t")).snapshot().segments(0)
+        assert entry.delete_horizon_ms == 1_700_000_000_004
+        assert (entry.record_count, entry.min_timestamp) == (4, 1_700_000_000_004)
+
+    def test_chosen_topics_and_configs(self, interop: Interop) -> None:
+        for name in ("a-0", "b-0", "__consumer_offsets-0", "c-0.0123456789abcdef0123456789abcdef-delete"):
+            write_segment(interop.partition(name), 0, batch(0))
+        interop.run(ImportOptions(topics=["b"], config={"retention.ms": "5"}))
+
+        assert list(interop.catalog.topics()) == ["b"]
+        assert interop.catalog.topic("b").configs == {"retention.ms": "5"}
+        interop.run()
+        assert list(interop.catalog.topics()) == ["a", "b"]
+
+    def test_a_topic_that_is_there_grows(self, interop: Interop) -> None:
+        AdminClient(str(interop.log_dir)).create_topics([NewTopic("t", 1)])
+        write_segment(interop.partition("t-2"), 0, batch(0))
+        interop.run()
+
+        assert interop.catalog.topic("t").num_partitions == 3
+
+    def test_everything_that_a_broker_kept(self, interop: Interop, tmp_path: Path) -> None:
+        checked = replace(interop, broker=BROKER)
+        trusted = replace(checked, log_dir=tmp_path / "trusted")
+        assert {report.problem for report in checked.run()} == {None}
+        assert {report.problem for report in trusted.run(TRUST)} == {None}
+
+        for name in checked.catalog.topics():
+            assert checked.offsets(name) == trusted.offsets(name)
+            committed = checked.offsets(name, READ_COMMITTED)
+            assert committed == trusted.offsets(name, READ_COMMITTED)
+            assert len(checked.offsets(name)) - len(committed) == 10 * (name == "transactional")
+
+
+class TestAgain:
+    def test_what_came_since_is_a_segment_of_its_own(self, interop: Interop) -> None:
+        folder = interop.partition()
+        newest = write_segment(folder, 0, batch(0))
+        interop.run()
+        newest.write_bytes(batch(0) + batch(2))
+        write_segment(folder, 4, batch(4))
+
+        (report,) = interop.run()
+        assert report.added == (0, 2, 6)
+        assert report.segments == 2
+        assert interop.offsets() == [0, 1, 2, 3, 4, 5]
+
+    def test_nothing_new_is_nothing(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        interop.run()
+        before = state(interop)
+
+        (report,) = interop.run()
+        assert report.segments == 0
+        assert state(interop) == before
+
+    def test_a_log_that_grew_by_a_new_segment_only(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0))
+        interop.run()
+        write_segment(folder, 2, batch(2))
+        interop.run()
+
+        assert interop.offsets() == [0, 1, 2, 3]
+
+    def test_a_batch_that_was_imported_in_part_is_refused(self, interop: Interop) -> None:
+        newest = write_segment(interop.partition(), 0, batch(0))
+        interop.run()
+        newest.write_bytes(batch(0, 4))
+
+        assert "was imported in part, up to 2" in interop.problem()
+
+    def test_refused_where_records_were_produced_since(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0, epoch=6))
+        interop.run()
+        append(interop.log_dir, 0, ["a", "b", "c"])
+
+        assert "records were produced here since" in interop.problem()
+        catalog = interop.catalog
+        assert plan_write(catalog, "t", WriteOptions()).leader_epoch == 7
+        assert interop.offsets() == [0, 1, 2, 3, 4]
+
+    def test_somebody_else_in_between_is_a_conflict(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        known = import_log.Known(state=PartitionState(log_end_offset=9), open_at={})
+        interop.run()
+        catalog = interop.catalog
+        snapshot = catalog.store(catalog.topic("t")).snapshot()
+        taken = import_log.ImportedPartition(
+            entries=(),
+            state=known.state,
+            paths=(),
+            torn_bytes=0,
+            aborted=(),
+            ended=frozenset(),
+        )
+
+        with pytest.raises(CommitConflictError, match="partition 0: somebody else"):
+            import_log._change(snapshot, {0: known}, {0: taken})
+
+
+class TestTransactions:
+    def data(self, offset: int, producer: int) -> bytes:
+        return batch(offset, producer=producer, attributes=TRANSACTIONAL)
+
+    def test_aborted_ones_are_hidden(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, self.data(0, 1), self.data(2, 2))
+        write_segment(folder, 4, batch(4), marker(6, 1, 0), marker(7, 2, 1), self.data(8, 1))
+        write_segment(folder, 10, marker(10, 1, 1), marker(11, 9, 0), marker(12, 3, 5))
+        interop.run()
+
+        assert interop.offsets() == [0, 1, 2, 3, 4, 5, 8, 9]
+        assert interop.offsets("t", READ_COMMITTED) == [2, 3, 4, 5, 8, 9]
+
+    @pytest.mark.parametrize(("kind", "seen"), [(0, [0, 1, 5, 6]), (1, [0, 1, 2, 3, 5, 6])])
+    def test_an_open_one_counts_as_aborted_until_it_ends(
+        self, kind: int, seen: list[int], interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        newest = write_segment(folder, 0, batch(0), self.data(2, 7))
+        interop.run()
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1]
+        newest.write_bytes(newest.read_bytes() + marker(4, 7, kind) + batch(5))
+        interop.run()
+
+        assert interop.offsets("t", READ_COMMITTED) == seen
+
+    def test_one_that_stays_open_stays_hidden(self, interop: Interop) -> None:
+        newest = write_segment(interop.partition(), 0, self.data(0, 7), marker(2, 7, 0))
+        newest.write_bytes(newest.read_bytes() + self.data(3, 7))
+        interop.run()
+        newest.write_bytes(newest.read_bytes() + self.data(5, 7))
+        interop.run()
+        newest.write_bytes(newest.read_bytes() + self.data(7, 7) + marker(9, 7, 0))
+        interop.run()
+
+        assert interop.offsets("t", READ_COMMITTED) == []
+        assert len(interop.offsets()) == 8
+
+    def test_a_control_batch_without_a_record_is_refused(self, interop: Interop) -> None:
+        empty = bytearray(marker(0, 1, 0))
+        empty[57:61] = bytes(4)
+        write_segment(interop.partition(), 0, bytes(empty))
+
+        assert "a control batch without a record" in interop.problem(TRUST)
+
+
+class TestTrusted:
+    def test_without_time_index_or_snapshot_the_log_is_read(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0))
+        write_indexes(write_segment(folder, 2, batch(2)))
+        (folder / f"{2:020d}.timeindex").write_bytes(bytes(12))
+        write_segment(folder, 4, batch(4))
+        (folder / f"{4:020d}.snapshot").write_bytes(bytes.fromhex("0001" "48674bc7" "00000000"))
+        interop.run(TRUST)
+
+        assert interop.offsets() == [0, 1, 2, 3, 4, 5]
+
+    def test_a_snapshot_that_is_damaged_is_refused(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0))
+        (folder / f"{0:020d}.snapshot").write_bytes(b"\0\1")
+
+        assert f"{0:020d}.snapshot: Snapshot failed" in interop.problem(TRUST)
+
+
+class TestRefused:
+    """Nothing is imported from a partition that no broker can have left so."""
+
+    def refused(self, interop: Interop, options: ImportOptions | None = None) -> str:
+        problem = interop.problem(options)
+        assert interop.offsets() == []
+        return problem
+
+    def test_a_wrong_checksum_with_file_and_position(self, interop: Interop) -> None:
+        data = bytearray(batch(0) + batch(2))
+        data[-1] ^= 1
+        path = write_segment(interop.partition(), 0, bytes(data))
+
+        expected = f"{path}, position {len(batch(0))}, offset 2: the checksum of the batch"
+        assert self.refused(interop).startswith(expected)
+
+    def test_bytes_that_are_no_batch_behind_a_sealed_segment(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0), batch(2)[:-1])
+        write_segment(folder, 4, batch(4))
+
+        assert f"position {len(batch(0))}: truncated" in self.refused(interop)
+
+    def test_a_batch_of_half_a_gibibyte(self, interop: Interop) -> None:
+        data = bytearray(batch(0))
+        data[8:12] = (2**29).to_bytes(4, "big")
+        path = write_segment(interop.partition(), 0, bytes(data))
+        os.truncate(path, 2**29 + 100)
+
+        assert "position 0: a batch of 536870924 bytes" in self.refused(interop)
+
+    def test_a_large_batch_is_read_all_the_same(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.interop.examine.WINDOW_BYTES", 16)
+        write_segment(interop.partition(), 0, batch(0), batch(2), batch(4))
+        interop.run()
+
+        assert interop.offsets() == [0, 1, 2, 3, 4, 5]
+
+    def test_overlapping_segments(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0, 4))
+        write_segment(folder, 2, batch(2))
+
+        assert "it ends at offset 4, and the next segment begins at 2" in self.refused(interop)
+
+    def test_offsets_that_do_not_grow(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(4), batch(2))
+
+        assert "batch of offsets 2 to 3, where 6 or more is due" in self.refused(interop)
+
+    def test_a_decompression_bomb(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.record.pile.BATCH_BYTES_MAX", 100)
+        monkeypatch.setattr("sparklog.interop.examine.DECOMPRESSED_BYTES_MAX", 100)
+        bomb = [batch(base, 50, codec=Codec.GZIP) for base in (0, 50)]
+        write_segment(interop.partition(), 0, *bomb)
+
+        assert "position 0, offset 0: decompressed size above 100" in self.refused(interop)
+
+    def test_too_many_producers(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.interop.examine.PRODUCERS_MAX", 1)
+        write_segment(interop.partition(), 0, batch(0, producer=1), batch(2, producer=2))
+
+        assert "more than 1 producers" in self.refused(interop)
+
+    @pytest.mark.parametrize(
+        ("suffix", "entries", "says"),
+        [
+            (".index", "00000001" "00001000", "entry 0 says 4096; positions"),
+            (".index", "00000001" "ffffffff", "entry 0 says -1; positions"),
+            (".index", "00000009" "00000000", "entry 0 says 9; offsets"),
+            (".index", "00000001" "00000001" "00000000" "00000002", "entry 1 says 0; offsets"),
+            (".index", "00000001" "000001", "are no whole number of entries"),
+            (".timeindex", "0000000000000001" "00000002", "entry 0 says 2; offsets"),
+            (".timeindex", "ffffffffffffffff" "00000001", "entry 0 says -1; timestamps"),
+        ],
+    )
+    def test_index_entries_outside_the_file(
+        self, suffix: str, entries: str, says: str, interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        write_indexes(write_segment(folder, 0, batch(0)))
+        write_segment(folder, 2, batch(2))
+        path = folder / f"{0:020d}{suffix}"
+        path.write_bytes(bytes.fromhex(entries))
+        (folder / f"{2:020d}.snapshot").write_bytes(bytes.fromhex("0001" "48674bc7" "00000000"))
+
+        assert says in self.refused(interop)
+        assert self.refused(interop, TRUST).startswith(str(path))
+
+    def test_links_and_other_strange_files(self, interop: Interop, tmp_path: Path) -> None:
+        secret = tmp_path / "secret"
+        secret.write_bytes(batch(0))
+        folder = interop.partition()
+        (folder / f"{0:020d}.log").symlink_to(secret)
+
+        assert "a symbolic link" in self.refused(interop)
+        (folder / f"{0:020d}.log").unlink()
+        (folder / "leader-epoch-checkpoint").symlink_to(secret)
+        assert "leader-epoch-checkpoint" in self.refused(interop)
+        (folder / "leader-epoch-checkpoint").unlink()
+        os.mkfifo(folder / "leader-epoch-checkpoint")
+        assert "no plain file" in self.refused(interop)
+
+    def test_a_cleaning_that_was_cut_off(self, interop: Interop) -> None:
+        folder = interop.partition()
+        (folder / f"{0:020d}.log.swap").write_bytes(b"")
+
+        assert "cleaning was cut off" in self.refused(interop)
+
+    def test_a_file_that_is_too_large(self, interop: Interop) -> None:
+        path = write_segment(interop.partition(), 0)
+        os.truncate(path, 2**31)
+
+        assert "2147483648 bytes" in self.refused(interop)
+
+    def test_a_log_start_behind_its_end(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        (interop.broker / "log-start-offset-checkpoint").write_text("0\n1\nt 0 4\n")
+
+        assert "begins at 4, behind its end at 2" in self.refused(interop)
+
+    def test_the_other_partitions_go_on(self, interop: Interop) -> None:
+        write_segment(interop.partition("t-0"), 0, batch(0))
+        write_segment(interop.partition("t-1"), 0, b"x" * 100)
+
+        good, bad = interop.run()
+        assert (good.segments, bad.added) == (1, None)
+        assert interop.offsets() == [0, 1]
+
+
+class TestDirectories:
+    def test_none(self, interop: Interop) -> None:
+        with pytest.raises(LogDirError, match="no directory"):
+            replace(interop, broker=interop.broker / "x").run()
+
+    @pytest.mark.parametrize("name", ["..-0", "a b-0", "t-2147483648"])
+    def test_names_that_no_broker_gives(self, name: str, interop: Interop) -> None:
+        interop.partition(name)
+
+        with pytest.raises(CorruptionError, match="no broker names one so"):
+            interop.run()
+
+    def test_a_linked_directory(self, interop: Interop, tmp_path: Path) -> None:
+        (interop.broker / "t-0").symlink_to(tmp_path)
+
+        with pytest.raises(CorruptionError, match="symbolic link"):
+            interop.run()
+
+    def test_topics_that_are_not_there_or_not_for_import(self, interop: Interop) -> None:
+        interop.partition("__consumer_offsets-0")
+        interop.partition("t-0")
+
+        with pytest.raises(UnknownTopicError, match="no partition of 'x'"):
+            interop.run(ImportOptions(topics=["x"]))
+        with pytest.raises(InvalidOptionError, match="the broker's own"):
+            interop.run(ImportOptions(topics=["__consumer_offsets"]))

@@ -104,7 +104,12 @@ class TestFirst:
         assert (entry.record_count, entry.min_timestamp) == (4, 1_700_000_000_004)
 
     def test_chosen_topics_and_configs(self, interop: Interop) -> None:
-        for name in ("a-0", "b-0", "__consumer_offsets-0", "c-0.0123456789abcdef0123456789abcdef-delete"):
+        for name in (
+            "a-0",
+            "b-0",
+            "__consumer_offsets-0",
+            "c-0.0123456789abcdef0123456789abcdef-delete",
+        ):
             write_segment(interop.partition(name), 0, batch(0))
         interop.run(ImportOptions(topics=["b"], config={"retention.ms": "5"}))
 
@@ -254,7 +259,7 @@ class TestTrusted:
         write_indexes(write_segment(folder, 2, batch(2)))
         (folder / f"{2:020d}.timeindex").write_bytes(bytes(12))
         write_segment(folder, 4, batch(4))
-        (folder / f"{4:020d}.snapshot").write_bytes(bytes.fromhex("0001" "48674bc7" "00000000"))
+        (folder / f"{4:020d}.snapshot").write_bytes(bytes.fromhex("000148674bc700000000"))
         interop.run(TRUST)
 
         assert interop.offsets() == [0, 1, 2, 3, 4, 5]
@@ -319,9 +324,7 @@ class TestRefused:
 
         assert "batch of offsets 2 to 3, where 6 or more is due" in self.refused(interop)
 
-    def test_a_decompression_bomb(
-        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_decompression_bomb(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sparklog.record.pile.BATCH_BYTES_MAX", 100)
         monkeypatch.setattr("sparklog.interop.examine.DECOMPRESSED_BYTES_MAX", 100)
         bomb = [batch(base, 50, codec=Codec.GZIP) for base in (0, 50)]
@@ -338,13 +341,13 @@ class TestRefused:
     @pytest.mark.parametrize(
         ("suffix", "entries", "says"),
         [
-            (".index", "00000001" "00001000", "entry 0 says 4096; positions"),
-            (".index", "00000001" "ffffffff", "entry 0 says -1; positions"),
-            (".index", "00000009" "00000000", "entry 0 says 9; offsets"),
-            (".index", "00000001" "00000001" "00000000" "00000002", "entry 1 says 0; offsets"),
-            (".index", "00000001" "000001", "are no whole number of entries"),
-            (".timeindex", "0000000000000001" "00000002", "entry 0 says 2; offsets"),
-            (".timeindex", "ffffffffffffffff" "00000001", "entry 0 says -1; timestamps"),
+            (".index", "0000000100001000", "entry 0 says 4096; positions"),
+            (".index", "00000001ffffffff", "entry 0 says -1; positions"),
+            (".index", "0000000900000000", "entry 0 says 9; offsets"),
+            (".index", "00000001000000010000000000000002", "entry 1 says 0; offsets"),
+            (".index", "00000001000001", "are no whole number of entries"),
+            (".timeindex", "000000000000000100000002", "entry 0 says 2; offsets"),
+            (".timeindex", "ffffffffffffffff00000001", "entry 0 says -1; timestamps"),
         ],
     )
     def test_index_entries_outside_the_file(
@@ -355,7 +358,7 @@ class TestRefused:
         write_segment(folder, 2, batch(2))
         path = folder / f"{0:020d}{suffix}"
         path.write_bytes(bytes.fromhex(entries))
-        (folder / f"{2:020d}.snapshot").write_bytes(bytes.fromhex("0001" "48674bc7" "00000000"))
+        (folder / f"{2:020d}.snapshot").write_bytes(bytes.fromhex("000148674bc700000000"))
 
         assert says in self.refused(interop)
         assert self.refused(interop, TRUST).startswith(str(path))

@@ -1,0 +1,243 @@
+"""Topics as a broker's log directory: names, links, indexes, checkpoints, and what is refused."""
+
+import fcntl
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.errors import CorruptRecordError, LogDirError, UsageError
+from sparklog.interop import checkpoints
+from sparklog.interop.export_log import (
+    CHECKPOINTS,
+    ExportOptions,
+    ExportReport,
+    export_into,
+    export_to,
+)
+from sparklog.interop.import_log import ImportOptions
+from sparklog.interop.txn_index import read_txn_index
+from sparklog.manifest.store import Change
+from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
+from tests.compat.cases import BROKER
+from tests.logs import append, new_topic, values
+from tests.unit.interop.conftest import Interop
+
+LOG = f"{0:020d}.log"
+
+
+def export(interop: Interop, target: Path, options: ExportOptions | None = None) -> ExportReport:
+    """Exports to a new directory; the report of partition 0."""
+    return export_to(interop.catalog, str(target), options or ExportOptions())[0]
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A stopped broker's directory with an empty topic `t`."""
+    path = tmp_path / "second"
+    (path / "t-0").mkdir(parents=True)
+    (path / "meta.properties").write_text("version=1\n")
+    (path / "t-0" / "partition.metadata").write_bytes(checkpoints.encode_topic_id("A" * 22))
+    write_segment(path / "t-0", 0)
+    return path
+
+
+class TestFiles:
+    def test_an_imported_log_is_what_it_was(self, interop: Interop, tmp_path: Path) -> None:
+        kept = replace(interop, broker=BROKER)
+        kept.run()
+        export_to(kept.catalog, str(tmp_path / "out"), ExportOptions())
+
+        for folder in (tmp_path / "out").glob("*-0"):
+            for path in folder.glob("*.log"):
+                assert path.read_bytes() == (BROKER / folder.name / path.name).read_bytes()
+        for name in ("plain-none-0", "transactional-0", "compacted-0"):
+            for path in (BROKER / name).glob("*index"):
+                if path.suffix != ".txnindex":
+                    assert (tmp_path / "out" / name / path.name).read_bytes() == path.read_bytes()
+            epochs = tmp_path / "out" / name / checkpoints.LEADER_EPOCH
+            assert epochs.read_bytes() == (BROKER / name / checkpoints.LEADER_EPOCH).read_bytes()
+
+    def test_segments_of_ours_are_sealed_on_the_way(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        for part in range(3):
+            append(interop.log_dir, 0, [f"{part}-{i}" for i in range(5)])
+        report = export(interop, tmp_path / "out")
+        back = replace(interop, broker=tmp_path / "out", log_dir=tmp_path / "back")
+        back.run()
+
+        assert (report.start, report.end) == (0, 15)
+        assert (report.exported.segments, report.exported.linked) == (3, 1)
+        assert back.offsets() == list(range(15))
+        assert values(back.log_dir) == values(interop.log_dir)
+
+    def test_sealed_ones_below_the_newest_are_links(self, interop: Interop, tmp_path: Path) -> None:
+        folder = interop.partition()
+        source = write_segment(folder, 0, batch(0, epoch=2))
+        write_segment(folder, 2, batch(2, epoch=2), batch(4, epoch=5))
+        interop.run()
+        report = export(interop, tmp_path / "out")
+
+        assert report.exported.linked == 1
+        assert (tmp_path / "out" / "t-0" / LOG).samefile(source)
+        epochs = (tmp_path / "out" / "t-0" / checkpoints.LEADER_EPOCH).read_text()
+        assert epochs == "0\n2\n2 0\n5 4\n"
+
+    def test_a_file_that_is_longer_than_the_manifest_says_is_cut(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        folder = interop.partition()
+        source = write_segment(folder, 0, batch(0))
+        write_segment(folder, 2, batch(2))
+        interop.run()
+        with source.open("ab") as file:
+            file.write(b"more")
+        export(interop, tmp_path / "out")
+
+        assert (tmp_path / "out" / "t-0" / LOG).read_bytes() == batch(0)
+
+    def test_indexes_that_are_not_there_are_made(self, interop: Interop, tmp_path: Path) -> None:
+        config = {"index.build": "job", "retention.ms": "-1"}
+        new_topic(interop.log_dir, partitions=1, config=config)
+        append(interop.log_dir, 0, ["a"], timestamps=[5])
+        export(interop, tmp_path / "out")
+
+        folder = tmp_path / "out" / "t-0"
+        assert (folder / f"{0:020d}.timeindex").read_bytes() == bytes(7) + b"\5" + bytes(4)
+        assert (folder / f"{0:020d}.index").read_bytes() == b""
+
+    def test_aborted_transactions_have_an_index(self, interop: Interop, tmp_path: Path) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0, producer=3, attributes=TRANSACTIONAL))
+        write_segment(folder, 2, marker(2, 3, 0), batch(3, producer=4, attributes=TRANSACTIONAL))
+        interop.run()
+        export(interop, tmp_path / "out")
+
+        out = tmp_path / "out" / "t-0"
+        entries = read_txn_index((out / f"{2:020d}.txnindex").read_bytes())
+        assert [entry[1:4] for entry in entries] == [(3, 0, 2)]
+        assert not (out / f"{0:020d}.txnindex").exists()
+
+    def test_a_log_without_segments_has_an_empty_one(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        write_segment(interop.partition(), 77)
+        interop.run()
+        report = export(interop, tmp_path / "out")
+
+        names = sorted(path.name for path in (tmp_path / "out" / "t-0").iterdir())
+        assert names == [
+            *(f"{77:020d}.{suffix}" for suffix in ("index", "log", "timeindex")),
+            "leader-epoch-checkpoint",
+            "partition.metadata",
+        ]
+        assert report.exported.segments == 1
+
+    def test_deleted_beginnings_are_in_the_checkpoint(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, range(10))
+        AdminClient(str(interop.log_dir)).delete_records({("t", 0): 4})
+        export(interop, tmp_path / "out")
+
+        found = {name: (tmp_path / "out" / name).read_text() for name in CHECKPOINTS}
+        assert found == {
+            checkpoints.LOG_START: "0\n1\nt 0 4\n",
+            checkpoints.RECOVERY_POINT: "0\n1\nt 0 10\n",
+            checkpoints.HIGH_WATERMARK: "0\n1\nt 0 10\n",
+            checkpoints.CLEANER: "0\n0\n",
+        }
+
+    def test_damage_is_refused(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, ["a"])
+        (path,) = interop.log_dir.glob("t-*/t-0/*.log")
+        data = bytearray(path.read_bytes())
+        data[-1] ^= 1
+        path.write_bytes(data)
+
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            export(interop, tmp_path / "out")
+        export(interop, tmp_path / "out2", ExportOptions(check=False))
+        assert (tmp_path / "out2" / "t-0" / LOG).read_bytes() == bytes(data)
+
+    def test_a_message_set_that_was_moved_cannot_be_sealed(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        kept = replace(interop, broker=BROKER)
+        kept.run(ImportOptions(topics=["magic1-none"]))
+        catalog = kept.catalog
+        store = catalog.store(catalog.topic("magic1-none"))
+        (entry,) = store.snapshot().segments(0)
+        moved = replace(
+            entry, base_offset=115, next_offset=130, log_path=f"{entry.log_path[:-4]}.x.log"
+        )
+        store.commit(lambda _: Change(segments=[moved]))
+        directory = kept.log_dir / f"magic1-none-{catalog.topic('magic1-none').topic_id}"
+        os.link(directory / entry.log_path, directory / moved.log_path)
+
+        with pytest.raises(CorruptRecordError, match="cannot be sealed"):
+            export(kept, tmp_path / "out")
+
+
+class TestInto:
+    def test_the_id_of_the_target_and_what_others_have_stay(
+        self, interop: Interop, second: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, ["a"])
+        (second / checkpoints.HIGH_WATERMARK).write_text("0\n2\nother 0 9\nt 0 0\n")
+        export_into(interop.catalog, str(second), ExportOptions(topics=["t"]))
+
+        assert (second / checkpoints.HIGH_WATERMARK).read_text() == "0\n2\nother 0 9\nt 0 1\n"
+        metadata = (second / "t-0" / "partition.metadata").read_bytes()
+        assert checkpoints.read_topic_id(metadata, "") == "A" * 22
+        assert (second / "t-0" / LOG).stat().st_size > 0
+
+    def test_records_there_are_given_up_only_when_told(
+        self, interop: Interop, second: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        write_indexes(write_segment(second / "t-0", 0, batch(0)))
+
+        with pytest.raises(UsageError, match="holds records: --replace"):
+            export_into(interop.catalog, str(second), ExportOptions())
+        export_into(interop.catalog, str(second), ExportOptions(replace=True))
+        assert (second / "t-0" / LOG).read_bytes() == b""
+
+    def test_a_partition_that_is_not_there(self, interop: Interop, second: Path) -> None:
+        new_topic(interop.log_dir, partitions=2)
+
+        with pytest.raises(UsageError, match="no partition t-1: start it, create topic 't' with 2"):
+            export_into(interop.catalog, str(second), ExportOptions())
+
+    def test_a_directory_of_no_broker(self, interop: Interop, second: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+
+        with pytest.raises(LogDirError, match="no broker's log directory"):
+            export_into(interop.catalog, str(second / "t-0"), ExportOptions())
+
+    def test_a_directory_that_is_not_empty(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        export(interop, tmp_path / "out")
+
+        with pytest.raises(LogDirError, match="is not empty"):
+            export(interop, tmp_path / "out")
+        export(interop, tmp_path / "out", ExportOptions(replace=True))
+
+
+class TestLock:
+    def test_a_broker_that_runs_is_told(
+        self, interop: Interop, second: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+
+        def taken(*_: object) -> None:
+            raise BlockingIOError
+
+        monkeypatch.setattr(fcntl, "lockf", taken)
+        with pytest.raises(LogDirError, match="is in use: stop its broker first"):
+            export_into(interop.catalog, str(second), ExportOptions())

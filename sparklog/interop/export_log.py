@@ -37,11 +37,15 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """What to export. `topics` None means all; `replace` gives up what the target holds."""
+    """What to export. `topics` None means all; `replace` gives up what the target holds.
+
+    Without `flush` the files of segments are not synced.
+    """
 
     topics: Sequence[str] | None = None
     replace: bool = False
     check: bool = True
+    flush: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -165,7 +169,8 @@ def _partition(
     done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
         entries, state
     )
-    target.sync(done.paths)
+    if options.flush:
+        target.sync(done.paths)
     return ExportReport(
         place=place, start=state.log_start_offset, end=state.log_end_offset, exported=done
     )

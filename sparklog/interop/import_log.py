@@ -43,11 +43,15 @@ COMPACT: Final = {"cleanup.policy": "compact"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What to import and how. `topics` None means all but those whose names begin with `__`."""
+    """What to import and how. `topics` None means all but those whose names begin with `__`.
+
+    Without `flush` nothing is synced.
+    """
 
     topics: Sequence[str] | None = None
     check: bool = True
     link: bool = True
+    flush: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
     workers: int | None = None
 
@@ -208,7 +212,8 @@ def _import_topic(
 
     with ThreadPoolExecutor(options.workers or os.cpu_count()) as pool:
         reports = list(pool.map(take, jobs))
-    catalog.files.sync(path for found in taken.values() for path in found.paths)
+    if options.flush:
+        catalog.files.sync(path for found in taken.values() for path in found.paths)
     known = {job.source.place.partition: job.known for job in jobs}
     store.commit(lambda snapshot: _change(snapshot, known, taken))
     return reports

@@ -1,0 +1,83 @@
+"""`sparklog import` and `sparklog export` as commands."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.broker_files import batch, write_segment
+from tests.command_line import CommandLine
+from tests.compat.cases import BROKER
+
+
+@pytest.fixture
+def broker(tmp_path: Path) -> Path:
+    folder = tmp_path / "broker" / "t-0"
+    folder.mkdir(parents=True)
+    write_segment(folder, 0, batch(0), batch(2)[:-1])
+    return folder.parent
+
+
+@pytest.fixture
+def sparklog(tmp_path: Path) -> CommandLine:
+    return CommandLine(str(tmp_path / "log"))
+
+
+class TestImport:
+    def test_a_table_and_what_was_left_out(self, sparklog: CommandLine, broker: Path) -> None:
+        outcome = sparklog("import", broker)
+
+        assert outcome.code == 0
+        assert outcome.lines[2].split() == ["t", "0", "0", "2", "1", str(len(batch(0)))]
+        assert "t-0: 143 bytes of a batch that was cut are left out" in outcome.err.replace(
+            str(len(batch(2)) - 1), "143"
+        )
+
+    def test_json_and_configs(self, sparklog: CommandLine, broker: Path) -> None:
+        options = ["--format", "json", "-q", "--copy", "--no-check", "--config", "retention.ms=7"]
+        (row,) = sparklog.done("import", broker, "--topic", "t", *options).json
+
+        assert (row["topic"], row["start"], row["end"]) == ("t", 0, 2)
+        assert sparklog.done("consume", "t", "-f", "%o ").text == "0 1 "
+
+    def test_quiet_is_quiet(self, sparklog: CommandLine, broker: Path) -> None:
+        assert sparklog.done("import", broker, "-q").text == ""
+
+    def test_refused_partitions_are_told(self, sparklog: CommandLine, broker: Path) -> None:
+        write_segment(broker / "t-0", 0, b"x" * 50)
+        outcome = sparklog("import", broker)
+
+        assert outcome.code == 1
+        assert "t-0 was not imported: " in outcome.err
+
+    def test_committed_offsets(self, sparklog: CommandLine) -> None:
+        rows = sparklog.done("import", BROKER, "--consumer-offsets", "--format", "json").json
+        text = sparklog.done("import", BROKER, "--consumer-offsets")
+
+        assert [(row["group"], row["offset"]) for row in rows] == [
+            ("group-classic", 7),
+            ("group-consumer", 7),
+        ]
+        assert "group-classic" in text.text
+
+
+class TestExport:
+    def test_to_a_directory(self, sparklog: CommandLine, broker: Path, tmp_path: Path) -> None:
+        sparklog("import", broker)
+        text = sparklog.done("export", "--to", tmp_path / "out").text
+        (row,) = sparklog.done("export", "--to", tmp_path / "out2", "--format", "json").json
+
+        assert "exported" in text
+        assert (row["end"], row["segments"]) == (2, 1)
+        assert (tmp_path / "out" / "t-0" / f"{0:020d}.log").read_bytes() == batch(0)
+
+    def test_into_a_broker(self, sparklog: CommandLine, broker: Path, tmp_path: Path) -> None:
+        sparklog("import", broker)
+        sparklog.done("export", "--to", tmp_path / "out", "-q")
+        (tmp_path / "out" / "meta.properties").write_text("version=1\n")
+
+        sparklog.done("export", "--into", tmp_path / "out", "--replace", "--topic", "t", "-q")
+        assert sparklog("export", "--into", tmp_path / "out").code == 1
+
+    def test_misuse(self, sparklog: CommandLine) -> None:
+        assert sparklog("export").code == 2
+        assert sparklog("export", "--to", "a", "--into", "b").code == 2

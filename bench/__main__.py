@@ -24,6 +24,7 @@ PARTS = (
     "jobs_merge",
     "jobs_retention",
     "jobs_compact",
+    "interop",
     "memory",
     "startup",
 )

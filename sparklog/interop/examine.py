@@ -21,7 +21,6 @@ from sparklog.interop.transactions import Transactions
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
-from sparklog.model import MAX_RELATIVE_OFFSET
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.decode import decode
@@ -156,8 +155,6 @@ def marker_of(view: Bytes, batch: BatchTable) -> int:
 def _checked(view: Bytes, batches: BatchTable) -> int | None:
     """Verify checksums and decode everything; the smallest timestamp, None without records."""
     verify_checksums(view, batches)
-    if int((batches.last_offset - batches.base_offset).max()) > MAX_RELATIVE_OFFSET:
-        raise CorruptRecordError("offsets of a batch are further apart than 2^31-1")
     return min((low for group in _groups(batches) for low in _decoded(view, group)), default=None)
 
 

@@ -200,8 +200,7 @@ def message_records(data: bytes) -> Iterator[JavaRecord]:
     magic = data[layout.MAGIC]
     if codec == len(CODECS) - 1:
         raise ProblemError(
-            "Invalid wrapper compressionType found in legacy deep record iterator "
-            "ZSTD"
+            "Invalid wrapper compressionType found in legacy deep record iterator ZSTD"
         )
     if outer.is_cut:
         raise ProblemError("the value of the wrapper does not fit it")

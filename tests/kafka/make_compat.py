@@ -32,7 +32,15 @@ def main() -> None:
         _write_legacy()
     shutil.rmtree(EXPECTED, ignore_errors=True)
     for case in cases().values():
-        kafka_dump(case).save(case.name)
+        _save(case.name, kafka_dump(case))
+
+
+def _save(name: str, printed: Printed) -> None:
+    EXPECTED.mkdir(parents=True, exist_ok=True)
+    (EXPECTED / f"{name}.out").write_bytes(printed.out)
+    if printed.failed or printed.complaints:
+        text = "FAILED\n" if printed.failed else printed.complaints
+        (EXPECTED / f"{name}.err").write_text(text, encoding="utf-8")
 
 
 def kafka_dump(case: Case) -> Printed:

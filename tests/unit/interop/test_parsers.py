@@ -154,16 +154,7 @@ class TestMessages:
     SCHEMA = (("a", "string"), ("b", ["int32"]), ("c", Tagged(1, "int64")), ("d", "uint16"))
 
     def test_tagged_fields(self) -> None:
-        flexible = (
-            b"\x02x"
-            + b"\x02\0\0\0\7"
-            + b"\xff\xff"
-            + b"\2"
-            + b"\1\x08"
-            + bytes(7)
-            + b"\t"
-            + b"\5\1z"
-        )
+        flexible = b"\x02x\x02\0\0\0\7\xff\xff\2\1\x08" + bytes(7) + b"\t" + b"\5\1z"
 
         found = read_message(flexible, self.SCHEMA, flexible=True)
         assert found == {"a": "x", "b": [7], "d": 65535, "c": 9}

@@ -381,3 +381,25 @@ class TestWriteBehind:
         write_back._sync_file_range.cache_clear()
 
         assert len(files.read("a")) == local.WRITE_BEHIND_BYTES
+
+
+class TestLinkFrom:
+    def test_a_file_outside_gets_a_second_name(self, tmp_path: Path) -> None:
+        source = tmp_path / "outside"
+        source.write_bytes(b"x")
+        files = LocalFiles(str(tmp_path / "log"))
+
+        assert files.link_from(str(source), "a/b.log")
+        assert (tmp_path / "log" / "a" / "b.log").samefile(source)
+        with pytest.raises(ExistingFileError):
+            files.link_from(str(source), "a/b.log")
+
+    def test_false_where_there_are_no_hard_links(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object, **_more: object) -> None:
+            raise OSError(errno.EXDEV, "another file system")
+
+        monkeypatch.setattr(os, "link", refuse)
+
+        assert not LocalFiles(str(tmp_path)).link_from("/x", "b.log")

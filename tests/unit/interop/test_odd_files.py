@@ -1,0 +1,194 @@
+"""What no writer makes, and what Kafka's classes and so ours say of it."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sparklog.errors import CorruptionError, CorruptRecordError
+from sparklog.interop.control_records import control_text
+from sparklog.interop.dump_batches import Offsets
+from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
+from sparklog.interop.dump_log import DumpedFile, Findings
+from sparklog.interop.dump_state import dump_snapshot
+from sparklog.interop.export_partition import PartitionExport
+from sparklog.interop.import_log import ImportOptions
+from sparklog.interop.java_records import batch_records, message_records
+from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
+from sparklog.interop.txn_index import AbortedTxn, encode_txn_index, read_txn_index
+from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.model import SegmentEntry
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
+from tests.naive.messages import message
+from tests.naive.records import Record
+from tests.unit.interop.conftest import Interop
+
+INNER = Record(3, 9, b"k", b"v", ())
+
+
+def file(name: str, data: bytes) -> DumpedFile:
+    return DumpedFile(f"/x/{name}", f"/x/{name}", data)
+
+
+def wrapped(plain: bytes, attributes: int = 1) -> bytes:
+    """A message of magic 1 whose value is these bytes, as gzip."""
+    import gzip
+
+    return message(Record(7, 9, None, gzip.compress(plain), ()), 1, attributes)
+
+
+def odd(magic: int) -> bytes:
+    data = bytearray(batch(0))
+    data[16] = magic
+    return bytes(data)
+
+
+class TestControlRecords:
+    def test_a_negative_version_of_a_marker(self) -> None:
+        with pytest.raises(CorruptionError, match="Invalid version found for end transaction"):
+            control_text(b"\0\0\0\0", b"\xff\xff\0\0\0\0")
+
+
+class TestOffsets:
+    def test_no_records_are_no_gap(self) -> None:
+        offsets = Offsets(5, [])
+        offsets.add(np.empty(0, np.int64))
+
+        assert (offsets.last, offsets.gaps) == (5, [])
+
+
+class TestIndexes:
+    @pytest.mark.parametrize(("magic", "last"), [(3, 1), (0xFF, 0)])
+    def test_an_entry_may_lead_to_an_odd_batch(self, magic: int, last: int) -> None:
+        index, log = file("0.index", bytes(8)), file("0.log", odd(magic))
+        findings = Findings()
+        list(dump_index(index, log, IndexChecks(), findings))
+
+        assert findings.mismatches == ({"/x/0.index": [(0, last)]} if last else {})
+
+    def test_a_time_entry_may_lead_to_an_odd_batch(self) -> None:
+        times, log = file("0.timeindex", bytes(12)), file("0.log", odd(3))
+        findings = Findings()
+        list(dump_time_index(times, log, file("0.index", b""), IndexChecks(), findings))
+
+        assert findings.not_found == {"/x/0.timeindex": [(0, 1)]}
+
+    def test_a_damaged_record_ends_the_dump(self) -> None:
+        data = bytearray(batch(0))
+        data[61] ^= 2
+        times = file("0.timeindex", bytes(11) + b"\1")
+
+        with pytest.raises(CorruptRecordError, match="Invalid record size"):
+            list(
+                dump_time_index(
+                    times,
+                    file("0.log", bytes(data)),
+                    file("0.index", b""),
+                    IndexChecks(),
+                    Findings(),
+                )
+            )
+
+
+class TestState:
+    def test_a_producer_without_a_batch(self) -> None:
+        state = ProducerState(1, 2, -1, -1, 0, 5, 3, -1)
+        (line,) = dump_snapshot(file("0.snapshot", encode_snapshot([state])))
+
+        assert line.endswith(b"OptionalLong.empty lastTimestamp: 5 \n")
+
+    def test_an_unknown_version_of_a_transaction_index(self) -> None:
+        with pytest.raises(CorruptionError, match="Unexpected aborted transaction version 1"):
+            read_txn_index(encode_txn_index([AbortedTxn(1, 1, 2, 3, 4)]))
+
+
+class TestMessageSets:
+    @pytest.mark.parametrize(
+        ("data", "says"),
+        [
+            (wrapped(b""), "no inner records"),
+            (wrapped(message(INNER, 1)[:-1]), "no inner records"),
+            (wrapped(wrapped(message(INNER, 1))), "must not be compressed"),
+            (wrapped(b"\0" * 20), "Record size 0 is less than"),
+            (wrapped(message(INNER, 1, 7)), "Unknown compression type id: 7"),
+            (message(INNER, 1)[:30], "Found invalid record structure"),
+        ],
+    )
+    def test_what_is_refused(self, data: bytes, says: str) -> None:
+        with pytest.raises(CorruptRecordError, match=says):
+            list(message_records(data))
+
+
+class TestLinks:
+    def test_only_local_files_are_linked(self, tmp_path: Path) -> None:
+        entry = SegmentEntry(
+            partition=0,
+            base_offset=0,
+            next_offset=1,
+            file_base_offset=0,
+            log_path="t-0/x.log",
+            log_bytes=1,
+            created_ms=0,
+        )
+        export = PartitionExport(MemoryFiles(), "t", LocalFiles(str(tmp_path)))
+
+        assert not export._is_linked(entry, "x")
+
+
+class TestTrusted:
+    def test_aborted_transactions_come_from_the_transaction_index(self, interop: Interop) -> None:
+        folder = interop.partition()
+        data = batch(0, producer=7, attributes=TRANSACTIONAL)
+        write_indexes(write_segment(folder, 0, data, marker(2, 7, 0)))
+        entry = AbortedTxn(0, 7, 0, 2, 3)
+        (folder / f"{0:020d}.txnindex").write_bytes(encode_txn_index([entry]))
+        write_segment(folder, 3, batch(3))
+        (folder / f"{3:020d}.snapshot").write_bytes(encode_snapshot([]))
+        interop.run(ImportOptions(check=False))
+
+        assert interop.offsets("t", READ_COMMITTED) == [3, 4]
+        assert interop.offsets() == [0, 1, 3, 4]
+
+    def test_what_was_open_and_has_ended_since(self, interop: Interop) -> None:
+        folder = interop.partition()
+        data = batch(0, producer=7, attributes=TRANSACTIONAL)
+        newest = write_segment(folder, 0, data)
+        interop.run(ImportOptions(check=False))
+        newest.write_bytes(data + batch(2))
+        write_indexes(write_segment(folder, 4, marker(4, 7, 1)))
+        write_segment(folder, 5, batch(5))
+        (folder / f"{5:020d}.snapshot").write_bytes(encode_snapshot([]))
+        interop.run(ImportOptions(check=False))
+
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1, 2, 3, 5, 6]
+
+    def test_what_is_still_open(self, interop: Interop) -> None:
+        folder = interop.partition()
+        data = batch(0, producer=7, attributes=TRANSACTIONAL)
+        write_indexes(write_segment(folder, 0, data))
+        write_segment(folder, 2, batch(2))
+        state = ProducerState(7, 0, 0, 1, 1, 0, 0, 0)
+        closed = ProducerState(8, 0, 0, 1, 1, 0, 0, -1)
+        (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([state, closed]))
+        interop.run(ImportOptions(check=False))
+
+        assert interop.offsets("t", READ_COMMITTED) == [2, 3]
+
+
+class TestHeaders:
+    @pytest.mark.parametrize(
+        ("headers", "says"),
+        [
+            ("01", "Found invalid number of record headers -1"),
+            ("7e", "63 is larger than the remaining size"),
+            ("0201", "Invalid negative header key size -1"),
+        ],
+    )
+    def test_what_is_refused(self, headers: str, says: str) -> None:
+        record = bytes.fromhex("0000000101" + headers)
+        data = batch(0, 1)[:61] + bytes([2 * len(record)]) + record
+
+        with pytest.raises(CorruptRecordError, match=says):
+            list(batch_records(data))

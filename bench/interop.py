@@ -1,10 +1,11 @@
-"""In and out of Kafka: dump-log beside Kafka's own tool, import and export of a broker's directory."""
+"""In and out of Kafka: dump-log beside Kafka's own tool, import and export of a directory."""
 
 import os
 import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -95,11 +96,10 @@ def _links(directory: Path, rounds: int, segments: int) -> list[Figure]:
         catalog = Catalog(open_files(log_dir), flush=False)
         admin = AdminClient(log_dir)
         options = ImportOptions(check=False, flush=False)
-        taken = _seconds(lambda: import_log_dir(admin, catalog, str(broker), options))
+        taken = _seconds(partial(import_log_dir, admin, catalog, str(broker), options))
         target = str(directory / f"out-{turn}")
-        written = _seconds(
-            lambda: export_to(catalog, target, ExportOptions(check=False, flush=False))
-        )
+        plain = ExportOptions(check=False, flush=False)
+        written = _seconds(partial(export_to, catalog, target, plain))
         imports.append(segments / taken)
         exports.append(segments / written)
     bar = Bar(least=SEGMENTS_PER_SECOND)
@@ -119,7 +119,7 @@ def _checked(directory: Path, rounds: int) -> list[Figure]:
         log_dir = str(directory / f"log-{turn}")
         catalog, admin = Catalog(open_files(log_dir)), AdminClient(log_dir)
         options = ImportOptions(workers=1)
-        taken = _seconds(lambda: import_log_dir(admin, catalog, str(broker), options))
+        taken = _seconds(partial(import_log_dir, admin, catalog, str(broker), options))
         rates.append(size / taken / 1e6)
     bar = Bar(least=CHECKED_MB_PER_SECOND)
     return [Figure.of_rounds(GROUP, "import, every byte checked", rates, "MB/s a core", bar)]

@@ -16,6 +16,7 @@ from sparklog.errors import (
 )
 from sparklog.interop import import_log
 from sparklog.interop.import_log import ImportOptions
+from sparklog.interop.import_partition import ImportedPartition, Known
 from sparklog.log_reader.isolation import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.manifest.store import PartitionState
@@ -188,11 +189,11 @@ class TestAgain:
 
     def test_somebody_else_in_between_is_a_conflict(self, interop: Interop) -> None:
         write_segment(interop.partition(), 0, batch(0))
-        known = import_log.Known(state=PartitionState(log_end_offset=9), open_at={})
+        known = Known(state=PartitionState(log_end_offset=9), open_at={})
         interop.run()
         catalog = interop.catalog
         snapshot = catalog.store(catalog.topic("t")).snapshot()
-        taken = import_log.ImportedPartition(
+        taken = ImportedPartition(
             entries=(),
             state=known.state,
             paths=(),

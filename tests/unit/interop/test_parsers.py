@@ -1,5 +1,6 @@
 """Every parser of a stranger's bytes: what it takes, and that anything else is an error of ours."""
 
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -115,10 +116,8 @@ class TestCheckpoints:
 def only_ours(call: object) -> None:
     """Calls, and lets nothing but the library's errors pass unseen."""
     assert callable(call)
-    try:
+    with suppress(SparklogError):
         call()
-    except SparklogError as error:
-        assert str(error)
 
 
 class TestStateFiles:

@@ -26,7 +26,7 @@ from tests.compat.cases import BROKER
 from tests.logs import append
 from tests.unit.interop.conftest import Interop
 
-TRUST = ImportOptions(check=False)
+TRUST = ImportOptions(check=False, flush=False)
 
 
 def state(interop: Interop, topic: str = "t") -> PartitionState:

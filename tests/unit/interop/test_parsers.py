@@ -53,6 +53,11 @@ DAMAGED = st.builds(
 BYTES = st.one_of(st.binary(max_size=300), DAMAGED)
 
 
+class TestDamage:
+    def test_it_is_done_to_samples(self) -> None:
+        assert damaged(b"abc", [(4, 0)]) == b"a\0c"
+
+
 class TestCheckpoints:
     @given(st.dictionaries(st.integers(0, 2**31 - 1), st.integers(0, 2**63 - 1), max_size=5))
     def test_offsets_come_back(self, offsets: dict[int, int]) -> None:
@@ -270,6 +275,8 @@ class TestLogs:
         only_ours(lambda: list(dump_time_index(index, log, index, IndexChecks(), Findings())))
 
     @given(BYTES)
+    @example(b"")
+    @example(SAMPLES[0])
     def test_any_records_are_read_or_refused(self, data: bytes) -> None:
         only_ours(lambda: list(batch_records(data)))
         if len(data) > 17:

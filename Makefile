@@ -2,7 +2,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install quickstart test lint bench soak clean
+.PHONY: help install quickstart test lint bench soak fuzz clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -38,6 +38,9 @@ bench: install ## Measure against the floors and against Spark's Kafka connector
 
 soak: install ## Run the tests that take minutes to hours
 	$(BIN)/pytest -m soak tests/soak
+
+fuzz: install ## Fuzz every parser of a stranger's bytes, a minute each
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m tests.soak.fuzz
 
 clean: ## Remove .venv and everything that was built; keep fetched jars
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

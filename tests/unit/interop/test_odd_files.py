@@ -46,6 +46,21 @@ def odd(magic: int) -> bytes:
 
 
 class TestControlRecords:
+    @pytest.mark.parametrize(
+        ("key", "says"),
+        [
+            (None, "found null"),
+            (b"\0", "found only 1"),
+            (b"\xff\xff\0\0", "Invalid version found for control record: -1"),
+        ],
+    )
+    def test_keys_that_say_no_type(self, key: bytes | None, says: str) -> None:
+        with pytest.raises(CorruptionError, match=says):
+            control_text(key, b"")
+
+    def test_a_type_that_is_not_known(self) -> None:
+        assert control_text(b"\0\0\0\x63", None) == " controlType: UNKNOWN(99)"
+
     def test_a_negative_version_of_a_marker(self) -> None:
         with pytest.raises(CorruptionError, match="Invalid version found for end transaction"):
             control_text(b"\0\0\0\0", b"\xff\xff\0\0\0\0")

@@ -1,0 +1,116 @@
+"""Coverage-guided fuzzing of every parser of a stranger's bytes: `make fuzz`.
+
+`python -m tests.soak.fuzz [TARGET [SECONDS]]`: without a target each in turn, in a process of its
+own; NUMBA_DISABLE_JIT=1 lets it see into the kernels. The corpus are the files that a broker wrote
+(tests/compat/data); what is found stays in `.cache/fuzz`. Anything but an error of the library, a
+minute without an answer, or more than 2 GiB ends the run.
+"""
+
+import subprocess
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import atheris
+
+from sparklog.errors import SparklogError
+from tests.compat.cases import BROKER
+
+with atheris.instrument_imports(include=["sparklog"]):
+    from sparklog.interop import checkpoints
+    from sparklog.interop.control_records import control_text
+    from sparklog.interop.coordinator_records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
+    from sparklog.interop.dump_batches import RecordText
+    from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
+    from sparklog.interop.dump_log import DumpedFile, Findings, dump_log
+    from sparklog.interop.index_checks import check_offset_index, check_time_index
+    from sparklog.interop.producer_snapshot import read_snapshot
+    from sparklog.interop.txn_index import read_txn_index
+
+SECONDS: Final = 60
+MEMORY_MB: Final = 2048
+FOUND: Final = Path(__file__).parents[2] / ".cache" / "fuzz"
+
+
+def _log(data: bytes) -> None:
+    file = DumpedFile("/x/0.log", "/x/0.log", data)
+    list(dump_log(file, RecordText(deep=True, data=True), Findings()))
+
+
+def _index(data: bytes) -> None:
+    log = DumpedFile("/x/0.log", "/x/0.log", data[60:])
+    index = DumpedFile("/x/0.index", "/x/0.index", data[:60])
+    list(dump_index(index, log, IndexChecks(), Findings()))
+
+
+def _time_index(data: bytes) -> None:
+    log = DumpedFile("/x/0.log", "/x/0.log", data[60:])
+    index = DumpedFile("/x/0.index", "/x/0.index", data[:60])
+    list(dump_time_index(index, log, index, IndexChecks(), Findings()))
+
+
+def _checked_indexes(data: bytes) -> None:
+    with suppress(SparklogError):
+        check_offset_index(data, 1000, 1000, "f")
+    check_time_index(data, 1000, "f")
+
+
+def _checkpoint(data: bytes) -> None:
+    for read in (checkpoints.read_offsets, checkpoints.read_epochs, checkpoints.read_topic_id):
+        with suppress(SparklogError):
+            read(data, "f")
+
+
+def _coordinator(data: bytes) -> None:
+    with suppress(SparklogError):
+        read_record(GROUP_RECORDS, data[:40], data[40:])
+    read_record(TRANSACTION_RECORDS, data[:40], data[40:])
+
+
+def _control(data: bytes) -> None:
+    control_text(data[:4], data[4:])
+
+
+TARGETS: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
+    "log": (_log, "*-0/*.log"),
+    "index": (_index, "*-0/*.index"),
+    "time-index": (_time_index, "*-0/*.timeindex"),
+    "checked-indexes": (_checked_indexes, "*-0/*.timeindex"),
+    "snapshot": (read_snapshot, "*-0/*.snapshot"),
+    "transaction-index": (read_txn_index, "*-0/*.txnindex"),
+    "checkpoint": (_checkpoint, "*checkpoint"),
+    "coordinator": (_coordinator, "__consumer_offsets-0/*.log"),
+    "control": (_control, "__cluster_metadata-0/*.log"),
+}
+
+
+def main() -> None:
+    """Fuzz one target, or every target in a process of its own."""
+    if len(sys.argv) > 1:
+        _fuzz(sys.argv[1], int(sys.argv[2]) if len(sys.argv) > 2 else SECONDS)
+        return
+    for name in TARGETS:
+        print(f"--- {name}", flush=True)
+        subprocess.run([sys.executable, "-m", "tests.soak.fuzz", name], check=True)
+
+
+def _fuzz(name: str, seconds: int) -> None:
+    target, pattern = TARGETS[name]
+    corpus = FOUND / name
+    corpus.mkdir(parents=True, exist_ok=True)
+    for number, path in enumerate(sorted(BROKER.glob(pattern))):
+        (corpus / f"kept-{number}").write_bytes(path.read_bytes()[:4096])
+
+    def once(data: bytes) -> None:
+        with suppress(SparklogError):
+            target(data)
+
+    limits = [f"-max_total_time={seconds}", f"-rss_limit_mb={MEMORY_MB}", "-timeout=60"]
+    atheris.Setup([sys.argv[0], str(corpus), f"-artifact_prefix={FOUND}/", *limits], once)
+    atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    main()

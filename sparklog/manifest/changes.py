@@ -34,8 +34,7 @@ def new_rows(
                 "vacuum_horizon_ms": change.vacuum_horizon_ms,
             }
         )
-    if transaction is not None:
-        rows += receipt_rows(snapshot, change, transaction, now_ms)
+    rows += receipt_rows(snapshot, change, transaction, now_ms)
     return manifest_table(rows)
 
 

@@ -27,7 +27,7 @@ from sparklog.manifest.changes import holders, names_segments, new_rows, rewritt
 from sparklog.manifest.check import check_change
 from sparklog.manifest.delta_rs import AddedFile, DeltaLog, RemovedFile
 from sparklog.manifest.folding import files_to_fold, folded, rows_of
-from sparklog.manifest.receipts import Receipts, Transaction, replay
+from sparklog.manifest.receipts import Receipts, Transaction, keys_receipts, replay
 from sparklog.manifest.rows import (
     COMMIT,
     LIVE,
@@ -110,6 +110,7 @@ class DeltaManifestStore:
             lambda: self._read_shelved(opened, rest),
             closed_ms=max(closed, default=None),
             vacuum_horizon_ms=max((rows.vacuum_horizon_ms for rows in opened), default=0),
+            receipts=lambda keys: keys_receipts(self._receipt_tables(), keys, self._clock.now_ms()),
         )
 
     def _read_shelved(self, opened: Iterable[ManifestRows], names: Iterable[str]) -> pa.Table:
@@ -175,11 +176,13 @@ class DeltaManifestStore:
         highest = None if version is None else self._log.transaction_version(app_id)
         if version is not None and highest is not None and highest < version:
             return None
-        tables = [rows.receipts for rows in self._read_roles(COMMIT, LIVE, RECEIPT)]
-        receipts = Receipts(tables, app_id, self._clock.now_ms())
+        receipts = Receipts(self._receipt_tables(), app_id, self._clock.now_ms())
         if highest is None:
             highest = receipts.highest_version  # Delta forgets a transaction after 30 days
         return replay(snapshot.version, transaction, highest, receipts.get(version))
+
+    def _receipt_tables(self) -> list[pa.Table]:
+        return [rows.receipts for rows in self._read_roles(COMMIT, LIVE, RECEIPT)]
 
     def _try(self, snapshot: Snapshot, change: Change, pending: _Pending) -> Committed:
         now_ms = self._clock.now_ms()

@@ -1,6 +1,6 @@
 """The manifest in a few dictionaries: the specification that the Delta store is tested against."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import RLock
 from typing import Any
@@ -8,7 +8,7 @@ from typing import Any
 from sparklog.clock import Clock
 from sparklog.errors import CommitConflictError
 from sparklog.manifest.check import check_change
-from sparklog.manifest.receipts import Receipt, Transaction, replay
+from sparklog.manifest.receipts import Transaction, replay
 from sparklog.manifest.store import (
     RECEIPT_TTL_MS,
     Change,
@@ -16,6 +16,7 @@ from sparklog.manifest.store import (
     Done,
     PartitionState,
     Plan,
+    Receipt,
     Snapshot,
 )
 from sparklog.manifest.tables import RECEIPT, manifest_table, segment_row, segments_table
@@ -49,6 +50,7 @@ class MemoryManifestStore:
                 lambda: manifest_table(shelved),
                 closed_ms=self._closed_ms,
                 vacuum_horizon_ms=self._vacuum_horizon_ms,
+                receipts=self._keys_receipts,
             )
 
     def _removed_rows(self) -> list[dict[str, Any]]:
@@ -86,11 +88,17 @@ class MemoryManifestStore:
     def _replayed(self, transaction: Transaction | None) -> Committed | None:
         if transaction is None:
             return None
-        receipt, expires_ms = self._receipts.get(transaction, (None, None))
-        if expires_ms is not None and expires_ms < self._clock.now_ms():
-            receipt = None
         highest = self._versions.get(transaction.app_id)
-        return replay(self._version, transaction, highest, receipt)
+        return replay(self._version, transaction, highest, self._remembered(transaction))
+
+    def _remembered(self, transaction: Transaction) -> Receipt | None:
+        receipt, expires_ms = self._receipts.get(transaction, (None, None))
+        is_expired = expires_ms is not None and expires_ms < self._clock.now_ms()
+        return None if is_expired else receipt
+
+    def _keys_receipts(self, keys: Collection[str]) -> dict[str, Receipt]:
+        found = {key: self._remembered(Transaction(key)) for key in keys}
+        return {key: receipt for key, receipt in found.items() if receipt is not None}
 
     def _apply(
         self, snapshot: Snapshot, change: Change, transaction: Transaction | None
@@ -107,6 +115,8 @@ class MemoryManifestStore:
         self._closed_ms = change.closed_ms or self._closed_ms
         self._vacuum_horizon_ms = max(self._vacuum_horizon_ms, change.vacuum_horizon_ms or 0)
         self._version += 1
+        for key, got in change.receipts.items():
+            self._remember(Transaction(key), Receipt(tuple(got), change.partition_count))
         if transaction is not None:
             self._remember(transaction, Receipt(ranges, change.partition_count))
         return Committed(self._version, ranges, partition_count=change.partition_count)

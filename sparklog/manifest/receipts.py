@@ -6,23 +6,16 @@ write with `app_id` alone (a request's key) is remembered for RECEIPT_TTL_MS.
 """
 
 import warnings
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.errors import SparklogWarning
-from sparklog.manifest.store import RECEIPT_TTL_MS, Change, Committed, Snapshot
+from sparklog.manifest.store import RECEIPT_TTL_MS, Change, Committed, Receipt, Snapshot
 from sparklog.manifest.tables import MANIFEST_SCHEMA, RECEIPT
 from sparklog.model import OffsetRange
-
-
-class Receipt(NamedTuple):
-    """What a committed write got: offsets a partition, and the partition count it saw."""
-
-    ranges: tuple[OffsetRange, ...]
-    partition_count: int | None
 
 
 class Transaction(NamedTuple):
@@ -33,20 +26,45 @@ class Transaction(NamedTuple):
 
 
 def receipt_rows(
-    snapshot: Snapshot, change: Change, transaction: Transaction, now_ms: int
+    snapshot: Snapshot, change: Change, transaction: Transaction | None, now_ms: int
 ) -> list[dict[str, Any]]:
-    """Return the rows that remember a write; one row without a partition when it had no records."""
+    """Return the rows that remember a write, and those of the keys that share its commit."""
+    writes = [(Transaction(key), ranges) for key, ranges in change.receipts.items()]
+    if transaction is not None:
+        writes.append((transaction, change.ranges(snapshot)))
+    count = change.partition_count
+    return [row for write, ranges in writes for row in _rows(write, ranges, count, now_ms)]
+
+
+def _rows(
+    transaction: Transaction,
+    ranges: Sequence[OffsetRange],
+    partition_count: int | None,
+    now_ms: int,
+) -> list[dict[str, Any]]:
+    """Return a row a partition; one row without a partition when the write had no records."""
     receipt = {
         "kind": RECEIPT,
         "app_id": transaction.app_id,
         "version": transaction.version,
-        "partition_count": change.partition_count,
+        "partition_count": partition_count,
         "expires_ms": now_ms + RECEIPT_TTL_MS if transaction.version is None else None,
     }
     return [
         {**receipt, "partition": got.partition, "start": got.start, "end": got.end}
-        for got in change.ranges(snapshot)
+        for got in ranges
     ] or [receipt]
+
+
+def keys_receipts(
+    tables: Iterable[pa.Table], keys: Collection[str], now_ms: int
+) -> dict[str, Receipt]:
+    """Return the remembered receipts of writes without a version, of these keys those there are."""
+    wanted = pa.array(sorted(keys), pa.string())
+    found = [table.filter(pc.is_in(table.column("app_id"), wanted)) for table in tables]
+    present = {key for table in found for key in table.column("app_id").to_pylist()}
+    receipts = {key: Receipts(found, key, now_ms).get(None) for key in sorted(present)}
+    return {key: receipt for key, receipt in receipts.items() if receipt is not None}
 
 
 class Receipts:

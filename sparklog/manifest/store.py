@@ -6,10 +6,10 @@
 change may not do stands in `manifest.check`, in front of both stores.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -46,6 +46,17 @@ class PartitionState:
 NEW_PARTITION = PartitionState()
 
 
+class Receipt(NamedTuple):
+    """What a committed write got: offsets a partition, and the partition count it saw."""
+
+    ranges: tuple[OffsetRange, ...]
+    partition_count: int | None
+
+
+Receipts = Callable[[Collection[str]], Mapping[str, Receipt]]
+"""The receipts there are of some keys."""
+
+
 class Snapshot:
     """One version of a topic's manifest. Nothing in it changes."""
 
@@ -58,6 +69,7 @@ class Snapshot:
         *,
         closed_ms: int | None = None,
         vacuum_horizon_ms: int = 0,
+        receipts: Receipts = lambda _: {},
     ) -> None:
         self.version = version
         self.states = states
@@ -65,10 +77,18 @@ class Snapshot:
         self.vacuum_horizon_ms = vacuum_horizon_ms
         self._read_live = live
         self._read_shelved = shelved
+        self._read_receipts = receipts
 
     def state(self, partition: int) -> PartitionState:
         """Return what is known of a partition; a partition never written to is all zeros."""
         return self.states.get(partition, NEW_PARTITION)
+
+    def receipts(self, keys: Collection[str]) -> Mapping[str, Receipt]:
+        """Return what remembered writes without a version got, of these keys those there are.
+
+        To be asked by a plan, or before the store's next snapshot: it reads what is not kept.
+        """
+        return self._read_receipts(keys) if keys else {}
 
     @cached_property
     def live(self) -> pa.Table:
@@ -122,6 +142,8 @@ class Change:
     those the plan was made with. `replace` swaps a row for one of the same log_path and offsets (an
     index rebuilt). `remove` names log_paths of live segments, which get `removed_ms`; `forget`
     names removed ones, whose rows go. With `receipts_before_ms` receipts go that expired before.
+    `receipts` says what several writes got that share the commit, each remembered by its key as a
+    write with `app_id` alone is; their plan asks the snapshot which of them have landed before.
     """
 
     segments: Sequence[SegmentEntry] = ()
@@ -136,6 +158,7 @@ class Change:
     leader_epochs: Mapping[int, int] = field(default_factory=dict)
     allow_gaps: bool = False
     partition_count: int | None = None
+    receipts: Mapping[str, Sequence[OffsetRange]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Raises UsageError for what no snapshot would allow."""
@@ -155,8 +178,9 @@ class Change:
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
         is_noted = self.closed_ms is not None or self.vacuum_horizon_ms is not None
+        is_noted = self.closed_ms is not None or self.vacuum_horizon_ms is not None
         is_forgotten = bool(self.forget) or self.receipts_before_ms is not None
-        is_grown = bool(self.segments or self.partitions)
+        is_grown = bool(self.segments or self.partitions or self.receipts)
         return not (is_grown or self.replace or self.remove or is_noted or is_forgotten)
 
     def ranges(self, snapshot: Snapshot) -> tuple[OffsetRange, ...]:

@@ -24,6 +24,7 @@ from sparklog.manifest.store import (
     Done,
     ManifestStore,
     PartitionState,
+    Receipt,
     Snapshot,
 )
 from sparklog.model import OffsetRange
@@ -230,6 +231,19 @@ class TestReplays:
         again = open_store()
         assert again.commit(never, app_id="a", version=14).ranges == (OffsetRange(0, 140, 150),)
         assert again.commit(never, app_id="key").ranges == (OffsetRange(0, 150, 160),)
+
+    def test_of_keys_that_share_a_commit_are_apart(
+        self, store: ManifestStore, open_store: Open, clock: ManualClock
+    ) -> None:
+        got = {"a": [OffsetRange(0, 0, 4)], "b": [OffsetRange(0, 4, 10)], "none": []}
+        store.commit(appending(segment(), receipts=got, partition_count=3))
+        append(store, segment(), app_id="versioned", version=1)
+        found = open_store().snapshot().receipts({"a", "none", "versioned", "unknown"})
+
+        assert found == {"a": Receipt((OffsetRange(0, 0, 4),), 3), "none": Receipt((), 3)}
+        assert store.commit(never, app_id="b").ranges == (OffsetRange(0, 4, 10),)
+        clock.advance(2 * RECEIPT_TTL_MS)
+        assert store.snapshot().receipts(["a"]) == store.snapshot().receipts([]) == {}
 
     def test_are_answered_by_a_closed_topic(self, store: ManifestStore) -> None:
         append(store, segment(), app_id="a", version=1)

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from deltalake import DeltaTable
@@ -69,6 +70,17 @@ class TestRefresh:
 
         with pytest.raises(CorruptManifestError, match="table: the Delta log cannot be read"):
             log.refresh()
+
+    def test_asks_delta_rs_only_when_there_is_a_next_entry(
+        self, log: DeltaLog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log.refresh()
+        monkeypatch.setattr(DeltaTable, "update_incremental", Mock(side_effect=AssertionError))
+        unchanged = log.refresh()
+        monkeypatch.undo()
+        DeltaLog(LocalFiles(str(tmp_path)), DIRECTORY, MANIFEST_SCHEMA).commit([], now_ms=NOW_MS)
+
+        assert (unchanged, log.refresh()) == (0, 1)
 
     def test_opens_anew_when_it_cannot_go_on(
         self, log: DeltaLog, monkeypatch: pytest.MonkeyPatch

@@ -3,8 +3,8 @@
 import pytest
 
 from sparklog.errors import SparklogWarning
-from sparklog.manifest.receipts import Receipt, Receipts, Transaction, kept_receipts, replay
-from sparklog.manifest.store import Committed
+from sparklog.manifest.receipts import Receipts, Transaction, kept_receipts, replay
+from sparklog.manifest.store import Committed, Receipt
 from sparklog.manifest.tables import RECEIPT, manifest_table
 from sparklog.model import OffsetRange
 

@@ -2,7 +2,9 @@
 
     topic      TopicReader: log start, log end, offsets for times, slices of segments
     slices     slices to Arrow records, checked and in the order of the log
+    raw        slices to record batches as they lie in the files, with the offsets of the log
     times      which record is the first at or after a time
+    places     where in the files an offset is
     opened     a segment's files; indexes only as far as they can be trusted
 
 A slice names a segment and the offsets wanted of it. Where in the file they begin is found by

@@ -1,5 +1,6 @@
 """What a topic's manifest says to readers: where its log begins and ends, and what lies where."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -76,7 +77,11 @@ class TopicReader:
         return find_first(self.files, self.directory, segments, start, timestamp)
 
     def slices(self, partition: int, start: int, end: int) -> list[Slice]:
-        """Return the slices that hold the offsets [start, end), in order.
+        """Return the slices that hold the offsets [start, end), in order; raises as `iter_slices`."""
+        return list(self.iter_slices(partition, start, end))
+
+    def iter_slices(self, partition: int, start: int, end: int) -> Iterator[Slice]:
+        """Return the same, each made when it is asked for: a fetch reads the first few of many.
 
         Gaps that compaction left give no slice. Raises UnknownTopicError, and OffsetOutOfRangeError
         when the range does not lie within the log.
@@ -89,8 +94,8 @@ class TopicReader:
                 partition=partition,
             )
         segments = self.snapshot.segments(partition)
-        entries = [segments.entry(slot) for slot in segments.range(start, end)]
-        return [
+        entries = map(segments.entry, segments.range(start, end))
+        return (
             Slice(entry, max(start, entry.base_offset), min(end, entry.next_offset))
             for entry in entries
-        ]
+        )

@@ -74,6 +74,10 @@ class ClusterStore(Protocol):
         """Return the newest state."""
         ...
 
+    def current(self) -> ClusterState | None:
+        """Return the state read last if it is still the newest, without reading anything."""
+        ...
+
     def commit(self, plan: ClusterPlan) -> ClusterState:
         """Plan on the newest state and commit until it lands; return what was committed.
 
@@ -98,6 +102,10 @@ class MemoryClusterStore:
 
     def state(self) -> ClusterState:
         """Return the newest state."""
+        return self._state
+
+    def current(self) -> ClusterState | None:
+        """Return the newest state: it is always at hand."""
         return self._state
 
     def commit(self, plan: ClusterPlan) -> ClusterState:
@@ -142,6 +150,10 @@ class DeltaClusterStore:
             rows = [row for name in names for row in self._rows(name)]
             self._read = (names, _state_of(rows))
         return self._read[1]
+
+    def current(self) -> ClusterState | None:
+        """Return the state read last if nothing was committed since; reads nothing."""
+        return self._read[1] if self._log.is_newest else None
 
     def _rows(self, name: str) -> list[dict[str, Any]]:
         where = f"{CLUSTER_METADATA}/{name}"

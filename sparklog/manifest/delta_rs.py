@@ -115,7 +115,7 @@ class DeltaLog:
         Raises MissingFileError when there is no table, CorruptManifestError when it cannot be read.
         """
         if self._table is not None:
-            if self._is_newest(self.version):
+            if self.is_newest:
                 return self.version
             try:
                 self._table.update_incremental()
@@ -135,15 +135,17 @@ class DeltaLog:
             self._table = None
             raise MissingFileError(f"{self._directory}: the table was deleted, {entry} is gone")
 
-    def _is_newest(self, version: int) -> bool:
-        """Whether nothing follows a version, told without delta-rs: a hundred times as fast.
+    @property
+    def is_newest(self) -> bool:
+        """Whether nothing follows the version read last; a hundred times as fast as delta-rs.
 
-        Entries are cleaned up the oldest first, so while that of `version` is there, the next one
-        would be. An object store is not asked twice: that costs what reading does.
+        Entries are cleaned up the oldest first, so while that of a version is there, the next one
+        would be. False on an object store, where asking costs what reading does.
         """
-        entry = f"{self._directory}/_delta_log/{{:020}}.json"
+        entry, version = f"{self._directory}/_delta_log/{{:020}}.json", self.version
         return (
             self._files.is_local
+            and version >= 0
             and self._files.stat(entry.format(version + 1)) is None
             and self._files.stat(entry.format(version)) is not None
         )

@@ -92,6 +92,10 @@ class DeltaManifestStore:
             self._snapshot = self._read_snapshot(version)
         return self._snapshot
 
+    def current(self) -> Snapshot | None:
+        """Return the snapshot read last if nothing was committed since; reads nothing."""
+        return self._snapshot if self._log.is_newest else None
+
     def _read_snapshot(self, version: int) -> Snapshot:
         names = set(self._log.file_names())
         self._rows = {name: rows for name, rows in self._rows.items() if name in names}

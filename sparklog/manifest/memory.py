@@ -63,6 +63,10 @@ class MemoryManifestStore:
             for transaction, (_, expires_ms) in self._receipts.items()
         ]
 
+    def current(self) -> Snapshot | None:
+        """Return the newest version: it is always at hand."""
+        return self.snapshot()
+
     def commit(
         self, plan: Plan, *, app_id: str | None = None, version: int | None = None
     ) -> Committed:

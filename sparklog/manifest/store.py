@@ -227,6 +227,13 @@ class ManifestStore(Protocol):
         """
         ...
 
+    def current(self) -> Snapshot | None:
+        """Return the snapshot read last if it is still the newest, without reading anything.
+
+        None when there may be a newer one, or none was read yet: `snapshot` tells.
+        """
+        ...
+
     def commit(
         self, plan: Plan, *, app_id: str | None = None, version: int | None = None
     ) -> Committed:

@@ -1,0 +1,34 @@
+"""What routes take from a request: the names in its path, the service, who asks."""
+
+from typing import Annotated
+
+from fastapi import Path, Request
+from pydantic import WithJsonSchema
+
+from api.security import Scope, Token, check
+from api.service import Service
+
+TopicName = Annotated[
+    str,
+    Path(description="The topic's name", examples=["flights"], min_length=1, max_length=249),
+    WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}),
+]
+PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**31, examples=[0])]
+
+
+def service_of(request: Request) -> Service:
+    """Return the service."""
+    service: Service = request.app.state.service
+    return service
+
+
+def token_of(request: Request, *, is_page: bool = False) -> Token:
+    """Return who asks. Raises ApiError (401)."""
+    authorization = request.headers.get("authorization")
+    return service_of(request).tokens.known(authorization, is_page=is_page)
+
+
+def allowed(request: Request, scope: Scope, topic: str) -> Service:
+    """Return the service to somebody who may do this with the topic. Raises ApiError (401, 403)."""
+    check(token_of(request), scope, topic)
+    return service_of(request)

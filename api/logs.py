@@ -1,0 +1,36 @@
+"""Structured logs: a JSON object a line on standard error."""
+
+import logging
+from typing import Any, Final
+
+import orjson
+
+LOGGER: Final = "sparklog"
+
+
+class JsonFormatter(logging.Formatter):
+    """A record as {"time", "level", "logger", "message", …}: `fields` are put beside the message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line."""
+        line: dict[str, Any] = {
+            "time": self.formatTime(record, "%Y-%m-%dT%H:%M:%S%z"),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return orjson.dumps(line, default=str).decode()
+
+
+def set_up_logs(level: str) -> None:
+    """Send everything below the logger `sparklog`, and uvicorn's own, to standard error as JSON."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonFormatter())
+    for name in (LOGGER, "uvicorn"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(level.upper())
+        logger.propagate = False

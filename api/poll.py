@@ -1,0 +1,83 @@
+"""Long polls: whoever waits for records of a topic waits for one look at its manifest."""
+
+import asyncio
+from collections import defaultdict
+from contextlib import suppress
+from typing import Protocol
+
+from sparklog.errors import SparklogError
+from sparklog.log_reader import TopicReader
+
+
+class Readers(Protocol):
+    """Where the newest snapshots come from."""
+
+    async def reader(self, topic: str) -> TopicReader:
+        """Return a reader of the newest snapshot."""
+        ...
+
+
+class Poll:
+    """Wakes fetches when a topic's manifest has changed; looks only while somebody waits."""
+
+    def __init__(self, readers: Readers, interval_s: float) -> None:
+        self._readers = readers
+        self._interval_s = interval_s
+        self._waiting: dict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._is_closed = False
+
+    async def wait_for_more(
+        self, reader: TopicReader, partition: int, offset: int, timeout_s: float
+    ) -> TopicReader:
+        """Return a reader whose partition goes beyond `offset`, or the newest after `timeout_s`.
+
+        At once when the service is shutting down. Raises UnknownTopicError when the topic goes.
+        """
+        topic = reader.topic.name
+        deadline = asyncio.get_running_loop().time() + timeout_s
+        with suppress(TimeoutError):
+            async with asyncio.timeout_at(deadline):
+                while reader.log_end_offset(partition) <= offset and not self._is_closed:
+                    await self._change(topic)
+                    reader = await self._readers.reader(topic)
+        return reader
+
+    async def _change(self, topic: str) -> None:
+        future = asyncio.get_running_loop().create_future()
+        waiting = self._waiting[topic]
+        waiting.add(future)
+        if topic not in self._tasks:
+            self._tasks[topic] = asyncio.create_task(self._watch(topic))
+        try:
+            await future
+        finally:
+            waiting.discard(future)
+
+    async def _watch(self, topic: str) -> None:
+        """Look again and again, until nobody waits."""
+        known = None
+        waiting = self._waiting[topic]
+        while waiting and not self._is_closed:
+            try:
+                reader = await self._readers.reader(topic)
+            except SparklogError:
+                break  # those who wait ask themselves, and are told
+            if reader is not known:
+                known = reader
+                _wake(waiting)
+            await asyncio.sleep(self._interval_s)
+        del self._tasks[topic]
+        _wake(waiting)
+
+    def close(self) -> None:
+        """Wake everybody; from now on nobody waits."""
+        self._is_closed = True
+        for waiting in self._waiting.values():
+            _wake(waiting)
+
+
+def _wake(waiting: set[asyncio.Future[None]]) -> None:
+    for future in waiting:
+        if not future.done():
+            future.set_result(None)

@@ -1,0 +1,121 @@
+"""The page at `/`: topics, partitions, sizes and offsets; type a time and see the records there."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Query, Request
+from jinja2 import Environment, FileSystemLoader, select_autoescape
+from starlette.responses import HTMLResponse, Response
+
+from api.deps import token_of
+from api.errors import ApiError, refusal_of
+from api.fetch import Page
+from api.security import Scope, Token
+from api.service import Service
+from api.times import iso_time, parse_time
+from sparklog.errors import SparklogError
+from sparklog.log_reader import TopicReader
+
+router = APIRouter()
+
+SHOWN_RECORDS: Final = 50
+SHOWN_BYTES: Final = 64 * 1024
+SHOWN_CHARACTERS: Final = 200
+_HEADERS: Final = {
+    "Content-Security-Policy": "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; "
+    "frame-ancestors 'none'; base-uri 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+    "Cache-Control": "no-store",
+}
+
+_PAGES: Final = Environment(
+    loader=FileSystemLoader(Path(__file__).parent.parent / "templates"),
+    autoescape=select_autoescape(),
+)
+_PAGES.filters["iso_time"] = iso_time
+
+
+@router.get("/", include_in_schema=False)
+async def read_page(
+    request: Request,
+    topic: Annotated[str | None, Query(max_length=249)] = None,
+    time: Annotated[str | None, Query(max_length=40)] = None,
+) -> Response:
+    """The page; with `topic` its partitions, with `time` the first records from then on."""
+    token = token_of(request, is_page=True)
+    service: Service = request.app.state.service
+    try:
+        context = await service.bulk(_context, service, token, topic, time)
+    except SparklogError as error:
+        context = {"problem": refusal_of(error).message}
+    except ApiError as refusal:
+        context = {"problem": refusal.message}
+    html = _PAGES.get_template("index.html").render({"topic": topic, "time": time, **context})
+    return HTMLResponse(html, 400 if "problem" in context else 200, _HEADERS)
+
+
+def _context(service: Service, token: Token, topic: str | None, time: str | None) -> dict[str, Any]:
+    names = [name for name in service.topics.topics() if token.allows(Scope.READ, name)]
+    if not topic:
+        readers = [service.topics.reader(name) for name in names]
+        return {"topics": [_summary(reader) for reader in readers]}
+    if not token.allows(Scope.READ, topic):
+        raise ApiError(403, f"this token has no read access to topic {topic!r}")
+    reader = service.topics.reader(topic)
+    partitions = [_partition(reader, number) for number in range(reader.topic.num_partitions)]
+    when = parse_time(time) if time else None
+    records = [] if when is None else _records(reader, when)
+    return {"partitions": partitions, "records": records, "is_asked": when is not None}
+
+
+def _summary(reader: TopicReader) -> dict[str, Any]:
+    partitions = [_partition(reader, number) for number in range(reader.topic.num_partitions)]
+    return {
+        "name": reader.topic.name,
+        "partitions": len(partitions),
+        "offsets": sum(one["end"] - one["start"] for one in partitions),
+        "bytes": sum(one["bytes"] for one in partitions),
+    }
+
+
+def _partition(reader: TopicReader, number: int) -> dict[str, int]:
+    live = reader.snapshot.live
+    mine = live.column("partition").to_numpy() == number
+    return {
+        "number": number,
+        "start": reader.log_start_offset(number),
+        "end": reader.log_end_offset(number),
+        "segments": int(mine.sum()),
+        "bytes": int(live.column("log_bytes").to_numpy()[mine].sum()),
+    }
+
+
+def _records(reader: TopicReader, when: int) -> list[dict[str, Any]]:
+    """The first records at or after a time, of every partition, a few."""
+    shown: list[dict[str, Any]] = []
+    each = max(1, SHOWN_RECORDS // reader.topic.num_partitions)
+    for number in range(reader.topic.num_partitions):
+        found = reader.list_offset(number, when)
+        if found.offset < 0 or len(shown) >= SHOWN_RECORDS:
+            continue
+        for part in Page(reader, number, found.offset, SHOWN_BYTES, each).records():
+            shown += [
+                {"partition": number, "offset": offset, "timestamp": time}
+                | {"key": _text(key), "value": _text(value)}
+                for offset, time, key, value in zip(
+                    part.offset.to_pylist(),
+                    part.timestamp.to_pylist(),
+                    part.key.to_pylist(),
+                    part.value.to_pylist(),
+                    strict=True,
+                )
+            ]
+    return sorted(shown, key=lambda record: (record["timestamp"], record["partition"]))
+
+
+def _text(data: bytes | None) -> str | None:
+    if data is None:
+        return None
+    text = data[: 4 * SHOWN_CHARACTERS].decode(errors="replace")
+    return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

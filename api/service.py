@@ -1,0 +1,77 @@
+"""What one instance holds while it runs: threads, followed manifests, groups, the administrator."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import ParamSpec, TypeVar
+
+from api.group import Groups
+from api.metrics import Metrics
+from api.poll import Poll
+from api.security import Tokens
+from api.settings import Settings
+from api.topics import FollowedTopics
+from sparklog.admin import AdminClient
+from sparklog.clock import Clock
+from sparklog.log_reader import TopicReader
+from sparklog.storage import open_files
+
+Arguments = ParamSpec("Arguments")
+Answer = TypeVar("Answer")
+
+
+class Service:
+    """One instance. Nothing is read or connected to before the first request."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.tokens = Tokens.read(settings.tokens_file)
+        files = open_files(settings.log_dir)
+        self.topics = FollowedTopics(files, clock, settings.poll_interval_ms)
+        self.metrics = Metrics(self.topics.ages_ms)
+        self.admin = AdminClient(settings.log_dir, clock=clock)
+        self.groups = Groups(files, clock, settings, self.metrics)
+        self.poll = Poll(self, settings.poll_interval_ms / 1000)
+        self._lookups = ThreadPoolExecutor(settings.lookup_threads, "lookup")
+        self._bulk = ThreadPoolExecutor(settings.bulk_threads, "bulk")
+        self._admin = ThreadPoolExecutor(1, "admin")  # AdminClient is for one thread
+
+    async def lookup(
+        self,
+        function: Callable[Arguments, Answer],
+        *arguments: Arguments.args,
+        **_: Arguments.kwargs,
+    ) -> Answer:
+        """Run something short that may read files."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, function, *arguments)
+
+    async def bulk(
+        self,
+        function: Callable[Arguments, Answer],
+        *arguments: Arguments.args,
+        **_: Arguments.kwargs,
+    ) -> Answer:
+        """Run something that reads or parses megabytes."""
+        return await asyncio.get_running_loop().run_in_executor(self._bulk, function, *arguments)
+
+    async def administer(
+        self,
+        function: Callable[Arguments, Answer],
+        *arguments: Arguments.args,
+        **_: Arguments.kwargs,
+    ) -> Answer:
+        """Run something with `admin`, after everything else that was asked of it."""
+        return await asyncio.get_running_loop().run_in_executor(self._admin, function, *arguments)
+
+    async def reader(self, topic: str) -> TopicReader:
+        """Return a reader of the newest snapshot. Raises UnknownTopicError."""
+        at_hand = self.topics.reader_at_hand(topic)
+        return at_hand or await self.lookup(self.topics.reader, topic)
+
+    async def close(self) -> None:
+        """Finish what was accepted: every group is committed and answered."""
+        self.poll.close()
+        await self.groups.close()
+        for pool in (self._lookups, self._bulk, self._admin):
+            pool.shutdown(wait=True)

@@ -1,0 +1,70 @@
+"""Slices of segments to record batches as they lie in the files: never decoded.
+
+A sealed segment's bytes are mapped and handed on as they are. One that is not sealed is copied, and
+each batch gets the log's base offset, which lies outside its checksum (see record.layout).
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptRecordError
+from sparklog.log.lookup import checked_floor
+from sparklog.log.windows import windows
+from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.log_reader.topic import Slice
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable, byte_view
+from sparklog.storage.files import Files, flat_view
+
+PIECE_BYTES: Final = 1024 * 1024
+"""How much is mapped, and handed on, at once."""
+
+
+def raw_batches(
+    files: Files,
+    directory: str,
+    slices: Iterable[Slice],
+    max_bytes: int,
+    piece_bytes: int = PIECE_BYTES,
+) -> Iterator[memoryview]:
+    """Yield whole record batches that hold the offsets of slices, in the order of the log.
+
+    As a fetch answers: the first batch may begin before the first offset, the last may end behind
+    the last one, and there is at least one batch however few bytes are asked for. `directory` is
+    the topic's. Placement is checked, checksums are left to whoever decodes. Raises
+    CorruptRecordError naming file, position and offset, after everything before it was yielded, and
+    MissingFileError.
+    """
+    left, is_first = max_bytes, True
+    for piece in slices:
+        entry = piece.segment
+        floor = ask(files, directory, entry, partial(checked_floor, offset=piece.start))
+        try:
+            for window in windows(opened(files, directory, entry), floor, piece_bytes):
+                batches = window.needed(piece.start, piece.end)
+                fits = int(np.searchsorted(np.cumsum(batches.size), left, "right"))
+                taken = batches.slice(0, max(fits, int(is_first)))
+                if len(taken):
+                    yield _bytes(byte_view(window.data), taken, entry.shift)
+                    left, is_first = left - int(taken.size.sum()), False
+                if len(taken) < len(batches):
+                    return
+                if window.next_offset >= piece.end:
+                    break
+        except CorruptRecordError as error:
+            raise error.in_file(log_path(directory, entry)) from None
+
+
+def _bytes(data: NDArray[np.uint8], batches: BatchTable, shift: int) -> memoryview:
+    start, end = int(batches.position[0]), int(batches.end_position[-1])
+    if not shift:
+        return flat_view(data[start:end])
+    copy = data[start:end].copy()
+    offsets = (batches.base_offset + shift).astype(">i8").view(np.uint8).reshape(-1, 8)
+    at = (batches.position - start + layout.BASE_OFFSET)[:, None] + np.arange(8)
+    copy[at] = offsets
+    return flat_view(copy)

@@ -134,9 +134,10 @@ class _TopicGroups:
             await self._linger()
             group = self._taken()
             try:
+                answers: Sequence[Written | Exception]
                 answers = await self._groups.write(self._topic, group)
             except Exception as error:  # noqa: BLE001 - told to those who wait, then to the log
-                answers = [error] * len(group)
+                answers = [error for _ in group]
             for waiting, answer in zip(group, answers, strict=True):
                 self._settle(waiting, answer)
         self._task = None

@@ -3,8 +3,8 @@
     partitions    what a record names, else its key's, else sticky; with an Idempotency-Key nothing
                   is left to chance: toPositive(murmur2(Idempotency-Key)) takes records without key
     offsets       a partition's records get its offsets in the order of the group
-    receipts      of every key, the offsets a partition: checked inside the commit loop. If a key has
-                  landed elsewhere meanwhile, the group is written again without it
+    receipts      of every key, the offsets a partition: checked inside the commit loop. If a key
+                  has landed elsewhere meanwhile, the group is written again without it
 
 A request that the log refuses is found by halving the group; the others are committed. Files of a
 group that was written again stay for vacuum.

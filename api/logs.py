@@ -9,7 +9,7 @@ LOGGER: Final = "sparklog"
 
 
 class JsonFormatter(logging.Formatter):
-    """A record as {"time", "level", "logger", "message", …}: `fields` are put beside the message."""
+    """A record as {"time", "level", "logger", "message"}, with `fields` beside the message."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""

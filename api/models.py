@@ -11,7 +11,7 @@ Int64 = Annotated[int, Field(ge=0, lt=2**63)]
 
 
 class In(BaseModel):
-    """A body that came in: what it does not know it refuses, so that nothing misspelt is ignored."""
+    """A body that came in; it refuses what it does not know, so nothing misspelt is ignored."""
 
     model_config = ConfigDict(extra="forbid")
 

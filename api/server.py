@@ -20,46 +20,59 @@ from api.service import Service
 from api.settings import Settings
 
 
-def guarded_protocol(max_header_bytes: int, header_timeout_s: float) -> type[HttpToolsProtocol]:
-    """Return uvicorn's protocol with a limit on bytes and time of the headers of a request."""
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol; closes connections that take too long for headers, or send too many.
 
-    class GuardedProtocol(HttpToolsProtocol):
-        """Closes connections that send headers for too long, or too many of them."""
+    The time begins with the connection, and with the first byte of every further request; between
+    requests uvicorn's own keep-alive timeout counts.
+    """
 
-        _header_bytes = 0
-        _timer: asyncio.TimerHandle | None = None
+    max_header_bytes = 16 * 1024
+    header_timeout_s = 10.0
+    _header_bytes = 0
+    _timer: asyncio.TimerHandle | None = None
 
-        def connection_made(self, transport: Any) -> None:
-            super().connection_made(transport)
-            self._timer = self.loop.call_later(header_timeout_s, self._too_slow)
+    def connection_made(self, transport: Any) -> None:
+        """Expect headers."""
+        super().connection_made(transport)
+        self._expect_headers()
 
-        def data_received(self, data: bytes) -> None:
-            if self._timer is None and self.cycle is not None and self.cycle.response_complete:
-                self._timer = self.loop.call_later(header_timeout_s, self._too_slow)
-            if self._timer is not None:
-                self._header_bytes += len(data)
-            super().data_received(data)
-            # What came with the end of the headers is body, and limited as such.
-            if self._timer is not None and self._header_bytes > max_header_bytes:
+    def on_message_begin(self) -> None:
+        """Expect the headers of a further request."""
+        self._expect_headers()
+        super().on_message_begin()
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes while headers are expected."""
+        was_expected = self._timer is not None
+        super().data_received(data)
+        if was_expected and self._timer is not None:
+            self._header_bytes += len(data)
+            if self._header_bytes > self.max_header_bytes:
                 self.transport.close()
 
-        def on_headers_complete(self) -> None:
-            self._stop_timer()
-            super().on_headers_complete()
+    def on_headers_complete(self) -> None:
+        """Expect no more headers."""
+        self._stop()
+        super().on_headers_complete()
 
-        def connection_lost(self, exc: Exception | None) -> None:
-            self._stop_timer()
-            super().connection_lost(exc)
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing."""
+        self._stop()
+        super().connection_lost(exc)
 
-        def _stop_timer(self) -> None:
-            if self._timer is not None:
-                self._timer.cancel()
-            self._timer, self._header_bytes = None, 0
+    def _expect_headers(self) -> None:
+        if self._timer is None:
+            self._header_bytes = 0
+            self._timer = self.loop.call_later(self.header_timeout_s, self._close)
 
-        def _too_slow(self) -> None:
-            self.transport.close()
+    def _close(self) -> None:
+        self.transport.close()
 
-    return GuardedProtocol
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
 
 
 class Server(uvicorn.Server):
@@ -79,11 +92,15 @@ def server_of(settings: Settings) -> Server:
     """Return the server. Raises SettingsError when it may not listen there."""
     check_listening(settings)
     app = create_app(settings)
+    limits = {
+        "max_header_bytes": settings.max_header_bytes,
+        "header_timeout_s": settings.header_timeout_ms / 1000,
+    }
     config = uvicorn.Config(
         app,
         host=settings.host,
         port=settings.port,
-        http=guarded_protocol(settings.max_header_bytes, settings.header_timeout_ms / 1000),
+        http=type("Protocol", (GuardedProtocol,), limits),
         ws="none",
         access_log=False,
         log_config=None,

@@ -67,7 +67,7 @@ class Service:
     async def reader(self, topic: str) -> TopicReader:
         """Return a reader of the newest snapshot. Raises UnknownTopicError."""
         at_hand = self.topics.reader_at_hand(topic)
-        return at_hand or await self.lookup(self.topics.reader, topic)
+        return await self.lookup(self.topics.reader, topic) if at_hand is None else at_hand
 
     async def close(self) -> None:
         """Finish what was accepted: every group is committed and answered."""

@@ -52,5 +52,5 @@ class Settings(BaseSettings):
     bulk_threads: Positive = 4
     """For fetches and large bodies, apart from lookups so that a backfill delays none."""
     poll_interval_ms: Positive = 20
-    """How often waiting fetches look for new commits, and how old an object store's manifest may be."""
+    """How often waiting fetches look for commits, and how old an object store's manifest may be."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

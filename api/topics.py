@@ -133,7 +133,7 @@ class FollowedTopics:
             return followed
 
     def ages_ms(self) -> dict[str, int]:
-        """Return, by topic name, how long ago a followed manifest was last seen to be the newest."""
+        """Return, by topic, how long ago a followed manifest was last seen to be the newest."""
         now_ms, names = self._clock.now_ms(), {t.topic_id: t.name for t in self._live.values()}
         return {
             names[key]: now_ms - one.checked_ms

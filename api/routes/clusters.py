@@ -123,7 +123,7 @@ async def read_clusters(request: Request) -> models.ClusterList:
 
 @router.get("/clusters/{cluster_id}")
 async def read_cluster(request: Request, cluster_id: ClusterId) -> models.ClusterData:
-    """This log dir."""
+    """The cluster of this log dir."""
     token_of(request)
     return (await _links(request, cluster_id)).cluster()
 
@@ -202,7 +202,9 @@ async def add_partitions(
     return links.topic(grown)
 
 
-@router.delete("/clusters/{cluster_id}/topics/{topic}", status_code=NO_CONTENT)
+@router.delete(
+    "/clusters/{cluster_id}/topics/{topic}", status_code=NO_CONTENT, response_class=Response
+)
 async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName) -> None:
     """Delete a topic."""
     service = allowed(request, Scope.ADMIN, topic)
@@ -241,6 +243,7 @@ async def read_config(
 @router.put(
     "/clusters/{cluster_id}/topics/{topic}/configs/{name}",
     status_code=NO_CONTENT,
+    response_class=Response,
     openapi_extra=body_docs(models.ConfigValueIn, {"value": "86400000"}),
 )
 async def set_config(
@@ -253,7 +256,11 @@ async def set_config(
     await _alter(service, topic, [AlterConfigOp(name, wanted.value)])
 
 
-@router.delete("/clusters/{cluster_id}/topics/{topic}/configs/{name}", status_code=NO_CONTENT)
+@router.delete(
+    "/clusters/{cluster_id}/topics/{topic}/configs/{name}",
+    status_code=NO_CONTENT,
+    response_class=Response,
+)
 async def reset_config(
     request: Request, cluster_id: ClusterId, topic: TopicName, name: ConfigName
 ) -> None:
@@ -266,6 +273,7 @@ async def reset_config(
 @router.post(
     "/clusters/{cluster_id}/topics/{topic}/configs:alter",
     status_code=NO_CONTENT,
+    response_class=Response,
     openapi_extra=body_docs(
         models.ConfigChangesIn, {"data": [{"name": "retention.ms", "operation": "DELETE"}]}
     ),

@@ -1,10 +1,11 @@
 """What routes take from a request: the names in its path, the service, who asks."""
 
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 from fastapi import Path, Request
 from pydantic import WithJsonSchema
 
+from api.errors import ApiError
 from api.security import Scope, Token, check
 from api.service import Service
 
@@ -14,6 +15,30 @@ TopicName = Annotated[
     WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}),
 ]
 PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**31, examples=[0])]
+
+
+TOPIC_DOCS: Final[dict[str, Any]] = {
+    "name": "topic",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"},
+    "example": "flights",
+}
+PARTITION_DOCS: Final[dict[str, Any]] = {
+    "name": "partition",
+    "in": "path",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**31},
+    "example": 0,
+}
+
+
+def partition_of(request: Request) -> int:
+    """Return the partition of the path. Raises ApiError (422) for what is no number of one."""
+    text: str = request.path_params["partition"]
+    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**31):
+        raise ApiError(422, f"path.partition: {text[:40]!r} is no partition")
+    return int(text)
 
 
 def service_of(request: Request) -> Service:

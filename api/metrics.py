@@ -29,6 +29,7 @@ class Metrics:
         self._bytes = Counter(
             "sparklog_bytes", "Bytes of bodies", ["direction"], registry=self.registry
         )
+        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._in = self._bytes.labels("in")
         self._out = self._bytes.labels("out")
         self.records = Counter(
@@ -59,8 +60,13 @@ class Metrics:
         self, method: str, route: str, status: int, seconds: float, sizes: tuple[int, int]
     ) -> None:
         """Note a request that was answered; `sizes` are the bytes of the bodies in and out."""
-        self._requests.labels(method, route, status).inc()
-        self._seconds.labels(method, route).observe(seconds)
+        place = method, route, status
+        children = self._children.get(place)
+        if children is None:
+            children = self._requests.labels(*place), self._seconds.labels(method, route)
+            self._children[place] = children
+        children[0].inc()
+        children[1].observe(seconds)
         self._in.inc(sizes[0])
         self._out.inc(sizes[1])
 

@@ -18,6 +18,7 @@ import secrets
 import sys
 import tomllib
 from enum import StrEnum
+from functools import lru_cache
 from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
@@ -131,6 +132,7 @@ def check_listening(settings: Settings) -> None:
         )
 
 
+@lru_cache(maxsize=100)
 def is_loopback(host: str) -> bool:
     """Whether an address, or `localhost`, is this machine's own."""
     try:

@@ -3,7 +3,8 @@
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import ParamSpec, TypeVar
+from time import perf_counter
+from typing import Final, ParamSpec, TypeVar
 
 from api.group import Groups
 from api.metrics import Metrics
@@ -15,6 +16,9 @@ from sparklog.admin import AdminClient
 from sparklog.clock import Clock
 from sparklog.log_reader import TopicReader
 from sparklog.storage import open_files
+
+QUICK_S: Final = 0.003
+"""A lookup that takes longer is not for the event loop."""
 
 Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
@@ -33,6 +37,7 @@ class Service:
         self.admin = AdminClient(settings.log_dir, clock=clock)
         self.groups = Groups(files, clock, settings, self.metrics)
         self.poll = Poll(self, settings.poll_interval_ms / 1000)
+        self._quick: set[tuple[str, int]] = set()
         self._lookups = ThreadPoolExecutor(settings.lookup_threads, "lookup")
         self._bulk = ThreadPoolExecutor(settings.bulk_threads, "bulk")
         self._admin = ThreadPoolExecutor(1, "admin")  # AdminClient is for one thread
@@ -45,6 +50,32 @@ class Service:
     ) -> Answer:
         """Run something short that may read files."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, function, *arguments)
+
+    async def look(
+        self,
+        reader: TopicReader,
+        partition: int,
+        function: Callable[Arguments, Answer],
+        *arguments: Arguments.args,
+        **_: Arguments.kwargs,
+    ) -> Answer:
+        """Run a lookup: on the event loop as long as those of this partition are quick.
+
+        A thread costs more than what an index leads to at once. What may take long (no index, a
+        cold disk, an object store) is found out on a thread, and left there.
+        """
+        place = reader.topic.topic_id, partition
+        is_quick = place in self._quick and reader.snapshot.has_segments(partition)
+        started = perf_counter()
+        try:
+            if is_quick:
+                return function(*arguments)
+            return await self.lookup(function, *arguments)
+        finally:
+            if perf_counter() - started > QUICK_S or not reader.files.is_local:
+                self._quick.discard(place)
+            else:
+                self._quick.add(place)
 
     async def bulk(
         self,

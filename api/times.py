@@ -25,6 +25,14 @@ Time = Annotated[
     WithJsonSchema(TIME_SCHEMA),
 ]
 
+TIME_DOCS: Final[dict[str, Any]] = {
+    "name": "timestamp",
+    "in": "query",
+    "required": False,
+    "description": _DESCRIPTION,
+    "schema": TIME_SCHEMA,
+}
+
 _NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
 _NUMBER_MAX: Final = 2**63 - 1
 

@@ -8,11 +8,18 @@ from starlette.responses import Response
 
 from api import models
 from api.bodies import body_docs, body_of
-from api.deps import PartitionNumber, TopicName, allowed
+from api.deps import (
+    PARTITION_DOCS,
+    TOPIC_DOCS,
+    PartitionNumber,
+    TopicName,
+    allowed,
+    partition_of,
+)
 from api.errors import OFFSET_NOT_FOUND, ApiError, refusal_of
 from api.security import Scope
 from api.service import Service
-from api.times import Time, parse_time
+from api.times import TIME_DOCS, Time, parse_time
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.model import TimestampOffset
@@ -31,16 +38,15 @@ def _json(body: object) -> Response:
 @router.get(
     "/topics/{topic}/partitions/{partition}/offsets",
     response_model=models.PartitionOffsets | models.FoundOffset,
+    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, TIME_DOCS]},
 )
-async def read_partition_offsets(
-    request: Request,
-    topic: TopicName,
-    partition: PartitionNumber,
-    timestamp: Time | None = None,
-) -> Response:
+async def read_partition_offsets(request: Request) -> Response:
     """Where the log begins and ends; with `timestamp`, the first record at or after it."""
+    # Parameters are read by hand: FastAPI takes as long for these three as for all else.
+    topic, partition = request.path_params["topic"], partition_of(request)
     service = allowed(request, Scope.READ, topic)
-    reader = await service.reader(topic)
+    reader = service.topics.reader_at_hand(topic) or await service.reader(topic)
+    timestamp = request.query_params.get("timestamp")
     if timestamp is None:
         beginning, end = reader.log_start_offset(partition), reader.log_end_offset(partition)
         return _json({"beginning_offset": beginning, "end_offset": end})
@@ -68,7 +74,7 @@ async def _list_offset(
 ) -> TimestampOffset:
     if when in _AT_HAND:
         return reader.list_offset(partition, when)
-    return await service.lookup(reader.list_offset, partition, when)
+    return await service.look(reader, partition, reader.list_offset, partition, when)
 
 
 def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
@@ -90,7 +96,7 @@ async def read_offset_place(
     """
     service = allowed(request, Scope.READ, topic)
     reader = await service.reader(topic)
-    place = await service.lookup(_place, reader, partition, offset)
+    place = await service.look(reader, partition, _place, reader, partition, offset)
     return _json(place.model_dump())
 
 

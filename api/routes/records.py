@@ -111,7 +111,8 @@ async def _start(
         return offset
     if timestamp is None:
         return reader.log_start_offset(partition)
-    found = await service.lookup(reader.list_offset, partition, parse_time(timestamp))
+    when = parse_time(timestamp)
+    found = await service.look(reader, partition, reader.list_offset, partition, when)
     return found.offset if found.offset >= 0 else reader.log_end_offset(partition)
 
 

@@ -1,4 +1,4 @@
-"""Where in the files an offset is: what a person debugging, or a job that cuts its own slices, asks."""
+"""Where in the files an offset is: what a person debugging, or a job that cuts slices, asks."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -15,9 +15,9 @@ class RecordPlace:
     """A batch in its segment: the one that holds an offset, or the next one where a gap is.
 
     `index_entry` is what the offset index led to, the beginning of the file without one;
-    `position` and `size` are the batch's bytes in the `.log`; offsets are those of the log. `offset`
-    and `timestamp` are the first record's at or above the offset asked for, -1 for a batch that has
-    none (a marker, or one that compaction has emptied).
+    `position` and `size` are the batch's bytes in the `.log`; offsets are those of the log.
+    `offset` and `timestamp` are the first record's at or above the offset asked for, -1 for a batch
+    that has none (a marker, or one that compaction has emptied).
     """
 
     segment: SegmentEntry

@@ -77,7 +77,7 @@ class TopicReader:
         return find_first(self.files, self.directory, segments, start, timestamp)
 
     def slices(self, partition: int, start: int, end: int) -> list[Slice]:
-        """Return the slices that hold the offsets [start, end), in order; raises as `iter_slices`."""
+        """Return the slices that hold [start, end), in order; raises as `iter_slices`."""
         return list(self.iter_slices(partition, start, end))
 
     def iter_slices(self, partition: int, start: int, end: int) -> Iterator[Slice]:

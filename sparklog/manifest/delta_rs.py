@@ -10,6 +10,7 @@ by a power cut, and would look at every entry's age on every commit.
 """
 
 from collections.abc import Iterable, Sequence
+from os.path import exists
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -142,13 +143,11 @@ class DeltaLog:
         Entries are cleaned up the oldest first, so while that of a version is there, the next one
         would be. False on an object store, where asking costs what reading does.
         """
-        entry, version = f"{self._directory}/_delta_log/{{:020}}.json", self.version
-        return (
-            self._files.is_local
-            and version >= 0
-            and self._files.stat(entry.format(version + 1)) is None
-            and self._files.stat(entry.format(version)) is not None
-        )
+        version = self.version
+        if version < 0 or not self._files.is_local:
+            return False
+        log = f"{self._uri}/_delta_log"
+        return not exists(f"{log}/{version + 1:020}.json") and exists(f"{log}/{version:020}.json")
 
     def _opened(self) -> DeltaTable:
         if self._table is None:

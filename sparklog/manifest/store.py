@@ -99,6 +99,10 @@ class Snapshot:
         )
         return table.take(pa.array(order)).combine_chunks()
 
+    def has_segments(self, partition: int) -> bool:
+        """Whether `segments` answers at once, because it was asked before."""
+        return partition in self._lists
+
     @cached_property
     def shelved(self) -> pa.Table:
         """What no reader asks for (MANIFEST_SCHEMA): removed segments, and receipts.

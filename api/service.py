@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Final, ParamSpec, TypeVar
+from typing import Final, TypeVar
 
 from api.group import Groups
 from api.metrics import Metrics
@@ -20,7 +20,6 @@ from sparklog.storage import open_files
 QUICK_S: Final = 0.003
 """A lookup that takes longer is not for the event loop."""
 
-Arguments = ParamSpec("Arguments")
 Answer = TypeVar("Answer")
 
 
@@ -44,20 +43,16 @@ class Service:
 
     async def lookup(
         self,
-        function: Callable[Arguments, Answer],
-        *arguments: Arguments.args,
-        **_: Arguments.kwargs,
+        question: Callable[[], Answer],
     ) -> Answer:
         """Run something short that may read files."""
-        return await asyncio.get_running_loop().run_in_executor(self._lookups, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
 
     async def look(
         self,
         reader: TopicReader,
         partition: int,
-        function: Callable[Arguments, Answer],
-        *arguments: Arguments.args,
-        **_: Arguments.kwargs,
+        question: Callable[[], Answer],
     ) -> Answer:
         """Run a lookup: on the event loop as long as those of this partition are quick.
 
@@ -69,8 +64,8 @@ class Service:
         started = perf_counter()
         try:
             if is_quick:
-                return function(*arguments)
-            return await self.lookup(function, *arguments)
+                return question()
+            return await self.lookup(question)
         finally:
             if perf_counter() - started > QUICK_S or not reader.files.is_local:
                 self._quick.discard(place)
@@ -79,26 +74,22 @@ class Service:
 
     async def bulk(
         self,
-        function: Callable[Arguments, Answer],
-        *arguments: Arguments.args,
-        **_: Arguments.kwargs,
+        question: Callable[[], Answer],
     ) -> Answer:
         """Run something that reads or parses megabytes."""
-        return await asyncio.get_running_loop().run_in_executor(self._bulk, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._bulk, question)
 
     async def administer(
         self,
-        function: Callable[Arguments, Answer],
-        *arguments: Arguments.args,
-        **_: Arguments.kwargs,
+        question: Callable[[], Answer],
     ) -> Answer:
         """Run something with `admin`, after everything else that was asked of it."""
-        return await asyncio.get_running_loop().run_in_executor(self._admin, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
     async def reader(self, topic: str) -> TopicReader:
         """Return a reader of the newest snapshot. Raises UnknownTopicError."""
         at_hand = self.topics.reader_at_hand(topic)
-        return await self.lookup(self.topics.reader, topic) if at_hand is None else at_hand
+        return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
 
     async def close(self) -> None:
         """Finish what was accepted: every group is committed and answered."""

@@ -103,7 +103,7 @@ async def _links(request: Request, cluster_id: str) -> Links:
 
 
 async def _described(service: Service, topic: str) -> TopicDescription:
-    return await service.lookup(service.topics.topic, topic)
+    return await service.lookup(lambda: service.topics.topic(topic))
 
 
 # --- clusters ------------------------------------------------------------------------------------
@@ -114,7 +114,7 @@ async def read_clusters(request: Request) -> models.ClusterList:
     """The clusters: this log dir."""
     token_of(request)
     service = service_of(request)
-    cluster_id = await service.lookup(cluster_id_of, service)
+    cluster_id = await service.lookup(lambda: cluster_id_of(service))
     here = str(request.base_url).rstrip("/") + "/v3/clusters"
     return models.ClusterList(
         metadata=models.ListMetadata(self=here), data=[Links(request, cluster_id).cluster()]
@@ -171,7 +171,7 @@ async def create_topic(
     if wanted.validate_only:
         response.status_code = 200
         return Links(request, cluster_id).topic(topic)
-    links = Links(request, await service.lookup(cluster_id_of, service))
+    links = Links(request, await service.lookup(lambda: cluster_id_of(service)))
     response.headers["Location"] = links.at(f"/topics/{topic.name}").self
     return links.topic(topic)
 
@@ -197,7 +197,7 @@ async def add_partitions(
     links = await _links(request, cluster_id)
     wanted = await body_of(request, models.PARTITIONS_COUNT)
     (grown,) = await service.administer(
-        service.admin.create_partitions, {topic: wanted.partitions_count}
+        lambda: service.admin.create_partitions({topic: wanted.partitions_count})
     )
     return links.topic(grown)
 
@@ -210,7 +210,7 @@ async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
     await _described(service, topic)  # names of others are not told
-    await service.administer(service.admin.delete_topics, [topic])
+    await service.administer(lambda: service.admin.delete_topics([topic]))
 
 
 # --- configs -------------------------------------------------------------------------------------
@@ -295,7 +295,7 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
 
 async def _alter(service: Service, topic: str, ops: list[AlterConfigOp]) -> None:
     _check_configs({op.name: str(op.value) for op in ops if op.op is OpType.SET})
-    await service.administer(service.admin.incremental_alter_configs, {topic: ops})
+    await service.administer(lambda: service.admin.incremental_alter_configs({topic: ops}))
 
 
 def _check_configs(configs: Mapping[str, str]) -> None:

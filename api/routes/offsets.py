@@ -74,7 +74,7 @@ async def _list_offset(
 ) -> TimestampOffset:
     if when in _AT_HAND:
         return reader.list_offset(partition, when)
-    return await service.look(reader, partition, reader.list_offset, partition, when)
+    return await service.look(reader, partition, lambda: reader.list_offset(partition, when))
 
 
 def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
@@ -96,7 +96,7 @@ async def read_offset_place(
     """
     service = allowed(request, Scope.READ, topic)
     reader = await service.reader(topic)
-    place = await service.look(reader, partition, _place, reader, partition, offset)
+    place = await service.look(reader, partition, lambda: _place(reader, partition, offset))
     return _json(place.model_dump())
 
 

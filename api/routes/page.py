@@ -46,7 +46,7 @@ async def read_page(
     token = token_of(request, is_page=True)
     service: Service = request.app.state.service
     try:
-        context = await service.bulk(_context, service, token, topic, time)
+        context = await service.bulk(lambda: _context(service, token, topic, time))
     except SparklogError as error:
         context = {"problem": refusal_of(error).message}
     except ApiError as refusal:

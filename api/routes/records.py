@@ -90,7 +90,7 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
         min(max_bytes, settings.max_fetch_bytes),
         min(max_records, settings.max_fetch_records),
     )
-    body = await service.bulk(body_in, form, page)
+    body = await service.bulk(lambda: body_in(form, page))
     headers = {
         "Sparklog-Log-Start-Offset": str(reader.log_start_offset(partition)),
         "Sparklog-Log-End-Offset": str(reader.log_end_offset(partition)),
@@ -112,14 +112,14 @@ async def _start(
     if timestamp is None:
         return reader.log_start_offset(partition)
     when = parse_time(timestamp)
-    found = await service.look(reader, partition, reader.list_offset, partition, when)
+    found = await service.look(reader, partition, lambda: reader.list_offset(partition, when))
     return found.offset if found.offset >= 0 else reader.log_end_offset(partition)
 
 
 async def _on_threads(
     service: Service, parts: Iterator[bytes | memoryview]
 ) -> AsyncIterator[bytes | memoryview]:
-    while (part := await service.bulk(next, parts, None)) is not None:
+    while (part := await service.bulk(lambda: next(parts, None))) is not None:
         yield part
 
 
@@ -205,7 +205,7 @@ async def produce_stream(request: Request, cluster_id: str, topic: TopicName) ->
     if content_type(request) != "application/json":
         raise ApiError(415, "records come as application/json")
     body, key = await request.body(), _idempotency_key(request)
-    rows, sent = await service.bulk(rows_of_stream, body)
+    rows, sent = await service.bulk(lambda: rows_of_stream(body))
     if not sent:
         raise ApiError(422, "no record")
     outcome: Written | ApiError | None = None
@@ -220,7 +220,7 @@ async def produce_stream(request: Request, cluster_id: str, topic: TopicName) ->
 
 async def check_cluster(service: Service, cluster_id: str) -> None:
     """Raise ApiError (404) for another cluster than this log dir's, LogDirError without one."""
-    if (await service.lookup(cluster_id_of, service)) != cluster_id:
+    if (await service.lookup(lambda: cluster_id_of(service))) != cluster_id:
         raise ApiError(404, f"unknown cluster {cluster_id!r}")
 
 

@@ -23,7 +23,7 @@ async def read_topics(request: Request) -> list[str]:
 async def read_topic(request: Request, topic: TopicName) -> models.TopicOut:
     """A topic, its configs and partitions."""
     service = allowed(request, Scope.READ, topic)
-    found = await service.lookup(service.topics.topic, topic)
+    found = await service.lookup(lambda: service.topics.topic(topic))
     return models.TopicOut(
         name=topic,
         configs={one.name: one.value for one in TopicConfig.parse(found.configs).describe()},

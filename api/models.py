@@ -6,6 +6,9 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
 
 from sparklog.model import NO_TIMESTAMP
 
+PARTITIONS_MAX = 10_000
+"""Of a topic over REST: what a request may make every later one pay for has a limit."""
+
 Int32 = Annotated[int, Field(ge=0, lt=2**31)]
 Int64 = Annotated[int, Field(ge=0, lt=2**63)]
 
@@ -198,7 +201,7 @@ class NewTopicIn(In):
     """A topic to create. Replication is the storage's: its fields are accepted and mean nothing."""
 
     topic_name: Annotated[str, Field(pattern="^[a-zA-Z0-9._-]{1,249}$")]
-    partitions_count: Annotated[int, Field(ge=1, lt=2**31)] = 1
+    partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX)] = 1
     replication_factor: Annotated[int, Field(ge=-1, lt=2**15)] | None = None
     replicas_assignments: list[Any] | None = None
     configs: Annotated[list[ConfigIn], Field(max_length=100)] = Field(default_factory=list)
@@ -208,7 +211,7 @@ class NewTopicIn(In):
 class PartitionsCountIn(In):
     """How many partitions a topic is to have."""
 
-    partitions_count: Annotated[int, Field(ge=1, lt=2**31)]
+    partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX)]
 
 
 class ConfigValueIn(In):

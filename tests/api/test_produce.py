@@ -118,9 +118,7 @@ class TestV2:
 
         assert (answer.status_code, answer.json()["error_code"]) == (422, 42206)
 
-    def test_a_record_that_is_too_large_is_refused(
-        self, client: TestClient, log_dir: str
-    ) -> None:
+    def test_a_record_that_is_too_large_is_refused(self, client: TestClient, log_dir: str) -> None:
         config = {**FOREVER, "max.message.bytes": "100"}
         AdminClient(log_dir).create_topics([NewTopic("small", 1, config)])
 
@@ -237,9 +235,7 @@ class TestV3:
         assert (first[0]["timestamp"] != "", again[0]["timestamp"]) == (True, "")
 
     @pytest.mark.parametrize("body", [b"\xff", b"nothing"])
-    def test_of_what_is_no_text_or_json(
-        self, client: TestClient, path: str, body: bytes
-    ) -> None:
+    def test_of_what_is_no_text_or_json(self, client: TestClient, path: str, body: bytes) -> None:
         answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
 
         assert [answer.status_code, answer.json()["error_code"]] == [200, 42206]

@@ -168,7 +168,7 @@ class TestIdempotencyKey:
         body = {"records": [{"value": ""}]}
 
         answer = client.post(
-            "/topics/t", json=body, headers={"Idempotency-Key": key.encode("latin-1")}
+            "/topics/t", json=body, headers={b"Idempotency-Key": key.encode("latin-1")}
         )
 
         assert answer.status_code == 422

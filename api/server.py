@@ -5,6 +5,7 @@ group is committed and acknowledged; then the process ends.
 """
 
 import asyncio
+import signal
 import sys
 from types import FrameType
 from typing import Any
@@ -115,6 +116,10 @@ def main() -> None:
     try:
         settings = Settings()  # type: ignore[call-arg] # they come from the environment
         set_up_logs(settings.log_level)
-        server_of(settings).run()
+        server = server_of(settings)
+        # uvicorn takes signals while it serves and raises them once more behind: obeyed already.
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        server.run()
     except (SettingsError, ValidationError) as error:
         sys.exit(f"sparklog: {error}")

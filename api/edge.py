@@ -60,7 +60,7 @@ class Edge:
         method = scope["method"] if route != _UNROUTED else _UNROUTED
         sizes = exchange.bytes_in, exchange.bytes_out
         self._metrics.count(method, route, exchange.status, seconds, sizes)
-        if access_log.isEnabledFor(logging.INFO):
+        if self._settings.access_log and access_log.isEnabledFor(logging.INFO):
             fields = {
                 "request_id": exchange.request_id,
                 "method": scope["method"],

@@ -99,6 +99,7 @@ class _TopicGroups:
         self._keys: dict[str, asyncio.Future[Written]] = {}
         self._bytes = 0
         self._full = asyncio.Event()
+        self._is_ending = False
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -123,8 +124,7 @@ class _TopicGroups:
         self._bytes += size
         if key is not None:
             self._keys[key] = answer
-        if self._bytes >= self._limits.batch_size:
-            self._full.set()
+        self._note_full()
         if self._task is None:
             self._task = loop.create_task(self._run())
         return await asyncio.shield(answer)
@@ -145,6 +145,7 @@ class _TopicGroups:
     async def _linger(self) -> None:
         """Wait until the first request has waited for linger.ms, or the group is full."""
         loop = asyncio.get_running_loop()
+        self._note_full()
         left_s = self._waiting[0].since + self._limits.linger_ms / 1000 - loop.time()
         if left_s > 0 and not self._full.is_set():
             try:
@@ -177,8 +178,14 @@ class _TopicGroups:
         else:
             waiting.answer.set_result(answer)
 
+    def _note_full(self) -> None:
+        size = sum(waiting.size_bytes for waiting in self._waiting)
+        if self._is_ending or size >= self._limits.batch_size:
+            self._full.set()
+
     async def finish(self) -> None:
         """Commit what waits, at once."""
-        self._full.set()
+        self._is_ending = True
+        self._note_full()
         if self._task is not None:
             await self._task

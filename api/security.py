@@ -96,11 +96,6 @@ class Tokens:
             raise SettingsError(f"SPARKLOG_TOKENS_FILE={path}: {error}") from error
         return cls(found.tokens)
 
-    @property
-    def are_needed(self) -> bool:
-        """Whether a request must show one."""
-        return self._tokens is not None
-
     def known(self, authorization: str | None, *, is_page: bool = False) -> Token:
         """Return the token of an Authorization header. Raises ApiError (401).
 

@@ -27,6 +27,7 @@ PARTS = (
     "interop",
     "memory",
     "startup",
+    "rest",
 )
 BY_HAND = ("jobs_compact_memory",)
 """Run only when asked for: they take too long, or need more disk than there may be."""

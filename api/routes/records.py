@@ -208,7 +208,7 @@ async def produce_stream(request: Request, cluster_id: str, topic: TopicName) ->
     rows, sent = await service.bulk(lambda: rows_of_stream(body))
     if not sent:
         raise ApiError(422, "no record")
-    outcome: Written | ApiError | None = None
+    outcome: Written | ApiError = ApiError(422, "no record")
     if len(rows):
         try:
             outcome = await service.groups.produce(topic, rows, key)
@@ -230,15 +230,15 @@ def cluster_id_of(service: Service) -> str:
 
 
 def _reports(
-    place: tuple[str, str], rows: Rows, sent: list[Sent], outcome: Written | ApiError | None
+    place: tuple[str, str], rows: Rows, sent: list[Sent], outcome: Written | ApiError
 ) -> Iterator[dict[str, Any]]:
     row = 0
     for one in sent:
-        refusal = one.refusal or (outcome if isinstance(outcome, ApiError) else None)
-        if refusal is None and isinstance(outcome, Written):
-            yield _report(place, rows, row, one, outcome)
-        elif refusal is not None:
-            yield {"error_code": refusal.error_code, "message": refusal.message}
+        found = one.refusal or outcome
+        if isinstance(found, Written):
+            yield _report(place, rows, row, one, found)
+        else:
+            yield {"error_code": found.error_code, "message": found.message}
         row += one.refusal is None
 
 

@@ -79,6 +79,7 @@ class TestLimits:
             ({"max_records": 3}, 3),
             ({"max_records": 7}, 7),
             ({"max_bytes": 1}, 1),
+            ({"max_bytes": 6}, 6),
             ({"max_bytes": 7}, 7),
             ({"max_bytes": 100}, 10),
         ],

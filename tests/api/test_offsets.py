@@ -6,9 +6,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.manifest.store import Change
 from tests.api.conftest import client_for, settings_for
-from tests.logs import append, log_files
+from tests.logs import append, catalog, log_files
 
 TIMES = [100, 300, 200, 400]
 
@@ -98,8 +99,6 @@ class TestPartitionOffsets:
         admin = AdminClient(filled)
         admin.delete_topics(["t"])
         gone = client.get("/topics/t/partitions/1/offsets").status_code
-        from sparklog.admin import NewTopic
-
         admin.create_topics([NewTopic("t", 2)])
 
         after = get(client, "/topics/t/partitions/1/offsets")["end_offset"]
@@ -196,6 +195,16 @@ class TestLookups:
 
 
 class TestGaps:
+    def test_at_the_end_have_no_place(self, client: TestClient, log_dir: str) -> None:
+        append(log_dir, 0, "ab")
+        found = catalog(log_dir)
+        store = found.store(found.topic("t"))
+        (entry,) = store.snapshot().segments(0)
+        store.commit(lambda _: Change(remove=[entry.log_path], removed_ms=1))
+
+        answer = client.get("/topics/t/partitions/0/offsets/1")
+        assert (answer.status_code, answer.json()["error_code"]) == (404, 40404)
+
     def test_lead_to_the_next_record(self, client: TestClient, log_dir: str) -> None:
         append(log_dir, 0, "ab")
         AdminClient(log_dir).delete_records({("t", 0): 1})

@@ -1,6 +1,7 @@
 """The HTTP surface is what schemas/openapi.json says, and every operation tells what it is."""
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -62,7 +63,7 @@ def test_the_application_is_there_for_uvicorn(tmp_path: Path) -> None:
     run = subprocess.run(
         [sys.executable, "-c", code],
         cwd=ROOT,
-        env={"SPARKLOG_LOG_DIR": str(tmp_path), "PATH": ""},
+        env={**os.environ, "SPARKLOG_LOG_DIR": str(tmp_path)},
         capture_output=True,
         text=True,
         check=True,

@@ -63,10 +63,18 @@ class TestRequestIds:
         assert (found == given) is (given == "abc-1")
         assert 0 < len(found) <= 64
 
-    def test_stand_in_the_log(self, client: TestClient, caplog: pytest.LogCaptureFixture) -> None:
+    def test_stand_in_the_log(
+        self, client: TestClient, log_dir: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
         logging.getLogger("sparklog").propagate = True
         with caplog.at_level(logging.INFO, "sparklog.access"):
             client.get("/topics/t", headers={"X-Request-Id": "me"})
+
+        with (
+            client_for(settings_for(log_dir, access_log=False)) as quiet,
+            caplog.at_level(logging.INFO, "sparklog.access"),
+        ):
+            quiet.get("/topics/t")
 
         (record,) = [one for one in caplog.records if one.name == "sparklog.access"]
         fields: dict[str, Any] = vars(record)["fields"]

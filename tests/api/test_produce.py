@@ -218,6 +218,17 @@ class TestV3:
         assert codes == [200, 42206, 42206, 200, 422, 422, 422, 200, 42206]
         assert [row.value for row in rows(log_dir)[0]] == [b"a", None, None]
 
+    def test_times_are_not_negative_and_may_be_beyond_any_calendar(
+        self, client: TestClient, path: str, log_dir: str
+    ) -> None:
+        config = {"message.timestamp.after.max.ms": str(2**63 - 1)}
+        AdminClient(log_dir).create_topics([NewTopic("future", 1, config)])
+        body = '{"timestamp": "-1"} {"timestamp": 9000000000000000}'
+        reports = self.send(client, path.replace("/t/", "/future/"), body)
+
+        assert [report["error_code"] for report in reports] == [42206, 200]
+        assert reports[1]["timestamp"] == ""
+
     def test_tells_every_record_what_stopped_all(self, client: TestClient, path: str) -> None:
         body = '{"partition_id": 0} {"partition_id": 9} {"nothing": 1}'
 

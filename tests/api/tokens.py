@@ -1,13 +1,13 @@
 """Tokens of a service under test, and the file that knows them."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 ROOT = "root-token"
 
 
-def token_file(folder: Path, grants: dict[str, Sequence[tuple[str, Sequence[str]]]]) -> Path:
+def token_file(folder: Path, grants: Mapping[str, Sequence[tuple[str, Sequence[str]]]]) -> Path:
     """Write the file: by token, what it grants as (prefix, scopes)."""
     lines = []
     for token, granted in grants.items():

@@ -51,6 +51,15 @@ class TestState:
         assert store.state() == EMPTY_STATE
         assert store.state().live() == {}
 
+    def test_is_current_until_somebody_commits(self, store: ClusterStore, open_store: Open) -> None:
+        state = store.state()
+        known = store.current()
+        open_store().commit(lambda state: state.with_topics(FLIGHTS))
+        after = store.current()
+
+        assert known is None or known == state
+        assert after is None or after == store.state()
+
     def test_keeps_every_field(self, store: ClusterStore, open_store: Open) -> None:
         state = ClusterState(
             {FLIGHTS.topic_id: FLIGHTS, TRAINS.topic_id: replace(TRAINS, deleted_ms=3_000)},

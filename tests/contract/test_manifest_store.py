@@ -172,6 +172,20 @@ class TestExpectedOffsets:
             append(store, segment(records=0))
 
 
+class TestCurrent:
+    def test_is_the_snapshot_when_that_is_the_newest(
+        self, store: ManifestStore, open_store: Open
+    ) -> None:
+        append(store, segment())
+        snapshot = store.snapshot()
+        known = store.current()
+        append(open_store(), segment())
+        after = store.current()
+
+        assert known is None or known.version == snapshot.version
+        assert after is None or after.version == store.snapshot().version
+
+
 class TestReplays:
     def test_answer_what_the_first_write_got(self, store: ManifestStore, open_store: Open) -> None:
         first = append(store, segment(), segment(1), app_id="a", version=7)

@@ -1,0 +1,81 @@
+"""The edge, by hand: bodies that come slowly, clients that do not receive, answers that break."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from api.edge import Edge
+from api.errors import ApiError
+from api.metrics import Metrics
+from tests.api.conftest import settings_for
+
+START = {"type": "http.response.start", "status": 200, "headers": []}
+SCOPE = {
+    "type": "http",
+    "method": "GET",
+    "path": "/",
+    "headers": [(b"host", b"localhost")],
+    "server": ("127.0.0.1", 80),
+}
+
+
+async def never(*_: Any) -> Any:
+    await asyncio.sleep(60)
+
+
+def run(app: Any, receive: Any = never, send: Any = None, **scope: Any) -> list[Any]:
+    """Return what the edge sends for one request."""
+    sent: list[Any] = []
+
+    async def keep(message: Any) -> None:
+        sent.append(message)
+
+    limits = {"body_timeout_ms": 1, "send_timeout_ms": 1}
+    edge = Edge(app, settings_for("unused", **limits), Metrics(dict))
+    asyncio.run(edge({**SCOPE, **scope}, receive, send or keep))
+    return sent
+
+
+class TestEdge:
+    def test_a_body_that_does_not_come_is_a_408(self) -> None:
+        async def app(_: Any, receive: Any, __: Any) -> None:
+            await receive()
+
+        start, body = run(app)
+
+        assert start["status"] == 408
+        assert b"the body took too long" in body["body"]
+
+    def test_behind_the_start_of_an_answer_nothing_is_limited(self) -> None:
+        async def receive() -> Any:
+            return {"type": "http.disconnect"}
+
+        async def app(_: Any, receive: Any, send: Any) -> None:
+            await send({**START, "headers": []})
+            assert (await receive())["type"] == "http.disconnect"
+
+        assert [one["type"] for one in run(app, receive)] == ["http.response.start"]
+
+    def test_a_client_that_does_not_receive_is_left(self) -> None:
+        async def app(_: Any, __: Any, send: Any) -> None:
+            await send({"type": "http.response.body", "body": b"x", "more_body": True})
+            pytest.fail("the client received")
+
+        assert run(app, send=never) == []
+
+    @pytest.mark.parametrize("error", [RuntimeError("secret"), ApiError(404, "no")])
+    def test_an_answer_that_was_begun_is_broken_off(self, error: Exception) -> None:
+        async def app(_: Any, __: Any, send: Any) -> None:
+            await send({**START, "headers": []})
+            raise error
+
+        with pytest.raises(ConnectionAbortedError):
+            run(app)
+
+    @pytest.mark.parametrize("server", [None, ("/run/socket", None)])
+    def test_a_socket_in_the_file_system_is_this_machine(self, server: Any) -> None:
+        async def app(_: Any, __: Any, send: Any) -> None:
+            await send({**START, "headers": []})
+
+        assert run(app, server=server)[0]["status"] == 200

@@ -1,0 +1,71 @@
+"""Record batches as they lie in the files: whole, in order, with the offsets of the log."""
+
+import pytest
+
+from sparklog.errors import CorruptRecordError
+from sparklog.log_reader.raw import raw_batches
+from sparklog.record.scan import scan_batches, verify_checksums
+from tests.partitions import DIRECTORY, Partition, batch
+
+
+def raw(
+    partition: Partition, start: int, end: int, max_bytes: int = 2**30, **options: int
+) -> list[tuple[int, int]]:
+    """The (first, last) offsets of the batches of [start, end), their checksums verified."""
+    slices = partition.reader.iter_slices(0, start, end)
+    data = b"".join(raw_batches(partition.files, DIRECTORY, slices, max_bytes, **options))
+    scan = scan_batches(data)
+    assert (scan.problem, scan.end) == (None, len(data))
+    verify_checksums(data, scan.batches)
+    return [*zip(scan.batches.base_offset.tolist(), scan.batches.last_offset.tolist(), strict=True)]
+
+
+@pytest.fixture
+def log() -> Partition:
+    """Two segments of three batches of two records; the second is not sealed."""
+    two = [batch(1, 2), batch(3, 4), batch(5, 6)]
+    return Partition().append(*two).append(*two)
+
+
+ALL = [(0, 1), (2, 3), (4, 5), (6, 7), (8, 9), (10, 11)]
+
+
+class TestRawBatches:
+    @pytest.mark.parametrize("piece_bytes", [1, 100, 2**20])
+    @pytest.mark.parametrize(
+        ("start", "end", "expected"),
+        [(0, 12, ALL), (3, 12, ALL[1:]), (7, 12, ALL[3:]), (0, 3, ALL[:2]), (1, 8, ALL[:4])],
+    )
+    def test_hold_the_offsets_asked_for(
+        self,
+        log: Partition,
+        start: int,
+        end: int,
+        expected: list[tuple[int, int]],
+        piece_bytes: int,
+    ) -> None:
+        assert raw(log, start, end, piece_bytes=piece_bytes) == expected
+
+    def test_are_the_bytes_of_a_sealed_segment(self, log: Partition) -> None:
+        slices = log.reader.iter_slices(0, 0, 6)
+
+        assert b"".join(raw_batches(log.files, DIRECTORY, slices, 2**30)) == log.bytes_of(
+            log.path()
+        )
+
+    def test_are_cut_between_batches(self, log: Partition) -> None:
+        size = len(log.bytes_of(log.path())) // 3
+
+        counts = [len(raw(log, 0, 12, many)) for many in (1, size, 2 * size - 1, 4 * size)]
+        assert counts == [1, 1, 1, 4]
+
+    def test_of_nothing_are_none(self, log: Partition) -> None:
+        assert raw(log, 12, 12) == []
+
+    def test_end_with_damage(self, log: Partition) -> None:
+        size = len(log.bytes_of(log.path())) // 3
+        log.zero(log.path(), size, 2 * size)
+        slices = log.reader.iter_slices(0, 0, 12)
+
+        with pytest.raises(CorruptRecordError, match=r"\.log, position"):
+            list(raw_batches(log.files, DIRECTORY, slices, 2**30))

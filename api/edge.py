@@ -42,6 +42,7 @@ class Edge:
             return
         exchange = _Exchange(self._settings, scope, receive, send)
         started = perf_counter()
+        self._metrics.in_progress.inc()
         try:
             exchange.check()
             await self._app(scope, exchange.receive, exchange.send)
@@ -53,6 +54,7 @@ class Edge:
             log.exception("unexpected", extra={"fields": {"request_id": exchange.request_id}})
             await exchange.refuse(ApiError(KAFKA_ERROR, "the server failed"))
         finally:
+            self._metrics.in_progress.dec()
             self._note(scope, exchange, perf_counter() - started)
 
     def _note(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:

@@ -187,5 +187,4 @@ class _TopicGroups:
         """Commit what waits, at once."""
         self._is_ending = True
         self._note_full()
-        if self._task is not None:
-            await self._task
+        await asyncio.gather(*([] if self._task is None else [self._task]))

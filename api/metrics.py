@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
@@ -28,6 +28,9 @@ class Metrics:
         )
         self._bytes = Counter(
             "sparklog_bytes", "Bytes of bodies", ["direction"], registry=self.registry
+        )
+        self.in_progress = Gauge(
+            "sparklog_requests_in_progress", "Requests being answered", registry=self.registry
         )
         self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
         self._in = self._bytes.labels("in")

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from api.app import create_app
+from tests.api.conftest import settings_for
 from tests.api.openapi import GOLDEN, document
 
 ROOT = Path(__file__).parents[2]
@@ -21,6 +23,12 @@ OPERATIONS = {
 
 def test_the_golden_file_says_what_the_code_does() -> None:
     assert GOLDEN.read_text() == document(), "rewrite it with `python -m tests.api.openapi`"
+
+
+def test_the_document_is_made_once(tmp_path: Path) -> None:
+    app = create_app(settings_for(tmp_path))
+
+    assert app.openapi() is app.openapi()
 
 
 @pytest.mark.parametrize("name", OPERATIONS)

@@ -1,5 +1,7 @@
 """Record batches as they lie in the files: whole, in order, with the offsets of the log."""
 
+from dataclasses import replace
+
 import pytest
 
 from sparklog.errors import CorruptRecordError
@@ -58,6 +60,14 @@ class TestRawBatches:
 
         counts = [len(raw(log, 0, 12, many)) for many in (1, size, 2 * size - 1, 4 * size)]
         assert counts == [1, 1, 1, 4]
+
+    def test_go_on_behind_a_gap_at_the_end_of_a_segment(self, log: Partition) -> None:
+        first, second = log.segments
+        gap = Partition(log.files)
+        gap._commit(replace(first, next_offset=8))
+        gap._commit(replace(second, base_offset=8, next_offset=14))
+
+        assert raw(gap, 4, 14) == [(4, 5), (8, 9), (10, 11), (12, 13)]
 
     def test_of_nothing_are_none(self, log: Partition) -> None:
         assert raw(log, 12, 12) == []

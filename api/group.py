@@ -147,12 +147,9 @@ class _TopicGroups:
         loop = asyncio.get_running_loop()
         self._note_full()
         left_s = self._waiting[0].since + self._limits.linger_ms / 1000 - loop.time()
-        if left_s > 0 and not self._full.is_set():
-            try:
-                async with asyncio.timeout(left_s):
-                    await self._full.wait()
-            except TimeoutError:
-                pass
+        timer = loop.call_later(max(left_s, 0), self._full.set)
+        await self._full.wait()
+        timer.cancel()
         self._full.clear()
 
     def _taken(self) -> list[Waiting]:

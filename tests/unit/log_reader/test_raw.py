@@ -58,7 +58,9 @@ class TestRawBatches:
     def test_are_cut_between_batches(self, log: Partition) -> None:
         size = len(log.bytes_of(log.path())) // 3
 
-        counts = [len(raw(log, 0, 12, many)) for many in (1, size, 2 * size - 1, 3 * size, 4 * size)]
+        counts = [
+            len(raw(log, 0, 12, many)) for many in (1, size, 2 * size - 1, 3 * size, 4 * size)
+        ]
         assert counts == [1, 1, 1, 3, 4]
 
     def test_go_on_behind_a_gap_at_the_end_of_a_segment(self, log: Partition) -> None:

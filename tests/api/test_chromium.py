@@ -32,6 +32,7 @@ def browser(tmp_path: Path) -> Iterator[webdriver.Chrome]:
         options.add_argument(argument)
     options.add_argument(f"--user-data-dir={tmp_path / 'profile'}")
     found = webdriver.Chrome(options, webdriver.ChromeService(DRIVER))
+    found.implicitly_wait(30)
     yield found
     found.quit()
 

@@ -176,8 +176,8 @@ class TestPage:
         from sparklog.admin import AdminClient, NewTopic
 
         AdminClient(log_dir).create_topics([NewTopic("many", 60, {"retention.ms": "-1"})])
-        for partition in range(60):
-            append(log_dir, partition, [partition], topic="many", timestamps=[5])
+        records = [{"value": "", "partition": number, "timestamp": 5} for number in range(60)]
+        client.post("/topics/many", json={"records": records})
 
         assert client.get("/?topic=many&time=0").text.count("1970-01-01") == 50
 

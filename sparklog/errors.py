@@ -17,9 +17,11 @@
     │   └── LogDirError                  not a log dir, or of a version this release cannot read
     ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
     │   ├── CorruptRecordError           in a .log: file, position and offset are known
-    │   │   └── UnsupportedCodecError    codec bits that no release of Kafka defines
+    │   │   ├── UnsupportedCodecError    codec bits that no release of Kafka defines
+    │   │   └── UnknownRecordTypeError   a record of __consumer_offsets of a type not known here
     │   ├── CorruptIndexError            in a .index or .timeindex
-    │   └── CorruptManifestError         in a manifest or in __cluster_metadata
+    │   ├── CorruptManifestError         in a manifest or in __cluster_metadata
+    │   └── PassedOverError              a file that dump-log says a line about and leaves out
     ├── StorageError                     the file system or object store failed
     │   ├── MissingFileError             a file that should be there is not
     │   ├── ExistingFileError            a file that should be new is there already
@@ -220,6 +222,14 @@ class UnsupportedCodecError(CorruptRecordError):
     """Codec bits that no release of Kafka defines, or that this message format does not allow."""
 
     code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+
+
+class UnknownRecordTypeError(CorruptRecordError):
+    """A record of `__consumer_offsets` whose key is of a type that is not known here."""
+
+
+class PassedOverError(CorruptionError):
+    """A file that `dump-log` cannot dump: it says so in a line and goes on with the next."""
 
 
 class StorageError(SparklogError):

@@ -8,7 +8,7 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import binary_stdout
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, PassedOverError
 
 if TYPE_CHECKING:
     from sparklog.interop.dump import Dump, DumpOptions
@@ -88,8 +88,6 @@ def dump_log(arguments: DumpLogArguments) -> None:
 
 def _is_dumped(dump: "Dump", path: str) -> bool:
     """Whether a file was dumped to its end; what the tool passes over is told."""
-    from sparklog.interop.dump import PassedOverError
-
     stdout = binary_stdout()
     try:
         for text in dump.file(path):

@@ -7,13 +7,12 @@ transactions do not count.
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from sparklog.errors import CorruptRecordError
+from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.control_records import COMMIT
 from sparklog.interop.coordinator_records import (
     COMMIT_TYPES,
     GROUP_RECORDS,
-    UnknownTypeError,
     read_record,
 )
 from sparklog.interop.examine import Source, marker_of, walked
@@ -96,7 +95,7 @@ class _Commits:
 def _apply(record: JavaRecord, found: dict[_Key, GroupOffset]) -> None:
     try:
         read = read_record(GROUP_RECORDS, record.key, record.value)
-    except UnknownTypeError:
+    except UnknownRecordTypeError:
         return
     if read.type not in COMMIT_TYPES:
         return

@@ -9,7 +9,7 @@ transaction. See the schemas of GroupCoordinatorRecordSerde and TransactionLog.
 
 from typing import Any, Final, NamedTuple
 
-from sparklog.errors import CorruptRecordError
+from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.dump_batches import Decoded
 from sparklog.interop.java_records import JavaRecord
 from sparklog.interop.messages import MessageReader, Schema, Tagged, json_text, read_message
@@ -146,10 +146,6 @@ _ASSIGNMENT: Final[Schema] = (
 )
 
 
-class UnknownTypeError(CorruptRecordError):
-    """A key of a type that is not known here."""
-
-
 class CoordinatorRecord(NamedTuple):
     """A key and a value as fields by name; a `value` of None deletes the key."""
 
@@ -164,11 +160,11 @@ def read_record(
 ) -> CoordinatorRecord:
     """The fields of a coordinator's record; `kinds` is GROUP_RECORDS or TRANSACTION_RECORDS.
 
-    Raises UnknownTypeError, and CorruptRecordError for bytes that cannot be such a record.
+    Raises UnknownRecordTypeError, and CorruptRecordError for bytes that cannot be such a record.
     """
     number = MessageReader(key or b"", flexible=False).value("int16")
     if number not in kinds:
-        raise UnknownTypeError(f"Unknown record type {number}")
+        raise UnknownRecordTypeError(f"Unknown record type {number}")
     kind = kinds[number]
     fields = _read((key or b"")[2:], kind.key, number, "key")
     if value is None:
@@ -212,7 +208,7 @@ def _decoded(kinds: dict[int, _Kind], record: JavaRecord) -> Decoded:
         )
     try:
         found = read_record(kinds, record.key, record.value)
-    except UnknownTypeError as error:
+    except UnknownRecordTypeError as error:
         return f"{error.args[0]} at offset {offset}, skipping.".encode(), None
     except CorruptRecordError as error:
         return f"Error at offset {offset}, skipping. {error.args[0]}".encode(), None

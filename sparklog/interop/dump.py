@@ -11,17 +11,13 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from sparklog.errors import CorruptionError
+from sparklog.errors import CorruptionError, PassedOverError
 from sparklog.interop.dump_batches import RecordText
 from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dump_log import DumpedFile, Findings, Text, dump_log
 from sparklog.interop.dump_state import dump_snapshot, dump_txn_index
 from sparklog.interop.file_records import FILE_BYTES_MAX
 from sparklog.storage.local import LocalFiles
-
-
-class PassedOverError(CorruptionError):
-    """A line for stderr about one file, after which the tool goes on with the next."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

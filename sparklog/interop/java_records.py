@@ -45,10 +45,6 @@ class JavaRecord(NamedTuple):
     is_cut: bool = False
 
 
-class ProblemError(CorruptRecordError):
-    """What a Kafka class would throw, in its words."""
-
-
 def int32(value: int) -> int:
     """The value with int32's overflow."""
     return (value + 2**31) % 2**32 - 2**31
@@ -76,7 +72,7 @@ class Reader:
     def take(self, size: int) -> bytes:
         """The next `size` bytes."""
         if size < 0 or size > len(self.data) - self.at:
-            raise ProblemError("Found invalid record structure")
+            raise CorruptRecordError("Found invalid record structure")
         self.at += size
         return self.data[self.at - size : self.at]
 
@@ -94,7 +90,7 @@ class Reader:
                 break
         else:
             kind = "Varint" if longest == layout.MAX_VARINT_SIZE else "Varlong"
-            raise ProblemError(f"{kind} is too long")
+            raise CorruptRecordError(f"{kind} is too long")
         code %= 2**32 if longest == layout.MAX_VARINT_SIZE else 2**64
         return (code >> 1) ^ -(code & 1)
 
@@ -110,14 +106,14 @@ class Reader:
 def batch_records(data: bytes) -> Iterator[JavaRecord]:
     """Yield the records of one batch of magic 2 or above, `data` being all of it."""
     if len(data) < layout.BATCH_HEADER_SIZE:
-        raise ProblemError(f"a batch of {len(data)} bytes has no header")
+        raise CorruptRecordError(f"a batch of {len(data)} bytes has no header")
     header = _HEADER.unpack_from(data)
     attributes, count = header[5], header[12]
     if count == 0:
         return
     codec = attributes & layout.CODEC_MASK
     if count < 0:
-        raise ProblemError(f"Found invalid record count {count} in magic v{header[3]} batch")
+        raise CorruptRecordError(f"Found invalid record count {count} in magic v{header[3]} batch")
     body = data[layout.RECORDS :]
     if codec == 0:
         yield from _records(header, Reader(body), count)
@@ -131,7 +127,9 @@ def _records(header: tuple[int, ...], reader: Reader, count: int) -> Iterator[Ja
     for left in range(count, 0, -1):
         record = _record(header, reader)
         if left == 1 and reader.at != len(reader.data):
-            raise ProblemError("Incorrect declared batch size, records still remaining in file")
+            raise CorruptRecordError(
+                "Incorrect declared batch size, records still remaining in file"
+            )
         yield record
 
 
@@ -141,7 +139,7 @@ def _record(header: tuple[int, ...], reader: Reader) -> JavaRecord:
     size = reader.varint()
     left = len(reader.data) - reader.at
     if left < size:
-        raise ProblemError(
+        raise CorruptRecordError(
             f"Invalid record size: expected {size} bytes in record payload, but instead the buffer "
             f"has only {left} remaining bytes."
         )
@@ -152,7 +150,7 @@ def _record(header: tuple[int, ...], reader: Reader) -> JavaRecord:
     key, value = reader.field(), reader.field()
     headers = _headers(reader)
     if reader.at - start != size:
-        raise ProblemError(
+        raise CorruptRecordError(
             f"Invalid record size: expected to read {size} bytes in record payload, but instead "
             f"read {reader.at - start}"
         )
@@ -171,9 +169,9 @@ def _record(header: tuple[int, ...], reader: Reader) -> JavaRecord:
 def _headers(reader: Reader) -> tuple[bytes, ...]:
     count = reader.varint()
     if count < 0:
-        raise ProblemError(f"Found invalid number of record headers {count}")
+        raise CorruptRecordError(f"Found invalid number of record headers {count}")
     if count > len(reader.data) - reader.at:
-        raise ProblemError(
+        raise CorruptRecordError(
             f"Found invalid number of record headers. {count} is larger than the remaining size of "
             f"the buffer"
         )
@@ -181,7 +179,7 @@ def _headers(reader: Reader) -> tuple[bytes, ...]:
     for _ in range(count):
         size = reader.varint()
         if size < 0:
-            raise ProblemError(f"Invalid negative header key size {size}")
+            raise CorruptRecordError(f"Invalid negative header key size {size}")
         names.append(reader.take(size))
         reader.field()
     return tuple(names)
@@ -199,27 +197,29 @@ def message_records(data: bytes) -> Iterator[JavaRecord]:
         return
     magic = data[layout.MAGIC]
     if codec == len(CODECS) - 1:
-        raise ProblemError(
+        raise CorruptRecordError(
             "Invalid wrapper compressionType found in legacy deep record iterator ZSTD"
         )
     if outer.is_cut:
-        raise ProblemError("the value of the wrapper does not fit it")
+        raise CorruptRecordError("the value of the wrapper does not fit it")
     if outer.value is None:
-        raise ProblemError(f"Found invalid compressed record set with null value (magic = {magic})")
+        raise CorruptRecordError(
+            f"Found invalid compressed record set with null value (magic = {magic})"
+        )
     yield from _inner(data, outer, decompress(codec, outer.value, BATCH_BYTES_MAX, magic))
 
 
 def _inner(data: bytes, outer: JavaRecord, plain: bytes) -> Iterator[JavaRecord]:
     found = list(_entries(plain))
     if not found:
-        raise ProblemError("Found invalid compressed record set with no inner records")
+        raise CorruptRecordError("Found invalid compressed record set with no inner records")
     last = int.from_bytes(found[-1][:8], "big", signed=True)
     base = _base_offset(data[layout.MAGIC], outer.offset, last)
     is_append_time = data[layout.LEGACY_ATTRIBUTES] & layout.TIMESTAMP_TYPE_MASK
     for inner in found:
         record = _message(inner)
         if _codec(inner):
-            raise ProblemError("Inner messages must not be compressed")
+            raise CorruptRecordError("Inner messages must not be compressed")
         appended = is_append_time and data[layout.MAGIC] and inner[layout.MAGIC]
         yield record._replace(
             offset=int64(base + record.offset),
@@ -232,7 +232,7 @@ def _base_offset(magic: int, outer: int, last: int) -> int:
     if magic == layout.MAGIC_V0 or outer == 0:
         return 0
     if outer < last:
-        raise ProblemError(
+        raise CorruptRecordError(
             f"Found invalid wrapper offset in compressed v1 message set, wrapper offset '{outer}' "
             f"is less than the last inner message offset '{last}' and it is not zero."
         )
@@ -245,7 +245,7 @@ def _entries(plain: bytes) -> Iterator[bytes]:
     while len(plain) - at >= layout.LOG_OVERHEAD:
         size = int.from_bytes(plain[at + 8 : at + 12], "big", signed=True)
         if size < layout.LEGACY_MIN_LENGTH_V0:
-            raise ProblemError(
+            raise CorruptRecordError(
                 f"Record size {size} is less than the minimum record overhead "
                 f"({layout.LEGACY_MIN_LENGTH_V0})"
             )
@@ -258,7 +258,7 @@ def _entries(plain: bytes) -> Iterator[bytes]:
 def _codec(data: bytes) -> int:
     codec = data[layout.LEGACY_ATTRIBUTES] & layout.CODEC_MASK
     if codec >= len(CODECS):
-        raise ProblemError(f"Unknown compression type id: {codec}")
+        raise CorruptRecordError(f"Unknown compression type id: {codec}")
     return codec
 
 

@@ -115,7 +115,7 @@ def compacted(spark: SparkSession, catalog: Catalog, log_dir: Path) -> float:
 def compact_once(spark: SparkSession, catalog: Catalog) -> None:
     """Run the job. Raises RuntimeError when it could not do all."""
     context = JobContext(catalog, SparkFleet(lambda: spark, is_quiet=True))
-    (step,) = compact(context, [keyed_log.TOPIC], {"force": True})
+    (step,) = compact(context, [keyed_log.TOPIC], {"force": True, "reindex": False})
     outcome = step.execute()
     if outcome.problems:
         raise RuntimeError(f"not compacted: {outcome.problems}")

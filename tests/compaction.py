@@ -134,20 +134,21 @@ class Compacted:
     def context(self) -> JobContext:
         return JobContext(self.catalog, LocalFleet())
 
-    def compact(self, *, force: bool = True) -> Outcome | None:
+    def compact(self, *, force: bool = True, reindex: bool = False) -> Outcome | None:
         """Run the job; None when there was nothing to do."""
-        outcomes = [step.execute() for step in compact(self.context, [], {"force": force})]
+        options = {"force": force, "reindex": reindex}
+        outcomes = [step.execute() for step in compact(self.context, [], options)]
         return outcomes[0] if outcomes else None
 
-    def compacted(self) -> Outcome:
+    def compacted(self, **options: bool) -> Outcome:
         """Run the job, which must find something to do."""
-        outcome = self.compact()
+        outcome = self.compact(**options)
         assert outcome is not None
         return outcome
 
     def plan(self, *, force: bool = False) -> list[Mapping[str, Any]]:
         """What the job would do."""
-        steps = compact(self.context, [], {"force": force})
+        steps = compact(self.context, [], {"force": force, "reindex": False})
         return [row for step in steps for row in step.rows]
 
     def meanwhile(self, action: Callable[[], object]) -> Self:

@@ -51,40 +51,48 @@ class _Partition:
     aborted: Sequence[AbortedSpan]
     last_producers: Mapping[str, frozenset[int]]
     """Of each segment, by log_path, the producers that no later one holds."""
+    reindex: bool
+    """Whether the key indexes there are count for nothing."""
 
     @property
     def unindexed(self) -> list[SegmentEntry]:
         """Segments whose keys must be read, in offset order: clean without index, and dirty."""
-        clean = (entry for entry in self.plan.clean if entry.key_index_path is None)
+        indexed = {entry.log_path for entry in self.indexed}
+        clean = (entry for entry in self.plan.clean if entry.log_path not in indexed)
         return [*clean, *self.plan.dirty]
 
     @property
     def indexed(self) -> list[SegmentEntry]:
         """Clean segments with a key index."""
-        return [entry for entry in self.plan.clean if entry.key_index_path is not None]
+        clean = () if self.reindex else self.plan.clean
+        return [entry for entry in clean if entry.key_index_path is not None]
 
 
 def compact(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Compact topics with cleanup.policy=compact; `options["force"]`: whatever the dirty ratio."""
+    """Compact topics with cleanup.policy=compact.
+
+    `options["force"]`: whatever the dirty ratio is. `options["reindex"]`: without the key indexes
+    there are; the keys of clean segments are read, and these are written and indexed anew.
+    """
     for topic in context.topics(topics):
         try:
-            step = _step(context, topic, force=options["force"])
+            step = _step(context, topic, options)
         except SparklogError as error:
             step = failing_step(topic.name, error)
         if step is not None:
             yield step
 
 
-def _step(context: JobContext, topic: TopicDescription, *, force: bool) -> Step | None:
+def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, Any]) -> Step | None:
     config = TopicConfig.parse(topic.configs)
     snapshot = context.catalog.store(topic).snapshot() if config.is_compacted else None
     if snapshot is None or snapshot.closed_ms is not None:
         return None
     now_ms = context.clock.now_ms()
     planned = [
-        _planned(snapshot, number, config, now_ms, force=force)
+        _planned(snapshot, number, config, now_ms, options)
         for number in range(topic.num_partitions)
     ]
     partitions = [one for one in planned if one is not None]
@@ -98,7 +106,11 @@ def _step(context: JobContext, topic: TopicDescription, *, force: bool) -> Step 
 
 
 def _planned(
-    snapshot: Snapshot, partition: int, config: TopicConfig, now_ms: int, *, force: bool
+    snapshot: Snapshot,
+    partition: int,
+    config: TopicConfig,
+    now_ms: int,
+    options: Mapping[str, Any],
 ) -> _Partition | None:
     state = snapshot.state(partition)
     segments = [
@@ -111,11 +123,14 @@ def _planned(
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
     )
-    plan = plan_compaction(segments, state.cleaner_offset, policy, now_ms, force=force)
+    plan = plan_compaction(segments, state.cleaner_offset, policy, now_ms, force=options["force"])
     if plan is None:
         return None
     return _Partition(
-        plan=plan, aborted=aborted_spans(segments), last_producers=_last_producers(segments)
+        plan=plan,
+        aborted=aborted_spans(segments),
+        last_producers=_last_producers(segments),
+        reindex=options["reindex"],
     )
 
 

@@ -224,7 +224,8 @@ def mark(
         try:
             hashes = _indexed(files, directory, entry, bucket, bits)
         except SparklogError as error:
-            return Marks(slot, problem=f"{entry.key_index_path}: {error}")
+            hint = "compact with --reindex reads the keys instead"
+            return Marks(slot, problem=f"{entry.key_index_path}: {error}; {hint}")
         suspected = table.suspects(hashes)
         if len(suspected.deltas):
             suspects[entry.log_path] = suspected

@@ -17,7 +17,7 @@ from tests.maintenance import outcome_of
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""
-FORCED = {"force": True}
+FORCED = {"force": True, "reindex": False}
 
 
 @pytest.fixture(scope="module")

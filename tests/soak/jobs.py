@@ -22,7 +22,7 @@ from tests.soak.setup import Life
 JOBS: Final[Mapping[str, tuple[Job, Mapping[str, Any], int]]] = {
     "build_index": (build_index, {"check": False, "rebuild": False}, 1),
     "retention": (retention, {}, 1),
-    "compact": (compact, {"force": False}, 3),
+    "compact": (compact, {"force": False, "reindex": False}, 3),
     "merge_segments": (merge_segments, {"seal": False}, 1),
     "vacuum": (vacuum, {}, 2),
     "verify": (verify, {"repair": False}, 1),

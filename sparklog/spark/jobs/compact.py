@@ -17,6 +17,11 @@ def add_options(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="Compact whatever is not compacted yet, whatever min.cleanable.dirty.ratio says.",
     )
+    parser.add_argument(
+        "--reindex",
+        action="store_true",
+        help="Read the keys of clean segments, whose key indexes may be damaged, and index anew.",
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -32,6 +32,7 @@ from tests.maintenance import outcome_of, run
 from tests.partitions import marker
 
 LARGE = "=" + "x" * 300
+OPTIONS = {"force": False, "reindex": False}
 TRANSACTIONAL = 16
 
 
@@ -312,7 +313,7 @@ class TestStep:
     def test_a_dry_run_says_what_would_be_compacted(self) -> None:
         log = Compacted().put("a=1").put("newest=0")
         size = log.partition.segments[0].log_bytes
-        code, (report,) = run(compact, log.partition, configs=COMPACTED, dry_run=True, force=False)
+        code, (report,) = run(compact, log.partition, configs=COMPACTED, dry_run=True, **OPTIONS)
 
         assert code == DONE
         assert report.rows == [
@@ -357,7 +358,7 @@ class TestStep:
         log.put("a=1")
 
         assert log.plan() == []
-        assert run(compact, log.partition, configs=COMPACTED, force=False) == (NOTHING_TO_DO, [])
+        assert run(compact, log.partition, configs=COMPACTED, **OPTIONS) == (NOTHING_TO_DO, [])
         assert log.plan(force=True) != []
 
     def test_is_none_for_a_topic_that_is_being_deleted(self) -> None:
@@ -385,7 +386,7 @@ class TestPartitions:
             append(log_dir, number % 2, [number, number + 10], keys=["a", number % 2])
         append(log_dir, 2, ["alone"], keys=["a"])
         version = snapshot(log_dir).version
-        outcome = outcome_of(compact, log_dir, force=True)
+        outcome = outcome_of(compact, log_dir, force=True, reindex=False)
 
         assert outcome.counts["partitions"] == 2
         found = {number: [row.value for row in some] for number, some in rows(log_dir).items()}

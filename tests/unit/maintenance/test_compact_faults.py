@@ -53,7 +53,7 @@ class TestDamagedSegment:
         for partition in (0, 1):
             append(log_dir, partition, ["a1", "b1"], keys="ab")
             append(log_dir, partition, ["c1"], keys="c")
-        assert outcome_of(compact, log_dir, force=True).problems == []
+        assert outcome_of(compact, log_dir, force=True, reindex=False).problems == []
         for partition in (0, 1):
             append(log_dir, partition, ["a2"], keys="a")
             append(log_dir, partition, ["newest"], keys="n")
@@ -61,7 +61,7 @@ class TestDamagedSegment:
         clean, dirty = log_files(log_dir)[2], log_files(log_dir)[1]
         bad = {0: clean, 2: dirty}[number]
         flip(bad, 70)
-        outcome = outcome_of(compact, log_dir, force=True)
+        outcome = outcome_of(compact, log_dir, force=True, reindex=False)
 
         (problem,) = outcome.problems
         assert problem.startswith(f"t-0: {bad.relative_to(log_dir)}, position 0, offset {number}: ")
@@ -149,6 +149,17 @@ class TestKeyIndex:
 
         self.check(log, "checksum")
 
+    def test_that_is_damaged_is_done_without_when_asked(self) -> None:
+        log = two_rounds()
+        log.partition.flip_byte(self.index(log), 0)
+        sound = two_rounds()
+        sound.compacted()
+
+        assert log.compacted(reindex=True).problems == []
+        assert log.shown() == sound.shown()
+        log.put("later=1").put("newest=0")
+        assert log.compacted().problems == []
+
     def test_that_is_cut_stops_the_partition(self) -> None:
         log = two_rounds()
         log.partition.shrink(self.index(log), 12)
@@ -176,10 +187,10 @@ class TestFailingStorage:
         shown, wanted = log.shown(), two_rounds()
         wanted.compact()
         files_of(log).fail_next(kind, after=after)
-        first, _ = run(compact, log.partition, configs=COMPACTED, force=True)
+        first, _ = run(compact, log.partition, configs=COMPACTED, force=True, reindex=False)
         files_of(log)._faults.clear()
         between = log.shown()
-        second, _ = run(compact, log.partition, configs=COMPACTED, force=True)
+        second, _ = run(compact, log.partition, configs=COMPACTED, force=True, reindex=False)
 
         assert (first, second) in {(FAILED, DONE), (DONE, NOTHING_TO_DO)}
         assert between == (shown if first == FAILED else wanted.shown())
@@ -204,7 +215,7 @@ class TestFailingStorage:
 
         log = two_rounds()
         context = JobContext(log.catalog, Failing())
-        (step,) = compact(context, [], {"force": True})
+        (step,) = compact(context, [], {"force": True, "reindex": False})
 
         with pytest.raises(SparklogError, match="more than 2"):
             step.execute()
@@ -219,7 +230,7 @@ class TestFailingStorage:
             append(log_dir, 0, ["2"], keys="a", topic=topic)
         for manifest in Path(log_dir).glob("t-*/manifest"):
             manifest.rename(tmp_path / "gone")
-        code, reports = run(compact, log_dir, force=True)
+        code, reports = run(compact, log_dir, force=True, reindex=False)
 
         assert code == FAILED
         assert {one.topic: one.is_failed for one in reports} == {"t": True, "u": False}

@@ -46,6 +46,16 @@ class TestPoll:
 
         assert [type(one) for one in asyncio.run(main())] == [UnknownTopicError]
 
+    def test_ends_when_the_topic_is_gone_at_the_next_look(self, readers: Readers) -> None:
+        async def main() -> Any:
+            reader = await readers.reader("t")
+            readers.is_gone = True
+            await Poll(readers, 0.001).wait_for_more(reader, 0, 0, 60)
+
+        with pytest.raises(UnknownTopicError):
+            asyncio.run(main())
+        assert readers.looks == 3  # that of the watch, and that of who waits
+
     def test_ends_at_once_when_the_service_does(self, readers: Readers) -> None:
         async def main() -> Any:
             poll = Poll(readers, 0.001)

@@ -1,7 +1,8 @@
 """Local files whose power can be cut, and what is left of them.
 
     a name      survives when its directory was synced after it appeared; otherwise by chance
-    the bytes   survive when the file was synced; otherwise all, some first pages, or none
+    the bytes   survive when the file was synced, under whichever of its names; otherwise all, some
+                first pages, or none
 
 delta-rs writes to the same directories behind `Files`' back and syncs nothing: all it writes is
 left to chance, until `Files.sync` names it. Of the names in a Delta log those survive that appeared
@@ -65,6 +66,11 @@ class CuttableFiles(LocalFiles):
         self.step()
         self._created.append(super().create(path))
         return self._created[-1]
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """See `Files.link_or_copy`: a second name of bytes that must have been synced before."""
+        super().link_or_copy(source, target)
+        self._bytes[target] = self._bytes[source]
 
     def sync(self, paths: Iterable[str]) -> None:
         """See `Files.sync`."""

@@ -64,8 +64,8 @@ class Groups:
         try:
             return await groups.produce(rows, key)
         finally:
-            if groups.is_idle:
-                self._topics.pop(topic, None)
+            if groups.is_idle and self._topics.get(topic) is groups:
+                del self._topics[topic]
 
     async def write(self, topic: str, group: Sequence[Waiting]) -> list[Written | SparklogError]:
         """Write a group on a thread, and count what became of it."""

@@ -240,6 +240,18 @@ class TestGroups:
         assert sorted(one.offset[0] for one in found) == list(range(20))
         assert snapshot(log_dir).version == 1
 
+    def test_those_who_come_again_share_the_next_one(self, log_dir: str) -> None:
+        async def twice(groups: Groups) -> None:
+            for value in "ab":
+                await groups.produce("t", rows(value, partition=0), None)
+
+        async def work(groups: Groups) -> None:
+            await asyncio.gather(*(twice(groups) for _ in range(5)))
+
+        self.run(log_dir, work, linger_ms=50)
+
+        assert snapshot(log_dir).version == 2
+
     def test_a_full_group_does_not_linger(self, log_dir: str) -> None:
         async def work(groups: Groups) -> Any:
             requests = [groups.produce("t", rows("x" * 60, partition=0), None) for _ in range(4)]

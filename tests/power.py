@@ -6,15 +6,15 @@
 
 delta-rs writes to the same directories behind `Files`' back and syncs nothing: all it writes is
 left to chance, until `Files.sync` names it. Of the names in a Delta log those survive that appeared
-before some moment, as with a file system that has a journal. What delta-rs writes of a checkpoint
-survives as a whole or not at all: a pointer to a checkpoint that is torn makes a table unreadable
-until somebody removes the pointer, and delta-rs leaves no room for a sync between the two.
+before some moment, as with a file system that has a journal. So a checkpoint, the pointer to it and
+the entries that nobody waited for may be torn (`sparklog.manifest.torn`).
 """
 
 import random
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from sparklog.manifest.torn import POINTER
 from sparklog.storage.files import NewFile
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.paths import parents
@@ -101,13 +101,12 @@ class CuttableFiles(LocalFiles):
     def _possible(self, path: str, is_early: bool) -> list[bytes]:
         """The bytes that a file may have; none when it is not there."""
         data = self._on_disk(path)
-        is_log = "/_delta_log/" in path
-        if is_log and not path.endswith(".json"):
-            return [data] if is_early else [self._durable[path]] if path in self._durable else []
-        is_lucky = is_early if is_log else self._draw.random() < 0.5
+        if path.endswith(POINTER) and path in self._durable and not is_early:
+            return [self._durable[path]]  # what took its name did not last
+        is_lucky = is_early if "/_delta_log/" in path else self._draw.random() < 0.5
         if not (is_lucky or self._is_named(path)):
             return []
-        if path in self._bytes:
+        if self._bytes.get(path) == data:
             return [data]
         return [data, b"", data[: len(data) // 2 // PAGE_BYTES * PAGE_BYTES]]
 

@@ -5,8 +5,9 @@
     files        those of removed segments are there until their delay is over; those that no row
                  names are told, with their age: their writer may be about to commit
 
-With `repair` indexes are rebuilt, and a damaged log is put into quarantine: a segment of its sound
-batches takes its place, and the report says which offsets are lost. Nothing is ever deleted.
+With `repair` what a power cut has torn of a Delta log is put aside first, indexes are rebuilt, and
+a damaged log is put into quarantine: a segment of its sound batches takes its place, and the report
+says which offsets are lost. Nothing is ever deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,7 +21,10 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_manifest import file_findings, manifest_problems, segments_of
+from sparklog.manifest.catalog import manifest_directory
+from sparklog.manifest.cluster import CLUSTER_METADATA
 from sparklog.manifest.store import Snapshot
+from sparklog.manifest.torn import put_torn_aside, torn_files
 from sparklog.model import SegmentEntry, TopicDescription
 
 
@@ -31,8 +35,12 @@ def verify(
 
     `options["records"]`: decode every record, too.
     """
+    if options["repair"]:
+        yield from _mending(context, CLUSTER_METADATA, CLUSTER_METADATA)
     for topic in context.topics(topics):
         try:
+            if options["repair"]:
+                yield from _mending(context, topic.name, manifest_directory(topic))
             snapshot = context.catalog.store(topic).snapshot()
             rows = _rows(topic, snapshot)
         except SparklogError as error:
@@ -40,6 +48,20 @@ def verify(
             continue
         execute = partial(_execute, context, topic, snapshot, options)
         yield Step(topic=topic.name, rows=rows, execute=execute)
+
+
+def _mending(context: JobContext, name: str, directory: str) -> Iterator[Step]:
+    """Yield the step that puts aside what is torn of a table, if anything is."""
+    torn = torn_files(context.files, directory)
+    if torn:
+        rows = [{"torn": f"{directory}/_delta_log/{file}"} for file in torn]
+        yield Step(topic=name, rows=rows, execute=partial(_put_aside, context, directory))
+
+
+def _put_aside(context: JobContext, directory: str) -> Outcome:
+    put = put_torn_aside(context.files, directory, context.clock)
+    notes = [f"torn, put aside as {path}" for path in put]
+    return Outcome(counts={"torn": len(put)}, notes=notes)
 
 
 def _rows(topic: TopicDescription, snapshot: Snapshot) -> list[dict[str, Any]]:

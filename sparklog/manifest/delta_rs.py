@@ -159,7 +159,8 @@ class DeltaLog:
                 raise MissingFileError(f"{self._directory}: no Delta table here") from error
             except (DeltaError, OSError) as error:
                 raise CorruptManifestError(
-                    f"{self._directory}: the Delta log cannot be read: {error}"
+                    f"{self._directory}: the Delta log cannot be read (after a power cut: "
+                    f"sparklog verify --repair): {error}"
                 ) from error
         return self._table
 

@@ -12,7 +12,13 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import SystemClock
+from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.runner import JobRun
+from sparklog.maintenance.verify import verify
 from sparklog.manifest import delta_rs
+from sparklog.manifest.catalog import Catalog
 from sparklog.manifest.delta_rs import DeltaLog
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
@@ -48,9 +54,17 @@ def cut_and_go_on(folder: Path, seed: int) -> list[Found]:
         for path, data in left.items():
             (folder / "log" / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / "log" / path).write_bytes(data)
+        mend(str(folder / "log"))
         _work(folder, seed, 1)
     journals = sorted(folder.glob("*.jsonl"))
     return check(History([event for path in journals for event in load(path)]))
+
+
+def mend(log_dir: str) -> None:
+    """Run `sparklog verify --repair`, as one does after a power cut."""
+    context = JobContext(Catalog(open_files(log_dir), SystemClock()), LocalFleet())
+    if context.files.stat(META_PROPERTIES) is not None:
+        JobRun(name="verify", job=verify, options={"repair": True}).run(context, lambda _: None)
 
 
 def _work_until_cut(folder: Path, files: CuttableFiles, seed: int) -> None:

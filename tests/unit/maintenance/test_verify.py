@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
+from sparklog.errors import CorruptManifestError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
@@ -83,6 +84,39 @@ class TestSound:
             append(log_dir, number % 2, range(9))
 
         assert sound(outcome_of(verify, log_dir, repair=True, records=True))
+
+
+class TestTornManifest:
+    """What a power cut leaves of a commit that nobody was told of."""
+
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> Path:
+        log_dir = tmp_path / "log"
+        append(new_topic(log_dir), 0, range(9))
+        for table in ("__cluster_metadata", "t-*/manifest"):
+            newest = max(log_dir.glob(f"{table}/_delta_log/*.json"))
+            newest.with_name(f"{int(newest.stem) + 1:020}.json").write_bytes(b'{"add":{')
+        return log_dir
+
+    def test_is_said_to_be_mended_by_repair(self, log_dir: Path) -> None:
+        with pytest.raises(CorruptManifestError, match="sparklog verify --repair"):
+            run(verify, str(log_dir), repair=False)
+
+    def test_is_put_aside_by_repair(self, log_dir: Path) -> None:
+        code, (cluster, manifest, rest) = run(verify, str(log_dir), repair=True)
+
+        assert code == DONE
+        assert cluster.topic == "__cluster_metadata"
+        assert manifest.topic == rest.topic == "t"
+        for report in (cluster, manifest):
+            assert report.outcome is not None
+            assert report.outcome.counts == {"torn": 1}
+            assert report.outcome.notes[0].startswith("torn, put aside as ")
+        assert rest.outcome == outcome_of(verify, str(log_dir), repair=False)
+
+    def test_a_dry_run_shows_it(self, log_dir: Path) -> None:
+        with pytest.raises(CorruptManifestError):
+            run(verify, str(log_dir), repair=True, dry_run=True)
 
 
 class TestLog:

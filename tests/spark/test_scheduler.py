@@ -1,6 +1,7 @@
 """The scheduler as a process: it runs jobs, tells of them, and ends when it is asked to."""
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -13,6 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
+from sparklog.clock import SystemClock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
@@ -65,6 +67,14 @@ def lines(output: IO[str] | None) -> Iterator[dict[str, Any]]:
 
 def next_run(runs: Iterator[dict[str, Any]], job: str) -> dict[str, Any]:
     return next(run for run in runs if run.get("job") == job)
+
+
+def children(process: int, name: str) -> list[int]:
+    """Process ids of a process's children, and theirs, that run a program of this name."""
+    tasks = Path(f"/proc/{process}/task").iterdir()
+    below = [int(one) for task in tasks for one in (task / "children").read_text().split()]
+    found = [one for one in below if Path(f"/proc/{one}/comm").read_text().strip() == name]
+    return found + [deep for one in below for deep in children(one, name)]
 
 
 def metric(port: int, name: str, job: str) -> float:
@@ -124,6 +134,20 @@ class TestProcess:
         assert failures >= 1
         assert mended["exit_code"] in (0, 3)
         assert ended == 0
+
+    def test_ends_when_its_jvm_is_lost(self, log_dir: str) -> None:
+        """Its supervisor starts a new one; what it had to do is done then."""
+        append(log_dir, 0, range(5), timestamps=[SystemClock().now_ms()] * 5)
+        with scheduler(log_dir, verify_ms=1000) as process:
+            runs = lines(process.stdout)
+            next_run(runs, "verify")
+            (jvm,) = children(process.pid, "java")
+            os.kill(jvm, signal.SIGKILL)
+            told = next(run for run in runs if "error" in run)
+            ended = process.wait(120)
+
+        assert (told["job"], told["exit_code"], ended) == ("verify", 1, 1)
+        assert told["error"].endswith("(Spark is lost: the scheduler ends)")
 
 
 class TestMisuse:

@@ -7,9 +7,10 @@ One JSON line a run:
     {"job": …, "log_dir": …, "exit_code": 0 | 1 | 3, "started_ms": …, "duration_ms": …,
      "steps": [one object a topic, as the job itself prints it], "error": … when it broke off}
 
-SIGTERM and SIGINT let the step finish that is being done, and then end with exit code 0. Several
-schedulers may serve one log dir: leases keep them from doing the same work. A wrong configuration
-is exit code 2.
+SIGTERM and SIGINT let the step finish that is being done, and then end with exit code 0. When the
+session's JVM is lost, the run that met it says so and the process ends with exit code 1: whatever
+keeps it running (systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir:
+leases keep them from doing the same work. A wrong configuration is exit code 2.
 """
 
 import argparse
@@ -63,6 +64,7 @@ class Scheduler:
         self._clock = SystemClock()
         self._fleet = SparkFleet(self._session, is_quiet=True)
         self._spark: SparkSession | None = None
+        self._exit_code = 0
 
     def _session(self) -> SparkSession:
         """Return the session, started by the first job that needs it."""
@@ -70,8 +72,11 @@ class Scheduler:
         self._spark = session(APP_NAME, **{**quiet, **self.config.spark})
         return self._spark
 
-    def serve(self) -> None:
-        """Run every job at once and then at its interval, until `stopping` is set."""
+    def serve(self) -> int:
+        """Run every job at once and then at its interval, until `stopping` is set.
+
+        Returns the exit code: 0 when it was told to stop, 1 when Spark is lost.
+        """
         now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
         plans = BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
         runs = product(self.config.log_dirs, self.config.schedules)
@@ -89,8 +94,9 @@ class Scheduler:
         plans.start()
         self.stopping.wait()
         plans.shutdown(wait=True)
-        if self._spark is not None:
+        if self._spark is not None and self._exit_code == 0:
             self._spark.stop()
+        return self._exit_code
 
     def run(self, schedule: Schedule, log_dir: str) -> None:
         """Run a job once, and tell of it; whatever it raises is told and ends nothing else."""
@@ -106,6 +112,10 @@ class Scheduler:
         except Exception as error:  # noqa: BLE001 - the other jobs go on
             code = FAILED
             line["error"] = f"{type(error).__name__}: {error}"
+            if is_lost(self._spark):
+                line["error"] += " (Spark is lost: the scheduler ends)"
+                self._exit_code = FAILED
+                self.stopping.set()
         ended_ms = self._clock.now_ms()
         self.metrics.ended(by, code, started_ms, ended_ms)
         self.metrics.done(by, reports)
@@ -134,6 +144,16 @@ class Scheduler:
         return run.run(context, report)
 
 
+def is_lost(spark: SparkSession | None) -> bool:
+    """Return whether a session that was started can no longer be used."""
+    if spark is None:
+        return False
+    try:
+        return bool(spark.sparkContext._jsc.sc().isStopped())  # noqa: SLF001 - nothing else tells
+    except Exception:  # noqa: BLE001 - py4j raises whatever the socket does
+        return True
+
+
 def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
     """Return the names that one of the shell patterns matches."""
     return [name for name in names if any(fnmatchcase(name, one) for one in patterns)]
@@ -160,8 +180,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         signal.signal(number, lambda *_: scheduler.stopping.set())
     if config.metrics_port >= 0:
         say({"metrics_port": scheduler.metrics.serve(config.metrics_host, config.metrics_port)})
-    scheduler.serve()
-    return 0
+    return scheduler.serve()
 
 
 def _parser() -> argparse.ArgumentParser:

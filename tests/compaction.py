@@ -93,6 +93,11 @@ def current(records: Iterable[Record]) -> dict[bytes, bytes]:
     return {key: value for key, value in found.items() if value is not None}
 
 
+def sent(*texts: str, producer: int = 7) -> Piece:
+    """A batch within a transaction."""
+    return of_producer(keyed_batch(*texts), producer, attributes=layout.TRANSACTIONAL_MASK)
+
+
 class Compacted:
     """One compacted partition, its clock, and the jobs that run over it."""
 

@@ -1,13 +1,15 @@
 """isolation.level: whether a reader sees records of transactions that were aborted.
 
-A segment's row knows the aborted transactions that reach into it, by producer and offsets. A
-batch is theirs if it is transactional, of that producer, and lies in their span. Control batches
-are never records. Kafka's default is read_uncommitted.
+A segment's row knows the aborted transactions that reach into it as a producer and a span of
+offsets. A batch is theirs if it is transactional, of that producer, begins in the span, and is no
+marker: control batches are never records. Kafka's default is read_uncommitted.
 """
 
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import BatchTable
@@ -16,13 +18,39 @@ READ_COMMITTED: Final = "read_committed"
 READ_UNCOMMITTED: Final = "read_uncommitted"
 
 
+class AbortedSpan(NamedTuple):
+    """An aborted transaction: its producer, and its first and last offset in the log."""
+
+    producer_id: int
+    first: int
+    last: int
+
+
+def aborted_spans(segments: Iterable[SegmentEntry]) -> tuple[AbortedSpan, ...]:
+    """Return the aborted transactions that the rows of a partition know, each once."""
+    spans = {
+        AbortedSpan(
+            one.producer_id, entry.base_offset + one.first_delta, entry.base_offset + one.last_delta
+        )
+        for entry in segments
+        for one in entry.aborted
+    }
+    return tuple(sorted(spans))
+
+
+def is_aborted(batches: BatchTable, shift: int, spans: Sequence[AbortedSpan]) -> NDArray[np.bool_]:
+    """Return which batches hold records of one; `shift` leads to the log's offsets."""
+    found = np.zeros(len(batches), np.bool_)
+    offsets = batches.base_offset + shift
+    for span in spans:
+        found |= (batches.producer_id == span.producer_id) & (
+            (offsets >= span.first) & (offsets <= span.last)
+        )
+    return found & batches.is_transactional & ~batches.is_control
+
+
 def committed(batches: BatchTable, entry: SegmentEntry) -> BatchTable:
     """The batches of a segment, in the file's numbering, without those of aborted transactions."""
-    if not entry.aborted or not len(batches):
+    if not entry.aborted:
         return batches
-    delta = batches.base_offset - entry.file_base_offset
-    aborted = np.zeros(len(batches), np.bool_)
-    for span in entry.aborted:
-        inside = (delta >= span.first_delta) & (delta <= span.last_delta)
-        aborted |= inside & (batches.producer_id == span.producer_id)
-    return batches.take(~(aborted & batches.is_transactional))
+    return batches.take(~is_aborted(batches, entry.shift, aborted_spans([entry])))

@@ -1,54 +1,17 @@
-"""Records of aborted transactions: no reader should see them, so compaction drops them.
-
-A manifest's row knows the aborted transactions of its segment as spans of offsets and a producer;
-what lies in a span is the producer's if its batch says so.
-"""
+"""Records of aborted transactions: no reader should see them, so they count for no key."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from sparklog.log.windows import windows
+from sparklog.log_reader.isolation import AbortedSpan, is_aborted
 from sparklog.log_reader.opened import opened
 from sparklog.model import SegmentEntry
-from sparklog.record.batches import BatchTable
 from sparklog.record.decode import DecodedRecords
 from sparklog.storage.files import Files
-
-
-class AbortedSpan(NamedTuple):
-    """An aborted transaction: its producer, and its first and last offset in the log."""
-
-    producer_id: int
-    first: int
-    last: int
-
-
-def aborted_spans(segments: Iterable[SegmentEntry]) -> tuple[AbortedSpan, ...]:
-    """Return the aborted transactions that the rows of a partition know, each once."""
-    spans = {
-        AbortedSpan(
-            one.producer_id, entry.base_offset + one.first_delta, entry.base_offset + one.last_delta
-        )
-        for entry in segments
-        for one in entry.aborted
-    }
-    return tuple(sorted(spans))
-
-
-def is_aborted(batches: BatchTable, shift: int, spans: Sequence[AbortedSpan]) -> NDArray[np.bool_]:
-    """Return which batches hold records of one; `shift` leads to the log's offsets."""
-    found = np.zeros(len(batches), np.bool_)
-    offsets = batches.base_offset + shift
-    for span in spans:
-        found |= (batches.producer_id == span.producer_id) & (
-            (offsets >= span.first) & (offsets <= span.last)
-        )
-    return found & batches.is_transactional & ~batches.is_control
 
 
 def without_aborted(

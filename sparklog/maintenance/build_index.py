@@ -37,16 +37,25 @@ class _Needed:
     reason: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IndexWork:
+@dataclass(frozen=True, slots=True)
+class _IndexWork:
     """What a task needs to build the indexes of one segment; `force`: even if they are right."""
 
     files: Files
     clock: Clock
     topic: TopicDescription
-    entry: SegmentEntry
     interval_bytes: int
     force: bool
+    entry: SegmentEntry
+
+
+@dataclass(frozen=True, slots=True)
+class IndexesMade:
+    """The rows that landed, how many a neighbour had changed before, and what could not be done."""
+
+    landed: Sequence[SegmentEntry]
+    conflicts: int
+    problems: Sequence[str]
 
 
 def build_index(
@@ -120,38 +129,45 @@ def _rows(needed: Sequence[_Needed]) -> list[dict[str, Any]]:
 def _execute(
     context: JobContext, topic: TopicDescription, entries: Sequence[SegmentEntry], *, force: bool
 ) -> Outcome:
-    works = [
-        IndexWork(
-            files=context.files,
-            clock=context.clock,
-            topic=topic,
-            entry=entry,
-            interval_bytes=TopicConfig.parse(topic.configs).index_interval_bytes,
-            force=force,
-        )
-        for entry in entries
-    ]
-    answers = context.fleet.map(built, works, f"index {topic.name}")
+    made = index_segments(context, topic, entries, force=force)
+    return Outcome(
+        counts={
+            "read": len(entries) - len(made.problems),
+            "built": len(made.landed),
+            "bytes": sum(entry.log_bytes for entry in entries),
+            "conflicts": made.conflicts,
+        },
+        problems=made.problems,
+    )
+
+
+def index_segments(
+    context: JobContext,
+    topic: TopicDescription,
+    entries: Sequence[SegmentEntry],
+    *,
+    force: bool = False,
+) -> IndexesMade:
+    """Build the indexes of segments, a task each, and commit them at once.
+
+    `force`: also those that are right. A segment that cannot be read is a problem, told with its
+    partition; the others are done.
+    """
+    interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
+    build = partial(_IndexWork, context.files, context.clock, topic, interval_bytes, force)
+    works = [build(entry) for entry in entries]
     made, problems = [], []
+    answers = context.fleet.map(_built, works, f"index {topic.name}")
     for entry, answer in zip(entries, answers, strict=True):
         if isinstance(answer, SparklogError):
             problems.append(f"{topic.name}-{entry.partition}: {answer}")
         elif answer is not None:
             made.append(answer)
-    swapped = commit_indexes(context.catalog.store(topic), made)
-    return Outcome(
-        counts={
-            "read": len(entries) - len(problems),
-            "built": len(swapped),
-            "bytes": sum(entry.log_bytes for entry in entries),
-            "conflicts": len(made) - len(swapped),
-        },
-        problems=problems,
-    )
+    landed = commit_indexes(context.catalog.store(topic), made)
+    return IndexesMade(landed, len(made) - len(landed), problems)
 
 
-def built(work: IndexWork) -> SegmentEntry | None:
-    """Run `log_reader.rebuild.rebuilt` as a task."""
+def _built(work: _IndexWork) -> SegmentEntry | None:
     return rebuilt(
         work.files, work.clock, work.topic, work.entry, work.interval_bytes, force=work.force
     )

@@ -25,7 +25,7 @@ from sparklog.log.compaction import (
     plan_groups,
 )
 from sparklog.log.roll import RollPolicy
-from sparklog.maintenance.aborted import AbortedSpan, aborted_spans
+from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.rewrite import Part, Rewrite, rewrite
 from sparklog.maintenance.superseded import (

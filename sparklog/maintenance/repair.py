@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
-from sparklog.log_reader.rebuild import commit_indexes
-from sparklog.maintenance.build_index import IndexWork, built
+from sparklog.maintenance.build_index import index_segments
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.quarantine import Salvaged, SalvageWork, commit_salvaged, salvaged
 from sparklog.maintenance.verified import Verdict
@@ -77,24 +76,8 @@ def _lines(topic: TopicDescription, one: Salvaged, verdict: Verdict) -> Iterator
 def _index(
     context: JobContext, topic: TopicDescription, entries: Sequence[SegmentEntry], done: Repaired
 ) -> None:
-    works = [
-        IndexWork(
-            files=context.files,
-            clock=context.clock,
-            topic=topic,
-            entry=entry,
-            interval_bytes=TopicConfig.parse(topic.configs).index_interval_bytes,
-            force=False,
-        )
-        for entry in entries
-    ]
-    answers = context.fleet.map(built, works, "index")
-    done.problems += [
-        f"{topic.name}-{entry.partition}: {answer}"
-        for entry, answer in zip(entries, answers, strict=True)
-        if isinstance(answer, SparklogError)
-    ]
-    made = [answer for answer in answers if isinstance(answer, SegmentEntry)]
-    for entry in commit_indexes(context.catalog.store(topic), made):
+    made = index_segments(context, topic, entries)
+    done.problems += made.problems
+    for entry in made.landed:
         done.paths.add(entry.log_path)
         done.notes.append(f"{topic.name}-{entry.partition}: new indexes of {entry.log_path}")

@@ -24,9 +24,9 @@ from sparklog.log.names import KEY_INDEX_SUFFIX, segment_name, uuid7
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
+from sparklog.log_reader.isolation import AbortedSpan, is_aborted
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_writer import SegmentFile
-from sparklog.maintenance.aborted import AbortedSpan, is_aborted
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
 from sparklog.manifest.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription

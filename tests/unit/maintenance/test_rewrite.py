@@ -11,7 +11,7 @@ from sparklog.errors import CorruptRecordError, PolicyViolationError, StorageErr
 from sparklog.log import key_index
 from sparklog.log.roll import RollPolicy
 from sparklog.log.windows import WINDOW_BYTES
-from sparklog.maintenance.aborted import AbortedSpan
+from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.maintenance.rewrite import PRODUCER_ID_EXPIRATION_MS, Part, Rewrite, rewrite
 from sparklog.maintenance.superseded import Suspects
 from sparklog.model import SegmentEntry

@@ -7,6 +7,7 @@ files and directories. Directories that are being deleted, moved or that are ast
 `-future`, `-stray`) are left out, as are files that are being deleted or cleaned.
 """
 
+import fcntl
 import os
 import re
 import stat
@@ -17,9 +18,15 @@ from typing import Final
 from sparklog.errors import CorruptionError, LogDirError
 from sparklog.interop import checkpoints
 from sparklog.interop.file_records import FILE_BYTES_MAX
-from sparklog.log.names import OFFSET_MAX, PARTITION_MAX, topic_name_problem
+from sparklog.log.names import OFFSET_MAX, topic_name_problem
 from sparklog.model import TopicPartition
+from sparklog.storage.failures import os_errors
 from sparklog.storage.local import LocalFiles
+
+LOCK_FILE: Final = ".lock"
+PARTITIONS_MAX: Final = 100_000
+"""A topic gets as many partitions as its largest number asks for: one directory must not make two
+thousand million of them."""
 
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
 _LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")
@@ -45,11 +52,12 @@ class SegmentFiles:
 
 
 class PartitionDir:
-    """One partition's directory."""
+    """One partition's directory. `problem` says why it is none: no file of it is looked at then."""
 
-    def __init__(self, path: str, place: TopicPartition) -> None:
+    def __init__(self, path: str, place: TopicPartition, problem: str | None = None) -> None:
         self.path = path
         self.place = place
+        self.problem = None if problem is None else CorruptionError(f"{path}: {problem}")
         self.files = LocalFiles(path)
 
     def segments(self) -> list[SegmentFiles]:
@@ -58,6 +66,7 @@ class PartitionDir:
         Raises CorruptionError naming the file for what is no plain file, for a `.log` of more than
         2 GiB, an offset above 2^63-1, and a directory whose cleaning was cut off (`.swap`).
         """
+        self._check()
         found: dict[int, SegmentFiles] = {}
         for name, size in sorted(_plain_files(self.path)):
             if _UNFINISHED.fullmatch(name):
@@ -79,7 +88,12 @@ class PartitionDir:
 
     def read(self, name: str) -> bytes:
         """A small file's bytes, b"" where there is none. Raises CorruptionError for a large one."""
+        self._check()
         return _small_file(self.path, name)
+
+    def _check(self) -> None:
+        if self.problem is not None:
+            raise self.problem
 
     @property
     def topic_id(self) -> str | None:
@@ -97,40 +111,52 @@ class BrokerDir:
         if not os.path.isdir(self.path):
             raise LogDirError(f"{path} is no directory")
 
-    def partitions(self) -> list[PartitionDir]:
-        """The directories of partitions, by topic and number.
+    def check_stopped(self) -> None:
+        """Raise LogDirError when a broker runs on it, which holds a lock that a copy does not."""
+        try:
+            descriptor = os.open(os.path.join(self.path, LOCK_FILE), os.O_RDONLY | os.O_NONBLOCK)
+        except OSError:
+            return
+        with os.fdopen(descriptor, "rb") as file:
+            try:
+                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+            except OSError:
+                raise LogDirError(f"{self.path} is in use: stop its broker first") from None
 
-        Raises CorruptionError for a symbolic link, and for a name that no broker gives.
+    def partitions(self) -> list[PartitionDir]:
+        """The directories of partitions, by topic and number, sound or not.
+
+        A symbolic link, and a name that no broker gives, is a `problem` of the partition.
         """
         found = []
-        with os.scandir(self.path) as entries:
+        with os_errors("list", "", self.path), os.scandir(self.path) as entries:
             for entry in entries:
-                place = _place(entry.name)
-                if place is None or entry.is_file(follow_symlinks=False):
+                match = _PARTITION.fullmatch(entry.name)
+                if match is None or _LEFT_OUT.fullmatch(entry.name):
                     continue
-                if not entry.is_dir(follow_symlinks=False):
-                    raise CorruptionError(f"{entry.path}: a symbolic link, or no directory")
-                found.append(PartitionDir(entry.path, place))
-        return sorted(found, key=lambda one: one.place)
+                if not entry.is_file(follow_symlinks=False):
+                    place = TopicPartition(match[1], int(match[2]))
+                    found.append(PartitionDir(entry.path, place, _problem(entry, place)))
+        return sorted(found, key=lambda one: (one.place, one.path))
 
     def offsets(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint's offsets; none where there is no such file. Raises CorruptionError."""
         return checkpoints.read_offsets(_small_file(self.path, name), f"{self.path}/{name}")
 
 
-def _place(name: str) -> TopicPartition | None:
-    """The partition that a directory is of; None when it is of none."""
-    match = _PARTITION.fullmatch(name)
-    if match is None or _LEFT_OUT.fullmatch(name):
-        return None
-    problem = topic_name_problem(match[1])
-    if problem is not None or int(match[2]) > PARTITION_MAX:
-        raise CorruptionError(f"directory {name!r}: no broker names one so")
-    return TopicPartition(match[1], int(match[2]))
+def _problem(entry: "os.DirEntry[str]", place: TopicPartition) -> str | None:
+    """Why a directory is none of a partition."""
+    if topic_name_problem(place.topic) is not None or str(place) != entry.name:
+        return "no broker names a directory so"
+    if place.partition >= PARTITIONS_MAX:
+        return f"partition {place.partition}; a topic may have {PARTITIONS_MAX}"
+    if not entry.is_dir(follow_symlinks=False):
+        return "a symbolic link, or no directory"
+    return None
 
 
 def _plain_files(directory: str) -> Iterator[tuple[str, int]]:
-    with os.scandir(directory) as entries:
+    with os_errors("list", "", directory), os.scandir(directory) as entries:
         for entry in entries:
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(found.st_mode):

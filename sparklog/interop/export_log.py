@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.errors import LogDirError, UsageError
-from sparklog.interop.broker_dir import BrokerDir, PartitionDir
+from sparklog.interop.broker_dir import LOCK_FILE, BrokerDir, PartitionDir
 from sparklog.interop.checkpoints import (
     CLEANER,
     HIGH_WATERMARK,
@@ -25,13 +25,12 @@ from sparklog.interop.checkpoints import (
     encode_topic_id,
 )
 from sparklog.interop.export_partition import Exported, PartitionExport
-from sparklog.log.names import partition_dir
+from sparklog.interop.staging import LIST, NAME, Staging, replace_file
 from sparklog.manifest.catalog import Catalog, topic_directory
 from sparklog.manifest.store import PartitionState, Snapshot
 from sparklog.model import TopicDescription, TopicPartition
-from sparklog.storage.local import LocalFiles
 
-LOCK_FILE: Final = ".lock"
+META_FILE: Final = "meta.properties"
 CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 
 
@@ -61,37 +60,40 @@ class ExportReport:
 def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[ExportReport]:
     """Put topics into a stopped broker's log directory; reports in the order of partitions.
 
-    Nothing is written unless every partition may be. Raises LogDirError for a directory that is no
-    broker's, or whose broker runs; UsageError for a partition that the target does not have, or
-    that holds records (unless `replace`); UnknownTopicError; the errors of reading and writing.
+    Nothing is changed there before everything is written. Raises LogDirError for a directory that
+    is no broker's, or whose broker runs; UsageError for a partition that the target does not have,
+    or that holds records (unless `replace`); UnknownTopicError; the errors of reading and writing.
     """
     broker = BrokerDir(log_dir)
     with _stopped(broker.path):
-        found = {one.place: one for one in broker.partitions()}
+        # Of two directories that say they are of one partition the sound one comes last.
+        known = sorted(broker.partitions(), key=lambda one: one.problem is None)
+        found = {one.place: one for one in known}
         topics = _topics(catalog, options.topics)
+        staging = Staging(broker.path, flush=options.flush)
         for topic in topics:
             for place in _places(topic):
-                _check_target(place, found.get(place), topic, options)
-        return _exported(catalog, broker.path, topics, options)
+                _check_target(place, found.get(place), topic)
+                if not options.replace and str(place) not in staging.moving:
+                    _check_empty(place, found[place])
+        return _exported(catalog, broker.path, topics, options, staging)
 
 
 def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[ExportReport]:
     """Write topics to a directory as a broker would have them, under the ids they have here.
 
-    The directory is made; it must be empty unless `replace`. Raises LogDirError and the rest above.
+    The directory is made; it must be empty unless `replace`. Raises LogDirError, also for one that
+    is a broker's, and the rest above.
     """
     path = os.path.abspath(directory)
     os.makedirs(path, exist_ok=True)
-    if os.listdir(path) and not options.replace:
-        raise LogDirError(f"{directory} is not empty: give another, or --replace")
+    if os.path.exists(os.path.join(path, META_FILE)):
+        raise LogDirError(f"{directory} is a broker's log directory: give it with --into")
     topics = _topics(catalog, options.topics)
-    for topic in topics:
-        for place in _places(topic):
-            os.makedirs(os.path.join(path, str(place)), exist_ok=True)
-            metadata = os.path.join(path, str(place), PARTITION_METADATA)
-            with open(metadata, "wb") as file:
-                file.write(encode_topic_id(topic.topic_id))
-    return _exported(catalog, path, topics, options)
+    staging = Staging(path, flush=options.flush)
+    if not options.replace and not staging.moving and set(os.listdir(path)) - {NAME, LIST}:
+        raise LogDirError(f"{directory} is not empty: give another, or --replace")
+    return _exported(catalog, path, topics, options, staging, has_ids=False)
 
 
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
@@ -107,8 +109,8 @@ def _places(topic: TopicDescription) -> list[TopicPartition]:
 @contextmanager
 def _stopped(path: str) -> Iterator[None]:
     """Hold the lock that a broker holds while it runs."""
-    if not os.path.exists(os.path.join(path, "meta.properties")):
-        raise LogDirError(f"{path} is no broker's log directory: it has no meta.properties")
+    if not os.path.exists(os.path.join(path, META_FILE)):
+        raise LogDirError(f"{path} is no broker's log directory: it has no {META_FILE}")
     with open(os.path.join(path, LOCK_FILE), "ab") as file:
         try:
             fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -118,52 +120,62 @@ def _stopped(path: str) -> Iterator[None]:
 
 
 def _check_target(
-    place: TopicPartition,
-    found: PartitionDir | None,
-    topic: TopicDescription,
-    options: ExportOptions,
+    place: TopicPartition, found: PartitionDir | None, topic: TopicDescription
 ) -> None:
     if found is None or found.topic_id is None:
         raise UsageError(
             f"the broker has no partition {place}: start it, create topic {topic.name!r} with "
             f"{topic.num_partitions} partitions, and stop it"
         )
-    holds = [segment for segment in found.segments() if segment.log_bytes or segment.base_offset]
-    if holds and not options.replace:
+
+
+def _check_empty(place: TopicPartition, found: PartitionDir) -> None:
+    if any(segment.log_bytes or segment.base_offset for segment in found.segments()):
         raise UsageError(f"partition {place} of the broker holds records: --replace gives them up")
 
 
 def _exported(
-    catalog: Catalog, path: str, topics: Sequence[TopicDescription], options: ExportOptions
+    catalog: Catalog,
+    path: str,
+    topics: Sequence[TopicDescription],
+    options: ExportOptions,
+    staging: Staging,
+    *,
+    has_ids: bool = True,
 ) -> list[ExportReport]:
     snapshots = {topic.name: catalog.store(topic).snapshot() for topic in topics}
     jobs = [(topic, place) for topic in topics for place in _places(topic)]
 
     def export(job: tuple[TopicDescription, TopicPartition]) -> ExportReport:
         topic, place = job
-        return _partition(catalog, path, topic, place, snapshots[topic.name], options)
+        if not has_ids:
+            staging.folder(place).write_new(PARTITION_METADATA, encode_topic_id(topic.topic_id))
+        return _partition(catalog, topic, place, snapshots[topic.name], options, staging)
 
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        reports = list(pool.map(export, jobs))
+    staging.begin([place for _, place in jobs])
+    try:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            reports = list(pool.map(export, jobs))
+        staging.move([place for _, place in jobs])
+    except BaseException:
+        staging.give_up()
+        raise
     states = {place: snapshots[topic.name].state(place.partition) for topic, place in jobs}
     _write_checkpoints(path, states)
+    staging.end()
     return reports
 
 
 def _partition(
     catalog: Catalog,
-    path: str,
     topic: TopicDescription,
     place: TopicPartition,
     snapshot: Snapshot,
     options: ExportOptions,
+    staging: Staging,
 ) -> ExportReport:
-    directory = os.path.join(path, partition_dir(place.topic, place.partition))
-    for name in os.listdir(directory):
-        if name != PARTITION_METADATA:
-            os.unlink(os.path.join(directory, name))
     state = snapshot.state(place.partition)
-    target = LocalFiles(directory)
+    target = staging.folder(place)
     segments = snapshot.segments(place.partition)
     entries = [segments.entry(slot) for slot in segments.range(state.log_start_offset, 2**63 - 1)]
     done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
@@ -193,14 +205,4 @@ def _write_checkpoints(path: str, states: Mapping[TopicPartition, PartitionState
     }
     for name in CHECKPOINTS:
         kept = {key: at for key, at in broker.offsets(name).items() if key not in states}
-        _replace(os.path.join(path, name), encode_offsets(kept | values[name]))
-
-
-def _replace(path: str, data: bytes) -> None:
-    """Write a file aside, durably, and put it in its place (CheckpointFile.write)."""
-    aside = f"{path}.tmp"
-    with open(aside, "wb") as file:
-        file.write(data)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(aside, path)
+        replace_file(os.path.join(path, name), encode_offsets(kept | values[name]))

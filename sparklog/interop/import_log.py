@@ -30,6 +30,7 @@ from sparklog.interop.import_partition import (
     Known,
     PartitionImport,
 )
+from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
 from sparklog.manifest.catalog import Catalog
 from sparklog.manifest.store import Change, Done, Snapshot
@@ -86,19 +87,28 @@ def import_log_dir(
     """Import a stopped (or copied) broker's log directory; the reports in the order of partitions.
 
     `progress` is told of every partition that was taken or refused, from several threads. Raises
-    LogDirError, UnknownTopicError (a topic the directory does not have), CorruptionError for a
-    directory as a whole, and the errors of a commit.
+    LogDirError (also when a broker runs on the directory), UnknownTopicError (a topic the directory
+    does not have), CorruptionError for checkpoints of all of it, and the errors of a commit.
     """
     broker = BrokerDir(log_dir)
+    broker.check_stopped()
+    check_finished(broker.path)
     sources = _chosen(broker.partitions(), options.topics)
     starts, cleaned = broker.offsets(LOG_START), broker.offsets(CLEANER)
     reports: list[PartitionReport] = []
     for name, parts in sources.items():
-        topic = _topic(admin, catalog, name, parts, _config(parts, cleaned, options.config))
+        for one in parts:
+            if one.problem is not None:
+                reports.append(PartitionReport(place=one.place, problem=one.problem))
+                progress(one.place)
+        sound = [one for one in parts if one.problem is None]
+        if not sound:
+            continue
+        topic = _topic(admin, catalog, name, sound, _config(sound, cleaned, options.config))
         snapshot = catalog.store(topic).snapshot()
-        jobs = [Job(one, _what_is_known(snapshot, one.place, starts, cleaned)) for one in parts]
+        jobs = [Job(one, _what_is_known(snapshot, one.place, starts, cleaned)) for one in sound]
         reports += _import_topic(catalog, topic, jobs, options, progress)
-    return reports
+    return sorted(reports, key=lambda report: report.place)
 
 
 def _what_is_known(

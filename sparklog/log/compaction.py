@@ -5,7 +5,7 @@
 
     first dirty   the partition's cleaner offset, or its log start where that is above
     end           base of the newest segment, or of the first that holds a record younger than
-                  min.compaction.lag.ms
+                  min.compaction.lag.ms, or one from the last stable offset on
     due           dirty bytes / (clean + dirty bytes) > min.cleanable.dirty.ratio, or a dirty record
                   older than max.compaction.lag.ms
 
@@ -16,6 +16,7 @@ rewrites the clean part too; here a clean segment that holds no superseded recor
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sparklog.log.names import OFFSET_MAX
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
 
 
@@ -60,18 +61,22 @@ def plan_compaction(
     policy: CompactionPolicy,
     now_ms: int,
     *,
+    last_stable_offset: int = OFFSET_MAX,
     force: bool = False,
 ) -> CompactionPlan | None:
     """Return what is to be compacted of a partition, None when nothing is due.
 
-    `segments` are its live ones in offset order, without those below the log start. `force` asks
-    for it whatever the ratio is.
+    `segments` are its live ones in offset order, without those below the log start. From
+    `last_stable_offset` on nothing is known to be committed or aborted. `force` asks for it
+    whatever the ratio is.
     """
     candidates = segments[:-1]
     dirty: list[SegmentEntry] = []
     for entry in candidates:
         if entry.next_offset <= first_dirty:
             continue
+        if entry.next_offset > last_stable_offset:
+            break
         if policy.min_compaction_lag_ms > 0 and _is_young(entry, policy, now_ms):
             break
         dirty.append(entry)

@@ -123,15 +123,31 @@ def _planned(
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
     )
-    plan = plan_compaction(segments, state.cleaner_offset, policy, now_ms, force=options["force"])
+    aborted = aborted_spans(segments)
+    plan = plan_compaction(
+        segments,
+        state.cleaner_offset,
+        policy,
+        now_ms,
+        last_stable_offset=_last_stable_offset(state, aborted),
+        force=options["force"],
+    )
     if plan is None:
         return None
     return _Partition(
         plan=plan,
-        aborted=aborted_spans(segments),
+        aborted=aborted,
         last_producers=_last_producers(segments),
         reindex=options["reindex"],
     )
+
+
+def _last_stable_offset(state: PartitionState, aborted: Sequence[AbortedSpan]) -> int:
+    """Where the first transaction begins that counts as aborted, and that an import may yet end."""
+    end = state.imported_end_offset
+    if state.log_end_offset > end:
+        return state.log_end_offset  # nothing is imported any more
+    return min((span.first for span in aborted if span.last >= end), default=end)
 
 
 def _last_producers(segments: Sequence[SegmentEntry]) -> dict[str, frozenset[int]]:

@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptRecordError, PolicyViolationError
+from sparklog.errors import CorruptRecordError
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log.names import KEY_INDEX_SUFFIX, segment_name, uuid7
@@ -30,8 +30,9 @@ from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
 from sparklog.manifest.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
-from sparklog.record import layout
+from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode
+from sparklog.record.modern import modern
 from sparklog.record.retain import Retained, Rules, retain
 from sparklog.storage.files import Files
 
@@ -76,8 +77,7 @@ class Rewrite:
 def rewrite(work: Rewrite) -> SegmentEntry | None:
     """Write the group's new segment, durable, and return its row; None when nothing is left.
 
-    Raises CorruptRecordError naming file, position and offset, PolicyViolationError for a message
-    set (magic 0 or 1) and the errors of storage.
+    Raises CorruptRecordError naming file, position and offset, and the errors of storage.
     """
     output = _Output(work)
     try:
@@ -85,7 +85,8 @@ def rewrite(work: Rewrite) -> SegmentEntry | None:
         for part in work.parts:
             dropped = _dropped(work, part)
             for window in _windows(work, part.entry):
-                output.take(_retained(work, window, dropped, last_batches), part.entry)
+                for retained in _retained(work, window, dropped, last_batches):
+                    output.take(retained, part.entry)
         return output.close()
     except BaseException:
         output.abort()
@@ -142,30 +143,35 @@ def _last_batches(work: Rewrite) -> Int64s:
     return np.array([last[one] for one in sorted(work.last_producers & last.keys())], np.int64)
 
 
-def _retained(work: Rewrite, window: Window, dropped: Int64s, last_batches: Int64s) -> Retained:
-    batches, shift = window.batches, window.entry.shift
-    path = log_path(work.directory, window.entry)
-    if (batches.magic != layout.MAGIC_V2).any():
-        raise PolicyViolationError(
-            f"{path}: holds message sets (magic 0 or 1), which cannot be compacted"
-        )
+def _retained(
+    work: Rewrite, window: Window, dropped: Int64s, last_batches: Int64s
+) -> Iterator[Retained]:
+    """Yield what is left of a window; message sets become batches of magic 2."""
+    shift, path = window.entry.shift, log_path(work.directory, window.entry)
+    try:
+        window.verify(window.batches)
+    except CorruptRecordError as error:
+        raise error.in_file(path) from None
+    try:
+        for data, batches in modern(window.data, window.batches):
+            rules = _rules(work, batches, dropped, last_batches, shift)
+            yield retain(data, batches, rules, shift=shift)
+    except CorruptRecordError as error:
+        raise error.in_file(path, window.position, shift) from None
+
+
+def _rules(
+    work: Rewrite, batches: BatchTable, dropped: Int64s, last_batches: Int64s, shift: int
+) -> Rules:
     start, stop = np.searchsorted(dropped, [batches.base_offset[0], batches.last_offset[-1] + 1])
     ends_round = batches.last_offset + shift + 1 == work.end_offset
-    rules = Rules(
+    return Rules(
         dropped=dropped[start:stop],
         aborted=is_aborted(batches, shift, work.aborted),
         stays_empty=ends_round | np.isin(batches.base_offset + shift, last_batches),
         now_ms=work.now_ms,
         delete_retention_ms=work.delete_retention_ms,
     )
-    try:
-        window.verify(batches)
-    except CorruptRecordError as error:
-        raise error.in_file(path) from None
-    try:
-        return retain(window.data, batches, rules, shift=shift)
-    except CorruptRecordError as error:
-        raise error.in_file(path, window.position, shift) from None
 
 
 @dataclass(slots=True)

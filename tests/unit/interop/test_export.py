@@ -1,5 +1,6 @@
 """Topics as a broker's log directory: names, links, indexes, checkpoints, and what is refused."""
 
+import errno
 import fcntl
 import os
 from dataclasses import replace
@@ -8,8 +9,14 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.errors import CorruptRecordError, LogDirError, UsageError
-from sparklog.interop import checkpoints
+from sparklog.errors import (
+    CorruptionError,
+    CorruptRecordError,
+    LogDirError,
+    StorageFullError,
+    UsageError,
+)
+from sparklog.interop import checkpoints, staging
 from sparklog.interop.export_log import (
     CHECKPOINTS,
     ExportOptions,
@@ -220,6 +227,33 @@ class TestInto:
         with pytest.raises(LogDirError, match="no broker's log directory"):
             export_into(interop.catalog, str(second / "t-0"), ExportOptions())
 
+    def test_a_brokers_directory_is_not_for_files_only(
+        self, interop: Interop, second: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+
+        with pytest.raises(LogDirError, match="give it with --into"):
+            export(interop, second, ExportOptions(replace=True))
+
+    def test_nothing_is_put_behind_a_link(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "t-0").symlink_to(tmp_path)
+
+        with pytest.raises(LogDirError, match="t-0: a symbolic link"):
+            export(interop, tmp_path / "out", ExportOptions(replace=True))
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["t-0"]
+
+    def test_a_partition_behind_a_link_is_refused(
+        self, interop: Interop, second: Path, tmp_path: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (second / "t-0").rename(tmp_path / "elsewhere")
+        (second / "t-0").symlink_to(tmp_path / "elsewhere")
+
+        with pytest.raises(CorruptionError, match="t-0: a symbolic link"):
+            export_into(interop.catalog, str(second), ExportOptions())
+
     def test_a_directory_that_is_not_empty(self, interop: Interop, tmp_path: Path) -> None:
         new_topic(interop.log_dir, partitions=1)
         export(interop, tmp_path / "out")
@@ -227,6 +261,70 @@ class TestInto:
         with pytest.raises(LogDirError, match="is not empty"):
             export(interop, tmp_path / "out")
         export(interop, tmp_path / "out", ExportOptions(replace=True))
+
+
+class TestCutOff:
+    """What an export leaves that ended too early, by an error here; tests/crash kills it."""
+
+    @pytest.fixture(autouse=True)
+    def imported(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        interop.run()
+
+    def stop(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        def fail(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        monkeypatch.setattr(os, name, fail)
+
+    def test_before_a_file_is_moved_nothing_is_changed(
+        self, interop: Interop, second: Path
+    ) -> None:
+        (log,) = interop.log_dir.glob("t-*/t-0/*.log")
+        log.write_bytes(log.read_bytes()[:-1] + b"x")
+        before = sorted(second.rglob("*"))
+
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            export_into(interop.catalog, str(second), ExportOptions(topics=["t"]))
+        assert sorted(second.rglob("*")) == sorted([*before, second / ".lock"])
+
+    def test_later_is_finished_by_the_next(
+        self, interop: Interop, second: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            self.stop(patch, "rename")
+            with pytest.raises(StorageFullError, match="cannot move files out of sparklog_export_"):
+                export_into(interop.catalog, str(second), ExportOptions())
+        assert (second / staging.NAME).is_dir()
+        write_segment(second / "t-0", 0, b"half of something")
+        export_into(interop.catalog, str(second), ExportOptions(flush=False))
+
+        assert (second / "t-0" / LOG).read_bytes() == batch(0)
+        assert not list(second.glob(f"{staging.NAME}*"))
+
+    def test_is_not_finished_by_one_of_other_topics(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            self.stop(patch, "rename")
+            with pytest.raises(StorageFullError):
+                export(interop, tmp_path / "out")
+        new_topic(interop.log_dir, "other", partitions=1)
+
+        with pytest.raises(UsageError, match="moved files of t-0: export that topic, too"):
+            export(interop, tmp_path / "out", ExportOptions(topics=["other"]))
+        assert export(interop, tmp_path / "out", ExportOptions(topics=["t"])).end == 2
+
+    def test_a_list_without_its_directory_means_nothing(
+        self, interop: Interop, second: Path
+    ) -> None:
+        (second / staging.LIST).write_text("t-0\n")
+        write_segment(second / "t-0", 0, batch(0))
+
+        with pytest.raises(UsageError, match="holds records: --replace"):
+            export_into(interop.catalog, str(second), ExportOptions())
+        export_into(interop.catalog, str(second), ExportOptions(replace=True))
+        assert not (second / staging.LIST).exists()
 
 
 class TestLock:

@@ -1,5 +1,6 @@
 """A broker's log directory becomes topics: first, again, and what is refused."""
 
+import fcntl
 import os
 from dataclasses import replace
 from pathlib import Path
@@ -9,12 +10,11 @@ import pytest
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
     CommitConflictError,
-    CorruptionError,
     InvalidOptionError,
     LogDirError,
     UnknownTopicError,
 )
-from sparklog.interop import import_log
+from sparklog.interop import import_log, staging
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition, Known
 from sparklog.log_reader.isolation import READ_COMMITTED
@@ -410,17 +410,38 @@ class TestDirectories:
         with pytest.raises(LogDirError, match="no directory"):
             replace(interop, broker=interop.broker / "x").run()
 
-    @pytest.mark.parametrize("name", ["..-0", "a b-0", "t-2147483648"])
+    @pytest.mark.parametrize("name", ["..-0", "a b-0", "t-00", "t-100000", "t-4294967296"])
     def test_names_that_no_broker_gives(self, name: str, interop: Interop) -> None:
-        interop.partition(name)
+        write_segment(interop.partition(name), 0, batch(0))
+        write_segment(interop.partition("sound-0"), 0, batch(0))
 
-        with pytest.raises(CorruptionError, match="no broker names one so"):
-            interop.run()
+        wrong, right = sorted(interop.run(), key=lambda report: report.problem is None)
+        assert str(wrong.problem).startswith(str(interop.broker / name))
+        assert (right.problem, interop.offsets("sound")) == (None, [0, 1])
+        assert list(interop.catalog.topics()) == ["sound"]
 
     def test_a_linked_directory(self, interop: Interop, tmp_path: Path) -> None:
         (interop.broker / "t-0").symlink_to(tmp_path)
+        write_segment(interop.partition("t-1"), 0, batch(0))
 
-        with pytest.raises(CorruptionError, match="symbolic link"):
+        wrong, right = interop.run()
+        assert str(wrong.problem) == f"{interop.broker / 't-0'}: a symbolic link, or no directory"
+        assert (right.problem, right.segments) == (None, 1)
+
+    def test_of_a_broker_that_runs(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
+        def taken(*_: object) -> None:
+            raise BlockingIOError
+
+        (interop.broker / ".lock").touch()
+        interop.run()
+        monkeypatch.setattr(fcntl, "lockf", taken)
+        with pytest.raises(LogDirError, match="is in use: stop its broker first"):
+            interop.run()
+
+    def test_that_an_export_has_not_finished(self, interop: Interop) -> None:
+        (interop.broker / staging.NAME).mkdir()
+
+        with pytest.raises(LogDirError, match="an export into it was cut off"):
             interop.run()
 
     def test_topics_that_are_not_there_or_not_for_import(self, interop: Interop) -> None:

@@ -110,6 +110,16 @@ class TestDirtyRatio:
         assert plan(segments, first_dirty=10, min_lag_ms=DAY_MS) is None
 
 
+class TestLastStableOffset:
+    @pytest.mark.parametrize(("offset", "end"), [(9, None), (10, 10), (19, 10), (20, 20), (99, 30)])
+    def test_ends_what_is_compacted_segment_by_segment(self, offset: int, end: int | None) -> None:
+        found = plan_compaction(
+            log(1, 1, 1, 1), 0, policy(), NOW, last_stable_offset=offset, force=True
+        )
+
+        assert (found and found.end_offset) == end
+
+
 class TestMinimumLag:
     @pytest.mark.parametrize(("age_ms", "is_young"), [(DAY_MS - 1, True), (DAY_MS, False)])
     def test_ends_at_the_first_segment_with_a_younger_record(

@@ -17,7 +17,6 @@ from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
 from tests.logs import append, log_files, new_topic, rows
 from tests.maintenance import outcome_of, run
-from tests.partitions import message_set
 
 LARGE = "=" + "x" * 300
 KINDS = ("create", "write", "close", "sync", "view", "read")
@@ -116,14 +115,6 @@ class TestDamagedSegment:
 
         assert log.compacted().problems == []
         assert log.shown() == f"b{LARGE} x=0 a=2 newest=0"
-
-    def test_of_message_sets_is_left_alone(self) -> None:
-        log = Compacted().add(message_set(1, 2, magic=1)).put("newest=0")
-
-        (problem,) = log.compacted().problems
-        assert "holds message sets (magic 0 or 1), which cannot be compacted" in problem
-        assert log.partition.path() in problem
-        assert len(log.spans) == 2
 
 
 class TestKeyIndex:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparklog.errors import CorruptRecordError, PolicyViolationError, StorageError
+from sparklog.errors import CorruptRecordError, StorageError
 from sparklog.log import key_index
 from sparklog.log.roll import RollPolicy
 from sparklog.log.windows import WINDOW_BYTES
@@ -250,11 +250,13 @@ class TestFaults:
         with pytest.raises(CorruptRecordError, match=f", position {last}, offset 12: record 1 of"):
             rewrite(work(log, part(log, 1)))
 
-    def test_message_sets_are_refused(self) -> None:
-        log = Compacted().add(message_set(1, 2, magic=0))
+    def test_a_damaged_message_set_names_its_place(self) -> None:
+        log = Compacted().put("x=0").add(message_set(1, 2, magic=1, codec="gzip"))
+        path = log.partition.path(slot=1)
+        log.partition.flip_byte(path, 40)
 
-        with pytest.raises(PolicyViolationError, match=r"\.log: holds message sets"):
-            rewrite(work(log, part(log)))
+        with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 2: the checks"):
+            rewrite(work(log, part(log, 1)))
 
     @pytest.mark.parametrize("kind", ["create", "write", "close", "sync"])
     def test_an_unfinished_file_is_dropped(self, kind: str) -> None:

@@ -41,7 +41,8 @@ def _alike(batches: BatchTable) -> Iterator[BatchTable]:
         [
             is_old,
             np.where(is_old, batches.codec, 0),
-            np.where(is_appended, batches.max_timestamp, -1),
+            is_appended,
+            np.where(is_appended, batches.max_timestamp, 0),
         ]
     )
     cuts = np.flatnonzero((np.diff(kinds) != 0).any(axis=0)) + 1

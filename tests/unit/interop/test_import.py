@@ -447,6 +447,7 @@ class TestDirectories:
     def test_topics_that_are_not_there_or_not_for_import(self, interop: Interop) -> None:
         interop.partition("__consumer_offsets-0")
         interop.partition("t-0")
+        (interop.broker / "x-0").touch()
 
         with pytest.raises(UnknownTopicError, match="no partition of 'x'"):
             interop.run(ImportOptions(topics=["x"]))

@@ -41,6 +41,9 @@ class TestModern:
     @given(st.lists(legacy_entries(), min_size=1, max_size=3))
     @example([message(RECORDS[0]._replace(timestamp=-2), 1)])
     @example([message(RECORDS[0]._replace(timestamp=-1), 1)])
+    @example(
+        [wrapper([RECORDS[0]], 1, "gzip", -1), wrapper([RECORDS[1]._replace(timestamp=-1)], 1)]
+    )
     def test_keeps_every_record(self, entries: list[bytes]) -> None:
         """Goal: nothing lost, nothing changed. Method: any entries back to back."""
         records = Log(*entries).read()

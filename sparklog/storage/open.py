@@ -16,6 +16,8 @@ _BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
 # What pyarrow and delta-rs spell alike: one takes a key as it is, the other parses a URL.
 _PREFIX = re.compile(r"[A-Za-z0-9_.=+/-]*")
 
+_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+
 _ALLOWED = "allowed: a path, file:///path, s3://bucket/prefix (or s3a://)"
 
 
@@ -33,7 +35,7 @@ def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
         return ArrowFiles(_s3_uri(log_dir, rest), storage_options(options or {}, os.environ))
     # Without effect here, but a misspelt setting is told all the same.
     storage_options(options or {}, {})
-    return LocalFiles(_local_path(log_dir) if scheme == "file" else log_dir)
+    return _local_files(_local_path(log_dir) if scheme == "file" else log_dir)
 
 
 def _split(log_dir: str) -> tuple[str, str]:
@@ -56,6 +58,15 @@ def _local_path(uri: str) -> str:
             f"the log dir {uri!r} names the host {parts.netloc!r}; allowed: file:///path"
         )
     return unquote(parts.path)
+
+
+def _local_files(path: str) -> LocalFiles:
+    files = LocalFiles(path)
+    escape = _ESCAPE.search(files.uri)
+    if escape is not None:
+        # delta-rs 1.6.6 unescapes a path once too often, and works in two directories.
+        raise LogDirError(f"the log dir {files.uri!r} holds {escape[0]!r}; no %XX is allowed")
+    return files
 
 
 def _s3_uri(log_dir: str, rest: str) -> str:

@@ -25,7 +25,7 @@ class TestLocal:
         (
             ("/data/log", "/data/log"),
             ("/data/log/", "/data/log"),
-            ("/data/a b%20c", "/data/a b%20c"),
+            ("/data/a b%2zc", "/data/a b%2zc"),
             ("/data/s3://x", "/data/s3:/x"),
             ("file:///data/log", "/data/log"),
             ("file:///data/a%20b", "/data/a b"),
@@ -60,6 +60,8 @@ class TestLocal:
             ("hdfs://host/data", "has the scheme 'hdfs'; allowed: a path"),
             ("gs://bucket/data", "has the scheme 'gs'"),
             ("https://user:s3cret@host/data", "has the scheme 'https'"),
+            ("/data/a%20b", "the log dir '/data/a%20b' holds '%20'; no %XX is allowed"),
+            ("file:///data/a%252fb/log", "holds '%2f'"),
         ),
     )
     def test_refuses_what_is_no_log_dir(self, log_dir: str, reason: str) -> None:

@@ -1,6 +1,6 @@
 """compact: of each key the latest record stays (`cleanup.policy=compact`).
 
-    plan       which partitions are due, and which of their segments (sparklog.log.compaction)
+    plan       which partitions are due, and which of their segments (maintenance.due)
     keys       the dirty segments' keys, shuffled by hash -> what they supersede, clean part too
     rewrite    groups of segments in which something goes -> new segments with key indexes
     commit     one commit a partition: old segments out, new ones in, the cleaner offset grown
@@ -17,15 +17,9 @@ from typing import Any
 
 from sparklog.config import TopicConfig
 from sparklog.errors import CommitConflictError, SparklogError
-from sparklog.log.compaction import (
-    CompactionPlan,
-    CompactionPolicy,
-    GroupLimits,
-    plan_compaction,
-    plan_groups,
-)
+from sparklog.log.compaction import CompactionPlan, GroupLimits, plan_groups
 from sparklog.log.roll import RollPolicy
-from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
+from sparklog.maintenance.due import DuePartition, due_partition
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.rewrite import Part, Rewrite, rewrite
 from sparklog.maintenance.superseded import (
@@ -36,36 +30,11 @@ from sparklog.maintenance.superseded import (
     mark,
 )
 from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.store import Change, PartitionState, Snapshot
+from sparklog.manifest.store import Change, PartitionState
 from sparklog.model import SegmentEntry, TopicDescription
 
 RECORD_BYTES = 100
 """How large a record is taken to be where the manifest does not know how many there are."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Partition:
-    """One partition to be compacted."""
-
-    plan: CompactionPlan
-    aborted: Sequence[AbortedSpan]
-    last_producers: Mapping[str, frozenset[int]]
-    """Of each segment, by log_path, the producers that no later one holds."""
-    reindex: bool
-    """Whether the key indexes there are count for nothing."""
-
-    @property
-    def unindexed(self) -> list[SegmentEntry]:
-        """Segments whose keys must be read, in offset order: clean without index, and dirty."""
-        indexed = {entry.log_path for entry in self.indexed}
-        clean = (entry for entry in self.plan.clean if entry.log_path not in indexed)
-        return [*clean, *self.plan.dirty]
-
-    @property
-    def indexed(self) -> list[SegmentEntry]:
-        """Clean segments with a key index."""
-        clean = () if self.reindex else self.plan.clean
-        return [entry for entry in clean if entry.key_index_path is not None]
 
 
 def compact(
@@ -92,7 +61,7 @@ def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, An
         return None
     now_ms = context.clock.now_ms()
     planned = [
-        _planned(snapshot, number, config, now_ms, options)
+        due_partition(snapshot, number, config, now_ms, options)
         for number in range(topic.num_partitions)
     ]
     partitions = [one for one in planned if one is not None]
@@ -100,76 +69,9 @@ def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, An
         return None
     return Step(
         topic=topic.name,
-        rows=[_row(one.plan) for one in partitions],
+        rows=[one.as_row() for one in partitions],
         execute=_Compaction(context, topic, config, partitions, now_ms).run,
     )
-
-
-def _planned(
-    snapshot: Snapshot,
-    partition: int,
-    config: TopicConfig,
-    now_ms: int,
-    options: Mapping[str, Any],
-) -> _Partition | None:
-    state = snapshot.state(partition)
-    segments = [
-        entry
-        for entry in snapshot.segments(partition)
-        if entry.next_offset > state.log_start_offset
-    ]
-    policy = CompactionPolicy(
-        min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
-        min_compaction_lag_ms=config.min_compaction_lag_ms,
-        max_compaction_lag_ms=config.max_compaction_lag_ms,
-    )
-    aborted = aborted_spans(segments)
-    plan = plan_compaction(
-        segments,
-        state.cleaner_offset,
-        policy,
-        now_ms,
-        last_stable_offset=_last_stable_offset(state, aborted),
-        force=options["force"],
-    )
-    if plan is None:
-        return None
-    return _Partition(
-        plan=plan,
-        aborted=aborted,
-        last_producers=_last_producers(segments),
-        reindex=options["reindex"],
-    )
-
-
-def _last_stable_offset(state: PartitionState, aborted: Sequence[AbortedSpan]) -> int:
-    """Where the first transaction begins that counts as aborted, and that an import may yet end."""
-    end = state.imported_end_offset
-    if state.log_end_offset > end:
-        return state.log_end_offset  # nothing is imported any more
-    return min((span.first for span in aborted if span.last >= end), default=end)
-
-
-def _last_producers(segments: Sequence[SegmentEntry]) -> dict[str, frozenset[int]]:
-    last: dict[str, frozenset[int]] = {}
-    later: set[int] = set()
-    for entry in reversed(segments):
-        mine = frozenset(entry.producer_ids or ())
-        last[entry.log_path] = mine - later
-        later |= mine
-    return last
-
-
-def _row(plan: CompactionPlan) -> dict[str, Any]:
-    return {
-        "partition": plan.partition,
-        "end_offset": plan.end_offset,
-        "dirty_segments": len(plan.dirty),
-        "dirty_bytes": plan.dirty_bytes,
-        "clean_segments": len(plan.clean),
-        "clean_bytes": plan.clean_bytes,
-        "dirty_ratio": round(plan.dirty_ratio, 3),
-    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +81,7 @@ class _Compaction:
     context: JobContext
     topic: TopicDescription
     config: TopicConfig
-    partitions: Sequence[_Partition]
+    partitions: Sequence[DuePartition]
     now_ms: int
 
     def run(self) -> Outcome:

@@ -1,7 +1,5 @@
 """A group of requests to segments and one commit, with the offsets of every record.
 
-    partitions    what a record names, else its key's, else sticky; with an Idempotency-Key nothing
-                  is left to chance: toPositive(murmur2(Idempotency-Key)) takes records without key
     offsets       a partition's records get its offsets in the order of the group
     receipts      of every key, the offsets a partition: checked inside the commit loop. If a key
                   has landed elsewhere meanwhile, the group is written again without it
@@ -17,8 +15,16 @@ from typing import Final
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from api.group_rows import (
+    Int32s,
+    Int64s,
+    Request,
+    columns_of,
+    key_spans,
+    partitions_of,
+    ranks_of,
+)
 from api.records import Rows
 from sparklog.errors import (
     FencedLeaderEpochError,
@@ -39,22 +45,12 @@ from sparklog.manifest.store import (
     Snapshot,
     at_log_end,
 )
-from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry, TopicDescription
-from sparklog.produce.partitioner import (
-    DEFAULT,
-    ROUND_ROBIN,
-    UNIFORM_STICKY,
-    Partitioner,
-    resolve_partitioner,
-)
-from sparklog.record.rows import HEADERS_TYPE, RecordColumns
+from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
+from sparklog.produce.partitioner import Partitioner, resolve_partitioner
+from sparklog.record.rows import RecordColumns
 
 PLANS_MAX: Final = 3
 """How often a group is planned again after an import or a vacuum came between."""
-
-Int32s = NDArray[np.int32]
-Int64s = NDArray[np.int64]
-Request = tuple[Rows, str | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -143,19 +139,21 @@ class GroupWriter:
 
         Raises UsageError, with nothing committed, when one of the requests is refused.
         """
-        partitions = self._partitions(plan, requests)
-        pending = self._segments(plan, requests, partitions)
-        sizes = [len(rows) for rows, _ in requests]
+        count = plan.topic.num_partitions
+        columns = columns_of(requests, plan.now_ms)
+        partitions = partitions_of(requests, columns, plan, self._partitioner(plan), count)
+        pending = self._segments(plan, columns, partitions)
+        ranks = ranks_of(partitions, count)
         known = len(receipts)
-        place = self._placing(plan, pending, _key_spans(requests, sizes, partitions), receipts)
+        place = self._placing(plan, pending, key_spans(requests, partitions, ranks), receipts)
         committed = store.commit(place)
         if len(receipts) > known:
             return None
-        starts = np.zeros(plan.topic.num_partitions, np.int64)
+        starts = np.zeros(count, np.int64)
         for got in committed.ranges or ():
             starts[got.partition] = got.start
-        offsets = starts[partitions] + ranks_of(partitions, plan.topic.num_partitions)
-        cuts = np.cumsum(sizes)[:-1]
+        offsets = starts[partitions] + ranks
+        cuts = np.cumsum([len(rows) for rows, _ in requests])[:-1]
         return [
             Written(partition, offset, plan.now_ms)
             for partition, offset in zip(
@@ -195,44 +193,19 @@ class GroupWriter:
         return place
 
     def _segments(
-        self, plan: WritePlan, requests: Sequence[Request], partitions: Int32s
+        self, plan: WritePlan, columns: RecordColumns, partitions: Int32s
     ) -> list[SegmentEntry]:
         writer = TopicWriter(self._catalog.files, plan, self._catalog.clock, seed=0)
         try:
-            writer.write(
-                _columns([rows for rows, _ in requests], plan.now_ms), pa.array(partitions)
-            )
+            writer.write(columns, pa.array(partitions))
             return writer.close()
         except BaseException:
             writer.abort()
             raise
 
-    def _partitions(self, plan: WritePlan, requests: Sequence[Request]) -> Int32s:
-        count = plan.topic.num_partitions
-        return np.concatenate([self._chosen(plan, rows, key, count) for rows, key in requests])
-
-    def _chosen(self, plan: WritePlan, rows: Rows, key: str | None, count: int) -> Int32s:
-        """Return the partition of each record. Raises UnknownTopicError for one out of range."""
-        named = np.array([-1 if one is None else one for one in rows.partition], np.int64)
-        if (named >= count).any():
-            wrong = int(named.max())
-            raise UnknownTopicError(
-                f"topic {plan.topic.name!r} has no partition {wrong}: it has 0 to {count - 1}",
-                topic=plan.topic.name,
-                partition=wrong,
-            )
-        if (named >= 0).all():
-            return named.astype(np.int32)
-        columns = _columns([rows], plan.now_ms)
-        if key is None:
-            partitioner = self._partitioner(plan.topic, plan)
-        else:
-            partitioner = KeyedPartitioner(plan.partitioner, key)
-        return np.where(named >= 0, named, partitioner.assign(columns, count)).astype(np.int32)
-
-    def _partitioner(self, topic: TopicDescription, plan: WritePlan) -> Partitioner:
+    def _partitioner(self, plan: WritePlan) -> Partitioner:
         """Return the topic's partitioner, which remembers from group to group where it was."""
-        place = topic.topic_id, plan.partitioner
+        place = plan.topic.topic_id, plan.partitioner
         if place not in self._partitioners:
             found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
             self._partitioners[place] = found
@@ -241,8 +214,9 @@ class GroupWriter:
     def _replayed(self, plan: WritePlan, rows: Rows, key: str, receipt: Receipt) -> Outcome:
         """Return the offsets that the first request with this key got."""
         count = receipt.partition_count or plan.topic.num_partitions
+        request, columns = (rows, key), columns_of([(rows, key)], plan.now_ms)
         try:
-            partitions = self._chosen(plan, rows, key, count)
+            partitions = partitions_of([request], columns, plan, self._partitioner(plan), count)
         except UsageError as error:
             return error
         spans = np.bincount(partitions, minlength=count)
@@ -259,68 +233,6 @@ class GroupWriter:
         return Written(partitions, offsets, NO_TIMESTAMP, replayed=True)
 
 
-class KeyedPartitioner:
-    """What a request with an Idempotency-Key gets: the same for the same records, on any instance.
-
-    Records with a key go where the key says, those without one, and all of a topic that ignores
-    keys, where the Idempotency-Key says.
-    """
-
-    def __init__(self, name: str, idempotency_key: str) -> None:
-        self._name = name
-        self._key = idempotency_key.encode()
-
-    def assign(self, columns: RecordColumns, num_partitions: int) -> Int32s:
-        """The partition of each row."""
-        if self._name not in (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY):
-            return resolve_partitioner(self._name, 1, seed=0).assign(columns, num_partitions)
-        ignores_keys = self._name != DEFAULT
-        key = pa.nulls(len(columns), pa.binary()) if ignores_keys else columns.key
-        hashed = RecordColumns(key.fill_null(self._key), columns.value, columns.timestamp)
-        return resolve_partitioner(DEFAULT, 1, seed=0).assign(hashed, num_partitions)
-
-
-def ranks_of(partitions: Int32s, count: int) -> Int64s:
-    """Return how many rows before each one go to the same partition."""
-    order = np.argsort(partitions, kind="stable")
-    sizes = np.bincount(partitions, minlength=count)
-    ranks = np.empty(len(partitions), np.int64)
-    ranks[order] = np.arange(len(partitions)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-    return ranks
-
-
-def _key_spans(
-    requests: Sequence[Request], sizes: Sequence[int], partitions: Int32s
-) -> dict[str, list[OffsetRange]]:
-    """Return, by key, what its records get of each partition, counted from the log end offset."""
-    spans: dict[str, list[OffsetRange]] = {}
-    ends: dict[int, int] = {}
-    start = 0
-    for (_, key), size in zip(requests, sizes, strict=True):
-        found, counts = np.unique(partitions[start : start + size], return_counts=True)
-        mine = []
-        for partition, count in zip(found.tolist(), counts.tolist(), strict=True):
-            begin = ends.get(partition, 0)
-            ends[partition] = begin + count
-            mine.append(OffsetRange(partition, begin, begin + count))
-        if key is not None:
-            spans[key] = mine
-        start += size
-    return spans
-
-
 def _moved(span: OffsetRange, snapshot: Snapshot) -> OffsetRange:
     base = snapshot.state(span.partition).log_end_offset
     return OffsetRange(span.partition, base + span.start, base + span.end)
-
-
-def _columns(parts: Sequence[Rows], now_ms: int) -> RecordColumns:
-    headers = [pairs for rows in parts for pairs in rows.headers]
-    return RecordColumns(
-        key=pa.array([key for rows in parts for key in rows.key], pa.binary()),
-        value=pa.array([value for rows in parts for value in rows.value], pa.binary()),
-        timestamp=np.array(
-            [now_ms if one is None else one for rows in parts for one in rows.timestamp], np.int64
-        ),
-        headers=pa.array(headers, HEADERS_TYPE) if any(headers) else None,
-    )

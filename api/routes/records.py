@@ -25,7 +25,7 @@ from sparklog.storage.log_dir import open_log_dir
 router = APIRouter(tags=["records"])
 
 INLINE_BYTES: Final = 16 * 1024
-"""A body of at most this size is parsed on the event loop."""
+"""A request of at most this size is parsed, and answered, on the event loop."""
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 _HEADERS: Final = {
     "parameters": [
@@ -160,18 +160,24 @@ async def _produce(request: Request, topic: str, partition: int | None) -> Respo
     if kind not in PRODUCE_TYPES:
         raise ApiError(415, f"records come as {', '.join(PRODUCE_TYPES)}")
     body, key = await request.body(), _idempotency_key(request)
-    if len(body) <= INLINE_BYTES:
-        rows = rows_of(body, partition, is_json=PRODUCE_TYPES[kind])
+    is_json, is_large = PRODUCE_TYPES[kind], len(body) > INLINE_BYTES
+    if is_large:
+        rows = await service.bulk(lambda: rows_of(body, partition, is_json=is_json))
     else:
-        rows = await service.bulk(lambda: rows_of(body, partition, is_json=PRODUCE_TYPES[kind]))
+        rows = rows_of(body, partition, is_json=is_json)
     written = await service.groups.produce(topic, rows, key)
+    answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
+    return Response(answer, media_type="application/vnd.kafka.v2+json")
+
+
+def _produced(written: Written) -> bytes:
+    """Return the body of a v2 answer."""
     places = zip(written.partition.tolist(), written.offset.tolist(), strict=True)
     offsets = [
         {"partition": number, "offset": offset, "error_code": None, "error": None}
         for number, offset in places
     ]
-    answer = {"offsets": offsets, "key_schema_id": None, "value_schema_id": None}
-    return Response(orjson.dumps(answer), media_type="application/vnd.kafka.v2+json")
+    return orjson.dumps({"offsets": offsets, "key_schema_id": None, "value_schema_id": None})
 
 
 def _idempotency_key(request: Request) -> str | None:

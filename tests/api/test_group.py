@@ -9,7 +9,8 @@ import pytest
 
 from api.errors import ApiError
 from api.group import Groups
-from api.group_write import GroupWriter, KeyedPartitioner, Outcome, Written, ranks_of
+from api.group_rows import KeyedPartitioner, ranks_of
+from api.group_write import GroupWriter, Outcome, Written
 from api.metrics import Metrics
 from api.records import Rows
 from sparklog.admin import AdminClient, NewTopic

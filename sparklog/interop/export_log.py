@@ -49,7 +49,10 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What was written of one partition: the offsets [start, end), and of how many segments."""
+    """What was written of one partition: the offsets [start, end), and of how many segments.
+
+    `end` counts ABORT markers of transactions that were open when they were imported.
+    """
 
     place: TopicPartition
     start: int
@@ -161,7 +164,7 @@ def _exported(
         staging.give_up()
         raise
     states = {place: snapshots[topic.name].state(place.partition) for topic, place in jobs}
-    _write_checkpoints(path, states)
+    _write_checkpoints(path, states, {report.place: report.end for report in reports})
     staging.end()
     return reports
 
@@ -184,16 +187,20 @@ def _partition(
     if options.flush:
         target.sync(done.paths)
     return ExportReport(
-        place=place, start=state.log_start_offset, end=state.log_end_offset, exported=done
+        place=place, start=state.log_start_offset, end=done.end_offset, exported=done
     )
 
 
-def _write_checkpoints(path: str, states: Mapping[TopicPartition, PartitionState]) -> None:
+def _write_checkpoints(
+    path: str,
+    states: Mapping[TopicPartition, PartitionState],
+    ends: Mapping[TopicPartition, int],
+) -> None:
     """Enter the partitions into the broker's checkpoints; what others have there stays."""
     broker = BrokerDir(path)
     values = {
-        RECOVERY_POINT: {place: state.log_end_offset for place, state in states.items()},
-        HIGH_WATERMARK: {place: state.log_end_offset for place, state in states.items()},
+        RECOVERY_POINT: ends,
+        HIGH_WATERMARK: ends,
         LOG_START: {
             place: state.log_start_offset
             for place, state in states.items()
@@ -205,4 +212,4 @@ def _write_checkpoints(path: str, states: Mapping[TopicPartition, PartitionState
     }
     for name in CHECKPOINTS:
         kept = {key: at for key, at in broker.offsets(name).items() if key not in states}
-        replace_file(os.path.join(path, name), encode_offsets(kept | values[name]))
+        replace_file(os.path.join(path, name), encode_offsets({**kept, **values[name]}))

@@ -4,6 +4,7 @@
                   base offset of every batch is moved, which no checksum covers
 <base>.index  .timeindex        copies, of 0 bytes where there is no entry
 <base>.txnindex                 aborted transactions whose marker lies in the segment
+<end>.log  <end>.txnindex       ABORT markers of transactions that were open when imported
 leader-epoch-checkpoint         from the batches
 """
 
@@ -15,6 +16,7 @@ from typing import Final
 import numpy as np
 
 from sparklog.errors import CorruptRecordError
+from sparklog.interop.abort_markers import OpenTransaction, encode_abort, open_transactions
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.transactions import spans_of
 from sparklog.interop.txn_index import AbortedTxn, encode_txn_index
@@ -36,9 +38,13 @@ _EIGHT: Final = np.arange(8)
 
 @dataclass(slots=True)
 class Exported:
-    """What was written of one partition; `linked` counts the hard links among the segments."""
+    """What was written of one partition: `linked` counts the hard links among the segments.
+
+    `end_offset` is where the log ends for a broker: markers behind it take an offset each.
+    """
 
     segments: int = 0
+    end_offset: int = 0
     linked: int = 0
     bytes: int = 0
     paths: list[str] = field(default_factory=list)
@@ -65,20 +71,36 @@ class PartitionExport:
 
         Raises CorruptRecordError naming the file and MissingFileError; what was written stays.
         """
+        imported_end = state.imported_end_offset
         for number, entry in enumerate(entries):
             following = entries[number + 1].base_offset if number + 1 < len(entries) else None
             is_newest = following is None and entry.next_offset == state.log_end_offset
-            self._segment(entry, is_newest=is_newest)
+            self._segment(entry, imported_end, is_newest=is_newest)
         end = entries[-1].next_offset if entries else 0
-        if not entries or end < state.log_end_offset:
+        opened_at = open_transactions(self._files, self._directory, entries, imported_end)
+        if opened_at or not entries or end < state.log_end_offset:
             # Where the log goes on behind a gap, or after everything has expired.
-            for suffix in (LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX):
-                self._write(segment_name(state.log_end_offset, None, suffix), b"")
-            self._done.segments += 1
+            self._end(state.log_end_offset, opened_at)
+        self._done.end_offset = state.log_end_offset + len(opened_at)
         self._write(LEADER_EPOCH, encode_epochs(self._epochs))
         return self._done
 
-    def _segment(self, entry: SegmentEntry, *, is_newest: bool) -> None:
+    def _end(self, offset: int, opened_at: Sequence[OpenTransaction]) -> None:
+        """Write a last segment that holds nothing but markers, if anything."""
+        self._done.segments += 1
+        epoch = self._epochs[-1][0] if self._epochs else 0
+        places = list(enumerate(opened_at, offset))
+        log = b"".join(encode_abort(one, at, epoch) for at, one in places)
+        aborted = [AbortedTxn(0, one.producer_id, one.first, at, one.first) for at, one in places]
+        for suffix, data in (
+            (LOG_SUFFIX, log),
+            (INDEX_SUFFIX, b""),
+            (TIME_INDEX_SUFFIX, b""),
+            *([(TXN_INDEX_SUFFIX, encode_txn_index(aborted))] if aborted else []),
+        ):
+            self._write(segment_name(offset, None, suffix), data)
+
+    def _segment(self, entry: SegmentEntry, imported_end: int, *, is_newest: bool) -> None:
         self._done.segments += 1
         self._done.bytes += entry.log_bytes
         self._add_epochs(entry)
@@ -90,7 +112,8 @@ class PartitionExport:
         self._done.paths.append(name)
         for suffix, data in self._indexes(entry):
             self._write(segment_name(entry.base_offset, None, suffix), data)
-        aborted = [span for span in spans_of(entry) if span.last < entry.next_offset]
+        ends = min(entry.next_offset, imported_end)
+        aborted = [span for span in spans_of(entry) if span.last < ends]
         if aborted:
             # A low last stable offset makes a broker look further than it must, never too little.
             rows = [

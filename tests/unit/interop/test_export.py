@@ -17,6 +17,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.interop import checkpoints, staging
+from sparklog.interop.abort_markers import OpenTransaction, encode_abort
 from sparklog.interop.export_log import (
     CHECKPOINTS,
     ExportOptions,
@@ -26,7 +27,9 @@ from sparklog.interop.export_log import (
 )
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.txn_index import read_txn_index
+from sparklog.log_reader.isolation import READ_COMMITTED
 from sparklog.manifest.store import Change
+from sparklog.record.scan import scan_batches, verify_checksums
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
 from tests.compat.cases import BROKER
 from tests.logs import append, new_topic, values
@@ -188,6 +191,60 @@ class TestFiles:
 
         with pytest.raises(CorruptRecordError, match="cannot be sealed"):
             export(kept, tmp_path / "out")
+
+
+class TestOpenTransactions:
+    """What was open when it was imported is aborted, and a broker must hear of it."""
+
+    def data(self, offset: int, producer: int) -> bytes:
+        return batch(offset, producer=producer, attributes=TRANSACTIONAL, epoch=5)
+
+    def test_are_aborted_behind_the_end(self, interop: Interop, tmp_path: Path) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, self.data(0, 3), marker(2, 3, 1), self.data(3, 3))
+        write_segment(folder, 5, self.data(5, 4), self.data(7, 3))
+        interop.run()
+        append(interop.log_dir, 0, ["a"])
+        report = export(interop, tmp_path / "out")
+
+        out = tmp_path / "out" / "t-0"
+        assert (report.end, report.exported.segments) == (12, 4)
+        entries = read_txn_index((out / f"{10:020d}.txnindex").read_bytes())
+        assert [entry[1:4] for entry in entries] == [(3, 3, 10), (4, 5, 11)]
+        checkpoint = (tmp_path / "out" / checkpoints.RECOVERY_POINT).read_text()
+        assert checkpoint == "0\n1\nt 0 12\n"
+
+    def test_stay_hidden_on_the_way_back(self, interop: Interop, tmp_path: Path) -> None:
+        write_segment(interop.partition(), 0, self.data(0, 3), batch(2))
+        interop.run()
+        export(interop, tmp_path / "out")
+        back = replace(interop, broker=tmp_path / "out", log_dir=tmp_path / "back")
+        back.run()
+
+        assert back.offsets() == [0, 1, 2, 3]
+        assert back.offsets("t", READ_COMMITTED) == [2, 3]
+        assert back.catalog.store(back.catalog.topic("t")).snapshot().state(0).log_end_offset == 5
+
+    def test_of_which_no_batch_is_left_need_no_marker(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, self.data(0, 3))
+        write_segment(folder, 2, batch(2))
+        interop.run()
+        AdminClient(str(interop.log_dir)).delete_records({("t", 0): 2})
+
+        assert export(interop, tmp_path / "out").end == 4
+
+    def test_a_marker_is_what_a_broker_writes(self) -> None:
+        written = encode_abort(OpenTransaction(7, 0, 1), 9, 0)
+        # The times differ, and so the checksum.
+        expected = bytearray(marker(9, 7, 0))
+        expected[27:43] = b"\xff" * 16
+        expected[17:21] = written[17:21]
+
+        assert written == bytes(expected)
+        verify_checksums(written, scan_batches(written).batches)
 
 
 class TestInto:

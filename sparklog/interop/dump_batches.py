@@ -10,7 +10,7 @@ batches and what is damaged one by one, as Kafka's classes read them. See DumpLo
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -22,19 +22,22 @@ from sparklog.interop.control_records import control_text
 from sparklog.interop.file_records import Bytes, OddBatch, int_at
 from sparklog.interop.java_records import CODECS, JavaRecord, later_sequence, records_at
 from sparklog.interop.text_lines import (
+    Lines,
+    Part,
     after,
     content,
     flags,
     interleaved,
     java_text,
     java_texts,
-    joined,
     numbers,
+    texts,
     words,
 )
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
-from sparklog.record.checksum import crc32, crc32c
+from sparklog.record.checksum import checksums
+from sparklog.record.columns import SIZES
 from sparklog.record.decode import DecodedRecords, decode
 from sparklog.record.scan import scan_batches
 
@@ -51,7 +54,8 @@ _MODERN: Final = (
     " isControl: ", " deleteHorizonMs: ",
 )  # fmt: skip
 
-_COLUMNS: Final = ("key", "value", "offset", "timestamp", "headers")
+_COLUMNS: Final = ("offset", "timestamp", "headers", *SIZES)
+_DATA_COLUMNS: Final = (*_COLUMNS, "key", "value")
 
 Decoded = tuple[bytes | None, bytes | None]
 Decoder = Callable[[JavaRecord], Decoded]
@@ -141,12 +145,12 @@ class BatchPrinter:
 
     def _group(self, group: BatchTable) -> Iterator[bytes | memoryview]:
         if not self._text.deep:
-            yield content(joined(self._heads(group), "\n"))
+            yield content(self._heads(group))
             return
+        columns = _DATA_COLUMNS if self._text.data else _COLUMNS
+        limit = DECOMPRESSED_BYTES_MAX // len(group)
         try:
-            records = decode(
-                self._view, group, columns=_COLUMNS, max_bytes=DECOMPRESSED_BYTES_MAX // len(group)
-            )
+            records = decode(self._view, group, columns=columns, max_bytes=limit)
         except (CorruptRecordError, UsageError):
             half = len(group) // 2
             if half:
@@ -155,10 +159,9 @@ class BatchPrinter:
             else:
                 yield from self._single(group)
             return
-        heads = joined(self._heads(group), "\n")
         self.offsets.add(records.offset.to_numpy())
         lines = _record_lines(group, records, self._text)
-        yield content(interleaved(heads, lines, group.record_count))
+        yield interleaved(self._heads(group), lines, group.record_count)
 
     def _single(self, batch: BatchTable) -> Iterator[bytes]:
         yield from self._head(batch)
@@ -174,17 +177,18 @@ class BatchPrinter:
     def _head(self, batch: BatchTable) -> Iterator[bytes]:
         codec = int(batch.codec[0])
         if codec < len(CODECS):
-            yield content(joined(self._heads(batch), "\n")).tobytes()
+            yield bytes(content(self._heads(batch)))
             return
-        yield bytes(content(_titles(batch)))
+        yield bytes(content(Lines(1, *_titles(batch))))
         position = int(batch.position[0])
         raise CorruptRecordError(f"Unknown compression type id: {codec}", position=position)
 
-    def _heads(self, batches: BatchTable) -> pa.Array:
+    def _heads(self, batches: BatchTable) -> Lines:
         stored, valid = _checksums(self._view, batches)
         self.invalid += len(valid) - int(valid.sum())
-        return joined(
-            _titles(batches),
+        return Lines(
+            len(batches),
+            *_titles(batches),
             " position: ", numbers(batches.position),
             " ", words(_timestamp_type(batches), TIMESTAMP_TYPES),
             ": ", numbers(batches.max_timestamp),
@@ -193,6 +197,7 @@ class BatchPrinter:
             " compresscodec: ", words(batches.codec, CODECS),
             " crc: ", numbers(stored),
             " isvalid: ", flags(valid),
+            "\n",
         )  # fmt: skip
 
 
@@ -208,16 +213,10 @@ def _timestamp_type(batches: BatchTable) -> Int64s:
     return batches.timestamp_type % len(TIMESTAMP_TYPES)
 
 
-def _titles(batches: BatchTable) -> pa.Array:
+def _titles(batches: BatchTable) -> list[str | Part]:
     """What a batch line begins with; all batches are of magic 2, or all are not."""
     if batches.magic[0] < layout.MAGIC_V2:
-        return joined("offset: ", numbers(batches.last_offset))
-    has_horizon = batches.attributes & layout.DELETE_HORIZON_MASK != 0
-    horizon = pc.if_else(
-        pa.array(has_horizon),
-        joined("OptionalLong[", numbers(batches.base_timestamp), "]"),
-        pa.scalar(b"OptionalLong.empty", pa.binary()),
-    )
+        return ["offset: ", numbers(batches.last_offset)]
     columns = (
         numbers(batches.base_offset),
         numbers(batches.last_offset),
@@ -229,10 +228,18 @@ def _titles(batches: BatchTable) -> pa.Array:
         numbers(batches.leader_epoch),
         flags(batches.attributes & layout.TRANSACTIONAL_MASK != 0),
         flags(batches.attributes & layout.CONTROL_MASK != 0),
-        horizon,
+        _horizons(batches),
     )
-    parts = [part for pair in zip(_MODERN, columns, strict=True) for part in pair]
-    return joined(*parts)
+    return [part for pair in zip(_MODERN, columns, strict=True) for part in pair]
+
+
+def _horizons(batches: BatchTable) -> str | Part:
+    has_horizon = batches.attributes & layout.DELETE_HORIZON_MASK != 0
+    if not has_horizon.any():
+        return "OptionalLong.empty"
+    times = zip(has_horizon.tolist(), batches.base_timestamp.tolist(), strict=True)
+    found = [f"OptionalLong[{time}]" if has else "OptionalLong.empty" for has, time in times]
+    return words(np.arange(len(found)), found)
 
 
 def _last_sequences(batches: BatchTable) -> Int64s:
@@ -248,75 +255,50 @@ def _last_sequences(batches: BatchTable) -> Int64s:
 def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.bool_]]:
     """What the batches say, and whether it is true; all are of magic 2, or all are not."""
     modern = batches.magic[0] >= layout.MAGIC_V2
-    at, covered = (
-        (layout.CRC, layout.CRC_START) if modern else (layout.LEGACY_CRC, layout.LEGACY_CRC_START)
-    )
+    at = layout.CRC if modern else layout.LEGACY_CRC
     least = layout.RECORDS if modern else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
     stored = np.ascontiguousarray(view[(batches.position + at)[:, None] + np.arange(4)])
     stored = stored.view(">u4").reshape(-1).astype(np.int64)
-    checksum = crc32c if modern else crc32
-    spans = zip((batches.position + covered).tolist(), batches.end_position.tolist(), strict=True)
-    computed = np.fromiter((checksum(view[a : max(a, b)]) for a, b in spans), np.int64, len(stored))
-    return stored, (stored == computed) & (batches.size >= least)
+    return stored, (stored == checksums(view, batches)) & (batches.size >= least)
 
 
 # --- records -------------------------------------------------------------------------------------
 
 
-def _record_lines(batches: BatchTable, records: DecodedRecords, text: RecordText) -> pa.Array:
+def _record_lines(batches: BatchTable, records: DecodedRecords, text: RecordText) -> Lines:
     """The lines of the records of batches of magic 2 that are no control batches."""
-    parts: list[str | pa.Array] = []
+    parts: list[str | Part] = []
     if text.metadata:
         parts += _metadata(batches, records)
     if text.data:
-        key = after(" key: ", java_texts(records.key))
-        if not text.metadata:
-            key = after("| key: ", java_texts(records.key))
-        parts += [key, after(" payload: ", java_texts(records.value))]
-    if not parts:
-        return pa.array([b"\n"] * records.num_rows, pa.binary())
-    return joined(*parts, "\n")
+        parts += after(" key: " if text.metadata else "| key: ", java_texts(records.key))
+        parts += after(" payload: ", java_texts(records.value))
+    return Lines(records.num_rows, *parts, "\n")
 
 
-def _metadata(batches: BatchTable, records: DecodedRecords) -> list[str | pa.Array]:
+def _metadata(batches: BatchTable, records: DecodedRecords) -> list[str | Part]:
     batch = np.repeat(np.arange(len(batches)), batches.record_count)
     offset = records.offset.to_numpy()
     base_sequence = batches.base_sequence[batch]
     sequence = (base_sequence + offset - batches.base_offset[batch]) % 2**31
     return [
         "| offset: ", numbers(offset),
-        " ", _kinds(_timestamp_type(batches)[batch]),
-        ": ", numbers(records.timestamp),
-        " keySize: ", _folded(_sizes(records.key)),
-        " valueSize: ", _folded(_sizes(records.value)),
-        " sequence: ", _folded(np.where(base_sequence < 0, -1, sequence)),
+        " ", words(_timestamp_type(batches)[batch], TIMESTAMP_TYPES),
+        ": ", numbers(records.timestamp.to_numpy()),
+        " keySize: ", numbers(records.key_size.to_numpy()),
+        " valueSize: ", numbers(records.value_size.to_numpy()),
+        " sequence: ", numbers(np.where(base_sequence < 0, -1, sequence)),
         " headerKeys: [", _header_keys(records.headers), "]",
     ]  # fmt: skip
 
 
-def _sizes(values: pa.Array) -> NDArray[np.int32]:
-    sizes: NDArray[np.int32] = pc.fill_null(pc.binary_length(values), -1).to_numpy()
-    return sizes
-
-
-def _kinds(types: Int64s) -> str | pa.Array:
-    is_one = len(types) > 0 and (types == types[0]).all()
-    return TIMESTAMP_TYPES[types[0]] if is_one else words(types, TIMESTAMP_TYPES)
-
-
-def _folded(values: NDArray[Any]) -> str | pa.Array:
-    """Numbers as text; once, where all are the same, as they often are."""
-    is_one = len(values) > 0 and (values == values[0]).all()
-    return str(values[0]) if is_one else numbers(values)
-
-
-def _header_keys(headers: pa.Array) -> str | pa.Array:
+def _header_keys(headers: pa.Array) -> str | Part:
     if headers.null_count == len(headers):
         return ""
     keys = headers.values.field("key").cast(pa.binary())
     starts = np.frombuffer(headers.buffers()[1], np.int32)[: len(headers) + 1]
     lists = pa.ListArray.from_arrays(pa.array(starts), keys)
-    return pc.binary_join(lists, b",")
+    return texts(pc.binary_join(lists, b","))
 
 
 def _record_line(

@@ -20,7 +20,7 @@ from sparklog.errors import CorruptRecordError, UsageError
 from sparklog.interop.dump_log import DumpedFile, Findings, Text
 from sparklog.interop.file_records import FILE_BYTES_MAX, Bytes, OddBatch, walk
 from sparklog.interop.java_records import records_at
-from sparklog.interop.text_lines import content, joined, numbers
+from sparklog.interop.text_lines import Lines, content, numbers
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
@@ -146,7 +146,8 @@ def dump_index(
 
 def _offset_lines(offsets: Int64s, positions: Int64s, checks: IndexChecks) -> Iterator[Text]:
     if not checks.quiet:
-        yield content(joined("offset: ", numbers(offsets), " position: ", numbers(positions), "\n"))
+        parts = ("offset: ", numbers(offsets), " position: ", numbers(positions), "\n")
+        yield content(Lines(len(offsets), *parts))
 
 
 def _first_last_offset(log: _Log, position: int, size: int) -> int:

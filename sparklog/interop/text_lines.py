@@ -1,44 +1,122 @@
-"""Lines of text out of columns: thousands at once, as Arrow binary arrays."""
+"""Lines of text out of columns, thousands at once.
+
+The sizes of all parts tell where each line begins; then part after part is put into all the lines.
+"""
 
 import re
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparklog.record.kernels import text as kernels
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+
 _SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]?")
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}".encode()
 
 
-def numbers(values: NDArray[Any] | pa.Array) -> pa.Array:
+class Part(Protocol):
+    """A piece of every line."""
+
+    @property
+    def sizes(self) -> Int64s:
+        """What it takes in each line, in bytes."""
+        ...
+
+    def put(self, out: Bytes, at: Int64s) -> None:
+        """Write it to `out`, line i at `at[i]`, which moves behind it."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Numbers:
+    """A number in decimal."""
+
+    values: Int64s
+    sizes: Int64s
+
+    def put(self, out: Bytes, at: Int64s) -> None:
+        """See `Part.put`."""
+        kernels.put_numbers(out, at, self.values, self.sizes)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Slices:
+    """A stretch of `data`."""
+
+    data: Bytes
+    starts: Int64s
+    sizes: Int64s
+
+    def put(self, out: Bytes, at: Int64s) -> None:
+        """See `Part.put`."""
+        kernels.put_slices(out, at, self.data, self.starts, self.sizes)
+
+
+class Lines:
+    """`rows` lines made of parts; a part that is text is the same in all of them."""
+
+    def __init__(self, rows: int, *parts: str | Part) -> None:
+        same = np.zeros(rows, np.int64)
+        self._parts = [
+            Slices(byte_array(part.encode()), same, same + len(part.encode()))
+            if isinstance(part, str)
+            else part
+            for part in parts
+        ]
+        self.sizes: Int64s = sum((part.sizes for part in self._parts), same)
+
+    def put(self, out: Bytes, starts: Int64s) -> None:
+        """Write line i to `out` from `starts[i]` on; `starts` are moved."""
+        for part in self._parts:
+            part.put(out, starts)
+
+
+def numbers(values: NDArray[Any]) -> Numbers:
     """Integers as decimal text."""
-    return pa.array(values).cast(pa.string()).cast(pa.binary())
+    wide = np.ascontiguousarray(values, np.int64)
+    sizes = np.empty_like(wide)
+    kernels.number_sizes(wide, sizes)
+    return Numbers(wide, sizes)
 
 
-def words(choice: NDArray[Any], texts: Sequence[str]) -> pa.Array:
+def words(choice: NDArray[Any], texts: Sequence[str]) -> Slices:
     """`texts[choice]` for every row."""
-    return pa.array([text.encode() for text in texts], pa.binary()).take(pa.array(choice))
+    encoded = [text.encode() for text in texts]
+    sizes = np.array([len(text) for text in encoded])
+    starts = sizes.cumsum() - sizes
+    return Slices(byte_array(b"".join(encoded)), starts[choice], sizes[choice])
 
 
-def flags(values: NDArray[np.bool_]) -> pa.Array:
+def flags(values: NDArray[np.bool_]) -> Slices:
     """`true` and `false`, as Java prints them."""
-    return words(values.astype(np.int8), ("false", "true"))
+    return words(values.astype(np.int64), ("false", "true"))
 
 
-def joined(*parts: str | pa.Array) -> pa.Array:
-    """The parts of every row one after another; a part that is text is the same in all rows."""
-    columns = [
-        pa.scalar(part.encode(), pa.binary()) if isinstance(part, str) else part for part in parts
-    ]
-    return pc.binary_join_element_wise(*columns, pa.scalar(b"", pa.binary()))
+def texts(values: pa.Array) -> Slices:
+    """The bytes of a binary array, none where it is null."""
+    starts = np.frombuffer(values.buffers()[1], np.int32)[values.offset :][: len(values)]
+    sizes = pc.fill_null(pc.binary_length(values), 0).to_numpy()
+    data = values.buffers()[2]
+    return Slices(byte_array(data or b""), starts.astype(np.int64), sizes.astype(np.int64))
 
 
-def after(title: str, values: pa.Array) -> pa.Array:
+def after(title: str, values: pa.Array) -> list[Part]:
     """The title and the value, or nothing where the value is null."""
-    return pc.fill_null(joined(title, values), b"")
+    is_there = values.is_valid().to_numpy(zero_copy_only=False)
+    return [words(is_there.astype(np.int64), ("", title)), texts(values)]
+
+
+def byte_array(data: "bytes | pa.Buffer") -> Bytes:
+    """Bytes as the kernels take them; not a copy."""
+    return np.frombuffer(data, np.uint8)
 
 
 def java_text(data: bytes) -> bytes:
@@ -63,19 +141,24 @@ def java_texts(values: pa.Array) -> pa.Array:
     return values
 
 
-def interleaved(heads: pa.Array, lines: pa.Array, counts: NDArray[np.int64]) -> pa.Array:
-    """Head 0, its `counts[0]` lines, head 1, and so on."""
-    order = np.empty(len(heads) + len(lines), np.int64)
-    slots = np.arange(len(heads)) + np.cumsum(counts) - counts
-    is_head = np.zeros(len(order), bool)
-    is_head[slots] = True
-    order[is_head] = np.arange(len(heads))
-    order[~is_head] = np.arange(len(lines)) + len(heads)
-    return pa.concat_arrays([heads, lines]).take(pa.array(order))
+def content(lines: Lines) -> memoryview:
+    """The bytes of all lines, one after another."""
+    ends = np.cumsum(lines.sizes)
+    out = np.empty(int(lines.sizes.sum()), np.uint8)
+    lines.put(out, ends - lines.sizes)
+    return out.data
 
 
-def content(lines: pa.Array) -> memoryview:
-    """The bytes of all rows, one after another; not a copy."""
-    ends = np.frombuffer(lines.buffers()[1], np.int32)[lines.offset : lines.offset + len(lines) + 1]
-    data = lines.buffers()[2]
-    return memoryview(b"" if data is None else data)[ends[0] : ends[-1]]
+def interleaved(heads: Lines, lines: Lines, counts: Int64s) -> memoryview:
+    """The bytes of head 0, its `counts[0]` lines, head 1, and so on."""
+    head_rows = np.arange(len(counts)) + np.cumsum(counts) - counts
+    is_line = np.ones(len(heads.sizes) + len(lines.sizes), bool)
+    is_line[head_rows] = False
+    sizes = np.empty(len(is_line), np.int64)
+    sizes[head_rows] = heads.sizes
+    sizes[is_line] = lines.sizes
+    starts = np.cumsum(sizes) - sizes
+    out = np.empty(int(sizes.sum()), np.uint8)
+    heads.put(out, starts[head_rows])
+    lines.put(out, starts[is_line])
+    return out.data

@@ -36,6 +36,13 @@ def crc32(data: Buffer) -> int:
     return _crc32(byte_view(data))
 
 
+def checksums(data: Buffer, batches: BatchTable) -> NDArray[np.int64]:
+    """The CRC that the bytes of each batch come to; all are of magic 2 (or above), or none is."""
+    if batches.magic[0] >= layout.MAGIC_V2:
+        return _computed(byte_view(data), batches, layout.CRC_START, _crc32c)
+    return _computed(byte_view(data), batches, layout.LEGACY_CRC_START, _crc32)
+
+
 def put_checksums(data: NDArray[np.uint8], batches: BatchTable) -> None:
     """Computes and writes the CRC of every batch (all magic 2) of writable `data`, in place."""
     crcs = _computed(data, batches, layout.CRC_START, _crc32c)

@@ -15,7 +15,9 @@ from sparklog.record.rows import HEADERS_TYPE
 Bytes = NDArray[np.uint8]
 
 ALL: Final = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
-"""The columns that `decode` can make."""
+"""The columns of records."""
+SIZES: Final = ("key_size", "value_size")
+"""What `decode` can make instead of keys and values, where their bytes are not needed."""
 COLUMN_BYTES_MAX: Final = 2**31 - 1
 """Arrow's binary arrays count bytes in int32."""
 
@@ -26,6 +28,8 @@ _FLAGS: Final = {
     "timestamp": kernels.TIMESTAMP,
     "timestamp_type": kernels.TIMESTAMP_TYPE,
     "headers": kernels.HEADERS,
+    "key_size": kernels.SIZES,
+    "value_size": kernels.SIZES,
 }
 VARIABLE_SIZE: Final = kernels.KEY | kernels.VALUE | kernels.HEADERS
 
@@ -45,7 +49,8 @@ class DecodedRecords:
 
     `key` and `value` are binary, null where the record has none; `offset` int64; `timestamp` int64,
     milliseconds since the epoch, -1 for none; `timestamp_type` int32, the numbers of TimestampType;
-    `headers` list<struct<key: string, value: binary>>, null where a record has none.
+    `headers` list<struct<key: string, value: binary>>, null where a record has none; `key_size` and
+    `value_size` int32, -1 for null.
     """
 
     num_rows: int
@@ -55,6 +60,8 @@ class DecodedRecords:
     timestamp: pa.Array = None
     timestamp_type: pa.Array = None
     headers: pa.Array = None
+    key_size: pa.Array = None
+    value_size: pa.Array = None
 
 
 def flags_of(columns: Collection[str]) -> int:
@@ -94,6 +101,8 @@ class ColumnBuilder:
             timestamp=numbers(kernels.TIMESTAMP, np.int64),
             timestamp_type=numbers(kernels.TIMESTAMP_TYPE, np.int32),
             headers_at=numbers(kernels.HEADERS, np.int64),
+            key_size=numbers(kernels.SIZES, np.int32),
+            value_size=numbers(kernels.SIZES, np.int32),
             key=binary(kernels.KEY),
             value=binary(kernels.VALUE),
         )
@@ -113,6 +122,8 @@ class ColumnBuilder:
             column(kernels.TIMESTAMP, lambda: pa.array(sinks.timestamp[:rows])),
             column(kernels.TIMESTAMP_TYPE, lambda: pa.array(sinks.timestamp_type[:rows])),
             headers,
+            column(kernels.SIZES, lambda: pa.array(sinks.key_size[:rows])),
+            column(kernels.SIZES, lambda: pa.array(sinks.value_size[:rows])),
         )
 
 
@@ -160,7 +171,7 @@ def concat(parts: list[DecodedRecords]) -> DecodedRecords:
         return parts[0]
     columns = {
         name: pa.concat_arrays([getattr(part, name) for part in parts])
-        for name in ALL
+        for name in (*ALL, *SIZES)
         if getattr(parts[0], name) is not None
     }
     return DecodedRecords(sum(part.num_rows for part in parts), **columns)

@@ -52,11 +52,11 @@ def decode(
 ) -> DecodedRecords:
     """Decodes the records of `batches`, whose positions are positions in `data`.
 
-    Only the `columns` asked for (names of `ALL`) are made, but every record is checked, whatever
-    is asked for, as DefaultRecord.readFrom does; record attributes are ignored. Control batches
-    are skipped. `shift` is added to every offset, and rows outside [start_offset, end_offset)
-    (None is open) are dropped; batches that lie wholly outside are not looked at. A batch with
-    LogAppendTime gives all its records its max timestamp.
+    Only the `columns` asked for (of `ALL` and `SIZES`) are made, but every record is checked,
+    whatever is asked for, as DefaultRecord.readFrom does; record attributes are ignored. Control
+    batches are skipped. `shift` is added to every offset, and rows outside [start_offset,
+    end_offset) (None is open) are dropped; batches that lie wholly outside are not looked at. A
+    batch with LogAppendTime gives all its records its max timestamp.
 
     Memory: about twice the records, decompressed. One batch may decompress to `max_bytes` (256 MiB
     when None), so the whole call to that many for each of its compressed batches.

@@ -58,6 +58,7 @@ OFFSETS: Final = 4
 TIMESTAMP: Final = 8
 TIMESTAMP_TYPE: Final = 16
 HEADERS: Final = 32
+SIZES: Final = 64
 
 # --- what a kernel tells besides -----------------------------------------------------------------
 BATCH: Final = 0
@@ -104,6 +105,9 @@ class Sinks(NamedTuple):
     timestamp_type: Int32s
     headers_at: Int64s
     """Where the header count of each row lies: in the log, or, complemented (~), in the pile."""
+    key_size: Int32s
+    """What keys and values take, -1 for null; without their bytes."""
+    value_size: Int32s
     key: BinarySink
     value: BinarySink
 
@@ -139,7 +143,15 @@ class Fields(NamedTuple):
 window_type = types.UniTuple(int64, 2)
 binary_type = named_tuple(BinarySink, int32s_out, bytes_out, bytes_out)
 sinks_type = named_tuple(
-    Sinks, int64s_out, int64s_out, int32s_out, int64s_out, binary_type, binary_type
+    Sinks,
+    int64s_out,
+    int64s_out,
+    int32s_out,
+    int64s_out,
+    int32s_out,
+    int32s_out,
+    binary_type,
+    binary_type,
 )
 header_sinks_type = named_tuple(HeaderSinks, int32s_out, bytes_out, binary_type, binary_type)
 # Numba knows a tuple of equal members by another name.
@@ -196,6 +208,9 @@ def put_row(
         sinks.timestamp[row] = scalars.timestamp
     if wanted & TIMESTAMP_TYPE:
         sinks.timestamp_type[row] = scalars.timestamp_type
+    if wanted & SIZES:
+        sinks.key_size[row] = fields.key_size
+        sinks.value_size[row] = fields.value_size
     if wanted & KEY:
         put_binary(sinks.key, row, data, fields.key, fields.key_size)
     if wanted & VALUE:

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from sparklog.errors import UsageError
 from sparklog.model import Codec
 from sparklog.record import columns as columns_module
+from sparklog.record.columns import SIZES
 from sparklog.record.decode import ALL, decode
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.record.scan import scan_batches
@@ -139,6 +140,15 @@ class TestColumns:
 
         assert got.offset.to_pylist() == [100, 101, 102]
         assert got.key is got.value is got.timestamp is got.timestamp_type is got.headers is None
+
+    @given(logs())
+    def test_sizes_are_those_of_keys_and_values(self, data: bytes) -> None:
+        """Goal: sizes without bytes. Method: any log, both asked for at once."""
+        got = Log(data).decode(columns=("key", "value", *SIZES))
+
+        for values, sizes in ((got.key, got.key_size), (got.value, got.value_size)):
+            lengths = [-1 if one is None else len(one) for one in values.to_pylist()]
+            assert sizes.to_pylist() == lengths
 
     def test_none_at_all_still_counts(self) -> None:
         assert Log(golden.CREATE_TIME).decode(columns=()).num_rows == 3

@@ -69,22 +69,25 @@ class PartitionDir:
         self._check()
         found: dict[int, SegmentFiles] = {}
         for name, size in sorted(_plain_files(self.path)):
-            if _UNFINISHED.fullmatch(name):
-                raise CorruptionError(
-                    f"{self.path}/{name}: cleaning was cut off: start the broker and stop it again"
-                )
             match = _SEGMENT_FILE.fullmatch(name)
             if match is None:
+                if _UNFINISHED.fullmatch(name):
+                    raise CorruptionError(
+                        f"{self.path}/{name}: cleaning was cut off: start the broker and stop it "
+                        f"again"
+                    )
                 continue
-            if size > FILE_BYTES_MAX or int(match[1]) > OFFSET_MAX:
+            base = int(match[1])
+            if size > FILE_BYTES_MAX or base > OFFSET_MAX:
                 raise CorruptionError(
                     f"{self.path}/{name}: {size} bytes; allowed are {FILE_BYTES_MAX}, and offsets "
                     f"up to 2^63-1"
                 )
-            files = found.setdefault(int(match[1]), SegmentFiles(int(match[1])))
-            files.sizes[match[2]] = size
+            if base not in found:
+                found[base] = SegmentFiles(base)
+            found[base].sizes[match[2]] = size
         # An index without its log is an orphan, which a broker deletes.
-        return [found[base] for base in sorted(found) if ".log" in found[base].sizes]
+        return [files for files in found.values() if ".log" in files.sizes]
 
     def read(self, name: str) -> bytes:
         """A small file's bytes, b"" where there is none. Raises CorruptionError for a large one."""

@@ -18,6 +18,7 @@ from sparklog.model import TopicPartition
 
 VERSION: Final = "0"
 CHECKPOINT_BYTES_MAX: Final = 64 * 1024 * 1024
+EPOCH_MAX: Final = 2**31 - 1
 LOG_START: Final = "log-start-offset-checkpoint"
 CLEANER: Final = "cleaner-offset-checkpoint"
 RECOVERY_POINT: Final = "recovery-point-offset-checkpoint"
@@ -50,6 +51,8 @@ def read_epochs(data: bytes, file: str) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for number, fields in _entries(data, file, 2):
         epoch, start = (_number(text, file, number) for text in fields)
+        if epoch > EPOCH_MAX:
+            raise CorruptionError(f"{file}, line {number}: epoch {epoch} is above 2^31-1")
         if found and (epoch <= found[-1][0] or start <= found[-1][1]):
             raise CorruptionError(f"{file}, line {number}: epochs and offsets must grow")
         found.append((epoch, start))

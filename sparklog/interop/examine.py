@@ -44,8 +44,8 @@ class Examined:
 
     summary: SegmentSummary
     indexes: Indexes
-    torn_bytes: int
-    delete_horizon_ms: int | None
+    torn_bytes: int = 0
+    delete_horizon_ms: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

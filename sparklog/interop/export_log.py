@@ -179,8 +179,7 @@ def _partition(
 ) -> ExportReport:
     state = snapshot.state(place.partition)
     target = staging.folder(place)
-    segments = snapshot.segments(place.partition)
-    entries = [segments.entry(slot) for slot in segments.range(state.log_start_offset, 2**63 - 1)]
+    entries = snapshot.entries(place.partition, state.log_start_offset)
     done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
         entries, state
     )

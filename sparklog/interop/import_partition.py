@@ -5,11 +5,11 @@
     what came since    a copy of the batches from the imported end on, a segment of its own
     indexes                     made anew from the .log, or copied when the .log is not read
 
-Every file gets a name of ours; its batches keep the log's offsets. Nothing refers to the files
-before the rows are committed, so a partition that is refused leaves orphans for vacuum.
+Nothing refers to the files before the rows are committed, so a partition that is refused leaves
+orphans for vacuum.
 """
 
-import os
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -21,25 +21,15 @@ from sparklog.interop.examine import Examined, Source, examine, walked
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import read_snapshot
 from sparklog.interop.sealed import trusted
+from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, with_spans
-from sparklog.log.indexer import Indexes
-from sparklog.log.names import (
-    INDEX_SUFFIX,
-    LOG_SUFFIX,
-    TIME_INDEX_SUFFIX,
-    partition_dir,
-    segment_name,
-    uuid7,
-)
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.roll import RollPolicy
-from sparklog.manifest.catalog import topic_directory
 from sparklog.manifest.store import PartitionState
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
-from sparklog.storage.local import LocalFiles
 
 SNAPSHOT_SUFFIX: Final = ".snapshot"
-COPY_BYTES: Final = 8 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,14 +82,14 @@ class PartitionImport:
         source: PartitionDir,
         rules: ImportRules,
     ) -> None:
-        self._files = files
-        self._topic = topic
         self._source = source
         self._rules = rules
         self._partition = source.place.partition
-        self._paths: list[str] = []
+        self._taker = FileTaker(files, topic, self._partition, rules.now_ms, link=rules.link)
         self._torn_bytes = 0
         self._unread: dict[int, int] | None = None
+        self._epochs: list[tuple[int, int]] = []
+        self._cleaner_offset = 0
 
     def run(self, known: Known) -> ImportedPartition:
         """Check and take what is new; with nothing new there are no entries.
@@ -115,6 +105,9 @@ class PartitionImport:
                 f"another topic"
             )
         segments = self._source.segments()
+        where = f"{self._source.path}/{LEADER_EPOCH}"
+        self._epochs = read_epochs(self._source.read(LEADER_EPOCH), where)
+        self._cleaner_offset = known.cleaner_offset
         transactions = Transactions(known.open_at)
         self._unread = None if self._rules.check else self._open_at_newest(segments)
         entries = self._entries(_from(segments, end), end, transactions)
@@ -125,7 +118,7 @@ class PartitionImport:
         return ImportedPartition(
             entries=tuple(with_spans(entry, spans) for entry in entries),
             state=self._state(known, segments, entries, new_end),
-            paths=tuple(self._paths),
+            paths=tuple(self._taker.paths),
             torn_bytes=self._torn_bytes,
             aborted=tuple(spans),
             ended=frozenset(transactions.committed),
@@ -162,8 +155,7 @@ class PartitionImport:
             raise CorruptionError(
                 f"{self._source.path}: its log begins at {start}, behind its end at {end}"
             )
-        where = f"{self._source.path}/{LEADER_EPOCH}"
-        epochs = [epoch for epoch, _ in read_epochs(self._source.read(LEADER_EPOCH), where)]
+        epochs = [epoch for epoch, _ in self._epochs]
         epochs += [entry.max_leader_epoch or 0 for entry in entries]
         is_first = known.state == PartitionState()
         return PartitionState(
@@ -202,12 +194,14 @@ class PartitionImport:
         if source.start == source.size:
             return None
         base = max(files.base_offset, end)
-        if self._unread is not None and following is None and base == files.base_offset:
-            transactions.resume(self._unread)
-        if self._unread is not None and following is not None and base == files.base_offset:
-            trust = trusted(self._source, files, following, transactions)
-            if trust is not None:
-                return self._taken(source, trust.entry, trust.indexes)
+        if self._unread is not None and base == files.base_offset:
+            if following is None:
+                transactions.resume(self._unread)
+            else:
+                epoch = self._last_epoch(files, following)
+                known = trusted(self._source, files, following, transactions, epoch)
+                if known is not None:
+                    return self._taker.take(source, known)
         found = examine(
             source,
             base,
@@ -221,9 +215,16 @@ class PartitionImport:
             return None
         if not found.torn_bytes:
             self._check_indexes(files, found)
-        entry = found.summary.entry(base, self._rules.now_ms, "", indexes=found.indexes)
-        entry = replace(entry, delete_horizon_ms=found.delete_horizon_ms)
-        return self._taken(source, entry, found.indexes)
+        return self._taker.take(source, found)
+
+    def _last_epoch(self, files: SegmentFiles, following: int) -> int | None:
+        """The leader epoch of a segment's last batch, as far as the checkpoint tells.
+
+        Where a cleaner was, the batches of an epoch may all be gone.
+        """
+        slot = bisect_left(self._epochs, following, key=lambda epoch: epoch[1])
+        is_clean = files.base_offset < self._cleaner_offset
+        return None if is_clean or not slot else self._epochs[slot - 1][0]
 
     def _source_of(self, files: SegmentFiles, is_newest: bool) -> Source:
         name = files.name(LOG_SUFFIX)
@@ -248,48 +249,6 @@ class PartitionImport:
                     check_offset_index(data, span, end, path)
                 else:
                     check_time_index(data, span, path)
-
-    def _taken(self, source: Source, entry: SegmentEntry, indexes: Indexes) -> SegmentEntry:
-        """Bring the files of a row in, and return the row with their paths."""
-        uuid = uuid7(self._rules.now_ms, os.urandom(10))
-        log = self._path(entry.file_base_offset, uuid, LOG_SUFFIX)
-        self._bring(source, source.start + entry.log_bytes, log)
-        written = {}
-        for suffix, data in zip((INDEX_SUFFIX, TIME_INDEX_SUFFIX), indexes, strict=True):
-            if data:
-                written[suffix] = self._path(entry.file_base_offset, uuid, suffix)
-                self._files.write_new(written[suffix], data)
-                self._paths.append(written[suffix])
-        prefix = len(topic_directory(self._topic)) + 1
-        index, time_index = (written.get(suffix) for suffix in (INDEX_SUFFIX, TIME_INDEX_SUFFIX))
-        return replace(
-            entry,
-            created_ms=self._rules.now_ms,
-            log_path=log[prefix:],
-            index_path=index and index[prefix:],
-            index_bytes=len(indexes.offset_index),
-            time_index_path=time_index and time_index[prefix:],
-            time_index_bytes=len(indexes.time_index),
-        )
-
-    def _path(self, base: int, uuid: str, suffix: str) -> str:
-        inside = partition_dir(self._topic.name, self._partition)
-        return f"{topic_directory(self._topic)}/{inside}/{segment_name(base, uuid, suffix)}"
-
-    def _bring(self, source: Source, end: int, target: str) -> None:
-        """Link a sealed `.log`, copy any other: bytes [source.start, end)."""
-        is_whole = not source.is_newest and source.start == 0 and end == source.size
-        self._paths.append(target)
-        if is_whole and self._is_linked(source, target):
-            return
-        with self._files.create(target) as file:
-            for start in range(source.start, end, COPY_BYTES):
-                file.write(source.files.view(source.name, min(COPY_BYTES, end - start), start))
-
-    def _is_linked(self, source: Source, target: str) -> bool:
-        if not self._rules.link or not isinstance(self._files, LocalFiles):
-            return False
-        return self._files.link_from(source.path, target)
 
 
 def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:

@@ -4,6 +4,7 @@ A stranger's index may lead anywhere: its entries must ascend, lie within the se
 `.log`. Zeros behind the entries are what a broker that was not stopped leaves.
 """
 
+import struct
 from typing import Final
 
 import numpy as np
@@ -15,6 +16,7 @@ from sparklog.record.batches import Buffer, byte_view
 
 OFFSET_DTYPE: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+_TIME_ENTRY: Final = struct.Struct(">qi")
 
 
 def check_offset_index(data: Buffer, span: int, log_bytes: int, file: str) -> bytes:
@@ -22,54 +24,54 @@ def check_offset_index(data: Buffer, span: int, log_bytes: int, file: str) -> by
 
     `span` is how many offsets the segment has. Raises CorruptIndexError naming file and entry.
     """
-    entries = _entries(data, OFFSET_DTYPE, file)
-    offsets = entries["offset"].astype(np.int64)
-    positions = entries["position"].astype(np.int64)
-    _check_ascending(offsets, span, file)
-    wrong = (positions < 0) | (positions >= log_bytes)
-    wrong[1:] |= np.diff(positions) <= 0
-    _refuse(wrong, positions, f"positions ascend and lie within the {log_bytes} bytes", file)
-    return entries.tobytes()
+    raw = _used(data, OFFSET_DTYPE.itemsize, file)
+    if raw:
+        entries = np.frombuffer(raw, OFFSET_DTYPE)
+        positions = entries["position"].astype(np.int64)
+        _check_offsets(entries["offset"].astype(np.int64), span, file)
+        wrong = (positions < 0) | (positions >= log_bytes)
+        wrong[1:] |= positions[1:] <= positions[:-1]
+        _refuse(wrong, positions, f"positions ascend and lie within the {log_bytes} bytes", file)
+    return raw
 
 
 def check_time_index(data: Buffer, span: int, file: str) -> bytes:
     """The entries of a `.timeindex` as bytes, without zeros behind them; else as above."""
-    entries = _entries(data, TIME_DTYPE, file)
-    timestamps = entries["timestamp"].astype(np.int64)
-    _check_ascending(entries["offset"].astype(np.int64), span, file)
-    wrong = timestamps < 0
-    wrong[1:] |= np.diff(timestamps) <= 0
-    _refuse(wrong, timestamps, "timestamps ascend", file)
-    return entries.tobytes()
+    raw = _used(data, TIME_DTYPE.itemsize, file)
+    if raw:
+        entries = np.frombuffer(raw, TIME_DTYPE)
+        timestamps = entries["timestamp"].astype(np.int64)
+        _check_offsets(entries["offset"].astype(np.int64), span, file)
+        wrong = timestamps < 0
+        wrong[1:] |= timestamps[1:] <= timestamps[:-1]
+        _refuse(wrong, timestamps, "timestamps ascend", file)
+    return raw
 
 
 def last_time_entry(entries: bytes) -> TimestampOffset | None:
     """The last entry of a time index, its offset relative; None when there is none."""
     if not entries:
         return None
-    last = np.frombuffer(entries[-TIME_DTYPE.itemsize :], TIME_DTYPE)[0]
-    return TimestampOffset(int(last["timestamp"]), int(last["offset"]))
+    return TimestampOffset(*_TIME_ENTRY.unpack_from(entries, len(entries) - _TIME_ENTRY.size))
 
 
-def _entries(data: Buffer, kind: "np.dtype[np.void]", file: str) -> NDArray[np.void]:
-    view = byte_view(data)
-    whole, rest = divmod(len(view), kind.itemsize)
-    entries = view[: whole * kind.itemsize].view(kind)
-    used = np.flatnonzero(view[: whole * kind.itemsize])
-    count = int(used[-1]) // kind.itemsize + 1 if len(used) else 0
+def _used(data: Buffer, size: int, file: str) -> bytes:
+    """The entries of `size` bytes that are not zeros to the end."""
+    raw = byte_view(data).tobytes()
+    end = -(-len(raw.rstrip(b"\0")) // size) * size
     # A preallocated file need not be a whole number of entries; one with a cut entry is damaged.
-    if rest and view[whole * kind.itemsize :].any():
+    if end > len(raw):
         raise CorruptIndexError(
-            f"{file}, position {whole * kind.itemsize}: {len(view)} bytes are no whole number of "
-            f"entries of {kind.itemsize}",
+            f"{file}, position {end - size}: {len(raw)} bytes are no whole number of entries of "
+            f"{size}",
             file=file,
         )
-    return entries[:count]
+    return raw[:end]
 
 
-def _check_ascending(offsets: NDArray[np.int64], span: int, file: str) -> None:
+def _check_offsets(offsets: NDArray[np.int64], span: int, file: str) -> None:
     wrong = (offsets < 0) | (offsets >= span)
-    wrong[1:] |= np.diff(offsets) < 0
+    wrong[1:] |= offsets[1:] < offsets[:-1]
     _refuse(wrong, offsets, f"offsets ascend and lie within the segment's {span}", file)
 
 

@@ -4,58 +4,62 @@ A broker closes a segment with a last time entry, (largest timestamp, its offset
 where the next one begins; its aborted transactions are in its `.txnindex`.
 """
 
-from dataclasses import dataclass
-
 from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
+from sparklog.interop.examine import Examined
 from sparklog.interop.index_checks import check_offset_index, check_time_index, last_time_entry
 from sparklog.interop.transactions import Span, Transactions
 from sparklog.interop.txn_index import read_txn_index
 from sparklog.log.indexer import Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.model import SegmentEntry
+from sparklog.log.segment_writer import SegmentSummary
+from sparklog.record.batches import Buffer
 
 TXN_INDEX_SUFFIX = ".txnindex"
 
 
-@dataclass(frozen=True, slots=True)
-class Trusted:
-    """A segment's row, without paths, and the index files to copy."""
-
-    entry: SegmentEntry
-    indexes: Indexes
-
-
 def trusted(
-    source: PartitionDir, files: SegmentFiles, following: int, transactions: Transactions
-) -> Trusted | None:
-    """The row of a sealed segment whose indexes say enough; None when its `.log` must be read.
+    source: PartitionDir,
+    files: SegmentFiles,
+    following: int,
+    transactions: Transactions,
+    leader_epoch: int | None,
+) -> Examined | None:
+    """What is known of a sealed segment; None when its indexes do not say enough.
 
-    `transactions` is told of the aborted ones. Raises CorruptIndexError, CorruptionError for an
-    index that cannot be right.
+    `following` is where the next segment begins, `leader_epoch` the largest of this one, if it is
+    known. `transactions` is told of the aborted ones. Raises CorruptIndexError, CorruptionError for
+    an index that cannot be right.
     """
     if not files.sizes.get(TIME_INDEX_SUFFIX) or INDEX_SUFFIX not in files.sizes:
         return None
+
+    def read(suffix: str) -> Buffer:
+        return source.files.read(files.name(suffix)) if files.sizes.get(suffix) else b""
+
     span = following - files.base_offset
-    data = {suffix: source.files.view(files.name(suffix)) for suffix in files.sizes}
-    paths = {suffix: f"{source.path}/{files.name(suffix)}" for suffix in files.sizes}
-    index = check_offset_index(data[INDEX_SUFFIX], span, files.log_bytes, paths[INDEX_SUFFIX])
-    times = check_time_index(data[TIME_INDEX_SUFFIX], span, paths[TIME_INDEX_SUFFIX])
+    stem = f"{source.path}/{files.name('')}"
+    index = check_offset_index(read(INDEX_SUFFIX), span, files.log_bytes, f"{stem}{INDEX_SUFFIX}")
+    times = check_time_index(read(TIME_INDEX_SUFFIX), span, f"{stem}{TIME_INDEX_SUFFIX}")
     last = last_time_entry(times)
     if last is None:
         return None
-    aborted = read_txn_index(data[TXN_INDEX_SUFFIX]) if TXN_INDEX_SUFFIX in data else []
+    aborted = read_txn_index(read(TXN_INDEX_SUFFIX)) if TXN_INDEX_SUFFIX in files.sizes else []
     for one in aborted:
         transactions.aborted.append(Span(one.producer_id, one.first_offset, one.last_offset))
-    entry = SegmentEntry(
+    summary = SegmentSummary(
         partition=source.place.partition,
-        base_offset=files.base_offset,
-        next_offset=following,
         file_base_offset=files.base_offset,
-        log_path="",
+        file_next_offset=following,
         log_bytes=files.log_bytes,
+        log_crc32c=None,
+        batch_count=None,
+        record_count=None,
+        min_timestamp=None,
         max_timestamp=last.timestamp,
         max_timestamp_delta=last.offset,
+        codec=None,
+        max_leader_epoch=leader_epoch,
+        producer_ids=None,
         transactional=bool(aborted),
-        created_ms=0,
     )
-    return Trusted(entry, Indexes(index, times))
+    return Examined(summary, Indexes(index, times))

@@ -99,4 +99,4 @@ def with_spans(entry: SegmentEntry, spans: Iterable[Span]) -> SegmentEntry:
         for span in spans
         if span.first < entry.next_offset and span.last >= base
     )
-    return replace(entry, aborted=tuple(inside))
+    return replace(entry, aborted=tuple(inside)) if inside or entry.aborted else entry

@@ -24,7 +24,7 @@ class SegmentSummary:
 
     Offsets are the file's own. None means "not known": `min_timestamp` and `log_crc32c` when they
     were not collected, `record_count` when a compressed message set (magic 0, 1) was not opened,
-    `codec` when batches differ or there are none.
+    `codec` when batches differ or there are none, the rest when the file was not read.
     """
 
     partition: int
@@ -32,7 +32,7 @@ class SegmentSummary:
     file_next_offset: int
     log_bytes: int
     log_crc32c: int | None
-    batch_count: int
+    batch_count: int | None
     record_count: int | None
     min_timestamp: int | None
     max_timestamp: int
@@ -40,9 +40,9 @@ class SegmentSummary:
     max_timestamp_delta: int
     """Last offset of the earliest batch that holds the largest timestamp - base offset."""
     codec: int | None
-    max_leader_epoch: int
+    max_leader_epoch: int | None
     """-1 when no batch has any."""
-    producer_ids: tuple[int, ...]
+    producer_ids: tuple[int, ...] | None
     transactional: bool
 
     def entry(

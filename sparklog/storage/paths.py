@@ -2,6 +2,8 @@
 
 from sparklog.errors import LogDirError, UsageError
 
+_NO_PARTS = frozenset({"", ".", ".."})
+
 
 def check_path(path: str) -> str:
     """Return `path` when it names something inside the log dir.
@@ -13,7 +15,7 @@ def check_path(path: str) -> str:
         raise LogDirError("the path is empty; allowed: a path inside the log dir, such as a/b.log")
     if "\\" in path or "\0" in path:
         raise LogDirError(f"the path {path!r} holds a backslash or a NUL, which no path here may")
-    if any(part in {"", ".", ".."} for part in path.split("/")):
+    if not _NO_PARTS.isdisjoint(path.split("/")):
         raise LogDirError(
             f"the path {path!r} is absolute or has an empty, '.' or '..' part; "
             "allowed: a path inside the log dir, such as a/b.log"

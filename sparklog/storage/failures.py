@@ -37,7 +37,7 @@ def failure(
     )
 
 
-class OsErrors:
+class os_errors:  # noqa: N801 - a context manager in lower case, as contextlib.suppress is
     """Raises an OSError of its block as the StorageError that `KINDS` makes of it.
 
     A class, for it is entered several times a file: contextlib's take four times as long.

@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from io import FileIO
 from typing import TYPE_CHECKING
 
-from sparklog.storage.failures import OsErrors
+from sparklog.storage.failures import os_errors
 from sparklog.storage.files import FileStat, NewFile
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 from sparklog.storage.write_back import begin_write_back
@@ -50,7 +50,7 @@ class LocalFiles:
     def create(self, path: str) -> NewFile:
         """See `Files.create`; the file is visible, and grows, from now on."""
         target = self._target(path)
-        with OsErrors("create", path, self.uri):
+        with os_errors("create", path, self.uri):
             try:
                 file = FileIO(target, "x")
             except FileNotFoundError:
@@ -91,7 +91,7 @@ class LocalFiles:
     def stat(self, path: str) -> FileStat | None:
         """See `Files.stat`."""
         target = self._target(path)
-        with OsErrors("look up", path, self.uri):
+        with os_errors("look up", path, self.uri):
             try:
                 found = os.stat(target)
             except (FileNotFoundError, NotADirectoryError):
@@ -103,20 +103,20 @@ class LocalFiles:
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
         """See `Files.list`; links to directories are not entered."""
         top = os.path.join(self.uri, check_directory(directory))
-        with OsErrors("list", directory, self.uri):
+        with os_errors("list", directory, self.uri):
             found = sorted(_walk(top, f"{directory}/" if directory else "", recursive))
         return iter(found)
 
     def delete(self, path: str) -> None:
         """See `Files.delete`."""
         target = self._target(path)
-        with OsErrors("delete", path, self.uri), suppress(FileNotFoundError, NotADirectoryError):
+        with os_errors("delete", path, self.uri), suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(target)
 
     def delete_tree(self, directory: str) -> None:
         """See `Files.delete_tree`; others may be deleting the same tree."""
         top = self._target(directory)
-        with OsErrors("delete", directory, self.uri):
+        with os_errors("delete", directory, self.uri):
             while os.path.lexists(top):
                 with suppress(FileNotFoundError):
                     shutil.rmtree(top)
@@ -126,16 +126,16 @@ class LocalFiles:
         files = list(dict.fromkeys(paths))
         # fsync, not fdatasync: the inode is new, so its metadata must be written in either case.
         for path in files:
-            with OsErrors("sync", path, self.uri):
+            with os_errors("sync", path, self.uri):
                 _sync(self._target(path), os.O_RDONLY)
         for directory in parents(files):
-            with OsErrors("sync", directory, self.uri):
+            with os_errors("sync", directory, self.uri):
                 _sync(os.path.join(self.uri, directory), os.O_RDONLY | os.O_DIRECTORY)
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`."""
         old, new = self._target(source), self._target(target)
-        with OsErrors(f"link {source} as", target, self.uri):
+        with os_errors(f"link {source} as", target, self.uri):
             os.stat(old)
             self._make_directories(os.path.dirname(new))
             try:
@@ -153,18 +153,21 @@ class LocalFiles:
         if it is a symbolic link. MissingFileError without it, ExistingFileError for a `target`.
         """
         new = self._target(target)
-        with OsErrors(f"link {source} as", target, self.uri):
+        with os_errors(f"link {source} as", target, self.uri):
             try:
-                try:
-                    os.link(source, new, follow_symlinks=False)
-                except FileNotFoundError:
-                    self._make_directories(os.path.dirname(new))
-                    os.link(source, new, follow_symlinks=False)
+                self._link(source, new)
             except OSError as error:
                 if error.errno not in NO_HARD_LINK:
                     raise
                 return False
         return True
+
+    def _link(self, source: str, new: str) -> None:
+        try:
+            os.link(source, new, follow_symlinks=False)
+        except FileNotFoundError:
+            self._make_directories(os.path.dirname(new))
+            os.link(source, new, follow_symlinks=False)
 
     def _target(self, path: str) -> str:
         return f"{self.uri}/{check_path(path)}"
@@ -172,7 +175,7 @@ class LocalFiles:
     @contextmanager
     def _reading(self, path: str) -> Iterator[int]:
         target = self._target(path)
-        with OsErrors("read", path, self.uri):
+        with os_errors("read", path, self.uri):
             descriptor = os.open(target, os.O_RDONLY)
             try:
                 yield descriptor
@@ -209,13 +212,13 @@ class LocalNewFile(NewFile):
             self._begun_bytes = self.bytes_written
 
     def _append(self, view: memoryview) -> None:
-        with OsErrors("write", self.path, self._log_dir):
+        with os_errors("write", self.path, self._log_dir):
             # One call takes 2 GiB at most, and less when the disk is about to be full.
             while view:
                 view = view[self._file.write(view) :]
 
     def _complete(self) -> None:
-        with OsErrors("close", self.path, self._log_dir):
+        with os_errors("close", self.path, self._log_dir):
             self._file.close()
 
     def _discard(self) -> None:

@@ -37,5 +37,6 @@ class TestRecover:
         cut = recover(data[:-1], files.base_offset, partition=0)
 
         assert cut.torn
+        assert whole.summary.batch_count is not None
         assert cut.summary.batch_count == whole.summary.batch_count - 1
         assert cut.summary.file_next_offset == 375

@@ -27,6 +27,8 @@ from tests.logs import append
 from tests.unit.interop.conftest import Interop
 
 TRUST = ImportOptions(check=False, flush=False)
+NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
+"""A producer snapshot without an entry."""
 
 
 def state(interop: Interop, topic: str = "t") -> PartitionState:
@@ -103,6 +105,22 @@ class TestFirst:
         (entry,) = catalog.store(catalog.topic("t")).snapshot().segments(0)
         assert entry.delete_horizon_ms == 1_700_000_000_004
         assert (entry.record_count, entry.min_timestamp) == (4, 1_700_000_000_004)
+
+    @pytest.mark.parametrize(("cleaned", "epochs"), [(0, [None, 1, 3, 3]), (4, [None, None, 3, 3])])
+    def test_epochs_of_what_is_not_read_are_in_the_checkpoint(
+        self, cleaned: int, epochs: list[int | None], interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        for base, epoch in ((0, 0), (2, 1), (4, 3), (6, 3)):
+            write_indexes(write_segment(folder, base, batch(base, epoch=epoch)))
+        (folder / "leader-epoch-checkpoint").write_text("0\n2\n1 2\n3 4\n")
+        (folder / f"{6:020d}.snapshot").write_bytes(NO_PRODUCERS)
+        (interop.broker / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {cleaned}\n")
+        interop.run(TRUST)
+
+        catalog = interop.catalog
+        segments = catalog.store(catalog.topic("t")).snapshot().segments(0)
+        assert [entry.max_leader_epoch for entry in segments] == epochs
 
     def test_chosen_topics_and_configs(self, interop: Interop) -> None:
         for name in (
@@ -260,7 +278,7 @@ class TestTrusted:
         write_indexes(write_segment(folder, 2, batch(2)))
         (folder / f"{2:020d}.timeindex").write_bytes(bytes(12))
         write_segment(folder, 4, batch(4))
-        (folder / f"{4:020d}.snapshot").write_bytes(bytes.fromhex("000148674bc700000000"))
+        (folder / f"{4:020d}.snapshot").write_bytes(NO_PRODUCERS)
         interop.run(TRUST)
 
         assert interop.offsets() == [0, 1, 2, 3, 4, 5]
@@ -359,7 +377,7 @@ class TestRefused:
         write_segment(folder, 2, batch(2))
         path = folder / f"{0:020d}{suffix}"
         path.write_bytes(bytes.fromhex(entries))
-        (folder / f"{2:020d}.snapshot").write_bytes(bytes.fromhex("000148674bc700000000"))
+        (folder / f"{2:020d}.snapshot").write_bytes(NO_PRODUCERS)
 
         assert says in self.refused(interop)
         assert self.refused(interop, TRUST).startswith(str(path))

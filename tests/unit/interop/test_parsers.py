@@ -90,6 +90,10 @@ class TestCheckpoints:
         with pytest.raises(CorruptionError, match="must grow"):
             checkpoints.read_epochs(b"0\n2\n1 0\n1 5\n", "f")
 
+    def test_epochs_are_numbers_of_32_bits(self) -> None:
+        with pytest.raises(CorruptionError, match="line 3: epoch 2147483648 is above"):
+            checkpoints.read_epochs(b"0\n1\n2147483648 0\n", "f")
+
     def test_too_many_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(checkpoints, "CHECKPOINT_BYTES_MAX", 3)
 

@@ -9,11 +9,11 @@ from sparklog.errors import (
     StorageFullError,
     StoragePermissionError,
 )
-from sparklog.storage.failures import OsErrors
+from sparklog.storage.failures import os_errors
 
 
 def raised(error: OSError, path: str = "t/a.log") -> StorageError:
-    with pytest.raises(StorageError) as caught, OsErrors("write", path, "/data/log"):
+    with pytest.raises(StorageError) as caught, os_errors("write", path, "/data/log"):
         raise error
     return caught.value
 
@@ -55,5 +55,5 @@ class TestOsErrors:
         assert str(error).endswith(": rmtree met a symbolic link")
 
     def test_lets_all_other_errors_through(self) -> None:
-        with pytest.raises(KeyError), OsErrors("write", "a", "/data/log"):
+        with pytest.raises(KeyError), os_errors("write", "a", "/data/log"):
             raise KeyError

@@ -10,12 +10,12 @@ a damaged log is put into quarantine: a segment of its sound batches takes its p
 says which offsets are lost. Nothing is ever deleted.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from sparklog.config import TopicConfig
-from sparklog.errors import SparklogError
+from sparklog.errors import CorruptManifestError, SparklogError
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
@@ -36,11 +36,12 @@ def verify(
     `options["records"]`: decode every record, too.
     """
     if options["repair"]:
-        yield from _mending(context, CLUSTER_METADATA, CLUSTER_METADATA)
+        yield from _mending(context, CLUSTER_METADATA, CLUSTER_METADATA, context.catalog.topics)
     for topic in context.topics(topics):
         try:
             if options["repair"]:
-                yield from _mending(context, topic.name, manifest_directory(topic))
+                read = context.catalog.store(topic).snapshot
+                yield from _mending(context, topic.name, manifest_directory(topic), read)
             snapshot = context.catalog.store(topic).snapshot()
             rows = _rows(topic, snapshot)
         except SparklogError as error:
@@ -50,9 +51,18 @@ def verify(
         yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
-def _mending(context: JobContext, name: str, directory: str) -> Iterator[Step]:
-    """Yield the step that puts aside what is torn of a table, if anything is."""
-    torn = torn_files(context.files, directory)
+def _mending(
+    context: JobContext, name: str, directory: str, read: Callable[[], object]
+) -> Iterator[Step]:
+    """Yield the step that puts aside what is torn of a table which cannot be read, if anything is.
+
+    A table that can be read is left alone, whatever lies in its log.
+    """
+    try:
+        read()
+        return
+    except CorruptManifestError:
+        torn = torn_files(context.files, directory)
     if torn:
         rows = [{"torn": f"{directory}/_delta_log/{file}"} for file in torn]
         yield Step(topic=name, rows=rows, execute=partial(_put_aside, context, directory))

@@ -29,9 +29,12 @@ from sparklog.errors import (
     StoragePermissionError,
 )
 from sparklog.manifest.synced import SyncedLog
+from sparklog.manifest.torn import put_stillborn_aside
 from sparklog.storage.files import Files
 
 CHECKPOINT_INTERVAL = 100
+
+AFTER_A_POWER_CUT = "after a power cut, run sparklog verify --repair"
 
 LEFTOVER_HOURS = 1
 """How long what has left a table stays for those who read it: many times what a read takes."""
@@ -93,6 +96,8 @@ class DeltaLog:
         except CommitFailedError:
             pass  # somebody else made it a moment ago
         except (DeltaError, OSError) as error:
+            if put_stillborn_aside(files, directory):
+                return cls.create(files, directory, schema, description)
             raise storage_error(f"create {directory}", error) from error
         return log
 
@@ -118,13 +123,31 @@ class DeltaLog:
         if self._table is not None:
             if self.is_newest:
                 return self.version
+            before = self.version
             try:
                 self._table.update_incremental()
-                return self.version
             except (DeltaError, OSError):
                 self._table = None  # its next entries may have been cleaned up: open it anew
+            else:
+                self._check_entries(before + 1)
+                return self.version
         self._opened()
         return self.version
+
+    def _check_entries(self, first: int) -> None:
+        """Raise CorruptManifestError for an empty entry from `first` to the version read last.
+
+        A power cut leaves such a one, and delta-rs passes over it; who commits behind it would be
+        acknowledged for what `manifest.torn` then puts aside.
+        """
+        if not self._files.is_local:
+            return
+        for version in range(first, self.version + 1):
+            entry = f"{self._directory}/_delta_log/{version:020}.json"
+            found = self._files.stat(entry)
+            if found is not None and found.bytes == 0:
+                self._table = None
+                raise CorruptManifestError(f"{entry} is empty: {AFTER_A_POWER_CUT}")
 
     def check_present(self) -> None:
         """Raise MissingFileError when the table was deleted since it was opened.
@@ -159,9 +182,10 @@ class DeltaLog:
                 raise MissingFileError(f"{self._directory}: no Delta table here") from error
             except (DeltaError, OSError) as error:
                 raise CorruptManifestError(
-                    f"{self._directory}: the Delta log cannot be read (after a power cut: "
-                    f"sparklog verify --repair): {error}"
+                    f"{self._directory}: the Delta log cannot be read ({AFTER_A_POWER_CUT}): "
+                    f"{error}"
                 ) from error
+            self._check_entries(max(0, self.version - CHECKPOINT_INTERVAL))
         return self._table
 
     def file_names(self) -> list[str]:

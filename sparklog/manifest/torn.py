@@ -1,8 +1,9 @@
 """A Delta log after a power cut: which of its files are torn, and how they are put aside.
 
-    <version>.json                 torn or missing: it goes, with all that follow. With flush none
-                                   of them was acknowledged: an answer waits until every entry up
-                                   to its own is durable
+    <version>.json                 torn, empty or missing: it goes, with all that follow. With flush
+                                   none of them was acknowledged: an answer waits until every entry
+                                   up to its own is durable. Nor was one since: `DeltaLog` refuses
+                                   a log with an entry that is empty, which delta-rs would pass over
     <version>.checkpoint.parquet   torn: the entries it stands for are there, for they are cleaned
                                    up only when it is durable
     _last_checkpoint               torn, or the name of a checkpoint that is: readers do without
@@ -42,6 +43,11 @@ class _Log:
     pointer: int | None
     """What the pointer names: -1 when it is torn, None when there is none."""
 
+    @property
+    def is_stillborn(self) -> bool:
+        """Whether the creation of the table is all there was, and is torn."""
+        return self.entries == {0} and not self.sound_entries | self.checkpoints
+
     def end(self) -> int | None:
         """Return the first version that cannot be read; None when no version can."""
         bases = self.sound_checkpoints & self.sound_entries
@@ -58,11 +64,14 @@ def torn_files(files: Files, directory: str) -> list[str]:
     """Return the names in a table's Delta log that no reader can use; none of a sound one.
 
     Always none on an object store, where a file is there as a whole or not at all. Raises
-    CorruptManifestError when without them there is no version left.
+    CorruptManifestError when without them there is no version left, but for a table that was never
+    more than a torn first entry.
     """
     if not files.is_local:
         return []
     log = _read(files, f"{directory}/_delta_log")
+    if log.is_stillborn:
+        return [f"{0:020}.json"]
     end = log.end()
     if end is None:
         if not log.entries | log.checkpoints:
@@ -93,6 +102,17 @@ def put_torn_aside(files: Files, directory: str, clock: Clock) -> list[str]:
         if torn and not is_mine:
             raise CommitConflictError(f"{directory}: others are committing, so nothing was mended")
         return [_moved(files, directory, name) for name in torn]
+
+
+def put_stillborn_aside(files: Files, directory: str) -> bool:
+    """Move the torn first entry of a table that has nothing else; return whether there was one.
+
+    Its creation was not acknowledged, so the table may be made again.
+    """
+    is_stillborn = files.is_local and _read(files, f"{directory}/_delta_log").is_stillborn
+    if is_stillborn:
+        _moved(files, directory, f"{0:020}.json")
+    return is_stillborn
 
 
 def _moved(files: Files, directory: str, name: str) -> str:

@@ -114,6 +114,15 @@ class TestTornManifest:
             assert report.outcome.notes[0].startswith("torn, put aside as ")
         assert rest.outcome == outcome_of(verify, str(log_dir), repair=False)
 
+    def test_of_another_kind_is_a_problem(self, tmp_path: Path) -> None:
+        log_dir = tmp_path / "sound"
+        append(new_topic(log_dir), 0, range(9))
+        (rows_file,) = log_dir.glob("t-*/manifest/commit-*.parquet")
+        rows_file.write_bytes(b"")
+        outcome = outcome_of(verify, str(log_dir), repair=True)
+
+        assert rows_file.name in outcome.problems[0]
+
     def test_a_dry_run_shows_it(self, log_dir: Path) -> None:
         with pytest.raises(CorruptManifestError):
             run(verify, str(log_dir), repair=True, dry_run=True)

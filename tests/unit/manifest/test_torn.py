@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitConflictError, CorruptManifestError
+from sparklog.errors import CommitConflictError, CorruptManifestError, StorageError
 from sparklog.manifest import delta_rs
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.torn import POINTER, put_torn_aside, torn_files
@@ -141,6 +141,49 @@ class TestTorn:
         with pytest.raises(CorruptManifestError, match=f"^{DIRECTORY}: the Delta log has neither"):
             put_torn_aside(files, DIRECTORY, ManualClock())
         assert names(log(files)) == before
+
+
+class TestAnEmptyEntry:
+    """To delta-rs a commit of nothing; behind it nobody may go on."""
+
+    def test_is_refused_when_a_table_is_opened(self, files: LocalFiles) -> None:
+        tear(files, entry(11))
+
+        with pytest.raises(CorruptManifestError, match=f"{entry(11)} is empty: after a power cut"):
+            DeltaManifestStore(files, DIRECTORY, ManualClock()).snapshot()
+
+    def test_is_refused_when_it_is_met_later(self, files: LocalFiles) -> None:
+        store = DeltaManifestStore(files, DIRECTORY, ManualClock())
+        store.snapshot()
+        (log(files) / entry(13)).touch()
+
+        for _ in range(2):
+            with pytest.raises(CorruptManifestError, match=entry(13)):
+                append(store, segment())
+
+
+class TestStillborn:
+    @pytest.fixture
+    def unborn(self, tmp_path: Path) -> LocalFiles:
+        """A table whose creation was cut off."""
+        files = LocalFiles(str(tmp_path / "other"))
+        log(files).mkdir(parents=True)
+        (log(files) / entry(0)).touch()
+        return files
+
+    def test_is_put_aside(self, unborn: LocalFiles) -> None:
+        assert mended(unborn) == [entry(0)]
+
+    def test_may_be_made_again(self, unborn: LocalFiles) -> None:
+        append(delta_store(unborn), segment())
+
+        assert records(unborn) == 10
+
+    def test_is_nothing_that_has_more(self, files: LocalFiles) -> None:
+        tear(files, checkpoint(4), checkpoint(9), entry(0))
+
+        with pytest.raises(StorageError, match="create"):
+            delta_store(files)
 
 
 class TestWhileOthersCommit:

@@ -1,9 +1,9 @@
 """The REST service: a thin application over sparklog, stateless, without a JVM.
 
     settings   SPARKLOG_… from the environment          app        create_app and its lifespan
-    server     uvicorn, listening on loopback           main       for `uvicorn api.main:app`
+    server     uvicorn, listening on loopback           openapi    the document
     edge       limits, request ids, metrics, logs       security   bearer tokens, scopes, prefixes
-    errors     every error -> status and error_code     models     bodies in and out
+    errors     every error -> status and error_code     models     bodies in and out; models3 of v3
     topics     manifests, followed                      routes/    one module a subject
     fetch      records out                              records    records in
     poll       waiting for records                      group      one commit for many requests

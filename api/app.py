@@ -2,16 +2,29 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Final
 
 from fastapi import FastAPI
 
 from api.edge import Edge
 from api.errors import add_error_handlers
 from api.openapi import describe
-from api.routes import clusters, offsets, operations, page, records, topics
+from api.routes import (
+    clusters,
+    configs,
+    offsets,
+    operations,
+    page,
+    produce3,
+    records,
+    topics,
+)
 from api.service import Service
 from api.settings import Settings
 from sparklog.clock import Clock, SystemClock
+
+_MODULES: Final = (offsets, records, produce3, topics, configs, clusters, operations, page)
+_ROUTERS: Final = tuple(module.router for module in _MODULES)
 
 
 def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
@@ -33,9 +46,10 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
         redirect_slashes=False,
     )
     app.state.service = service
+    app.state.routes = [route for router in _ROUTERS for route in router.routes]
     add_error_handlers(app)
-    for module in (offsets, records, topics, clusters, operations, page):
-        app.include_router(module.router)
-    describe(app)
+    for router in _ROUTERS:
+        app.include_router(router)
+    describe(app, is_guarded=settings.tokens_file is not None)
     app.add_middleware(Edge, settings=settings, metrics=service.metrics)
     return app

@@ -1,15 +1,25 @@
 """JSON bodies: read, parsed, refused; and what OpenAPI says of them."""
 
-import json
 from collections.abc import Mapping
+from copy import deepcopy
 from typing import Any, Final, TypeVar
 
 from fastapi import Request
-from pydantic import BaseModel, TypeAdapter, ValidationError
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from api.errors import INVALID_JSON, ApiError
 
 Model = TypeVar("Model")
+
+
+def _not_lax(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError("a number is wanted")
+    return value
+
+
+NUMBER: Final = BeforeValidator(_not_lax)
+"""Of an int in a body: pydantic would take true and '5' for numbers as well."""
 
 JSON_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json")
 
@@ -46,11 +56,12 @@ def invalid(error: ValidationError) -> ApiError:
     return ApiError(422 if is_json else INVALID_JSON, "; ".join(told))
 
 
-def body_docs(
-    model: type[BaseModel] | str, example: Any, types: tuple[str, ...] = JSON_TYPES
-) -> dict[str, Any]:
-    """Return what OpenAPI says of a body; `model` is one of those that api.openapi names."""
-    name = model if isinstance(model, str) else model.__name__
-    schema: Mapping[str, Any] = {"$ref": f"#/components/schemas/{name}"}
-    content = {kind: {"schema": schema, "example": example} for kind in types}
-    return {"requestBody": {"required": True, "content": json.loads(json.dumps(content))}}
+def body_docs(models: type[BaseModel] | Mapping[str, str], example: Any) -> dict[str, Any]:
+    """Return what OpenAPI says of a body: a model, or by content type the name of one."""
+    if not isinstance(models, Mapping):
+        models = dict.fromkeys(JSON_TYPES, models.__name__)
+    content = {
+        kind: {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": deepcopy(example)}
+        for kind, name in models.items()
+    }
+    return {"requestBody": {"required": True, "content": content}}

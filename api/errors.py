@@ -28,11 +28,13 @@ FORMAT_MISMATCH: Final = 40601
 SCHEMA_NEEDED: Final = 42201
 INVALID_JSON: Final = 42203
 INVALID_PAYLOAD: Final = 42206
+INVALID_BATCH: Final = 42208
 THROTTLED: Final = 42901
 KAFKA_ERROR: Final = 50002
 RETRIABLE: Final = 50003
 UNAVAILABLE: Final = 50302
 
+METHOD_NOT_ALLOWED: Final = 405
 RETRY_AFTER_S: Final = "1"
 
 log = logging.getLogger("sparklog.api")
@@ -153,6 +155,15 @@ def _on_invalid_request(_: Request, error: Exception) -> Response:
     return response_of(ApiError(422, "; ".join(problems)))
 
 
-def _on_http_error(_: Request, error: Exception) -> Response:
+def _on_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
+    if error.status_code == METHOD_NOT_ALLOWED:
+        return response_of(ApiError(error.status_code, error.detail, {"Allow": _methods(request)}))
     return response_of(ApiError(error.status_code, error.detail, error.headers))
+
+
+def _methods(request: Request) -> str:
+    """Return the methods of every route to the path: a route alone knows but its own."""
+    path, routes = request.scope["path"], request.app.state.routes
+    fitting = (route for route in routes if route.path_regex.match(path))
+    return ", ".join(sorted(method for route in fitting for method in route.methods))

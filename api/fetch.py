@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 from api.errors import FORMAT_MISMATCH, ApiError
 from sparklog.errors import SparklogError
 from sparklog.log_reader import Slice, TopicReader
+from sparklog.log_reader.isolation import READ_UNCOMMITTED
 from sparklog.log_reader.raw import raw_batches
 from sparklog.log_reader.slices import read_slices
 from sparklog.record.columns import DecodedRecords
@@ -89,6 +90,7 @@ class Page:
     start: int
     max_bytes: int
     max_records: int
+    isolation: str = READ_UNCOMMITTED
 
     @property
     def slices(self) -> Iterator[Slice]:
@@ -98,14 +100,24 @@ class Page:
 
     def raw(self) -> Iterator[memoryview]:
         """Yield record batches."""
-        return raw_batches(self.reader.files, self.reader.directory, self.slices, self.max_bytes)
+        return raw_batches(
+            self.reader.files,
+            self.reader.directory,
+            self.slices,
+            self.max_bytes,
+            isolation=self.isolation,
+        )
 
     def records(self) -> Iterator[DecodedRecords]:
         """Yield records within the limits, at least one if there is any."""
         left, left_bytes, is_first = self.max_records, self.max_bytes, True
         rows_max = min(CHUNK_ROWS, self.max_records)
         for found in read_slices(
-            self.reader.files, self.reader.directory, self.slices, rows_max=rows_max
+            self.reader.files,
+            self.reader.directory,
+            self.slices,
+            rows_max=rows_max,
+            isolation=self.isolation,
         ):
             sizes = pc.add(_sizes(found.key), _sizes(found.value))
             ends = pc.cumulative_sum(sizes).to_numpy()

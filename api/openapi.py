@@ -4,6 +4,7 @@ Bodies are read by the routes, which know the limits, so their schemas are named
 errors that every operation may answer with, and who may ask.
 """
 
+from copy import deepcopy
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -11,19 +12,30 @@ from fastapi.openapi.utils import get_openapi
 from pydantic import TypeAdapter
 from pydantic.json_schema import models_json_schema
 
-from api import models
+from api import models, models3
+from api.batch import BATCH3
 from api.records import PRODUCE, RECORD3
 
 _REFERENCES: Final = "#/components/schemas/{model}"
 _BODIES: Final = (
     models.LookupsIn,
-    models.NewTopicIn,
-    models.PartitionsCountIn,
-    models.ConfigValueIn,
-    models.ConfigChangesIn,
+    models3.NewTopicIn,
+    models3.PartitionsCountIn,
+    models3.ConfigValueIn,
+    models3.ConfigChangesIn,
     models.ErrorBody,
 )
-_TYPED: Final[tuple[TypeAdapter[Any], ...]] = (PRODUCE, RECORD3)
+_TYPED: Final[tuple[TypeAdapter[Any], ...]] = (PRODUCE, RECORD3, BATCH3)
+_BASE64: Final[dict[str, Any]] = {
+    "anyOf": [
+        {
+            "type": "string",
+            "contentEncoding": "base64",
+            "pattern": "^([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$",
+        },
+        {"type": "null"},
+    ]
+}
 _OPEN: Final = ("/healthy", "/ready")
 _ERRORS: Final = {
     "400": "A request that the log does not allow (40002)",
@@ -41,27 +53,28 @@ _ERRORS: Final = {
 }
 
 
-def describe(app: FastAPI) -> None:
-    """Give the application its OpenAPI document."""
+def describe(app: FastAPI, *, is_guarded: bool) -> None:
+    """Give the application its OpenAPI document; `is_guarded`: whether tokens are asked for."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
-            app.openapi_schema = _document(app)
+            app.openapi_schema = _document(app, is_guarded)
         return app.openapi_schema
 
     app.openapi = openapi  # type: ignore[method-assign] # as FastAPI says to extend it
 
 
-def _document(app: FastAPI) -> dict[str, Any]:
+def _document(app: FastAPI, is_guarded: bool) -> dict[str, Any]:
     document = get_openapi(
         title=app.title, version=app.version, summary=app.summary, routes=app.routes
     )
     components = document.setdefault("components", {})
     components["schemas"] = {**components.get("schemas", {}), **_schemas()}
-    components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
+    if is_guarded:
+        components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
     for path, operations in document["paths"].items():
         for operation in operations.values():
-            _complete(operation, is_open=path in _OPEN)
+            _complete(operation, is_guarded=is_guarded and path not in _OPEN)
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
     return document
@@ -76,6 +89,7 @@ def _schemas() -> dict[str, Any]:
         schema = adapter.json_schema(ref_template=_REFERENCES)
         schemas |= schema.pop("$defs", {})
         schemas[schema["title"]] = schema
+    schemas |= _binary_schemas(schemas)
     schemas["Records"] = {
         "type": "array",
         "items": {"$ref": "#/components/schemas/RecordOut"},
@@ -83,8 +97,17 @@ def _schemas() -> dict[str, Any]:
     return schemas
 
 
-def _complete(operation: dict[str, Any], *, is_open: bool) -> None:
-    if not is_open:
+def _binary_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
+    """Return those of a v2 produce whose keys and values are base64; header values always are."""
+    schemas["HeaderIn"]["properties"]["value"] = _BASE64
+    record, produce = deepcopy(schemas["RecordIn"]), deepcopy(schemas["ProduceIn"])
+    record["properties"] |= {"key": _BASE64, "value": _BASE64}
+    produce["properties"]["records"]["items"] = {"$ref": "#/components/schemas/BinaryRecordIn"}
+    return {"BinaryRecordIn": record, "BinaryProduceIn": produce}
+
+
+def _complete(operation: dict[str, Any], *, is_guarded: bool) -> None:
+    if is_guarded:
         operation["security"] = [{"bearer": []}]
     error = {"application/json": {"schema": {"$ref": "#/components/schemas/ErrorBody"}}}
     operation["responses"] |= {

@@ -58,17 +58,18 @@ class Poll:
         """Look again and again, until nobody waits."""
         known = None
         waiting = self._waiting[topic]
-        while waiting and not self._is_closed:
-            try:
+        try:
+            while waiting and not self._is_closed:
                 reader = await self._readers.reader(topic)
-            except SparklogError:
-                break  # those who wait ask themselves, and are told
-            if reader is not known:
-                known = reader
-                _wake(waiting)
-            await asyncio.sleep(self._interval_s)
-        del self._tasks[topic]
-        _wake(waiting)
+                if reader is not known:
+                    known = reader
+                    _wake(waiting)
+                await asyncio.sleep(self._interval_s)
+        except SparklogError:
+            pass  # those who wait ask themselves, and are told
+        finally:
+            del self._tasks[topic]
+            _wake(waiting)
 
     def close(self) -> None:
         """Wake everybody; from now on nobody waits."""

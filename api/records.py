@@ -10,7 +10,7 @@ A JSON value is kept as compact JSON; null is null, a tombstone.
 import json
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Final, Literal, NotRequired
 
@@ -18,7 +18,7 @@ import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
-from api.bodies import invalid, parsed
+from api.bodies import NUMBER, invalid, parsed
 from api.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
 from api.times import parse_time
 
@@ -32,8 +32,8 @@ PRODUCE_TYPES: Final = {
 }
 """Content types of a v2 produce, and whether keys and values are JSON."""
 
-Partition = Annotated[int, Field(ge=0, lt=2**31)]
-Timestamp = Annotated[int, Field(ge=0, lt=2**63)]
+Partition = Annotated[int, Field(ge=0, lt=2**31), NUMBER]
+Timestamp = Annotated[int, Field(ge=0, lt=2**63), NUMBER]
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -168,7 +168,10 @@ def _base64(text: Any) -> bytes | None:
 
 
 def _json(data: Any) -> bytes | None:
-    return None if data is None else orjson.dumps(data)
+    try:
+        return None if data is None else orjson.dumps(data)
+    except TypeError:  # a number of more than 64 bits, or many levels
+        return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
 
 
 def _pairs(headers: Any, name: str) -> list[dict[str, Any]]:
@@ -177,7 +180,12 @@ def _pairs(headers: Any, name: str) -> list[dict[str, Any]]:
 
 # --- v3 ------------------------------------------------------------------------------------------
 
-_DECODER: Final = json.JSONDecoder()
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refused)
 _BLANK: Final = " \t\r\n"
 
 
@@ -194,8 +202,13 @@ def rows_of_stream(body: bytes) -> tuple[Rows, list[Sent]]:
 
     What follows text that is no JSON cannot be told apart, so there it ends.
     """
+    return rows_of_objects(_objects(body))
+
+
+def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
+    """Return the same of parsed objects, an ApiError for one that could not be."""
     rows, sent = Rows(), []
-    for found in _objects(body):
+    for found in objects:
         try:
             if isinstance(found, ApiError):
                 raise found
@@ -237,7 +250,7 @@ def _append(rows: Rows, record: Record3In) -> Sent:
         value_type, value = _data(record.get("value"))
         pairs = record.get("headers")
         headers = _pairs(pairs, "name") if pairs else None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ApiError(INVALID_PAYLOAD, str(error)) from None
     timestamp = record.get("timestamp")
     when = None if timestamp is None else parse_time(timestamp)

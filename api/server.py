@@ -22,50 +22,89 @@ from api.settings import Settings
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol; closes connections that take too long for headers, or send too many.
+    """uvicorn's protocol; closes connections of clients that are slow or send what leads nowhere.
 
-    The time begins with the connection, and with the first byte of every further request; between
-    requests uvicorn's own keep-alive timeout counts.
+    headers     begin with the connection, and with the first byte after each request: so long and
+                so many bytes; between requests uvicorn's own keep-alive timeout counts
+    bodies      while the service reads, api.edge has its limits; what nobody reads any more, for
+                the answer is out, has as long. Bytes that are no body (trailers, chunk extensions)
+                count as headers
+    answers     a client that takes nothing of what waits for it is cut off
     """
 
     max_header_bytes = 16 * 1024
     header_timeout_s = 10.0
-    _header_bytes = 0
+    body_timeout_s = 30.0
+    send_timeout_s = 60.0
+    _idle_bytes = 0
+    _has_progress = False
+    _is_message_complete = True
     _timer: asyncio.TimerHandle | None = None
+    _send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Expect headers."""
         super().connection_made(transport)
-        self._expect_headers()
+        self._expect(self.header_timeout_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes and leads to nothing."""
+        if self.timeout_keep_alive_task is not None:
+            self._expect(self.header_timeout_s)
+        self._has_progress = False
+        super().data_received(data)
+        self._idle_bytes = 0 if self._has_progress else self._idle_bytes + len(data)
+        if self._idle_bytes > self.max_header_bytes:
+            self.transport.close()
 
     def on_message_begin(self) -> None:
         """Expect the headers of a further request."""
-        self._expect_headers()
+        self._is_message_complete = False
+        self._expect(self.header_timeout_s)
         super().on_message_begin()
-
-    def data_received(self, data: bytes) -> None:
-        """Count what comes while headers are expected."""
-        was_expected = self._timer is not None
-        super().data_received(data)
-        if was_expected and self._timer is not None:
-            self._header_bytes += len(data)
-            if self._header_bytes > self.max_header_bytes:
-                self.transport.close()
 
     def on_headers_complete(self) -> None:
         """Expect no more headers."""
+        self._has_progress = True
         self._stop()
         super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Note that the body goes on."""
+        self._has_progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Expect nothing of this request."""
+        self._is_message_complete = True
+        self._stop()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Expect the rest of a body that nobody reads."""
+        super().on_response_complete()
+        if not self._is_message_complete:
+            self._expect(self.body_timeout_s)
+
+    def pause_writing(self) -> None:
+        """Expect the client to receive."""
+        super().pause_writing()
+        self._send_timer = self.loop.call_later(self.send_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Note that the client received."""
+        super().resume_writing()
+        self._stop_sending()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing."""
         self._stop()
+        self._stop_sending()
         super().connection_lost(exc)
 
-    def _expect_headers(self) -> None:
+    def _expect(self, seconds: float) -> None:
         if self._timer is None:
-            self._header_bytes = 0
-            self._timer = self.loop.call_later(self.header_timeout_s, self._close)
+            self._timer = self.loop.call_later(seconds, self._close)
 
     def _close(self) -> None:
         self.transport.close()
@@ -74,6 +113,11 @@ class GuardedProtocol(HttpToolsProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _stop_sending(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
 
 
 class Server(uvicorn.Server):
@@ -96,6 +140,8 @@ def server_of(settings: Settings) -> Server:
     limits = {
         "max_header_bytes": settings.max_header_bytes,
         "header_timeout_s": settings.header_timeout_ms / 1000,
+        "body_timeout_s": settings.body_timeout_ms / 1000,
+        "send_timeout_s": settings.send_timeout_ms / 1000,
     }
     config = uvicorn.Config(
         app,

@@ -6,6 +6,7 @@ each batch gets the log's base offset, which lies outside its checksum (see reco
 
 from collections.abc import Iterable, Iterator
 from functools import partial
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -14,6 +15,7 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import windows
+from sparklog.log_reader.isolation import READ_COMMITTED, READ_UNCOMMITTED, committed
 from sparklog.log_reader.opened import ask, log_path, opened
 from sparklog.log_reader.topic import Slice
 from sparklog.record import layout
@@ -30,14 +32,15 @@ def raw_batches(
     slices: Iterable[Slice],
     max_bytes: int,
     piece_bytes: int = PIECE_BYTES,
+    isolation: str = READ_UNCOMMITTED,
 ) -> Iterator[memoryview]:
     """Yield whole record batches that hold the offsets of slices, in the order of the log.
 
     As a fetch answers: the first batch may begin before the first offset, the last may end behind
     the last one, and there is at least one batch however few bytes are asked for. `directory` is
-    the topic's. Placement is checked, checksums are left to whoever decodes. Raises
-    CorruptRecordError naming file, position and offset, after everything before it was yielded, and
-    MissingFileError.
+    the topic's. With `isolation` READ_COMMITTED batches of aborted transactions are left out.
+    Placement is checked, checksums are left to whoever decodes. Raises CorruptRecordError naming
+    file, position and offset, after everything before it was yielded, and MissingFileError.
     """
     left, is_first = max_bytes, True
     for piece in slices:
@@ -46,10 +49,13 @@ def raw_batches(
         try:
             for window in windows(opened(files, directory, entry), floor, piece_bytes):
                 batches = window.needed(piece.start, piece.end)
+                if isolation == READ_COMMITTED:
+                    batches = committed(batches, entry)
                 fits = int(np.searchsorted(np.cumsum(batches.size), left, "right"))
                 taken = batches.slice(0, max(fits, int(is_first)))
                 if len(taken):
-                    yield _bytes(byte_view(window.data), taken, entry.shift)
+                    for run in _runs(taken):
+                        yield _bytes(byte_view(window.data), run, entry.shift)
                     left, is_first = left - int(taken.size.sum()), False
                 if len(taken) < len(batches):
                     return
@@ -57,6 +63,13 @@ def raw_batches(
                     break
         except CorruptRecordError as error:
             raise error.in_file(log_path(directory, entry)) from None
+
+
+def _runs(batches: BatchTable) -> Iterator[BatchTable]:
+    """Cut a table where its batches are not back to back."""
+    cuts = np.flatnonzero(batches.position[1:] != batches.end_position[:-1]) + 1
+    for start, stop in pairwise([0, *cuts.tolist(), len(batches)]):
+        yield batches.slice(start, stop)
 
 
 def _bytes(data: NDArray[np.uint8], batches: BatchTable, shift: int) -> memoryview:

@@ -18,6 +18,7 @@ from sparklog.admin import AdminClient
 from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.retention import retention
+from sparklog.manifest.store import Change
 from sparklog.model import TopicPartition
 from tests.logs import append, catalog, new_topic
 from tests.maintenance import run
@@ -180,16 +181,25 @@ class Lookups:
 
 
 def random_log(log_dir: Path, seed: int) -> Path:
-    """Make the log: segments of every codec, in part compacted, with a deleted beginning."""
+    """Make the log: segments of every codec, partly compacted, gaps, a deleted beginning."""
     rng = random.Random(seed)
     new_topic(log_dir, partitions=PARTITIONS, config=CONFIG)
     for number, codec in enumerate(CODECS * 2):
         add_segment(log_dir, rng, number % PARTITIONS, codec)
     run(compact, log_dir, force=True, reindex=False)
     AdminClient(log_dir).delete_records({("t", 0): 2})
-    for codec in CODECS:
-        add_segment(log_dir, rng, codec=codec)
+    for number, codec in enumerate(CODECS):
+        add_segment(log_dir, rng, number % PARTITIONS, codec)
+    remove_last_segment(log_dir, partition=2)
     return log_dir
+
+
+def remove_last_segment(log_dir: Path, partition: int) -> None:
+    """Leave a gap at the end of a log."""
+    found = catalog(log_dir)
+    store = found.store(found.topic("t"))
+    *_, last = store.snapshot().segments(partition)
+    store.commit(lambda _: Change(remove=[last.log_path], removed_ms=1))
 
 
 def add_segment(

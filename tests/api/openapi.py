@@ -1,17 +1,20 @@
-"""The OpenAPI document as the code has it: `python -m tests.api.openapi` writes it anew."""
+"""The OpenAPI document of a service with tokens: `python -m tests.api.openapi` writes it anew."""
 
 import json
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from api.app import create_app
 from api.settings import Settings
+from tests.api.tokens import root_file
 
 GOLDEN = Path(__file__).parents[2] / "schemas" / "openapi.json"
 
 
 def document() -> str:
     """Return the document as its file has it."""
-    app = create_app(Settings(log_dir="log"))
+    with TemporaryDirectory() as folder:
+        app = create_app(Settings(log_dir="log", tokens_file=root_file(Path(folder))))
     return json.dumps(app.openapi(), indent=2, ensure_ascii=False) + "\n"
 
 

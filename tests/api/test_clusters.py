@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from api.models import PARTITIONS_MAX
+from api.models3 import PARTITIONS_MAX
 from sparklog.admin import AdminClient
 from tests.api.conftest import client_for, settings_for
 
@@ -70,6 +70,16 @@ class TestRead:
         assert (one, one["partition_id"]) == (found[2], 2)
         assert (ends["earliest_offset"], ends["latest_offset"]) == (0, 0)
         assert codes(client.get(f"{cluster}/topics/t/partitions/4")) == (404, 40402)
+
+
+class TestBrokers:
+    def test_are_one_which_is_the_storage(self, client: TestClient, cluster: str) -> None:
+        link = client.get(cluster).json()["brokers"]["related"]
+        (broker,) = client.get(link).json()["data"]
+
+        assert (broker["kind"], broker["broker_id"], broker["host"]) == ("KafkaBroker", 0, None)
+        assert client.get(f"{cluster}/brokers/0").json() == broker
+        assert codes(client.get(f"{cluster}/brokers/1")) == (404, 404)
 
 
 class TestCreate:
@@ -168,6 +178,28 @@ class TestConfigs:
         assert codes(both) == (400, 40002)
         assert (tried.status_code, before) == (204, ("-1", False))
         assert (done.status_code, self.value(client, cluster)) == (204, ("9", False))
+
+    def test_of_all_topics_are_one_list(self, client: TestClient, cluster: str) -> None:
+        client.post(f"{cluster}/topics", json={"topic_name": "u"})
+        found = client.get(f"{cluster}/topics/-/configs").json()
+
+        assert found["kind"] == "KafkaTopicConfigList"
+        assert found["metadata"]["self"].endswith("/topics/-/configs")
+        ours = [client.get(f"{cluster}/topics/{name}/configs").json()["data"] for name in "tu"]
+        assert found["data"] == ours[0] + ours[1]
+
+    def test_that_there_are_not_are_told(self, client: TestClient, cluster: str) -> None:
+        path = f"{cluster}/topics/t/configs"
+        changes = {"data": [{"name": "nothing", "value": "1"}]}
+        answers = [
+            client.get(f"{path}/nothing"),
+            client.put(f"{path}/nothing", json={"value": "1"}),
+            client.delete(f"{path}/nothing"),
+            client.post(f"{path}:alter", json=changes),
+            client.post(f"{path}:alter", json={**changes, "validate_only": True}),
+        ]
+
+        assert [codes(answer) for answer in answers] == [(404, 404)] * 5
 
     def test_name_no_code(self, client: TestClient, cluster: str) -> None:
         path = f"{cluster}/topics/t/configs/sparklog.partitioner"

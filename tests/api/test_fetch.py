@@ -1,7 +1,9 @@
 """Fetch: where it begins, how much comes, in which form, and how long it waits."""
 
 import json
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -9,8 +11,14 @@ import pytest
 from fastapi.testclient import TestClient
 
 from api.fetch import ARROW, BINARY, JSON, RAW
+from sparklog.admin import AdminClient
+from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.manifest.catalog import Catalog
 from sparklog.record.decode import decode
 from sparklog.record.scan import scan_batches
+from sparklog.storage import open_files
+from tests.api.conftest import client_for, settings_for
+from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.logs import append, log_files
 
 PATH = "/topics/t/partitions/1/records"
@@ -93,6 +101,44 @@ class TestLimits:
         append(log_dir, 1, ["x" * 100, "y"])
 
         assert offsets(client, max_bytes=5) == [0]
+
+
+class TestIsolation:
+    """A log of which transaction 1 was aborted and transaction 2 committed."""
+
+    @pytest.fixture
+    def transactions(self, tmp_path: Path) -> Iterator[TestClient]:
+        folder, log_dir = tmp_path / "broker" / "t-1", str(tmp_path / "log")
+        folder.mkdir(parents=True)
+        parts = [batch(2 * n, producer=n, attributes=TRANSACTIONAL) for n in (1, 2)]
+        write_segment(folder, 0, batch(0), *parts, marker(6, 1, 0), marker(7, 2, 1), batch(8))
+        admin, found = AdminClient(log_dir), Catalog(open_files(log_dir))
+        import_log_dir(admin, found, str(folder.parent), ImportOptions())
+        with client_for(settings_for(log_dir)) as client:
+            yield client
+
+    @pytest.mark.parametrize(
+        ("query", "expected"),
+        [
+            ({}, [0, 1, 2, 3, 4, 5, 8, 9]),
+            ({"isolation_level": "read_uncommitted"}, [0, 1, 2, 3, 4, 5, 8, 9]),
+            ({"isolation_level": "read_committed"}, [0, 1, 4, 5, 8, 9]),
+            ({"isolation_level": "read_committed", "offset": 3, "max_records": 2}, [4, 5]),
+        ],
+    )
+    def test_hides_what_was_aborted(
+        self, transactions: TestClient, query: dict[str, Any], expected: list[int]
+    ) -> None:
+        data = fetch(transactions, RAW, **query).content
+        raw = decode(data, scan_batches(data).batches, start_offset=query.get("offset", 0))
+
+        assert offsets(transactions, **query) == expected
+        assert raw.offset.to_pylist()[: len(expected)] == expected
+
+    def test_of_another_level_is_refused(self, client: TestClient) -> None:
+        answer = client.get(f"{PATH}?isolation_level=serializable")
+
+        assert (answer.status_code, answer.json()["error_code"]) == (422, 422)
 
 
 class TestForms:
@@ -212,8 +258,6 @@ class TestLongPoll:
             assert waiting.result() == []
 
     def test_ends_when_the_topic_goes(self, client: TestClient, filled: str) -> None:
-        from sparklog.admin import AdminClient
-
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(client.get, f"{PATH}?offset=10&timeout=20000")
             AdminClient(filled).delete_topics(["t"])

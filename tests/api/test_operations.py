@@ -146,6 +146,7 @@ class TestUnexpected:
 
         assert (answer.status_code, answer.json()["error_code"]) == (405, 405)
         assert answer.headers["allow"] == "GET"
+        assert client.put("/topics/t").headers["allow"] == "GET, POST"
 
 
 class TestPage:

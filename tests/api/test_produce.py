@@ -245,6 +245,23 @@ class TestV3:
         assert first[0]["offset"] == again[0]["offset"] == 0
         assert (first[0]["timestamp"] != "", again[0]["timestamp"]) == (True, "")
 
+    def test_keeps_numbers_of_any_size(self, client: TestClient, path: str, log_dir: str) -> None:
+        record = (
+            '{"partition_id": 0, "value": {"type": "JSON", "data": {"a": 123456789012345678901}}}'
+        )
+
+        assert self.send(client, path, record)[0]["error_code"] == 200
+        assert [row.value for row in rows(log_dir)[0]] == [b'{"a":123456789012345678901}']
+
+    @pytest.mark.parametrize(
+        "data", ["NaN", "-Infinity", '"\\ud800"', "[" * 900 + "]" * 900, "[" * 9000 + "]" * 9000]
+    )
+    def test_of_what_is_nearly_json_is_told(self, client: TestClient, path: str, data: str) -> None:
+        record = f'{{"value": {{"type": "JSON", "data": {data}}}}}'
+
+        (report,) = self.send(client, path, record)
+        assert report["error_code"] in (200, 42206)
+
     @pytest.mark.parametrize("body", [b"\xff", b"nothing"])
     def test_of_what_is_no_text_or_json(self, client: TestClient, path: str, body: bytes) -> None:
         answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
@@ -262,3 +279,65 @@ class TestV3:
         ]
 
         assert [answer.status_code for answer in answers] == [422, 415, 404]
+
+    def test_to_an_unknown_topic_is_refused(self, client: TestClient, path: str) -> None:
+        answer = client.post(path.replace("/t/", "/u/"), json={})
+
+        assert (answer.status_code, answer.json()["error_code"]) == (404, 40401)
+
+
+class TestV3Batch:
+    @pytest.fixture
+    def path(self, client: TestClient) -> str:
+        cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+        return f"/v3/clusters/{cluster}/topics/t/records:batch"
+
+    def test_answers_by_id(self, client: TestClient, path: str, log_dir: str) -> None:
+        entries = [
+            {"id": "a", "partition_id": 1, "value": {"type": "STRING", "data": "x"}},
+            {"id": "b", "value": {"data": "?"}},
+            {"id": "c", "partition_id": 1, "value": {"data": "eQ=="}, "timestamp": 1000},
+        ]
+        answer = client.post(path, json={"entries": entries})
+
+        told = answer.json()
+        assert answer.status_code == 207
+        assert [(one["id"], one["offset"]) for one in told["successes"]] == [("a", 0), ("c", 1)]
+        assert told["successes"][1] == {
+            "id": "c",
+            "cluster_id": path.split("/")[3],
+            "topic_name": "t",
+            "partition_id": 1,
+            "offset": 1,
+            "timestamp": "1970-01-01T00:00:01.000Z",
+            "key": None,
+            "value": {"type": "BINARY", "size": 1},
+        }
+        assert [(one["id"], one["error_code"]) for one in told["failures"]] == [("b", 42206)]
+        assert [row.value for row in rows(log_dir)[1]] == [b"x", b"y"]
+
+    def test_that_the_log_refuses_fails_record_by_record(
+        self, client: TestClient, path: str
+    ) -> None:
+        entries = [{"id": "a", "partition_id": 9}, {"id": "b", "partition_id": 0}]
+        told = client.post(path, json={"entries": entries}).json()
+
+        assert (told["successes"], [one["id"] for one in told["failures"]]) == ([], ["a", "b"])
+
+    @pytest.mark.parametrize(
+        ("body", "code"),
+        [
+            ('{"entries": []}', 42208),
+            ('{"entries": [{"value": {}}]}', 42208),
+            ('{"entries": [{"id": "a"}, {"id": "a"}]}', 42208),
+            ('{"entries": [{"id": "a", "partition_id": true}]}', 42208),
+            (json.dumps({"entries": [{"id": str(n)} for n in range(51)]}), 42208),
+            ("{", 42203),
+        ],
+    )
+    def test_that_is_none_is_refused(
+        self, client: TestClient, path: str, body: str, code: int
+    ) -> None:
+        answer = client.post(path, content=body, headers={"Content-Type": "application/json"})
+
+        assert (answer.status_code, answer.json()["error_code"]) == (422, code)

@@ -1,17 +1,22 @@
 """Record batches as they lie in the files: whole, in order, with the offsets of the log."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from sparklog.errors import CorruptRecordError
+from sparklog.log_reader.isolation import READ_COMMITTED
 from sparklog.log_reader.raw import raw_batches
+from sparklog.model import AbortedRange
 from sparklog.record.scan import scan_batches, verify_checksums
-from tests.partitions import DIRECTORY, Partition, batch
+from tests.broker_files import TRANSACTIONAL
+from tests.compaction import of_producer
+from tests.partitions import DIRECTORY, Partition, batch, marker
 
 
 def raw(
-    partition: Partition, start: int, end: int, max_bytes: int = 2**30, **options: int
+    partition: Partition, start: int, end: int, max_bytes: int = 2**30, **options: Any
 ) -> list[tuple[int, int]]:
     """The (first, last) offsets of the batches of [start, end), their checksums verified."""
     slices = partition.reader.iter_slices(0, start, end)
@@ -70,6 +75,16 @@ class TestRawBatches:
         gap._commit(replace(second, base_offset=8, next_offset=14))
 
         assert raw(gap, 4, 14) == [(4, 5), (8, 9), (10, 11), (12, 13)]
+
+    @pytest.mark.parametrize("piece_bytes", [1, 2**20])
+    def test_of_aborted_transactions_are_left_out(self, piece_bytes: int) -> None:
+        lost = of_producer(batch(3, 4), attributes=TRANSACTIONAL)
+        aborted = (AbortedRange(7, 2, 4),)
+        log = Partition().append(batch(1, 2), lost, marker(), batch(5, 6), aborted=aborted)
+        options: dict[str, Any] = {"piece_bytes": piece_bytes, "isolation": READ_COMMITTED}
+
+        assert raw(log, 0, 7, **options) == [(0, 1), (4, 4), (5, 6)]
+        assert raw(log, 3, 7, 1, **options) == [(4, 4)]
 
     def test_of_nothing_are_none(self, log: Partition) -> None:
         assert raw(log, 12, 12) == []

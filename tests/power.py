@@ -11,13 +11,12 @@ the entries that nobody waited for may be torn (`sparklog.manifest.torn`).
 """
 
 import random
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparklog.manifest.torn import POINTER
 from sparklog.storage.files import NewFile
 from sparklog.storage.local import LocalFiles
-from sparklog.storage.paths import parents
 
 PAGE_BYTES = 4096
 
@@ -72,13 +71,11 @@ class CuttableFiles(LocalFiles):
         super().link_or_copy(source, target)
         self._bytes[target] = self._bytes[source]
 
-    def sync(self, paths: Iterable[str]) -> None:
-        """See `Files.sync`."""
-        files = list(dict.fromkeys(paths))
+    def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
         for path in files:
             self.step()
             self._bytes[path] = self._on_disk(path)
-        for directory in parents(files):
+        for directory in directories:
             self.step()
             names = {entry.name for entry in Path(self.uri, directory).iterdir()}
             self._names[directory] = names

@@ -5,7 +5,7 @@ others). A file is written once, front to back, and never changes afterwards: th
 rename and no overwriting. So three things are enough to write safely:
 
     create … write … close      the whole file, or none that anybody refers to
-    sync(paths)                 files, then the directories that name them, survive a power cut
+    sync(paths)                 files, and the directories that name them, survive a power cut
     (a commit to a manifest)    somebody refers to them; not a matter of this package
 
 Errors are those under StorageError and name the operation, the path and the log dir.
@@ -172,10 +172,10 @@ class Files(Protocol):
         ...
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make closed files durable: each file once, then each of their directories, once.
+        """Make closed files durable, and the names that lead to them from the log dir on.
 
-        Directories come deepest first and end with the log dir. MissingFileError when a file is
-        not there. An object store has nothing to do: what it acknowledged is durable.
+        MissingFileError when a file is not there. An object store has nothing to do: what it
+        acknowledged is durable.
         """
         ...
 

@@ -1,8 +1,9 @@
 """Files of a local file system, or of one that is mounted and behaves like it.
 
 What a power cut leaves is decided by `sync`: a file's bytes by fsync of the file, its name by fsync
-of its directory, that directory's name by fsync of the next one up, as far as the log dir. The
-directories above the log dir are synced when the log dir is made.
+of its directory, that directory's name by fsync of the next one up, as far as the log dir. A
+directory's name is synced once, for it stays; one that was deleted and made again counts as new.
+The directories above the log dir are synced when the log dir is made.
 """
 
 import errno
@@ -10,11 +11,12 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from io import FileIO
 from typing import TYPE_CHECKING
 
+from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import os_errors
 from sparklog.storage.files import FileStat, NewFile
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
@@ -43,6 +45,8 @@ class LocalFiles:
         # Absolute, because a worker that unpickles this has another working directory.
         self.uri = os.path.abspath(root)
         self.options: Mapping[str, str] = {}
+        self._named: set[str] = {""}
+        """Directories whose names, and those of all above them, are durable."""
 
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"
@@ -116,21 +120,27 @@ class LocalFiles:
     def delete_tree(self, directory: str) -> None:
         """See `Files.delete_tree`; others may be deleting the same tree."""
         top = self._target(directory)
+        self._named = {""}
         with os_errors("delete", directory, self.uri):
             while os.path.lexists(top):
                 with suppress(FileNotFoundError):
                     shutil.rmtree(top)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """See `Files.sync`."""
-        files = list(dict.fromkeys(paths))
+        """See `Files.sync`; the files and their directories are synced at once, in no order."""
+        files = [check_path(path) for path in dict.fromkeys(paths)]
+        above = parents(files)
+        unnamed = [directory for directory in above if directory not in self._named]
+        self._sync_all(files, sorted({os.path.dirname(path) for path in (*files, *unnamed)}))
+        self._named.update(above)
+
+    def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        each_at_once(self._sync, [*files, *directories])
+
+    def _sync(self, path: str) -> None:
         # fsync, not fdatasync: the inode is new, so its metadata must be written in either case.
-        for path in files:
-            with os_errors("sync", path, self.uri):
-                _sync(self._target(path), os.O_RDONLY)
-        for directory in parents(files):
-            with os_errors("sync", directory, self.uri):
-                _sync(os.path.join(self.uri, directory), os.O_RDONLY | os.O_DIRECTORY)
+        with os_errors("sync", path, self.uri):
+            _sync(os.path.join(self.uri, path))
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`."""
@@ -190,8 +200,9 @@ class LocalFiles:
             missing.append(path)
             path = os.path.dirname(path)
         os.makedirs(directory, exist_ok=True)
+        self._named = {""}
         for path in reversed(missing):
-            _sync(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY)
+            _sync(os.path.dirname(path))
 
 
 class LocalNewFile(NewFile):
@@ -256,8 +267,8 @@ def _end_of_range(descriptor: int, start: int, length: int | None) -> int:
     return size if length is None else min(size, start + length)
 
 
-def _sync(path: str, flags: int) -> None:
-    descriptor = os.open(path, flags)
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

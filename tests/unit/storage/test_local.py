@@ -252,7 +252,7 @@ class TestDiskFull:
 
 
 class TestSync:
-    def test_syncs_files_as_given_then_their_directories_up_to_the_log_dir(
+    def test_syncs_each_file_and_each_directory_up_to_the_log_dir_once(
         self, files: LocalFiles, root: Path, synced: list[str]
     ) -> None:
         for path in ("t/p-1/b", "t/p-0/a", "meta"):
@@ -262,18 +262,39 @@ class TestSync:
         files.sync(["t/p-1/b", "t/p-0/a", "meta", "t/p-1/b"])
 
         expected = ["t/p-1/b", "t/p-0/a", "meta", "t/p-0", "t/p-1", "t", ""]
-        assert synced == [str(root / path) for path in expected]
+        assert sorted(synced) == sorted(str(root / path) for path in expected)
 
-    def test_says_which_file_is_missing_and_syncs_no_directory(
-        self, files: LocalFiles, synced: list[str], root: Path
+    def test_syncs_the_name_of_a_directory_once(
+        self, files: LocalFiles, root: Path, synced: list[str]
     ) -> None:
-        files.write_new("d/a", b"x")
+        for path in ("t/p/a", "t/p/b", "t/q/c"):
+            files.write_new(path, b"x")
+        files.sync(["t/p/a"])
         synced.clear()
+        files.sync(["t/p/b"])
+        files.sync(["t/q/c"])
+
+        expected = ["t/p/b", "t/p", "t/q/c", "t/q", "t"]
+        assert sorted(synced) == sorted(str(root / path) for path in expected)
+
+    @pytest.mark.parametrize("others", [False, True])
+    def test_syncs_the_name_of_a_directory_that_is_made_again(
+        self, files: LocalFiles, root: Path, synced: list[str], others: bool
+    ) -> None:
+        files.write_new("t/p/a", b"x")
+        files.sync(["t/p/a"])
+        (LocalFiles(str(root)) if others else files).delete_tree("t")
+        files.write_new("t/p/a", b"x")
+        synced.clear()
+        files.sync(["t/p/a"])
+
+        assert sorted(synced) == sorted(str(root / path) for path in ("", "t", "t/p", "t/p/a"))
+
+    def test_says_which_file_is_missing(self, files: LocalFiles) -> None:
+        files.write_new("d/a", b"x")
 
         with pytest.raises(MissingFileError, match="cannot sync d/gone in "):
             files.sync(["d/a", "d/gone"])
-
-        assert synced == [str(root / "d/a")]
 
     def test_tells_that_the_disk_failed(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch

@@ -1,0 +1,45 @@
+"""Work on several threads: all of it is done, and the first error is told."""
+
+import threading
+from multiprocessing import get_context
+
+import pytest
+
+from sparklog.storage.at_once import each_at_once
+
+
+class TestEachAtOnce:
+    @pytest.mark.parametrize("count", [0, 1, 2, 100])
+    def test_does_everything(self, count: int) -> None:
+        paths = [str(number) for number in range(count)]
+        done: list[str] = []
+        each_at_once(done.append, paths)
+
+        assert sorted(done) == sorted(paths)
+
+    def test_does_several_things_at_a_time(self) -> None:
+        both = threading.Barrier(2, timeout=60)
+
+        def meet(_: str) -> None:
+            both.wait()
+
+        each_at_once(meet, ["a", "b"])
+
+        assert not both.broken
+
+    @pytest.mark.parametrize("paths", [["a"], ["a", "b"], ["b", "a", "c"]])
+    def test_raises_the_error_of_the_first_that_has_one(self, paths: list[str]) -> None:
+        def fail(path: str) -> None:
+            if path != "b":
+                raise ValueError(path)
+
+        with pytest.raises(ValueError, match="a"):
+            each_at_once(fail, paths)
+
+    def test_works_after_a_fork(self) -> None:
+        each_at_once(lambda _: None, ["a", "b"])
+        child = get_context("fork").Process(target=each_at_once, args=(len, ["c", "d"]), daemon=True)
+        child.start()
+        child.join(60)
+
+        assert child.exitcode == 0

@@ -38,7 +38,8 @@ class TestEachAtOnce:
 
     def test_works_after_a_fork(self) -> None:
         each_at_once(lambda _: None, ["a", "b"])
-        child = get_context("fork").Process(target=each_at_once, args=(len, ["c", "d"]), daemon=True)
+        work = (len, ["c", "d"])
+        child = get_context("fork").Process(target=each_at_once, args=work, daemon=True)
         child.start()
         child.join(60)
 

@@ -214,7 +214,7 @@ def _import_topic(
         try:
             found = PartitionImport(catalog.files, topic, job.source, rules).run(job.known)
         except SparklogError as error:
-            return PartitionReport(place=place, problem=error)
+            return PartitionReport(place=place, problem=_alone(error))
         finally:
             progress(place)
         taken[place.partition] = found
@@ -227,6 +227,12 @@ def _import_topic(
     known = {job.source.place.partition: job.known for job in jobs}
     store.commit(lambda snapshot: _change(snapshot, known, taken))
     return reports
+
+
+def _alone(error: SparklogError) -> SparklogError:
+    """An error without the frames it came through: they hold what was decompressed."""
+    error.__cause__ = error.__context__ = None
+    return error.with_traceback(None)
 
 
 def _report(place: TopicPartition, known: Known, found: ImportedPartition) -> PartitionReport:

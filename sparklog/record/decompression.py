@@ -91,10 +91,9 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
 
 def _unsnap(data: memoryview, max_bytes: int) -> bytes:
     if bytes(data[: len(XERIAL_MAGIC)]) != XERIAL_MAGIC:
-        return _unsnap_block(data, max_bytes)
+        return _unsnap_block(data, 0, max_bytes)
     pieces: list[bytes] = []
-    left = max_bytes
-    at = 0
+    total = at = 0
     while at < len(data):
         if bytes(data[at : at + len(XERIAL_MAGIC)]) == XERIAL_MAGIC:
             at += len(XERIAL_HEADER)
@@ -105,13 +104,13 @@ def _unsnap(data: memoryview, max_bytes: int) -> bytes:
         at += 4
         if not 0 <= size <= len(data) - at:
             raise _damaged(Codec.SNAPPY, f"a block of {size} bytes where {len(data) - at} are left")
-        pieces.append(_unsnap_block(data[at : at + size], left))
-        left -= len(pieces[-1])
+        pieces.append(_unsnap_block(data[at : at + size], total, max_bytes))
+        total += len(pieces[-1])
         at += size
     return b"".join(pieces)
 
 
-def _unsnap_block(block: memoryview, max_bytes: int) -> bytes:
+def _unsnap_block(block: memoryview, before: int, max_bytes: int) -> bytes:
     size = shift = 0
     for byte in block[:5]:
         size |= (byte & 0x7F) << shift
@@ -120,7 +119,7 @@ def _unsnap_block(block: memoryview, max_bytes: int) -> bytes:
             break
     else:
         raise _damaged(Codec.SNAPPY, "a block does not tell its size")
-    _check_size(size, max_bytes)
+    _check_size(before + size, max_bytes)
     try:
         plain: bytes = _snappy().decompress(block, size, asbytes=True)
     except (OSError, ValueError) as error:

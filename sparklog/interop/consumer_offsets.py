@@ -5,7 +5,7 @@ transactions do not count.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.broker_dir import PartitionDir
@@ -21,6 +21,10 @@ from sparklog.interop.java_records import JavaRecord, records_at
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import verify_checksums
+
+
+COMMITS_MAX: Final = 1_000_000
+"""Most offsets that are kept at once: a small file may hold any number of them, compressed."""
 
 
 class GroupOffset(NamedTuple):
@@ -72,24 +76,36 @@ class _Commits:
     def __init__(self, found: dict[_Key, GroupOffset]) -> None:
         self._found = found
         self._pending: dict[int, list[JavaRecord]] = {}
+        self._held = 0
 
     def batch(self, view: Bytes, batch: BatchTable) -> None:
         """Take a table of one batch."""
         producer = int(batch.producer_id[0])
         if batch.is_control[0]:
             records = self._pending.pop(producer, [])
+            self._held -= len(records)
             if marker_of(view, batch) == COMMIT:
                 self._apply(records)
             return
-        records = list(records_at(view, int(batch.position[0]), int(batch.size[0])))
+        records = records_at(view, int(batch.position[0]), int(batch.size[0]))
         if batch.is_transactional[0]:
-            self._pending.setdefault(producer, []).extend(records)
+            pending = self._pending.setdefault(producer, [])
+            for record in records:
+                pending.append(record)
+                self._held += 1
+                _check_count(self._held)
         else:
             self._apply(records)
 
     def _apply(self, records: Iterable[JavaRecord]) -> None:
         for record in records:
             _apply(record, self._found)
+            _check_count(len(self._found))
+
+
+def _check_count(count: int) -> None:
+    if count > COMMITS_MAX:
+        raise CorruptRecordError(f"more than {COMMITS_MAX} committed offsets")
 
 
 def _apply(record: JavaRecord, found: dict[_Key, GroupOffset]) -> None:

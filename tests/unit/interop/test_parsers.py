@@ -345,3 +345,21 @@ class TestConsumerOffsets:
 
         with pytest.raises(CorruptionError, match=f"{path}, position 0"):
             self.found(tmp_path)
+
+    @pytest.mark.parametrize("producer", [-1, 7])
+    def test_too_many_are_refused(
+        self, producer: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.interop.consumer_offsets.COMMITS_MAX", 1)
+        folder = tmp_path / "__consumer_offsets-0"
+        folder.mkdir()
+        attributes = TRANSACTIONAL if producer >= 0 else 0
+        write_segment(
+            folder,
+            0,
+            patched(commit_of(b"g", 5, 0), producer, attributes),
+            patched(commit_of(b"h", 5, 1), producer, attributes),
+        )
+
+        with pytest.raises(CorruptionError, match=r"\.log, position .*: more than 1 committed"):
+            self.found(tmp_path)

@@ -1,0 +1,59 @@
+"""An import or an export in a process of its own, which may be killed before any of its steps.
+
+A step is what changes files: the interpreter's own audit tells of each before it is done, whoever
+does it; and a commit, which delta-rs does.
+"""
+
+import os
+import signal
+import sys
+from typing import Any
+
+from sparklog.admin import AdminClient
+from sparklog.interop.export_log import ExportOptions, export_into
+from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.manifest.catalog import Catalog
+from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.storage import open_files
+
+CHANGES = ("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
+
+
+def killed_before(step: int) -> None:
+    """Kill this process before its step of that number, counted from 0 on."""
+    left = [step]
+
+    def take() -> None:
+        left[0] -= 1
+        if left[0] < 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def audit(event: str, arguments: tuple[Any, ...]) -> None:
+        if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
+            take()
+
+    commit = DeltaLog.commit
+
+    def counted(log: DeltaLog, *arguments: Any, **options: Any) -> None:
+        take()
+        commit(log, *arguments, **options)
+        take()
+
+    DeltaLog.commit = counted  # type: ignore[assignment, method-assign] # of this process only
+    sys.addaudithook(audit)
+
+
+def import_all(broker: str, log_dir: str, step: int | None = None) -> None:
+    """Import every topic, one partition after the other."""
+    if step is not None:
+        killed_before(step)
+    admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
+    reports = import_log_dir(admin, catalog, broker, ImportOptions(workers=1))
+    assert {report.problem for report in reports} == {None}
+
+
+def export_all(log_dir: str, target: str, step: int | None = None) -> None:
+    """Export every topic into a broker's directory."""
+    if step is not None:
+        killed_before(step)
+    export_into(Catalog(open_files(log_dir)), target, ExportOptions())

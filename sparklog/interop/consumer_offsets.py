@@ -22,7 +22,6 @@ from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import verify_checksums
 
-
 COMMITS_MAX: Final = 1_000_000
 """Most offsets that are kept at once: a small file may hold any number of them, compressed."""
 
@@ -82,10 +81,10 @@ class _Commits:
         """Take a table of one batch."""
         producer = int(batch.producer_id[0])
         if batch.is_control[0]:
-            records = self._pending.pop(producer, [])
-            self._held -= len(records)
+            ended = self._pending.pop(producer, [])
+            self._held -= len(ended)
             if marker_of(view, batch) == COMMIT:
-                self._apply(records)
+                self._apply(ended)
             return
         records = records_at(view, int(batch.position[0]), int(batch.size[0]))
         if batch.is_transactional[0]:

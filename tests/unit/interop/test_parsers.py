@@ -361,5 +361,5 @@ class TestConsumerOffsets:
             patched(commit_of(b"h", 5, 1), producer, attributes),
         )
 
-        with pytest.raises(CorruptionError, match=r"\.log, position .*: more than 1 committed"):
+        with pytest.raises(CorruptionError, match=r"\.log.*: more than 1 committed"):
             self.found(tmp_path)

@@ -13,6 +13,7 @@
     │   ├── InvalidTimestampError        a timestamp that is negative or outside the allowed skew
     │   ├── RecordTooLargeError          a record larger than max.message.bytes
     │   ├── OffsetOutOfRangeError        an offset outside [log start offset, log end offset]
+    │   ├── UnexpectedAppendOffsetError  records whose own offsets do not continue the log
     │   ├── PolicyViolationError         the topic's cleanup policy does not allow it
     │   └── LogDirError                  not a log dir, or of a version this release cannot read
     ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
@@ -154,6 +155,12 @@ class RecordTooLargeError(UsageError):
 
 class OffsetOutOfRangeError(UsageError):
     """An offset outside [log start offset, log end offset]."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class UnexpectedAppendOffsetError(UsageError):
+    """Records that bring offsets of their own, which do not continue the log."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -69,7 +69,7 @@ def log_of(
     data = bytearray()
     for times in batches:
         records = [Record(base + slot, time, None, value) for slot, time in enumerate(times)]
-        data += encode.batch(records, base, encode.Settings(attributes))
+        data += encode.batch(records, encode.Settings(attributes))
         base += len(times)
     return data
 

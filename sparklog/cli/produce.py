@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 STDIN: Final = "-"
 """What names stdin among files."""
-_NOT_HERE: Final = frozenset({"topic", "clustered"})
+_NOT_HERE: Final = frozenset({"topic", "clustered", "allowOffsetGaps"})
 _TEXT_ONLY: Final = ("key", "key_delimiter", "delimiter", "headers", "empty_is_null")
 
 

@@ -118,6 +118,13 @@ PRODUCE_OPTIONS = (
         ("auto", "true", "false"),
         "Shuffle the rows by partition first; auto does when direct writing makes many files.",
     ),
+    Option(
+        "allowOffsetGaps",
+        ConfigType.BOOLEAN,
+        "false",
+        boolean(),
+        "Whether the column `offset` may leave offsets out, as a copy of a compacted topic does.",
+    ),
     _text("txnAppId", "With txnVersion: the same write is committed once, however often sent."),
     _count("txnVersion", "Grows with every write of txnAppId.", minimum=0),
 )

@@ -4,20 +4,23 @@
     topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
     segment_file   one segment's files, from the first batch to the manifest's row
     checks         rows refused as a leader would
+    own_offsets    rows that keep the offsets they bring
     commit         the files of all writers -> offsets, in one commit
 
-A writer does not know the offsets it will get: it numbers its files from 0 and goes on where its
-last file of that partition ended; the commit places them. Nothing is visible before it, and files
-of a writer that never commits are unlinked by vacuum alone.
+A writer does not know the offsets it will get, unless its rows bring them: it numbers its files
+from 0 and goes on where its last file of that partition ended; the commit places them. Nothing is
+visible before it, and files of a writer that never commits are unlinked by vacuum alone.
 """
 
 from sparklog.log_writer.checks import check_rows
 from sparklog.log_writer.commit import commit_write, in_order, is_committed
+from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
 from sparklog.log_writer.plan import WriteOptions, WritePlan, plan_write, plan_write_to
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.log_writer.topic_writer import TopicWriter
 
 __all__ = [
+    "NO_OFFSET",
     "SegmentFile",
     "TopicWriter",
     "WriteOptions",
@@ -26,6 +29,7 @@ __all__ = [
     "commit_write",
     "in_order",
     "is_committed",
+    "mixed",
     "plan_write",
     "plan_write_to",
 ]

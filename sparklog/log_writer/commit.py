@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
+from sparklog.log_writer.own_offsets import at_own_offsets
 from sparklog.log_writer.plan import WritePlan
 from sparklog.manifest.store import Change, Committed, Done, ManifestStore, Snapshot, at_log_end
 from sparklog.model import SegmentEntry
@@ -22,15 +23,23 @@ def commit_write(
 ) -> Committed:
     """Make what was written visible in one commit, at the log end of each partition.
 
-    Segments get their offsets in the order given. With `app_id` and `version` this happens once.
-    Raises what `ManifestStore.commit` raises; TopicClosedError when the topic is being deleted.
+    Segments get their offsets in the order given, or keep those that their records bring if the
+    plan says so. With `app_id` and `version` this happens once. Raises what `ManifestStore.commit`
+    raises; TopicClosedError when the topic is being deleted; UnexpectedAppendOffsetError for
+    offsets that do not continue the log.
     """
     partitions = {entry.partition for entry in pending}
 
     def place(snapshot: Snapshot) -> Change:
+        keeps_offsets = plan.options.keeps_offsets
         return Change(
-            segments=at_log_end(snapshot, pending),
+            segments=(
+                at_own_offsets(snapshot, plan, pending)
+                if keeps_offsets
+                else at_log_end(snapshot, pending)
+            ),
             leader_epochs=dict.fromkeys(partitions, plan.leader_epoch),
+            allow_gaps=keeps_offsets and plan.options.allow_offset_gaps,
             partition_count=plan.topic.num_partitions,
         )
 

@@ -16,7 +16,9 @@ class WriteOptions:
     """What a produce call may ask for; None leaves it to the topic.
 
     Kafka's producer configs: `compression.type`, `batch.size` (bytes before compression),
-    `partitioner`; `segment.bytes` may be below the topic's least; `flush` is fsync or none.
+    `partitioner`; `segment.bytes` may be below the topic's least; `flush` is fsync or none. With
+    `keeps_offsets` records have the offsets that they bring, with `allow_offset_gaps` also such as
+    leave some out.
     """
 
     compression_type: str | None = None
@@ -24,6 +26,8 @@ class WriteOptions:
     partitioner: str | None = None
     segment_bytes: int | None = None
     flush: bool = True
+    keeps_offsets: bool = False
+    allow_offset_gaps: bool = False
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> "WriteOptions":

@@ -8,6 +8,7 @@ import pyarrow as pa
 from sparklog.clock import Clock
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer.checks import check_rows
+from sparklog.log_writer.own_offsets import OwnOffsets
 from sparklog.log_writer.plan import WritePlan
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.model import SegmentEntry
@@ -25,6 +26,7 @@ class TopicWriter:
     """Writes one writer's rows of one topic into segment files, one at a time per partition.
 
     `seed` draws what may differ between writers: sticky partitions and segment jitter.
+    Records that bring their own offsets keep them if the plan says so; others are numbered from 0.
     """
 
     def __init__(self, files: Files, plan: WritePlan, clock: Clock, seed: int) -> None:
@@ -36,15 +38,21 @@ class TopicWriter:
         self._policy = plan.roll_policy
         self._partitioner = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed)
         self._next_offsets = np.zeros(plan.topic.num_partitions, np.int64)
+        self._own_offsets = OwnOffsets(plan)
         self._open: dict[int, SegmentFile] = {}
         self._written: list[SegmentEntry] = []
         self._paths: list[str] = []
 
+    @property
+    def plan(self) -> WritePlan:
+        """The plan, which keeps offsets only if the rows have turned out to bring some."""
+        return self._own_offsets.plan
+
     def write(self, columns: RecordColumns, partition: pa.Array | None = None) -> None:
         """Append rows; `partition` (int32, nullable) decides where it is not null.
 
-        Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError, UnknownTopicError
-        (a partition out of range): the writer is then to be aborted.
+        Raises InvalidRecordError, InvalidTimestampError, RecordTooLargeError, UnknownTopicError (a
+        partition out of range), UnexpectedAppendOffsetError: the writer is then to be aborted.
         """
         check_rows(columns, self._plan)
         partitions = merge_explicit(
@@ -52,6 +60,7 @@ class TopicWriter:
             lambda: self._partitioner.assign(columns, self._plan.topic.num_partitions),
             self._plan.topic.num_partitions,
         )
+        columns = self._own_offsets.take(columns, partition)
         streams = encode(
             columns, partitions, len(self._next_offsets), self._next_offsets, self._settings
         )
@@ -74,7 +83,7 @@ class TopicWriter:
     def _append(self, stream: EncodedStream) -> None:
         batches, start = stream.batches, 0
         while len(batches):
-            segment = self._segment(stream.stream)
+            segment = self._segment(stream.stream, int(batches.base_offset[0]))
             count = segment.builder.fits(batches, self._clock.now_ms())
             if count:
                 end = int(batches.end_position[count - 1])
@@ -88,17 +97,15 @@ class TopicWriter:
                 batches, start = batches.slice(count), end
             if len(batches):
                 self._close(stream.stream)
-        self._next_offsets[stream.stream] += stream.record_count
+        self._next_offsets[stream.stream] = stream.batches.next_offset[-1]
 
-    def _segment(self, partition: int) -> SegmentFile:
+    def _segment(self, partition: int, base: int) -> SegmentFile:
         segment = self._open.get(partition)
         if segment is None:
-            segment = self._open[partition] = self._created(partition)
+            segment = self._open[partition] = self._created(partition, base)
         return segment
 
-    def _created(self, partition: int) -> SegmentFile:
-        done = [entry for entry in self._written if entry.partition == partition]
-        base = done[-1].next_offset if done else 0
+    def _created(self, partition: int, base: int) -> SegmentFile:
         now_ms = self._clock.now_ms()
         builder = SegmentBuilder(
             base,

@@ -1,5 +1,6 @@
 """Arrow columns to record batches (magic 2): one pass over the rows, one output per stream."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -86,9 +87,11 @@ def encode(
 ) -> list[EncodedStream]:
     """Writes row i to stream `stream[i]` (all to stream 0 when None), in the order of the rows.
 
-    Offsets of stream s run on from `base_offsets[s]`. Returns the streams that got rows, by number.
-    A batch takes records while it stays within `batch_bytes` before compression, and at least one.
-    Needs memory of about the size of the rows, whatever the number of streams.
+    Offsets of stream s run on from `base_offsets[s]`, unless the rows bring their own: a batch goes
+    from its first row's to its last row's then, whatever is missing between. Returns the streams
+    that got rows, by number. A batch takes records while it stays within `batch_bytes` before
+    compression, and at least one. Needs memory of about the size of the rows, whatever the number
+    of streams.
 
     Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside
     [0, num_streams), InvalidTimestampError for one below -1, InvalidRecordError for a header
@@ -103,10 +106,19 @@ def encode(
         _refuse(problem, row, size, uncompressed_max, columns, rows.stream, num_streams)
     batch_bytes = min(settings.batch_bytes, settings.uncompressed_max)
     written = _write(rows, totals, batch_bytes)
+    own = _own_offsets(rows, totals[:, kernels.TOTAL_ROWS])
     return [
-        written.finish(number, int(base_offsets[number]), settings)
+        written.finish(number, int(base_offsets[number]), own[number], settings)
         for number in np.flatnonzero(totals[:, kernels.TOTAL_ROWS]).tolist()
     ]
+
+
+def _own_offsets(rows: table.Rows, counts: NDArray[np.int64]) -> Sequence[NDArray[np.int64] | None]:
+    """The offsets of each stream's rows, in their order; None where rows bring none."""
+    if not len(rows.offset):
+        return [None] * len(counts)
+    by_stream = rows.offset[np.argsort(rows.stream, kind="stable")]
+    return np.split(by_stream, np.cumsum(counts)[:-1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,8 +131,14 @@ class _Written:
     first_entry: NDArray[np.int64]
     state: NDArray[np.int64]
 
-    def finish(self, number: int, base_offset: int, settings: BatchSettings) -> EncodedStream:
-        """One stream with compression, headers and checksums."""
+    def finish(
+        self,
+        number: int,
+        base_offset: int,
+        own: NDArray[np.int64] | None,
+        settings: BatchSettings,
+    ) -> EncodedStream:
+        """One stream with compression, headers and checksums; `own` are its rows' offsets."""
         state = self.state[number]
         entries = self.entries[self.first_entry[number] : state[kernels.NEXT_BATCH]]
         start = self.first_byte[number]
@@ -129,7 +147,7 @@ class _Written:
         if settings.codec != Codec.NONE:
             data = _compressed(data, entries, compressor(settings.codec, settings.level))
             _check_sizes(entries, settings.max_message_bytes)
-        matrix = _matrix(entries, base_offset, settings)
+        matrix = _matrix(entries, base_offset, own, settings)
         batches = BatchTable.from_matrix(matrix)
         kernels.put_headers(matrix, data)
         put_checksums(data, batches)
@@ -139,9 +157,10 @@ class _Written:
 
 def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Written:
     counts, sizes = totals[:, kernels.TOTAL_ROWS], totals[:, kernels.TOTAL_BYTES]
-    # A closed batch and the first record of the next are together larger than a batch may be.
+    # A closed batch and the first record of the next are together larger than a batch may be; but a
+    # gap between own offsets may close any.
     room = max(batch_bytes - layout.RECORDS, 1)
-    entries_max = np.minimum(counts, 2 * sizes // room + 2)
+    entries_max = counts if len(rows.offset) else np.minimum(counts, 2 * sizes // room + 2)
     bytes_max = sizes + layout.RECORDS * entries_max
     state = np.zeros((len(totals), kernels.NUM_STATE), np.int64)
     first_byte = np.cumsum(bytes_max) - bytes_max
@@ -156,14 +175,18 @@ def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Wr
 
 
 def _matrix(
-    entries: NDArray[np.int64], base_offset: int, settings: BatchSettings
+    entries: NDArray[np.int64],
+    base_offset: int,
+    own: NDArray[np.int64] | None,
+    settings: BatchSettings,
 ) -> NDArray[np.int64]:
     matrix = np.full((NUM_COLUMNS, len(entries)), -1, np.int64)  # -1: no producer, no sequence
-    next_offset = base_offset + np.cumsum(entries[:, kernels.ENTRY_COUNT])
+    ends = np.cumsum(entries[:, kernels.ENTRY_COUNT])
+    starts = ends - entries[:, kernels.ENTRY_COUNT]
     matrix[table.POSITION] = entries[:, kernels.ENTRY_POSITION]
     matrix[table.SIZE] = entries[:, kernels.ENTRY_SIZE]
-    matrix[table.BASE_OFFSET] = next_offset - entries[:, kernels.ENTRY_COUNT]
-    matrix[table.LAST_OFFSET] = next_offset - 1
+    matrix[table.BASE_OFFSET] = base_offset + starts if own is None else own[starts]
+    matrix[table.LAST_OFFSET] = base_offset + ends - 1 if own is None else own[ends - 1]
     matrix[table.RECORD_COUNT] = entries[:, kernels.ENTRY_COUNT]
     matrix[table.BASE_TIMESTAMP] = entries[:, kernels.ENTRY_BASE]
     matrix[table.MAX_TIMESTAMP] = (

@@ -18,6 +18,8 @@ _NO_BYTES: Final = np.empty(0, np.uint8)
 _NO_BYTES.setflags(write=False)
 _NO_OFFSETS: Final = np.empty(0, np.int32)
 _NO_OFFSETS.setflags(write=False)
+_NO_NUMBERS: Final = np.empty(0, np.int64)
+_NO_NUMBERS.setflags(write=False)
 _NO_BINARY: Final = BinaryColumn(_NO_OFFSETS, _NO_BYTES, _NO_BYTES, 0)
 _NO_HEADERS: Final = HeaderColumn(_NO_OFFSETS, _NO_BYTES, 0, _NO_BINARY, _NO_BINARY)
 
@@ -28,13 +30,15 @@ class RecordColumns:
 
     `key` and `value` are Arrow arrays of binary or string (also large, view, fixed size or
     dictionary-encoded), `headers` a list of structs of a string `key` and a binary `value`; slices
-    are fine. `timestamp` is int64, milliseconds since the epoch, -1 for none.
+    are fine. `timestamp` is int64, milliseconds since the epoch, -1 for none. `offset` is int64 for
+    records that bring their own, which grow within a stream, else None.
     """
 
     key: pa.Array
     value: pa.Array
     timestamp: NDArray[np.int64]
     headers: pa.Array | None = None
+    offset: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.timestamp)
@@ -52,10 +56,11 @@ def kernel_rows(columns: RecordColumns, stream: NDArray[np.int32] | None) -> Row
             raise SchemaError(f"column {name} has {len(column)} rows, timestamp has {count}")
     return Rows(
         stream=_readonly(np.ascontiguousarray(streams, np.int32)),
-        timestamp=_readonly(np.ascontiguousarray(columns.timestamp, np.int64)),
+        timestamp=_int64s(columns.timestamp),
         key=binary_column(columns.key, "key"),
         value=binary_column(columns.value, "value"),
         headers=_NO_HEADERS if columns.headers is None else header_column(columns.headers),
+        offset=_NO_NUMBERS if columns.offset is None else _int64s(columns.offset),
     )
 
 
@@ -105,8 +110,14 @@ def header_column(array: pa.Array) -> HeaderColumn:
 
 
 def _named(columns: RecordColumns, streams: NDArray[np.int32]) -> Sequence[tuple[str, Any]]:
-    named = [("key", columns.key), ("value", columns.value), ("partition", streams)]
-    return named if columns.headers is None else [*named, ("headers", columns.headers)]
+    named = [
+        ("key", columns.key),
+        ("value", columns.value),
+        ("partition", streams),
+        ("headers", columns.headers),
+        ("offset", columns.offset),
+    ]
+    return [(name, column) for name, column in named if column is not None]
 
 
 def _cast(array: pa.Array, target: pa.DataType, name: str) -> pa.Array:
@@ -154,6 +165,10 @@ def _validity(array: pa.Array, bitmap: pa.Buffer | None) -> NDArray[np.uint8]:
     if bitmap is None or array.null_count == 0:
         return _NO_BYTES
     return _readonly(np.frombuffer(bitmap, np.uint8))
+
+
+def _int64s(array: NDArray[np.int64]) -> NDArray[np.int64]:
+    return _readonly(np.ascontiguousarray(array, np.int64))
 
 
 def _readonly(array: NDArray[Any]) -> NDArray[Any]:

@@ -62,7 +62,7 @@ class Access:
     def batch_writer(self, schema: StructType) -> BatchWriter:
         """Return a writer of rows with these columns. Raises SchemaError, UnknownTopicError."""
         catalog, columns = self._catalog(), self._columns(schema)
-        job = WriteJob.planned(catalog, self._given)
+        job = WriteJob.planned(catalog, self._given, columns)
         return BatchWriter(job, columns, is_done=job.is_committed(catalog))
 
     def stream_reader(self, schema: StructType) -> StreamReader:
@@ -86,7 +86,7 @@ class Access:
                     option=name,
                 )
         columns = self._columns(schema)
-        return StreamWriter(WriteJob.planned(self._catalog(), self._given), columns)
+        return StreamWriter(WriteJob.planned(self._catalog(), self._given, columns), columns)
 
     def _files(self) -> Files:
         if not self._log_dir:

@@ -26,11 +26,16 @@ from sparklog.spark.write_task import (
 
 
 def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
-    """Return the rows with `partition` filled in, shuffled so that each is in one task."""
+    """Return the rows with `partition` filled in, shuffled so that each is in one task.
+
+    Rows that bring their own offsets name their partitions, and are put into order again.
+    """
+    by = ["partition"] if task.topic is not None else ["topic", "partition"]
+    if "offset" in df.columns:
+        return df.repartition(*by).sortWithinPartitions(*by, "offset")
     kept = [column for column in df.schema if column.name != "partition"]
     schema = StructType([*kept, StructField("partition", IntegerType())])
     assigned = df.mapInArrow(AssignTask(task), schema)
-    by = ["partition"] if task.topic is not None else ["topic", "partition"]
     return assigned.repartition(*by)  # without a number of tasks, so that Spark may join small ones
 
 

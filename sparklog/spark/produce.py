@@ -34,10 +34,15 @@ def produce(
 ) -> ProduceResult:
     """Write a DataFrame's rows as records; return the offset range of each partition.
 
-    Columns are those of Spark's Kafka sink, and `timestamp` (see sparklog.spark.schema). Options
-    are Kafka's (sparklog.config.options): `compression.type`, `batch.size`, `partitioner`,
-    `segment.bytes`, `flush`, `clustered`, `txnAppId` with `txnVersion`, `storage.<NAME>`; the names
-    may begin with `kafka.`, as for the connector.
+    Columns are those of Spark's Kafka sink, `timestamp` and `offset` (see sparklog.spark.schema).
+    Options are Kafka's (sparklog.config.options): `compression.type`, `batch.size`, `partitioner`,
+    `segment.bytes`, `flush`, `clustered`, `allowOffsetGaps`, `txnAppId` with `txnVersion`,
+    `storage.<NAME>`; the names may begin with `kafka.`, as for the connector.
+
+    With a column `offset` records keep their offsets, if these continue the log: in each partition
+    the log end offset and those behind it, in the order of the rows of each task. Otherwise, also
+    when somebody else has written meanwhile, UnexpectedAppendOffsetError says where, and nothing is
+    written.
 
     All partitions of a topic become visible in one commit; several topics one after another, and a
     replay with the same txnAppId and txnVersion finishes what is missing. Raises the errors of
@@ -51,7 +56,7 @@ def produce(
     given["topic"] = topic if topic is not None else given["topic"]
     columns = input_columns(df.schema, needs_topic=given["topic"] is None)
     catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")
-    job = WriteJob.planned(catalog, given)
+    job = WriteJob.planned(catalog, given, columns)
     task = replace(job.task(), tries=task_tries(df.sparkSession))
     # A write that has landed is answered from its receipt: its rows are not even computed.
     is_known = job.is_committed(catalog)
@@ -91,23 +96,26 @@ def _write(df: DataFrame, task: WriteTask, how: str) -> list[tuple[int, TaskResu
     errors = FirstError(df.sparkSession.sparkContext)
     task = replace(task, errors=errors.accumulator)
     written = df.mapInArrow(task, RESULT_SCHEMA)
-    if how == "true" or (how == "auto" and _files_made(df, written, task) > FILES_MAX):
+    if how == "true" or (how == "auto" and _makes_many_files(df, written, task)):
         written = clustered(df, task).mapInArrow(task, RESULT_SCHEMA)
     rows = errors.run(written.collect)
     return [(row.task, pickle.loads(row.result)) for row in rows]  # noqa: S301 - our own tasks'
 
 
-def _files_made(df: DataFrame, written: DataFrame, task: WriteTask) -> int:
-    """Return about how many segment files `written` makes when every task meets every partition.
+def _makes_many_files(df: DataFrame, written: DataFrame, task: WriteTask) -> bool:
+    """Whether `written` makes many segment files if every task meets every partition.
 
     How many tasks an adaptive plan has is known only when the stages before the last one have run:
     they run here, and `written` goes on from where they ended. The topics of the column `topic` are
-    counted by a pass over it when it matters.
+    counted by a pass over it when it matters. Rows that bring their own offsets are a log already,
+    of which a task meets a few partitions.
     """
+    if "offset" in df.columns:
+        return False
     widths = {name: plan.topic.num_partitions for name, plan in task.plans.items()}
     tasks = written.rdd.getNumPartitions()
     files = tasks * sum(widths.values())
     if files <= FILES_MAX or task.topic is not None:
-        return files
+        return files > FILES_MAX
     found = [row.topic for row in df.select("topic").distinct().collect()]
-    return tasks * sum(widths.get(name, 0) for name in found)
+    return tasks * sum(widths.get(name, 0) for name in found) > FILES_MAX

@@ -1,8 +1,9 @@
 """The columns of records, going in and coming out, as the Kafka sink and source have them.
 
 in    value (string or binary); optional: key (string or binary), topic (string),
-      partition (int), headers (array<struct<key: string, value: binary>>) and
-      timestamp (timestamp, timestamp_ntz taken as UTC, or bigint milliseconds)
+      partition (int), headers (array<struct<key: string, value: binary>>),
+      timestamp (timestamp, timestamp_ntz taken as UTC, or bigint milliseconds) and
+      offset (bigint: the log's next offsets, in order; needs partition)
 out   key binary, value binary, topic string, partition int, offset bigint,
       timestamp timestamp, timestampType int [, headers]
 """
@@ -110,6 +111,7 @@ _INPUT: Final[dict[str, tuple[Callable[[DataType], bool], str]]] = {
         lambda kind: isinstance(kind, TimestampType | TimestampNTZType | LongType),
         "timestamp, timestamp_ntz or bigint (milliseconds)",
     ),
+    "offset": (lambda kind: isinstance(kind, LongType), "bigint"),
 }
 
 
@@ -135,6 +137,11 @@ def input_columns(schema: StructType, *, needs_topic: bool) -> list[str]:
             raise SchemaError(
                 f"column {name} is {types[name].simpleString()}: it must be {allowed}", column=name
             )
+    if "offset" in types and "partition" not in types:
+        raise SchemaError(
+            "column offset needs column partition: without either the log gives offsets",
+            column="offset",
+        )
     _warn_of_misspelt(names)
     return [name for name in _INPUT if name in types]
 

@@ -1,7 +1,7 @@
 """A write as its driver sees it: planned once, written by tasks, committed topic by topic."""
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
@@ -12,18 +12,19 @@ from sparklog.log_writer import (
     commit_write,
     in_order,
     is_committed,
+    mixed,
     plan_write,
     plan_write_to,
 )
 from sparklog.manifest.catalog import Catalog
-from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
-from sparklog.spark.write_task import WriteTask
+from sparklog.model import OffsetRange, TopicPartition
+from sparklog.spark.write_task import TopicSegments, WriteTask
 from sparklog.storage.files import Files
 
 FILES_MAX: Final = 1000
 """Above this many files rows are better clustered by partition before they are written."""
 
-TaskSegments = tuple[int, Mapping[str, list[SegmentEntry]]]
+TaskSegments = tuple[int, Mapping[str, TopicSegments]]
 """A task's number, and the segments that it wrote by topic."""
 
 
@@ -42,7 +43,7 @@ class ProduceResult:
 
     @property
     def count(self) -> int:
-        """How many records were written."""
+        """How many offsets were taken: one a record, and those left out by allowOffsetGaps."""
         return sum(got.span for got in self.ranges.values())
 
 
@@ -62,16 +63,18 @@ class WriteJob:
     version: int | None = None
 
     @classmethod
-    def planned(cls, catalog: Catalog, given: Mapping[str, Any]) -> "WriteJob":
+    def planned(
+        cls, catalog: Catalog, given: Mapping[str, Any], columns: Collection[str]
+    ) -> "WriteJob":
         """Plan a write as typed PRODUCE_OPTIONS ask, from one snapshot of each topic.
 
-        Raises InvalidOptionError, UnknownTopicError, LogDirError.
+        `columns` are those of the rows. Raises InvalidOptionError, UnknownTopicError, LogDirError.
         """
         if (given["txnAppId"] is None) != (given["txnVersion"] is None):
             raise InvalidOptionError(
                 "options txnAppId and txnVersion go together", option="txnAppId"
             )
-        options, topic = WriteOptions.of(given), given["topic"]
+        options, topic = _write_options(given, columns), given["topic"]
         if topic is not None:
             plans = {topic: plan_write(catalog, topic, options)}
         else:
@@ -99,15 +102,17 @@ class WriteJob:
     def commit(self, catalog: Catalog, written: Iterable[TaskSegments]) -> ProduceResult:
         """Make what the tasks wrote visible, one commit a topic, and return its offsets.
 
-        Segments get offsets in (task, file) order. Raises what `commit_write` raises.
+        Segments get offsets in (task, file) order, or have their own. Raises what `commit_write`
+        raises.
         """
         written = list(written)
         names = {name for _, by_topic in written for name in by_topic}
         names |= {self.topic} if self.topic is not None else set()
         result = ProduceResult({})
         for name in sorted(names):
-            plan = self.plans[name]
-            pending = in_order((number, by_topic.get(name, [])) for number, by_topic in written)
+            parts = [(task, of_topic[name]) for task, of_topic in written if name in of_topic]
+            plan = _one_plan([part.plan for _, part in parts]) or self.plans[name]
+            pending = in_order((task, part.entries) for task, part in parts)
             store = catalog.store(plan.topic)
             got = commit_write(store, plan, pending, app_id=self.app_id, version=self.version)
             ranges = {TopicPartition(name, one.partition): one for one in got.ranges or ()}
@@ -118,3 +123,22 @@ class WriteJob:
                 forgotten=result.forgotten | ({name} if got.ranges is None else set()),
             )
         return result
+
+
+def _one_plan(plans: Sequence[WritePlan]) -> WritePlan | None:
+    """The plan under which all tasks wrote; None when none did."""
+    if len({plan.options.keeps_offsets for plan in plans}) > 1:
+        raise mixed(plans[0])
+    return plans[0] if plans else None
+
+
+def _write_options(given: Mapping[str, Any], columns: Collection[str]) -> WriteOptions:
+    keeps_offsets, allows_gaps = "offset" in columns, given["allowOffsetGaps"]
+    if allows_gaps and not keeps_offsets:
+        raise InvalidOptionError(
+            "option allowOffsetGaps is about the column offset, and there is none",
+            option="allowOffsetGaps",
+        )
+    return replace(
+        WriteOptions.of(given), keeps_offsets=keeps_offsets, allow_offset_gaps=allows_gaps
+    )

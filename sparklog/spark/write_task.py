@@ -9,7 +9,7 @@ storage) is raised as long as Spark has tries left, perhaps on another machine.
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,7 +20,7 @@ from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
-from sparklog.log_writer import TopicWriter, WritePlan
+from sparklog.log_writer import NO_OFFSET, TopicWriter, WritePlan
 from sparklog.model import SegmentEntry
 from sparklog.record.encode import RecordColumns
 from sparklog.storage.files import Files
@@ -31,7 +31,15 @@ _RESULT: Final = pa.schema([("task", pa.int32()), ("result", pa.binary())])
 _FEED_BYTES_MAX: Final = 32 * 1024 * 1024
 _BATCHES_A_FEED: Final = 4
 
-TaskResult = dict[str, list[SegmentEntry]] | SparklogError
+
+class TopicSegments(NamedTuple):
+    """What a task wrote of one topic, under the plan as its rows have turned out."""
+
+    plan: WritePlan
+    entries: list[SegmentEntry]
+
+
+TaskResult = dict[str, TopicSegments] | SparklogError
 """Segments by topic, or what was wrong."""
 
 
@@ -77,7 +85,10 @@ class WriteTask:
                         writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed)
                     columns = record_columns(rows, plan.now_ms)
                     writers[topic].write(columns, explicit_partition(rows))
-            return {topic: writer.close() for topic, writer in writers.items()}
+            return {
+                topic: TopicSegments(writer.plan, writer.close())
+                for topic, writer in writers.items()
+            }
         except BaseException as error:
             for writer in writers.values():
                 writer.abort()
@@ -154,7 +165,13 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
         value=batch.column("value"),
         timestamp=_milliseconds(batch, now_ms),
         headers=batch.column("headers") if "headers" in names else None,
+        offset=_offsets(batch.column("offset")) if "offset" in names else None,
     )
+
+
+def _offsets(column: pa.Array) -> NDArray[np.int64]:
+    values: NDArray[np.int64] = column.fill_null(NO_OFFSET).to_numpy()
+    return values
 
 
 def _milliseconds(batch: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:

@@ -21,10 +21,8 @@ from pyspark.sql.datasource import (
 )
 
 from sparklog.errors import SparklogError, SparklogWarning, UsageError
-from sparklog.log_writer import WritePlan
-from sparklog.model import SegmentEntry
 from sparklog.spark.write_job import FILES_MAX, WriteJob
-from sparklog.spark.write_task import task_number
+from sparklog.spark.write_task import TopicSegments, task_number
 
 _QUERY_ID: Final = "sql.streaming.queryId"
 """Spark's local property with the id that a streaming query keeps over restarts."""
@@ -32,11 +30,10 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote, and under which plans; everything that the driver must know of it."""
+    """What one task wrote, by topic; everything that the driver must know of it."""
 
     task: int
-    segments: dict[str, list[SegmentEntry]]
-    plans: dict[str, WritePlan]
+    segments: dict[str, TopicSegments]
     query_id: str | None
 
 
@@ -56,8 +53,7 @@ class RowWriter:
             raise result
         context = TaskContext.get()
         query_id = context.getLocalProperty(_QUERY_ID) if context else None
-        plans = {name: self.job.plans[name] for name in result}
-        return Written(task_number(), result, plans, query_id)
+        return Written(task_number(), result, query_id)
 
 
 class BatchWriter(DataSourceArrowWriter):
@@ -102,7 +98,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 f"Spark did not tell the tasks of micro-batch {batchId} the query's id, so that it "
                 f"could not be committed once only: nothing was committed"
             )
-        plans = {name: plan for one in written for name, plan in one.plans.items()}
+        plans = {name: part.plan for one in written for name, part in one.segments.items()}
         job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)
         job.commit(job.catalog(), ((one.task, one.segments) for one in written))
 
@@ -113,7 +109,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     """Return what tasks wrote; says so when it is in very many files."""
     written = [message for message in messages if isinstance(message, Written)]
-    files = sum(len(entries) for one in written for entries in one.segments.values())
+    files = sum(len(part.entries) for one in written for part in one.segments.values())
     if files > FILES_MAX:
         warnings.warn(
             f"the write made {files} segments: with df.repartition(…) before it, by key or "

@@ -51,16 +51,17 @@ def record(one: Record, base_timestamp: int, offset_delta: int) -> bytes:
 
 def plain(records: Sequence[Record]) -> bytes:
     """The records of one batch, uncompressed."""
-    first = records[0].timestamp
-    return b"".join(record(one, first, delta) for delta, one in enumerate(records))
+    first = records[0]
+    return b"".join(record(one, first.timestamp, one.offset - first.offset) for one in records)
 
 
-def batch(records: Sequence[Record], base_offset: int, settings: Settings) -> bytes:
+def batch(records: Sequence[Record], settings: Settings) -> bytes:
     """One batch of magic 2 without a producer."""
     times = [one.timestamp for one in records]
     newest = max(times) if settings.append_time is None else settings.append_time
+    base_offset, last_offset = records[0].offset, records[-1].offset
     checked = struct.pack(
-        ">hiqqqhii", settings.attributes, len(records) - 1, times[0], newest, -1, -1, -1,
+        ">hiqqqhii", settings.attributes, last_offset - base_offset, times[0], newest, -1, -1, -1,
         len(records),
     ) + settings.compress(plain(records))  # fmt: skip
     before = struct.pack(">ibI", settings.leader_epoch, 2, crc32c(checked))
@@ -71,20 +72,27 @@ def cut(records: Sequence[Record], batch_bytes: int) -> list[list[Record]]:
     """The records of each batch: as many as fit, and at least one."""
     batches: list[list[Record]] = []
     for one in records:
-        if batches and HEADER + len(plain([*batches[-1], one])) <= batch_bytes:
+        if batches and fits([*batches[-1], one], batch_bytes):
             batches[-1].append(one)
         else:
             batches.append([one])
     return batches
 
 
+def fits(records: Sequence[Record], batch_bytes: int) -> bool:
+    """Whether one batch can hold the records."""
+    is_near = records[-1].offset - records[0].offset < 2**31
+    return is_near and HEADER + len(plain(records)) <= batch_bytes
+
+
 def stream(records: Sequence[Record], base_offset: int, settings: Settings) -> list[bytes]:
-    """The batches of one stream."""
-    out = []
-    for part in cut(records, settings.batch_bytes):
-        out.append(batch(part, base_offset, settings))
-        base_offset += len(part)
-    return out
+    """The batches of one stream, its records numbered from `base_offset`."""
+    return sparse([one._replace(offset=base_offset + i) for i, one in enumerate(records)], settings)
+
+
+def sparse(records: Sequence[Record], settings: Settings) -> list[bytes]:
+    """The batches of records that keep their offsets."""
+    return [batch(part, settings) for part in cut(records, settings.batch_bytes)]
 
 
 def crc32c(data: bytes) -> int:

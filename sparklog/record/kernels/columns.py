@@ -2,7 +2,7 @@
 
     BinaryColumn   row i is data[offsets[i]:offsets[i + 1]], null when its validity bit is 0
     HeaderColumn   row i has the headers offsets[i] .. offsets[i + 1] - 1 of `keys` and `values`
-    Rows           everything that is to be written
+    Rows           everything that is to be written; `offset` has length 0 when it runs on by itself
 
 Validity is Arrow's bitmap, lowest bit first, beginning at bit `bit_offset`; of length 0 when there
 are no nulls. `offsets` of a HeaderColumn has length 0 when no row has headers.
@@ -70,11 +70,14 @@ class Rows(NamedTuple):
     key: BinaryColumn
     value: BinaryColumn
     headers: HeaderColumn
+    offset: NDArray[np.int64]
 
 
 binary_column = named_tuple(BinaryColumn, int32s_in, bytes_in, bytes_in, int64)
 header_column = named_tuple(HeaderColumn, int32s_in, bytes_in, int64, binary_column, binary_column)
-rows_type = named_tuple(Rows, int32s_in, int64s_in, binary_column, binary_column, header_column)
+rows_type = named_tuple(
+    Rows, int32s_in, int64s_in, binary_column, binary_column, header_column, int64s_in
+)
 
 
 @inlined

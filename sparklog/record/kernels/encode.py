@@ -72,6 +72,9 @@ NUM_STATE: Final = 8
 ENTRY_POSITION, ENTRY_SIZE, ENTRY_COUNT, ENTRY_BASE, ENTRY_MAXIMUM, ENTRY_FIRST_ROW = range(6)
 NUM_ENTRY: Final = 6
 
+OFFSET_DELTA_MAX: Final = 2**31 - 1
+"""Offsets of a batch count from its first in an int32."""
+
 _DELTAS_MIN: Final = 2
 _DELTAS_MAX: Final = layout.MAX_VARLONG_SIZE + layout.MAX_VARINT_SIZE
 
@@ -158,6 +161,14 @@ def open_batch(state: NDArray[np.int64], stream: int, row: int, timestamp: int) 
     state[stream, FIRST_ROW] = row
 
 
+@inlined
+def offset_above(rows: Rows, first_row: int, row: int, count: int) -> int:
+    """How far the row's offset lies above that of the first row of its batch of `count` so far."""
+    if len(rows.offset) == 0:
+        return count
+    return wrapping_sub(rows.offset[row], rows.offset[first_row])
+
+
 @kernel(types.void(rows_type, int64, int64_matrix_out, int64_matrix_out, bytes_out))
 def encode_rows(
     rows: Rows,
@@ -169,8 +180,9 @@ def encode_rows(
     """Appends every row to the open batch of its stream, leaving room for the batch headers.
 
     A batch is closed before the record that would make it larger than `batch_bytes`, but holds at
-    least one. The caller has measured the rows and has set NEXT_BYTE, NEXT_BATCH and MINIMUM so
-    that the regions of `out` and `entries` cannot overflow.
+    least one, and before one whose offset lies too far above that of its first. The caller has
+    measured the rows and has set NEXT_BYTE, NEXT_BATCH and MINIMUM so that the regions of `out` and
+    `entries` cannot overflow.
     """
     for row in range(len(rows.stream)):
         stream = rows.stream[row]
@@ -180,20 +192,22 @@ def encode_rows(
         fixed = 1 + field_size(key) + field_size(value) + headers_size(rows.headers, row)
         count = state[stream, COUNT]
         if count > 0:
+            above = offset_above(rows, state[stream, FIRST_ROW], row, count)
             delta = wrapping_sub(timestamp, state[stream, BASE])
-            size = fixed + varint_size(delta) + varint_size(count)
+            size = fixed + varint_size(delta) + varint_size(above)
             after = state[stream, NEXT_BYTE] + varint_size(size) + size
-            if after - state[stream, START] > batch_bytes:
+            if after - state[stream, START] > batch_bytes or above > OFFSET_DELTA_MAX:
                 close_batch(state, stream, entries)
                 count = 0
         if count == 0:
             open_batch(state, stream, row, timestamp)
             delta = 0
+            above = 0
             size = fixed + _DELTAS_MIN
         at = put_varint(out, state[stream, NEXT_BYTE], size)
         out[at] = 0
         at = put_varint(out, at + 1, delta)
-        at = put_varint(out, at, count)
+        at = put_varint(out, at, above)
         at = put_field(out, at, rows.key, row, key)
         at = put_field(out, at, rows.value, row, value)
         state[stream, NEXT_BYTE] = put_record_headers(out, at, rows.headers, row)

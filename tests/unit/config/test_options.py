@@ -84,7 +84,7 @@ class TestNames:
 
     def test_that_are_far_off_get_the_list(self) -> None:
         with pytest.raises(
-            InvalidOptionError, match=r"unknown option xyz \(known: batch.size, clu"
+            InvalidOptionError, match=r"unknown option xyz \(known: allowOffsetGaps, bat"
         ):
             parse_options(PRODUCE_OPTIONS, {"xyz": "1"})
 

@@ -1,5 +1,6 @@
 from collections.abc import Sequence
 from functools import partial
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
@@ -29,11 +30,17 @@ LARGEST = 2**63 - 1
 TIMES = st.one_of(st.integers(-1, LARGEST), st.integers(golden.T0 - 200, golden.T0 + 200))
 FIELDS = st.one_of(st.none(), st.binary(max_size=20), st.sampled_from([b"", bytes(63), bytes(64)]))
 HEADERS = st.lists(st.tuples(st.text(max_size=5), FIELDS), max_size=3).map(tuple)
+STEPS = st.one_of(st.integers(1, 3), st.sampled_from([2**31 - 1, 2**31]), st.integers(1, 2**50))
 RECORDS = st.builds(partial(Record, 0), TIMES, FIELDS, FIELDS, HEADERS)
 
 
-def columns(records: Sequence[Record], *, headers: bool = True, before: int = 0) -> RecordColumns:
-    """The records as columns that are slices: `before` rows lie before them, and one behind."""
+def columns(
+    records: Sequence[Record], *, headers: bool = True, before: int = 0, own: bool = False
+) -> RecordColumns:
+    """The records as columns that are slices: `before` rows lie before them, and one behind.
+
+    With `own` they bring their offsets.
+    """
     stuffing = Record(0, 0, b"stuffing", None, (("no", b"no"),))
     padded = [*[stuffing] * before, *records, stuffing]
     cells = [list(one.headers) or None for one in padded]
@@ -43,6 +50,7 @@ def columns(records: Sequence[Record], *, headers: bool = True, before: int = 0)
         pa.array([one.value for one in padded], pa.binary())[part],
         np.array([one.timestamp for one in padded], np.int64)[part],
         pa.array(cells, HEADERS_TYPE)[part] if headers else None,
+        np.array([one.offset for one in padded], np.int64)[part] if own else None,
     )
 
 
@@ -135,6 +143,53 @@ class TestAgainstTheTwin:
             mine = [record for record, to in routed if to == one.stream]
             assert one.record_count == len(mine)
             assert one.min_timestamp == min(record.timestamp for record in mine)
+
+
+class TestOwnOffsets:
+    @given(
+        st.lists(st.tuples(RECORDS, st.integers(0, 2), STEPS), max_size=40),
+        st.integers(0, 400),
+        st.sampled_from(Codec),
+        st.integers(0, 9),
+    )
+    @example([(one, 0, 2**31 - 1) for one in plain(5)], 16384, Codec.NONE, 0)
+    @example([(one, 0, 2**30) for one in plain(9)], 16384, Codec.NONE, 0)
+    @example([(one, 0, 2**40) for one in plain(40)], 10**6, Codec.GZIP, 1)
+    def test_are_kept_byte_for_byte(
+        self, routed: list[tuple[Record, int, int]], batch_bytes: int, codec: Codec, before: int
+    ) -> None:
+        """Goal: batches keep the gaps, and the table of them says so; none is wider than an int32.
+
+        Method: records scattered over three streams, each further on than the one before it by
+        anything from 1 to beyond what a batch can span, against the twin.
+        """
+        offsets = accumulate(step for _, _, step in routed)
+        rows = [one._replace(offset=at) for (one, _, _), at in zip(routed, offsets, strict=True)]
+        streams = np.array([number for _, number, _ in routed], np.int32)
+        settings = BatchSettings(codec=codec, batch_bytes=batch_bytes)
+        sparse = columns(rows, before=before, own=True)
+        encoded = encode(sparse, streams, 3, np.zeros(3, np.int64), settings)
+
+        twin = naive.Settings(codec, batch_bytes, compress=partial(compress, codec))
+        assert {one.stream: bytes(one.data) for one in encoded} == {
+            number: b"".join(naive.sparse(mine, twin))
+            for number in range(3)
+            if (mine := [one for one, to in zip(rows, streams, strict=True) if to == number])
+        }
+        for one in encoded:
+            scanned = scan_batches(one.data).batches
+            assert one.batches.base_offset.tolist() == scanned.base_offset.tolist()
+            assert one.batches.last_offset.tolist() == scanned.last_offset.tolist()
+
+    def test_run_from_a_batchs_first_record_to_its_last(self) -> None:
+        rows = [Record(at, 0, None, bytes(10)) for at in (5, 6, 9, 20, 21)]
+        settings = BatchSettings(batch_bytes=61 + 3 * len(naive.plain(plain(1))))
+        (stream,) = encode(columns(rows, own=True), None, 1, np.zeros(1, np.int64), settings)
+
+        assert stream.batches.base_offset.tolist() == [5, 20]
+        assert stream.batches.last_offset.tolist() == [9, 21]
+        assert stream.batches.record_count.tolist() == [3, 2]
+        assert stream.record_count == 5
 
 
 class TestBatching:

@@ -55,7 +55,11 @@ class TestInput:
             ),
             ("value string, timestamp timestamp_ntz", ["value", "timestamp"]),
             ("value string, timestamp bigint", ["value", "timestamp"]),
-            ("value string, offset bigint, timestampType int, more double", ["value"]),
+            ("value string, timestampType int, more double", ["value"]),
+            (
+                "offset bigint, partition int, value string",
+                ["value", "partition", "offset"],
+            ),
         ],
     )
     def test_takes_the_kafka_sinks_columns(self, columns: str, taken: list[str]) -> None:
@@ -70,6 +74,8 @@ class TestInput:
             ("value string, key bigint", "column key is bigint: it must be string or binary"),
             ("value string, topic binary", "column topic is binary: it must be string"),
             ("value string, partition bigint", "column partition is bigint: it must be int"),
+            ("value string, offset bigint", "column offset needs column partition: without either"),
+            ("value string, partition int, offset int", "column offset is int: it must be bigint"),
             ("value string, timestamp string", "timestamp is string: it must be timestamp, "),
             ("value string, headers strings", "column headers is array<string>: it must be array"),
             ("value string, headers misnamed", "column headers is array<struct<name:string,"),

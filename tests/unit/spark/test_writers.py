@@ -25,7 +25,7 @@ def log_dir(tmp_path: Path) -> str:
 
 def job(log_dir: str, **options: Any) -> WriteJob:
     parsed, _ = parse_options(SOURCE_OPTIONS, {"topic": "t", "flush": "none", **options})
-    return WriteJob.planned(catalog(log_dir), parsed)
+    return WriteJob.planned(catalog(log_dir), parsed, COLUMNS)
 
 
 def batch(*values: str, partition: int | None = 0) -> pa.RecordBatch:

@@ -1,0 +1,124 @@
+"""Rows that bring their own offsets: a copy of another log that keeps its numbers.
+
+    rows of a writer       the offsets of a partition follow one another, in the order of the rows
+    segments of all        lie where their offsets say: the first begins at the log end offset, each
+                           of the others where the one before it ends
+
+Where gaps are allowed, as in a copy of a compacted topic, offsets only have to grow. Rows of which
+none has an offset bring none: a SQL INSERT gives a null to every column that it does not name.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparklog.errors import InvalidRecordError, UnexpectedAppendOffsetError
+from sparklog.log_writer.plan import WritePlan
+from sparklog.manifest.store import Snapshot
+from sparklog.model import SegmentEntry
+from sparklog.record.rows import RecordColumns
+
+NO_OFFSET: Final = -1
+_OFFSET_MAX: Final = 2**63 - 2
+"""The log end offset behind it is the largest int64."""
+
+
+class OwnOffsets:
+    """Follows the offsets of one writer's rows, partition by partition.
+
+    `plan` is the writer's, which keeps offsets only if the rows have turned out to bring some.
+    """
+
+    def __init__(self, plan: WritePlan) -> None:
+        self.plan = plan
+        self._is_begun = False
+        self._expected = np.full(plan.topic.num_partitions, NO_OFFSET, np.int64)
+
+    def take(self, columns: RecordColumns, partition: pa.Array | None) -> RecordColumns:
+        """Return the next rows, without offsets if they have none; NO_OFFSET stands for null.
+
+        Their partitions are known to exist. Raises UnexpectedAppendOffsetError for an offset that
+        does not follow the one before or is missing, and InvalidRecordError for rows with an offset
+        and no partition.
+        """
+        if columns.offset is None or not len(columns):
+            return columns
+        has_offsets = bool((columns.offset != NO_OFFSET).any())
+        if not self._is_begun and not has_offsets:
+            options = replace(self.plan.options, keeps_offsets=False)
+            self.plan = replace(self.plan, options=options)
+        self._is_begun = True
+        if self.plan.options.keeps_offsets:
+            self._check(columns.offset, partition)
+            return columns
+        if has_offsets:
+            raise mixed(self.plan)
+        return replace(columns, offset=None)
+
+    def _check(self, offset: NDArray[np.int64], partition: pa.Array | None) -> None:
+        if partition is None or partition.null_count:
+            raise InvalidRecordError(
+                f"topic {self.plan.topic.name!r}: a record that brings an offset has no partition"
+            )
+        numbers = partition.to_numpy()
+        order = np.argsort(numbers, kind="stable")
+        numbers, offset = numbers[order], offset[order]
+        firsts = np.flatnonzero(np.diff(numbers, prepend=-1))
+        lasts = np.flatnonzero(np.diff(numbers, append=-1))
+        expected = np.empty_like(offset)
+        expected[1:] = offset[:-1] + 1
+        expected[firsts] = self._expected[numbers[firsts]]
+        wrong = (offset < np.maximum(expected, 0)) | (offset > _OFFSET_MAX)
+        if not self.plan.options.allow_offset_gaps:
+            wrong |= (expected != NO_OFFSET) & (offset > expected)
+        if wrong.any():
+            slot = int(wrong.argmax())
+            raise _unexpected(self.plan, *map(int, (numbers[slot], offset[slot], expected[slot])))
+        self._expected[numbers[lasts]] = offset[lasts] + 1
+
+
+def at_own_offsets(
+    snapshot: Snapshot, plan: WritePlan, pending: Sequence[SegmentEntry]
+) -> tuple[SegmentEntry, ...]:
+    """Return `pending` in the order of its offsets, if they continue the log.
+
+    Raises UnexpectedAppendOffsetError where they do not (any more): somebody else may have written.
+    """
+    ends: dict[int, int] = {}
+    placed = sorted(pending, key=lambda entry: (entry.partition, entry.base_offset))
+    for entry in placed:
+        end = ends.get(entry.partition, snapshot.state(entry.partition).log_end_offset)
+        is_gap = entry.base_offset > end and not plan.options.allow_offset_gaps
+        if entry.base_offset < end or is_gap:
+            raise _unexpected(plan, entry.partition, entry.base_offset, end)
+        ends[entry.partition] = entry.next_offset
+    return tuple(placed)
+
+
+def mixed(plan: WritePlan) -> UnexpectedAppendOffsetError:
+    """Return the error of a write of which only a part brings offsets."""
+    return UnexpectedAppendOffsetError(
+        f"topic {plan.topic.name!r}: some records bring an offset and others have none (null), "
+        f"expected is one in each or in none",
+        topic=plan.topic.name,
+    )
+
+
+def _unexpected(
+    plan: WritePlan, partition: int, offset: int, expected: int
+) -> UnexpectedAppendOffsetError:
+    found = "no offset (null)" if offset == NO_OFFSET else f"offset {offset}"
+    due = "the log end offset" if expected == NO_OFFSET else str(expected)
+    gaps = "allowOffsetGaps=true keeps gaps, and " if NO_OFFSET < expected < offset else ""
+    return UnexpectedAppendOffsetError(
+        f"{plan.topic.name}-{partition}: a record has {found}, expected is {due}, for offsets of "
+        f"one's own continue the log; {gaps}without the column offset the log gives them",
+        topic=plan.topic.name,
+        partition=partition,
+        offset=offset,
+        expected=expected,
+    )

@@ -113,7 +113,7 @@ def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
     if files > FILES_MAX:
         warnings.warn(
             f"the write made {files} segments: with df.repartition(…) before it, by key or "
-            f"partition, or with sparklog.spark.produce(…, clustered=True), there would be fewer",
+            f'partition, or with sparklog.spark.produce(…, clustered="true"), there would be fewer',
             SparklogWarning,
             stacklevel=3,
         )

@@ -32,3 +32,10 @@ class TestTable:
         options = {option.name for option in (*CONSUME_OPTIONS, *STREAM_OPTIONS)}
 
         assert {name for name, _ in ROWS} >= (options - OURS_ALONE) | set(IGNORED_OPTIONS)
+
+
+class TestPage:
+    def test_names_every_option(self) -> None:
+        named = set(re.findall(r"`(?:kafka\.)?([\w.]+)`", PAGE))
+
+        assert {option.name for option in SOURCE_OPTIONS} <= named

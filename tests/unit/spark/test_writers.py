@@ -1,5 +1,6 @@
 """The writers of the data source without Spark: what Spark calls, in the orders that it may."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -8,11 +9,18 @@ import pyarrow as pa
 import pytest
 
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
-from sparklog.errors import InvalidRecordError, SparklogWarning, UnknownTopicError, UsageError
+from sparklog.errors import (
+    InvalidOptionError,
+    InvalidRecordError,
+    SparklogWarning,
+    UnexpectedAppendOffsetError,
+    UnknownTopicError,
+    UsageError,
+)
 from sparklog.spark import writers
 from sparklog.spark.write_job import WriteJob
 from sparklog.spark.writers import BatchWriter, StreamWriter, Written
-from tests.logs import all_values, catalog, log_files, new_topic
+from tests.logs import all_values, catalog, log_files, new_topic, rows, values
 
 COLUMNS = ("value", "partition")
 
@@ -23,9 +31,9 @@ def log_dir(tmp_path: Path) -> str:
     return new_topic(tmp_path / "log")
 
 
-def job(log_dir: str, **options: Any) -> WriteJob:
+def job(log_dir: str, columns: Sequence[str] = COLUMNS, **options: Any) -> WriteJob:
     parsed, _ = parse_options(SOURCE_OPTIONS, {"topic": "t", "flush": "none", **options})
-    return WriteJob.planned(catalog(log_dir), parsed, COLUMNS)
+    return WriteJob.planned(catalog(log_dir), parsed, columns)
 
 
 def batch(*values: str, partition: int | None = 0) -> pa.RecordBatch:
@@ -74,6 +82,65 @@ class TestBatch:
 
         with pytest.warns(SparklogWarning, match=r"made 2 segments: with df.repartition"):
             writer.commit([written(writer, "a"), written(writer, "b")])
+
+
+class TestOwnOffsets:
+    COLUMNS = ("value", "partition", "offset")
+
+    def written(self, writer: BatchWriter | StreamWriter, *offsets: int | None) -> Written:
+        """What a task hands back that has got records of partition 0 with these offsets."""
+        rows = batch(*map(str, offsets))
+        rows = rows.append_column("offset", pa.array(offsets, pa.int64()))
+        message = writer.write(iter([rows]))
+        assert isinstance(message, Written)
+        return replace(message, query_id="q")
+
+    def batch_writer(self, log_dir: str) -> BatchWriter:
+        return BatchWriter(job(log_dir, self.COLUMNS), self.COLUMNS, is_done=False)
+
+    def stream_writer(self, log_dir: str, **options: Any) -> StreamWriter:
+        return StreamWriter(job(log_dir, self.COLUMNS, **options), self.COLUMNS)
+
+    def test_of_tasks_join_whatever_their_order(self, log_dir: str) -> None:
+        writer = self.batch_writer(log_dir)
+        writer.commit([self.written(writer, 2, 3), self.written(writer, 0, 1)])
+
+        assert values(log_dir) == {0: ["0", "1", "2", "3"]}
+
+    def test_that_are_null_everywhere_are_the_logs(self, log_dir: str) -> None:
+        for _ in range(2):
+            writer = self.batch_writer(log_dir)
+            writer.commit([self.written(writer, None), self.written(writer, None, None)])
+
+        assert len(rows(log_dir)[0]) == 6
+
+    def test_that_are_null_in_one_task_are_refused(self, log_dir: str) -> None:
+        writer = self.batch_writer(log_dir)
+        messages = [self.written(writer, 0, 1), self.written(writer, None)]
+
+        with pytest.raises(UnexpectedAppendOffsetError, match="topic 't': some records bring"):
+            writer.commit([*messages])
+        assert rows(log_dir) == {}
+
+    def test_of_a_micro_batch_land_once(self, log_dir: str) -> None:
+        for number, offsets in ((0, (0, 1)), (0, (0, 1)), (1, (2, 5)), (1, (2, 5))):
+            writer = self.stream_writer(log_dir, allowOffsetGaps="true")
+            messages = [self.written(writer, *offsets)]
+            self.stream_writer(log_dir, allowOffsetGaps="true").commit([*messages], number)
+
+        assert [row.offset for row in rows(log_dir)[0]] == [0, 1, 2, 5]
+
+    def test_of_another_query_do_not_continue_the_log(self, log_dir: str) -> None:
+        writer = self.stream_writer(log_dir)
+        message = self.written(writer, 0, 1)
+        writer.commit([message], 0)
+
+        with pytest.raises(UnexpectedAppendOffsetError, match="offset 0, expected is 2,"):
+            writer.commit([replace(message, query_id="another")], 0)
+
+    def test_are_what_gaps_are_about(self, log_dir: str) -> None:
+        with pytest.raises(InvalidOptionError, match="allowOffsetGaps is about the column offset"):
+            job(log_dir, allowOffsetGaps="true")
 
 
 class TestStream:

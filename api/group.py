@@ -1,10 +1,12 @@
 """Group commit: requests to one topic that arrive within linger.ms share one commit.
 
-    request ──▶ waiting ──(linger.ms, batch.size, or the commit before)──▶ group ──▶ one commit
+    request ──▶ waiting ──(linger.ms, or batch.size)──▶ group ──▶ one commit
 
-Each topic has one group under way; what arrives meanwhile is the next. A request is acknowledged
-when the commit is durable, with the offsets of its records. Nothing of a request that waits is
-dropped when its client goes away.
+Each topic has one group under way; what arrives meanwhile is the next. A group lingers from its
+first request on, but at least from the answers to the group before: whoever got one and has more
+to send goes with those who waited, where two halves in turn would make twice the commits. A request
+is acknowledged when the commit is durable, with the offsets of its records. Nothing of a request
+that waits is dropped when its client goes away.
 """
 
 import asyncio
@@ -100,6 +102,7 @@ class _TopicGroups:
         self._bytes = 0
         self._full = asyncio.Event()
         self._is_ending = False
+        self._answered = 0.0
         self._task: asyncio.Task[None] | None = None
 
     @property
@@ -140,13 +143,15 @@ class _TopicGroups:
                 answers = [error for _ in group]
             for waiting, answer in zip(group, answers, strict=True):
                 self._settle(waiting, answer)
+            self._answered = asyncio.get_running_loop().time()
         self._task = None
 
     async def _linger(self) -> None:
-        """Wait until the first request has waited for linger.ms, or the group is full."""
+        """Wait until linger.ms are over, or the group is full."""
         loop = asyncio.get_running_loop()
         self._note_full()
-        left_s = self._waiting[0].since + self._limits.linger_ms / 1000 - loop.time()
+        since = max(self._waiting[0].since, self._answered)
+        left_s = since + self._limits.linger_ms / 1000 - loop.time()
         timer = loop.call_later(max(left_s, 0), self._full.set)
         await self._full.wait()
         timer.cancel()

@@ -27,7 +27,7 @@ class Settings(BaseSettings):
     """Bearer tokens (api.security); none: whoever reaches the service may do everything."""
 
     linger_ms: Annotated[int, Field(ge=0, le=10_000)] = 5
-    """How long the first request of a group waits for others (linger.ms)."""
+    """How long a group waits for others: its first request, and after the group before."""
     batch_size: Positive = MIB
     """Bytes of keys and values at which a group waits no longer."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"

@@ -253,6 +253,33 @@ class TestGroups:
 
         assert snapshot(log_dir).version == 2
 
+    def test_who_was_just_answered_goes_with_those_who_waited(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write, late, hours = Groups.write, list[asyncio.Task[Written]](), [0]
+
+        async def slowly(groups: Groups, *arguments: Any) -> Any:
+            if not hours[0]:
+                late.append(asyncio.create_task(groups.produce("t", rows("b", partition=0), None)))
+            answers = await write(groups, *arguments)
+            hours[0] += 1
+            return answers
+
+        async def work(groups: Groups) -> None:
+            loop = asyncio.get_running_loop()
+            time = loop.time
+            monkeypatch.setattr(loop, "time", lambda: time() + 3600 * hours[0])
+            monkeypatch.setattr(Groups, "write", slowly)
+            await groups.produce("t", rows("a", partition=0), None)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            await groups.produce("t", rows("c", partition=0), None)
+            await late[0]
+
+        self.run(log_dir, work, linger_ms=100)
+
+        assert snapshot(log_dir).version == 2
+
     def test_a_full_group_does_not_linger(self, log_dir: str) -> None:
         async def work(groups: Groups) -> Any:
             requests = [groups.produce("t", rows("x" * 60, partition=0), None) for _ in range(4)]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from sparklog.clock import ManualClock
+from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import StorageError
 from sparklog.manifest import delta_rs
 from sparklog.manifest.cluster import CLUSTER_METADATA, DeltaClusterStore
@@ -178,6 +178,19 @@ class TestCleaningUp:
         expected = [(start, start + 10) for start in range(0, 50, 10)]
         assert spans(delta_store(files, flush=True).snapshot()) == expected
         assert spans(early.snapshot()) == expected
+
+    def test_leaves_the_last_minute(self, files: TracingFiles, tmp_path: Path) -> None:
+        store = delta_store(files)
+        for _ in range(2 * INTERVAL - 2):
+            append(store, segment())
+        paths = sorted((tmp_path / LOG).glob("*.json"))
+        for path in paths[: INTERVAL + 2]:
+            old_s = SystemClock().now_ms() / 1000 - 70
+            os.utime(path, (old_s, old_s))
+        append(store, segment())
+
+        left = sorted(path.name for path in (tmp_path / LOG).glob("*.json"))
+        assert left == [f"{version:020}.json" for version in range(INTERVAL - 1, 2 * INTERVAL)]
 
     def test_is_not_left_to_the_commit(
         self, files: TracingFiles, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

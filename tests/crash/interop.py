@@ -25,8 +25,7 @@ def killed_before(step: int) -> None:
 
     def take() -> None:
         left[0] -= 1
-        if left[0] < 0:
-            os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL if left[0] < 0 else 0)  # signal 0 is none
 
     def audit(event: str, arguments: tuple[Any, ...]) -> None:
         if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
@@ -40,6 +39,7 @@ def killed_before(step: int) -> None:
         take()
 
     DeltaLog.commit = counted  # type: ignore[assignment, method-assign] # of this process only
+    audit.__cantrace__ = True  # type: ignore[attr-defined] # or coverage does not see it run
     sys.addaudithook(audit)
 
 

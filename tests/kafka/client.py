@@ -4,7 +4,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from confluent_kafka import Consumer, KafkaError, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka import (
+    TIMESTAMP_NOT_AVAILABLE,
+    Consumer,
+    KafkaError,
+    KafkaException,
+    Message,
+    Producer,
+    TopicPartition,
+)
 
 from tests.kafka.broker import Broker
 
@@ -22,6 +30,10 @@ class Record:
     value: bytes | None
     timestamp: int
     headers: Headers = ()
+
+
+Found = list[tuple[int, Record]]
+"""Records and their offsets."""
 
 
 class Client:
@@ -95,7 +107,7 @@ def partitions_of(broker: Broker, topic: str, keys: Iterable[bytes]) -> list[int
     return [found[key] for key in wanted]
 
 
-def read_topic(broker: Broker, topic: str, partition: int = 0) -> list[tuple[int, Record]]:
+def read_topic(broker: Broker, topic: str, partition: int = 0) -> Found:
     """(offset, record) of every record that is not aborted, from the log's start to its end."""
     consumer = Consumer(
         {
@@ -108,7 +120,7 @@ def read_topic(broker: Broker, topic: str, partition: int = 0) -> list[tuple[int
             "log_level": 2,
         }
     )
-    found: list[tuple[int, Record]] = []
+    found: Found = []
     try:
         consumer.assign([TopicPartition(topic, partition, 0)])
         while True:
@@ -126,6 +138,18 @@ def read_topic(broker: Broker, topic: str, partition: int = 0) -> list[tuple[int
         consumer.close()
 
 
+def offsets_for_times(
+    broker: Broker, topic: str, times: Iterable[int], partition: int = 0
+) -> list[int]:
+    """The broker's answers: -1, or the log's end, where no record is as new."""
+    consumer = Consumer({"bootstrap.servers": broker.bootstrap, "group.id": "times"})
+    try:
+        asked = [TopicPartition(topic, partition, time) for time in times]
+        return [consumer.offsets_for_times([one], timeout=30)[0].offset for one in asked]
+    finally:
+        consumer.close()
+
+
 def _offset(message: Message) -> int:
     offset = message.offset()
     assert offset is not None
@@ -135,4 +159,6 @@ def _offset(message: Message) -> int:
 def _record(message: Message) -> Record:
     pairs: Any = message.headers() or ()
     headers = tuple((name, value) for name, value in pairs)
-    return Record(message.key(), message.value(), message.timestamp()[1], headers)
+    kind, time = message.timestamp()
+    is_timeless = kind == TIMESTAMP_NOT_AVAILABLE
+    return Record(message.key(), message.value(), -1 if is_timeless else time, headers)

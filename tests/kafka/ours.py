@@ -1,4 +1,4 @@
-"""Segments written by sparklog's own encoder, for Kafka to read."""
+"""Segments written by sparklog's own encoder, for Kafka to read, and what sparklog reads."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -7,9 +7,13 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.log_reader.slices import read_slices
+from sparklog.manifest.catalog import Catalog
 from sparklog.record.encode import BatchSettings, encode
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
-from tests.kafka.client import Record
+from tests.kafka.client import Found, Record
 from tests.kafka.dump import SegmentFiles
 
 APPENDS = 3
@@ -51,6 +55,23 @@ def write_segment(
         _write_index(log.with_suffix(".index"), indexes.offset_index),
         _write_index(log.with_suffix(".timeindex"), indexes.time_index),
     )
+
+
+def read_log(
+    catalog: Catalog, topic: str, partition: int = 0, isolation: str = READ_COMMITTED
+) -> Found:
+    """(offset, record) of every record that sparklog shows of a partition."""
+    reader = TopicReader.open(catalog, topic)
+    start, end = reader.log_start_offset(partition), reader.log_end_offset(partition)
+    slices = reader.slices(partition, start, end)
+    found: Found = []
+    for block in read_slices(reader.files, reader.directory, slices, isolation=isolation):
+        columns = (block.offset, block.key, block.value, block.timestamp, block.headers)
+        for offset, key, value, timestamp, headers in zip(*columns, strict=True):
+            pairs = tuple((one["key"], one["value"]) for one in headers.as_py() or ())
+            record = Record(key.as_py(), value.as_py(), timestamp.as_py(), pairs)
+            found.append((offset.as_py(), record))
+    return found
 
 
 def _write_index(path: Path, data: bytes) -> Path | None:

@@ -100,6 +100,7 @@ class _TopicGroups:
         self._waiting: list[Waiting] = []
         self._keys: dict[str, asyncio.Future[Written]] = {}
         self._bytes = 0
+        self._bytes_waiting = 0
         self._full = asyncio.Event()
         self._is_ending = False
         self._answered = 0.0
@@ -125,6 +126,7 @@ class _TopicGroups:
         waiting = Waiting(rows, key, size, loop.time(), answer)
         self._waiting.append(waiting)
         self._bytes += size
+        self._bytes_waiting += size
         if key is not None:
             self._keys[key] = answer
         self._note_full()
@@ -168,6 +170,7 @@ class _TopicGroups:
             size += waiting.size_bytes
             keys.update([waiting.key] if waiting.key is not None else [])
         del self._waiting[: len(group)]
+        self._bytes_waiting -= size
         return group
 
     def _settle(self, waiting: Waiting, answer: Written | Exception) -> None:
@@ -181,8 +184,7 @@ class _TopicGroups:
             waiting.answer.set_result(answer)
 
     def _note_full(self) -> None:
-        size = sum(waiting.size_bytes for waiting in self._waiting)
-        if self._is_ending or size >= self._limits.batch_size:
+        if self._is_ending or self._bytes_waiting >= self._limits.batch_size:
             self._full.set()
 
     async def finish(self) -> None:

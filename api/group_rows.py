@@ -52,8 +52,9 @@ def partitions_of(
     count: int,
 ) -> Int32s:
     """Return the partition of each record. Raises UnknownTopicError for one not below `count`."""
-    given = (one for rows, _ in requests for one in rows.partition)
-    named = np.array([-1 if one is None else one for one in given], np.int64)
+    named = np.array(
+        [-1 if one is None else one for rows, _ in requests for one in rows.partition], np.int64
+    )
     if (named >= count).any():
         wrong = int(named.max())
         raise UnknownTopicError(

@@ -7,7 +7,7 @@ change may not do stands in `manifest.check`, in front of both stores.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import NamedTuple, Protocol
 
@@ -39,7 +39,11 @@ class PartitionState:
         if self == other:
             return self
         return PartitionState(
-            *(max(getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+            max(self.log_start_offset, other.log_start_offset),
+            max(self.log_end_offset, other.log_end_offset),
+            max(self.leader_epoch, other.leader_epoch),
+            max(self.cleaner_offset, other.cleaner_offset),
+            max(self.imported_end_offset, other.imported_end_offset),
         )
 
 

@@ -8,7 +8,7 @@ import asyncio
 import signal
 import sys
 from types import FrameType
-from typing import Any
+from typing import Any, Final
 
 import uvicorn
 from pydantic import ValidationError
@@ -19,6 +19,9 @@ from api.logs import set_up_logs
 from api.security import SettingsError, check_listening
 from api.service import Service
 from api.settings import Settings
+
+PIPELINED_MAX: Final = 100
+"""Requests of one connection that may wait for the answer to the one before them."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
@@ -67,7 +70,10 @@ class GuardedProtocol(HttpToolsProtocol):
         """Expect no more headers."""
         self._has_progress = True
         self._stop()
-        super().on_headers_complete()
+        if len(self.pipeline) < PIPELINED_MAX:
+            super().on_headers_complete()
+        else:
+            self.transport.close()
 
     def on_body(self, body: bytes) -> None:
         """Note that the body goes on."""

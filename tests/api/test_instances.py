@@ -1,6 +1,7 @@
 """Instances as processes: two that share a log dir, one that is killed, clients that misbehave."""
 
 import base64
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -83,6 +84,13 @@ class TestTwo:
             assert [record["value"] for record in waiting.result().json()] == ["YQ=="]
 
 
+def send_for_ever(connection: socket.socket, first: bytes, more: bytes) -> None:
+    """Send until the other side has had enough."""
+    connection.sendall(first)
+    while True:
+        connection.sendall(more)
+
+
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Instance, str]]:
     """One for all who misbehave, with its log dir."""
@@ -118,6 +126,39 @@ class TestMisbehaviour:
 
         with instance.client() as client:
             assert client.get("/topics").json() == ["t"]
+
+    def test_of_blank_lines_between_requests_is_cut_off(
+        self, limited: tuple[Instance, str]
+    ) -> None:
+        instance, _ = limited
+        connection = connected(instance.port, GET + b"\r\n")
+        first = connection.recv(65536)
+        connection.sendall(b"\r\n")
+
+        assert b" 200 " in first
+        assert (first + received(connection)).endswith(b'["t"]')
+
+    @pytest.mark.parametrize(
+        ("head", "more"),
+        [
+            (b"Content-Length: 999999999", b"x" * 65536),  # refused, but sent all the same
+            (b"Transfer-Encoding: chunked", b"1\r\nx\r\n" * 9999),
+            (b"Transfer-Encoding: chunked\r\n\r\n0", b"Trailer: endless\r\n"),
+            (b"Transfer-Encoding: chunked\r\n\r\n1;extension=", b"x" * 999),
+        ],
+    )
+    def test_of_a_body_that_nobody_reads_is_cut_off(
+        self, limited: tuple[Instance, str], head: bytes, more: bytes
+    ) -> None:
+        instance, _ = limited
+        post = b"POST /nothing HTTP/1.1\r\nHost: localhost\r\n" + head + b"\r\n"
+        with connected(instance.port, post) as cut, pytest.raises(ConnectionError):
+            send_for_ever(cut, b"\r\n" * (b"\r\n\r\n" not in head), more)
+
+    def test_of_many_requests_at_once_is_cut_off(self, limited: tuple[Instance, str]) -> None:
+        instance, _ = limited
+        with connected(instance.port, b"") as cut, pytest.raises(ConnectionError):
+            send_for_ever(cut, b"", (GET + b"\r\n") * 1000)
 
     @pytest.mark.parametrize(
         "request_", [b"\x00\x01\x02\r\n\r\n", b"GET nothing\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n"]

@@ -6,6 +6,7 @@ rank          how many rows before it go to the same partition
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -28,6 +29,9 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 Request = tuple[Rows, str | None]
 """Records, and the Idempotency-Key they came with."""
+
+_BY_KEY: Final = resolve_partitioner(DEFAULT, 1, seed=0)
+"""For records that all have a key: then it remembers nothing."""
 
 
 def columns_of(requests: Sequence[Request], now_ms: int) -> RecordColumns:
@@ -104,7 +108,7 @@ class KeyedPartitioner:
         ignores_keys = self._name != DEFAULT
         key = pa.nulls(len(columns), pa.binary()) if ignores_keys else columns.key
         hashed = RecordColumns(key.fill_null(self._key), columns.value, columns.timestamp)
-        return resolve_partitioner(DEFAULT, 1, seed=0).assign(hashed, num_partitions)
+        return _BY_KEY.assign(hashed, num_partitions)
 
 
 def ranks_of(partitions: Int32s, count: int) -> Int64s:

@@ -48,8 +48,8 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> FastAPI:
     app.state.service = service
     app.state.routes = [route for router in _ROUTERS for route in router.routes]
     add_error_handlers(app)
-    for router in _ROUTERS:
-        app.include_router(router)
+    # Not include_router: that looks for the route of every request twice more.
+    app.router.routes.extend(app.state.routes)
     describe(app, is_guarded=settings.tokens_file is not None)
     app.add_middleware(Edge, settings=settings, metrics=service.metrics)
     return app

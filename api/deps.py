@@ -23,6 +23,7 @@ PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**3
 TOPIC_DOCS: Final[dict[str, Any]] = {
     "name": "topic",
     "in": "path",
+    "description": "The topic's name",
     "required": True,
     "schema": {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"},
     "example": "flights",
@@ -30,9 +31,17 @@ TOPIC_DOCS: Final[dict[str, Any]] = {
 PARTITION_DOCS: Final[dict[str, Any]] = {
     "name": "partition",
     "in": "path",
+    "description": "The partition",
     "required": True,
     "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**31},
     "example": 0,
+}
+OFFSET_DOCS: Final[dict[str, Any]] = {
+    "name": "offset",
+    "in": "path",
+    "required": True,
+    "description": "An offset of the log",
+    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**63},
 }
 IDEMPOTENCY_DOCS: Final[dict[str, Any]] = {
     "parameters": [
@@ -51,9 +60,18 @@ _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
 
 def partition_of(request: Request) -> int:
     """Return the partition of the path. Raises ApiError (422) for what is no number of one."""
-    text: str = request.path_params["partition"]
-    if not (text.isascii() and text.isdigit() and len(text) <= 10 and int(text) < 2**31):
-        raise ApiError(422, f"path.partition: {text[:40]!r} is no partition")
+    return _number(request, "partition", 2**31)
+
+
+def offset_of(request: Request) -> int:
+    """Return the offset of the path. Raises ApiError (422) for what is none."""
+    return _number(request, "offset", 2**63)
+
+
+def _number(request: Request, name: str, limit: int) -> int:
+    text: str = request.path_params[name]
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < limit):
+        raise ApiError(422, f"path.{name}: {text[:40]!r} is no {name}")
     return int(text)
 
 
@@ -65,14 +83,20 @@ def service_of(request: Request) -> Service:
 
 def token_of(request: Request, *, is_page: bool = False) -> Token:
     """Return who asks. Raises ApiError (401)."""
-    authorization = request.headers.get("authorization")
-    return service_of(request).tokens.known(authorization, is_page=is_page)
+    return service_of(request).tokens.known(_authorization(request), is_page=is_page)
 
 
 def allowed(request: Request, scope: Scope, topic: str) -> Service:
     """Return the service to somebody who may do this with the topic. Raises ApiError (401, 403)."""
-    check(token_of(request), scope, topic)
-    return service_of(request)
+    service = service_of(request)
+    check(service.tokens.known(_authorization(request)), scope, topic)
+    return service
+
+
+def _authorization(request: Request) -> str | None:
+    # Not request.headers: a header that is not there costs it an exception.
+    found = (value for name, value in request.scope["headers"] if name == b"authorization")
+    return next((value.decode("latin-1") for value in found), None)
 
 
 async def check_cluster(service: Service, cluster_id: str) -> None:

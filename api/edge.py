@@ -10,6 +10,7 @@ import asyncio
 import logging
 import re
 import secrets
+from itertools import count
 from time import perf_counter
 from typing import Any, Final
 
@@ -22,6 +23,8 @@ from api.settings import Settings
 
 _REQUEST_ID: Final = re.compile(rb"[A-Za-z0-9._-]{1,64}")
 _UNROUTED: Final = "(none)"
+_PROCESS: Final = secrets.token_hex(6).encode()
+_NUMBERS: Final = count(1)
 
 access_log = logging.getLogger("sparklog.access")
 log = logging.getLogger("sparklog.api")
@@ -42,7 +45,7 @@ class Edge:
             return
         exchange = _Exchange(self._settings, scope, receive, send)
         started = perf_counter()
-        self._metrics.in_progress.inc()
+        self._metrics.in_progress += 1
         try:
             exchange.check()
             await self._app(scope, exchange.receive, exchange.send)
@@ -54,7 +57,7 @@ class Edge:
             log.exception("unexpected", extra={"fields": {"request_id": exchange.request_id}})
             await exchange.refuse(ApiError(KAFKA_ERROR, "the server failed"))
         finally:
-            self._metrics.in_progress.dec()
+            self._metrics.in_progress -= 1
             self._note(scope, exchange, perf_counter() - started)
 
     def _note(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:
@@ -90,7 +93,7 @@ class _Exchange:
         self.bytes_out = 0
         self._headers = headers = dict(scope["headers"])
         given = headers.get(b"x-request-id", b"")
-        self._id = given if _REQUEST_ID.fullmatch(given) else secrets.token_hex(8).encode()
+        self._id = given if _REQUEST_ID.fullmatch(given) else b"%s-%x" % (_PROCESS, next(_NUMBERS))
 
     @property
     def request_id(self) -> str:

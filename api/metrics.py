@@ -1,40 +1,39 @@
 """What Prometheus scrapes: requests, latency, bytes, manifest age, commits and conflicts."""
 
+from bisect import bisect_left
+from collections import Counter as Tally
+from collections import defaultdict
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, generate_latest
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    HistogramMetricFamily,
+    Metric,
+)
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 
 
 class Metrics:
-    """The counters of one instance, in a registry of their own."""
+    """The counters of one instance, in a registry of their own.
+
+    Requests are counted in plain numbers, by the event loop alone: for each of them the locks of
+    prometheus_client would take longer than all else that is done around it.
+    """
 
     def __init__(self, manifest_ages_ms: Callable[[], dict[str, int]]) -> None:
         self.registry = CollectorRegistry()
         self._manifest_ages_ms = manifest_ages_ms
-        self._requests = Counter(
-            "sparklog_requests", "Requests", ["method", "route", "status"], registry=self.registry
-        )
-        self._seconds = Histogram(
-            "sparklog_request_seconds",
-            "From the headers of a request to the end of its answer",
-            ["method", "route"],
-            buckets=SECONDS,
-            registry=self.registry,
-        )
-        self._bytes = Counter(
-            "sparklog_bytes", "Bytes of bodies", ["direction"], registry=self.registry
-        )
-        self.in_progress = Gauge(
-            "sparklog_requests_in_progress", "Requests being answered", registry=self.registry
-        )
-        self._children: dict[tuple[str, str, int], tuple[Counter, Histogram]] = {}
-        self._in = self._bytes.labels("in")
-        self._out = self._bytes.labels("out")
+        self._requests: Tally[tuple[str, str, int]] = Tally()
+        self._buckets: dict[tuple[str, str], list[int]] = {}
+        self._seconds: dict[tuple[str, str], float] = defaultdict(float)
+        self._bytes: Tally[str] = Tally()
+        self.in_progress = 0
         self.records = Counter(
             "sparklog_produced_records", "Records acknowledged", registry=self.registry
         )
@@ -49,7 +48,11 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the gauges that are read when somebody asks."""
+        """Yield what is made when somebody asks: the requests, and the age of manifests."""
+        yield GaugeMetricFamily(
+            "sparklog_requests_in_progress", "Requests being answered", self.in_progress
+        )
+        yield from self._answered()
         age = GaugeMetricFamily(
             "sparklog_manifest_age_seconds",
             "Since a topic's manifest was last seen to be the newest",
@@ -59,19 +62,41 @@ class Metrics:
             age.add_metric([topic], age_ms / 1000)
         yield age
 
+    def _answered(self) -> Iterable[Metric]:
+        requests = CounterMetricFamily(
+            "sparklog_requests", "Requests", labels=["method", "route", "status"]
+        )
+        for (method, route, status), number in self._requests.items():
+            requests.add_metric([method, route, str(status)], number)
+        yield requests
+        seconds = HistogramMetricFamily(
+            "sparklog_request_seconds",
+            "From the headers of a request to the end of its answer",
+            labels=["method", "route"],
+        )
+        bounds = [*map(str, SECONDS), "+Inf"]
+        for place, buckets in self._buckets.items():
+            reached = list(zip(bounds, accumulate(buckets), strict=True))
+            seconds.add_metric(place, reached, self._seconds[place])
+        yield seconds
+        sizes = CounterMetricFamily("sparklog_bytes", "Bytes of bodies", labels=["direction"])
+        for direction in ("in", "out"):
+            sizes.add_metric([direction], self._bytes[direction])
+        yield sizes
+
     def count(
         self, method: str, route: str, status: int, seconds: float, sizes: tuple[int, int]
     ) -> None:
         """Note a request that was answered; `sizes` are the bytes of the bodies in and out."""
-        place = method, route, status
-        children = self._children.get(place)
-        if children is None:
-            children = self._requests.labels(*place), self._seconds.labels(method, route)
-            self._children[place] = children
-        children[0].inc()
-        children[1].observe(seconds)
-        self._in.inc(sizes[0])
-        self._out.inc(sizes[1])
+        place = method, route
+        self._requests[method, route, status] += 1
+        buckets = self._buckets.get(place)
+        if buckets is None:
+            buckets = self._buckets[place] = [0] * (len(SECONDS) + 1)
+        buckets[bisect_left(SECONDS, seconds)] += 1
+        self._seconds[place] += seconds
+        self._bytes["in"] += sizes[0]
+        self._bytes["out"] += sizes[1]
 
     def text(self) -> bytes:
         """Return everything in Prometheus' text format."""

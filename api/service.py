@@ -1,7 +1,7 @@
 """What one instance holds while it runs: threads, followed manifests, groups, the administrator."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Final, TypeVar
@@ -19,6 +19,9 @@ from sparklog.storage import open_files
 
 QUICK_S: Final = 0.003
 """A lookup that takes longer is not for the event loop."""
+
+FEW: Final = 16
+"""So many lookups are for the event loop at once, more are not."""
 
 Answer = TypeVar("Answer")
 
@@ -54,23 +57,41 @@ class Service:
         partition: int,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a lookup: on the event loop as long as those of this partition are quick.
+        """Run a lookup in one partition, as `look_at`."""
+        return await self.look_at(reader, (partition,), question)
+
+    async def look_at(
+        self,
+        reader: TopicReader,
+        partitions: Collection[int],
+        question: Callable[[], Answer],
+    ) -> Answer:
+        """Run lookups: on the event loop as long as those of these few partitions are quick.
 
         A thread costs more than what an index leads to at once. What may take long (no index, a
         cold disk, an object store) is found out on a thread, and left there.
         """
-        place = reader.topic.topic_id, partition
-        is_quick = place in self._quick and reader.snapshot.has_segments(partition)
+        if len(partitions) > FEW:
+            return await self.bulk(question)
+        places = [(reader.topic.topic_id, partition) for partition in partitions]
+        if self._quick.issuperset(places) and all(map(reader.snapshot.has_segments, partitions)):
+            return self._timed(reader, places, question)
+        return await self.lookup(lambda: self._timed(reader, places, question))
+
+    def _timed(
+        self,
+        reader: TopicReader,
+        places: list[tuple[str, int]],
+        question: Callable[[], Answer],
+    ) -> Answer:
         started = perf_counter()
         try:
-            if is_quick:
-                return question()
-            return await self.lookup(question)
+            return question()
         finally:
             if perf_counter() - started > QUICK_S or not reader.files.is_local:
-                self._quick.discard(place)
+                self._quick.difference_update(places)
             else:
-                self._quick.add(place)
+                self._quick.update(places)
 
     async def bulk(
         self,

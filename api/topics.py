@@ -12,6 +12,7 @@ from threading import Lock
 from sparklog.clock import Clock
 from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.log_reader import TopicReader
+from sparklog.log_reader.kept import KeptSegments
 from sparklog.manifest.catalog import Catalog
 from sparklog.manifest.cluster import ClusterState
 from sparklog.manifest.store import ManifestStore
@@ -36,6 +37,7 @@ class FollowedTopics:
 
     def __init__(self, files: Files, clock: Clock, poll_interval_ms: int) -> None:
         self.files = files
+        self._kept = KeptSegments(files)
         self._clock = clock
         self._poll_interval_ms = poll_interval_ms
         self._catalog = Catalog(files, clock)
@@ -80,7 +82,7 @@ class FollowedTopics:
             followed.checked_ms = self._clock.now_ms()
             known = followed.reader
             if known is None or known.topic is not topic or known.snapshot is not snapshot:
-                followed.reader = known = TopicReader(self.files, topic, snapshot)
+                followed.reader = known = TopicReader(self.files, topic, snapshot, self._kept)
             return known
 
     def reader_at_hand(self, name: str) -> TopicReader | None:

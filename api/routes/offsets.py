@@ -1,38 +1,25 @@
 """Lookups: ListOffsets by time, the ends of a log, and where in the files an offset lies."""
 
-from typing import Annotated, Final
+from typing import Any, Final
 
-import orjson
-from fastapi import APIRouter, Path, Request
+from fastapi import APIRouter, Request
 from starlette.responses import Response
 
 from api import models
 from api.bodies import body_docs, body_of
-from api.deps import (
-    PARTITION_DOCS,
-    TOPIC_DOCS,
-    PartitionNumber,
-    TopicName,
-    allowed,
-    partition_of,
-)
+from api.deps import OFFSET_DOCS, PARTITION_DOCS, TOPIC_DOCS, allowed, offset_of, partition_of
 from api.errors import OFFSET_NOT_FOUND, ApiError, refusal_of
+from api.plain import Json, PlainRoute, query_of
 from api.security import Scope
-from api.service import Service
-from api.times import TIME_DOCS, Time, parse_time
+from api.times import TIME_DOCS, parse_time
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
 from sparklog.model import TimestampOffset
 
-router = APIRouter(tags=["offsets"])
+router = APIRouter(tags=["offsets"], route_class=PlainRoute)
 
-_JSON: Final = "application/json"
 _AT_HAND: Final = (-1, -2)
 """Times that are answered without a look into any file: the latest and the earliest."""
-
-
-def _json(body: object) -> Response:
-    return Response(orjson.dumps(body), media_type=_JSON)
 
 
 @router.get(
@@ -42,39 +29,40 @@ def _json(body: object) -> Response:
 )
 async def read_partition_offsets(request: Request) -> Response:
     """Where the log begins and ends; with `timestamp`, the first record at or after it."""
-    # Parameters are read by hand: FastAPI takes as long for these three as for all else.
     topic, partition = request.path_params["topic"], partition_of(request)
     service = allowed(request, Scope.READ, topic)
     reader = service.topics.reader_at_hand(topic) or await service.reader(topic)
-    timestamp = request.query_params.get("timestamp")
+    timestamp = query_of(request, "timestamp")
     if timestamp is None:
         beginning, end = reader.log_start_offset(partition), reader.log_end_offset(partition)
-        return _json({"beginning_offset": beginning, "end_offset": end})
-    found = await _list_offset(service, reader, partition, parse_time(timestamp))
-    return _json(_found(partition, found))
+        return Json({"beginning_offset": beginning, "end_offset": end})
+    when = parse_time(timestamp)
+    if when in _AT_HAND:
+        return Json(_found(partition, reader.list_offset(partition, when)))
+    found = await service.look(reader, partition, lambda: reader.list_offset(partition, when))
+    return Json(_found(partition, found))
 
 
-@router.get("/topics/{topic}/offsets", response_model=list[models.FoundOffset])
-async def read_topic_offsets(request: Request, topic: TopicName, timestamp: Time) -> Response:
+@router.get(
+    "/topics/{topic}/offsets",
+    response_model=list[models.FoundOffset],
+    openapi_extra={"parameters": [TOPIC_DOCS, {**TIME_DOCS, "required": True}]},
+)
+async def read_topic_offsets(request: Request) -> Response:
     """The same of every partition."""
+    topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
-    reader, when = await service.reader(topic), parse_time(timestamp)
-    partitions = range(reader.topic.num_partitions)
-    if when in _AT_HAND:
-        found = [reader.list_offset(partition, when) for partition in partitions]
-    else:
-        found = await service.lookup(
-            lambda: [reader.list_offset(partition, when) for partition in partitions]
-        )
-    return _json([_found(partition, one) for partition, one in enumerate(found)])
+    reader = await service.reader(topic)
+    timestamp = query_of(request, "timestamp")
+    if timestamp is None:
+        raise ApiError(422, "query.timestamp: Field required")
+    when, partitions = parse_time(timestamp), range(reader.topic.num_partitions)
 
+    def answers() -> list[dict[str, int]]:
+        return [_found(number, reader.list_offset(number, when)) for number in partitions]
 
-async def _list_offset(
-    service: Service, reader: TopicReader, partition: int, when: int
-) -> TimestampOffset:
-    if when in _AT_HAND:
-        return reader.list_offset(partition, when)
-    return await service.look(reader, partition, lambda: reader.list_offset(partition, when))
+    at_hand = when in _AT_HAND
+    return Json(answers() if at_hand else await service.look_at(reader, partitions, answers))
 
 
 def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
@@ -82,89 +70,88 @@ def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
 
 
 @router.get(
-    "/topics/{topic}/partitions/{partition}/offsets/{offset}", response_model=models.OffsetPlace
+    "/topics/{topic}/partitions/{partition}/offsets/{offset}",
+    response_model=models.OffsetPlace,
+    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, OFFSET_DOCS]},
 )
-async def read_offset_place(
-    request: Request,
-    topic: TopicName,
-    partition: PartitionNumber,
-    offset: Annotated[int, Path(ge=0, lt=2**63, description="An offset of the log")],
-) -> Response:
+async def read_offset_place(request: Request) -> Response:
     """Where an offset lies: segment, file, index entry, position of the batch, timestamp.
 
     Where compaction has left a gap, the next record is answered.
     """
+    topic, partition = request.path_params["topic"], partition_of(request)
+    offset = offset_of(request)
     service = allowed(request, Scope.READ, topic)
     reader = await service.reader(topic)
-    place = await service.look(reader, partition, lambda: _place(reader, partition, offset))
-    return _json(place.model_dump())
+    return Json(await service.look(reader, partition, lambda: _place(reader, partition, offset)))
 
 
-def _place(reader: TopicReader, partition: int, offset: int) -> models.OffsetPlace:
+def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
+    """What models.OffsetPlace describes."""
     from sparklog.log_reader.places import find_place
 
     found = find_place(reader, partition, offset)
     if found is None:
         raise ApiError(OFFSET_NOT_FOUND, f"there is no record at or after offset {offset}")
-    entry, directory = found.segment, reader.directory
-    has_index = found.index_entry.position > 0
-    return models.OffsetPlace(
-        topic=reader.topic.name,
-        partition=partition,
-        offset=found.offset,
-        timestamp=found.timestamp,
-        segment_base_offset=entry.base_offset,
-        segment_next_offset=entry.next_offset,
-        file_base_offset=entry.file_base_offset,
-        sealed=entry.shift == 0,
-        log=models.FileRange(path=f"{directory}/{entry.log_path}", bytes=entry.log_bytes),
-        index_entry=models.IndexEntry(
-            path=f"{directory}/{entry.index_path}",
-            offset=found.index_entry.offset,
-            position=found.index_entry.position,
-        )
-        if has_index
-        else None,
-        position=found.position,
-        batch_bytes=found.size,
-        batch_base_offset=found.base_offset,
-        batch_last_offset=found.last_offset,
-    )
+    entry, directory, index_entry = found.segment, reader.directory, None
+    if found.index_entry.position:
+        index_entry = {"path": f"{directory}/{entry.index_path}", **found.index_entry._asdict()}
+    return {
+        "topic": reader.topic.name,
+        "partition": partition,
+        "offset": found.offset,
+        "timestamp": found.timestamp,
+        "segment_base_offset": entry.base_offset,
+        "segment_next_offset": entry.next_offset,
+        "file_base_offset": entry.file_base_offset,
+        "sealed": entry.shift == 0,
+        "log": {"path": f"{directory}/{entry.log_path}", "bytes": entry.log_bytes},
+        "index_entry": index_entry,
+        "position": found.position,
+        "batch_bytes": found.size,
+        "batch_base_offset": found.base_offset,
+        "batch_last_offset": found.last_offset,
+    }
+
+
+_LOOKUPS_DOCS: Final = body_docs(
+    models.LookupsIn,
+    {"lookups": [{"partition": 0, "offset": 17}, {"partition": 1, "timestamp": -1}]},
+)
 
 
 @router.post(
     "/topics/{topic}/offsets:lookup",
     response_model=models.LookupsOut,
-    openapi_extra=body_docs(
-        models.LookupsIn,
-        {"lookups": [{"partition": 0, "offset": 17}, {"partition": 1, "timestamp": -1}]},
-    ),
+    openapi_extra={"parameters": [TOPIC_DOCS], **_LOOKUPS_DOCS},
 )
-async def look_up_offsets(request: Request, topic: TopicName) -> models.LookupsOut:
+async def look_up_offsets(request: Request) -> Response:
     """Many lookups at once; each is answered, or refused, for itself."""
+    topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
-    wanted = await body_of(request, models.LOOKUPS)
+    wanted = (await body_of(request, models.LOOKUPS)).lookups
     reader = await service.reader(topic)
-    answers = await service.bulk(lambda: [_answer(reader, one) for one in wanted.lookups])
-    return models.LookupsOut(lookups=answers)
+    partitions = [one.partition for one in wanted]
+    answers = await service.look_at(
+        reader, partitions, lambda: [_answer(reader, one) for one in wanted]
+    )
+    return Json({"lookups": answers})
 
 
-def _answer(reader: TopicReader, wanted: models.Lookup) -> models.LookupAnswer:
-    partition = wanted.partition
+def _answer(reader: TopicReader, wanted: models.Lookup) -> dict[str, Any]:
+    """What models.LookupAnswer describes."""
+    partition, found = wanted.partition, dict(_NO_ANSWER, partition=wanted.partition)
     try:
         if wanted.offset is not None:
             place = _place(reader, partition, wanted.offset)
-            return models.LookupAnswer(
-                partition=partition, offset=place.offset, timestamp=place.timestamp, place=place
-            )
-        found = reader.list_offset(partition, parse_time(wanted.timestamp or 0))
-        return models.LookupAnswer(
-            partition=partition, offset=found.offset, timestamp=found.timestamp
-        )
+            return dict(found, offset=place["offset"], timestamp=place["timestamp"], place=place)
+        record = reader.list_offset(partition, parse_time(wanted.timestamp or 0))
+        return dict(found, offset=record.offset, timestamp=record.timestamp)
     except SparklogError as error:
         refusal = refusal_of(error)
     except ApiError as error:
         refusal = error
-    return models.LookupAnswer(
-        partition=partition, error_code=refusal.error_code, message=refusal.message
-    )
+    return dict(found, error_code=refusal.error_code, message=refusal.message)
+
+
+_NO_ANSWER: Final = dict.fromkeys(models.LookupAnswer.model_fields)

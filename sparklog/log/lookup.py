@@ -25,9 +25,11 @@ from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.shortcut import find_record
 from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
 from sparklog.model import UNKNOWN_OFFSET, OffsetPosition, TimestampOffset
 from sparklog.record.batches import BatchTable
+from sparklog.record.lookup import NOT_NAMED
 
 
 def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
@@ -35,7 +37,7 @@ def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
 
     BEGINNING when there is none as low. Raises CorruptIndexError when it does not name a batch.
     """
-    floor = _floor(segment, offset - segment.entry.shift)
+    floor = floor_of(segment, offset - segment.entry.shift)
     if floor.position:
         next(windows(segment, floor, segment.lookup_bytes))
     return floor
@@ -50,9 +52,9 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
     """
     named, wanted = _time_floor(segment, timestamp), start - segment.entry.shift
     if named is None or named.offset < wanted:
-        return _first_from(segment, _floor(segment, wanted), (timestamp, start))
+        return _first_from(segment, floor_of(segment, wanted), (timestamp, start))
     # From the entry before: to see that the named batch is the first that is as late.
-    floor = _floor(segment, named.offset - 1)
+    floor = floor_of(segment, named.offset - 1)
     return _first_from(segment, floor, (timestamp, start), named)
 
 
@@ -66,17 +68,20 @@ def newest(segment: SegmentLog, start: int) -> TimestampOffset:
     entry = segment.entry
     best = UNKNOWN_OFFSET
     if entry.max_timestamp > best.timestamp:
-        floor = _floor(segment, max(start, entry.max_timestamp_offset) - entry.shift)
+        floor = floor_of(segment, max(start, entry.max_timestamp_offset) - entry.shift)
         best = _first_from(segment, floor, (entry.max_timestamp, start))
     if best == UNKNOWN_OFFSET:
-        floor = _floor(segment, start - entry.shift)
+        floor = floor_of(segment, start - entry.shift)
         for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
             best = _newest_in(window, start, best)
     return best
 
 
-def _floor(segment: SegmentLog, offset: int) -> OffsetPosition:
-    """The offset index's entry for the file's own `offset`, as it stands there."""
+def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
+    """The offset index's entry for the file's own `offset`, as it stands there.
+
+    BEGINNING when there is none as low. Raises CorruptIndexError when it cannot be one of the file.
+    """
     entry = segment.entry
     index = segment.offset_index() if offset > entry.file_base_offset else None
     if index is None:
@@ -95,10 +100,11 @@ def _floor(segment: SegmentLog, offset: int) -> OffsetPosition:
 def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
     """The time index's entry for a time, as far as its neighbour and the manifest bear it out."""
     index = segment.time_index()
-    named = None if index is None else index.lookup(timestamp)
-    if index is None or named is None or named.timestamp < 0:
+    if index is None:
         return None
-    entry, after = segment.entry, index.following(timestamp)
+    entry, (named, after) = segment.entry, index.around(timestamp)
+    if named.timestamp < 0:
+        return None
     if after is not None and named.offset >= after.offset:
         raise _time_error(named, f"the next is {tuple(after)}")
     newest_offset = entry.file_base_offset + entry.max_timestamp_delta
@@ -114,10 +120,15 @@ def _first_from(
     wanted: tuple[int, int],
     named: TimestampOffset | None = None,
 ) -> TimestampOffset:
-    """The first record at or above the wanted (timestamp, offset of the log).
+    """The first record at or above the wanted (timestamp, offset of the log), the short way or not.
 
     `named` is the entry of the time index that led here, to be checked against its batch.
     """
+    shift = segment.entry.shift
+    least = TimestampOffset(wanted[0], wanted[1] - shift)
+    near = find_record(segment, floor, least, named or NOT_NAMED)
+    if near is not None:
+        return near[0]._replace(offset=near[0].offset + shift)
     for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
         named = _still_to_come(window.batches, named)
         found = _first_in(window, *wanted)

@@ -7,6 +7,7 @@ between two segments there may be a gap, never an overlap.
 
 from collections.abc import Callable, Iterator
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,6 +19,8 @@ from sparklog.model import AbortedRange, SegmentEntry
 
 _FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
 _SCAN_STEP: Final = 4096
+ENTRIES: Final = 16
+"""Entries that are kept once made: a lookup comes back to the same segments."""
 
 
 class SegmentList:
@@ -43,7 +46,7 @@ class SegmentList:
         self.base_offset = base_offset
         self.next_offset = next_offset
         self.max_timestamp = max_timestamp
-        self._entry_of = entry_of
+        self._entry_of = lru_cache(ENTRIES)(entry_of)
         self._newest_before = np.maximum.accumulate(max_timestamp)
         self._check()
 

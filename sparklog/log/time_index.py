@@ -44,19 +44,15 @@ class TimeIndex(IndexView):
     kind = "time"
     entry_bytes = ENTRY_BYTES
 
-    def lookup(self, timestamp: int) -> TimestampOffset:
-        """The last entry with a time at or below `timestamp`; (-1, base offset) when there is none.
+    def around(self, timestamp: int) -> tuple[TimestampOffset, TimestampOffset | None]:
+        """The last entry with a time at or below `timestamp`, and the one after it.
 
-        The first record with a time at or above `timestamp` lies in the batch of the answer's
-        offset or after it.
+        The first record with a time at or above `timestamp` lies in the batch of the first's offset
+        or after it. (-1, base offset) when there is no first, None when there is no second.
         """
-        slot = bisect_right(range(self._count), timestamp, key=self._timestamp) - 1
-        return self._entry(slot) if slot >= 0 else TimestampOffset(NO_TIMESTAMP, self.base_offset)
-
-    def following(self, timestamp: int) -> TimestampOffset | None:
-        """The entry after the one that `lookup` finds, None when that is the last."""
         slot = bisect_right(range(self._count), timestamp, key=self._timestamp)
-        return self._entry(slot) if slot < self._count else None
+        found = self._entry(slot - 1) if slot else TimestampOffset(NO_TIMESTAMP, self.base_offset)
+        return found, self._entry(slot) if slot < self._count else None
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """All (timestamps, offsets), int64; offsets are absolute, in the file's own numbering."""

@@ -40,22 +40,19 @@ def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
     )
 
 
-def ask(
-    files: Files, directory: str, entry: SegmentEntry, question: Callable[[SegmentLog], Answer]
-) -> Answer:
+def ask(segment: SegmentLog, directory: str, question: Callable[[SegmentLog], Answer]) -> Answer:
     """Return the answer to a question about a segment, asked again without an index that is wrong.
 
-    Warns of such an index (SparklogWarning). Raises CorruptRecordError naming file, position and
-    offset, and MissingFileError.
+    `directory` is the topic's. Warns of such an index (SparklogWarning). Raises CorruptRecordError
+    naming file, position and offset, and MissingFileError.
     """
-    segment = opened(files, directory, entry)
     while True:
         try:
             return question(segment)
         except CorruptIndexError as error:
             segment = _without(segment, error)
         except CorruptRecordError as error:
-            raise error.in_file(log_path(directory, entry)) from None
+            raise error.in_file(log_path(directory, segment.entry)) from None
 
 
 def _without(segment: SegmentLog, error: CorruptIndexError) -> SegmentLog:

@@ -2,12 +2,16 @@
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Final
 
-from sparklog.log.lookup import checked_floor
+from sparklog.log.lookup import floor_of
+from sparklog.log.shortcut import find_record
 from sparklog.log.windows import WINDOW_BYTES, SegmentLog, windows
 from sparklog.log_reader.opened import ask
 from sparklog.log_reader.topic import TopicReader
-from sparklog.model import NO_TIMESTAMP, OffsetPosition, SegmentEntry
+from sparklog.model import NO_TIMESTAMP, OffsetPosition, SegmentEntry, TimestampOffset
+
+_ANY_TIME: Final = -(2**63)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +45,7 @@ def find_place(reader: TopicReader, partition: int, offset: int) -> RecordPlace 
     slot = segments.first_ending_after(offset)
     for later in range(len(segments) if slot is None else slot, len(segments)):
         question = partial(_first_from, offset=offset)
-        found = ask(reader.files, reader.directory, segments.entry(later), question)
+        found = ask(reader.opened(segments.entry(later)), reader.directory, question)
         if found is not None:
             return found
     return None
@@ -49,7 +53,31 @@ def find_place(reader: TopicReader, partition: int, offset: int) -> RecordPlace 
 
 def _first_from(segment: SegmentLog, offset: int) -> RecordPlace | None:
     entry = segment.entry
-    floor = checked_floor(segment, max(offset, entry.base_offset))
+    wanted = max(offset, entry.base_offset) - entry.shift
+    floor = floor_of(segment, wanted)
+    return _near(segment, floor, wanted) or _walked(segment, floor, offset)
+
+
+def _near(segment: SegmentLog, floor: OffsetPosition, offset: int) -> RecordPlace | None:
+    """The place of the file's own `offset`, the short way; None: not this way."""
+    found = find_record(segment, floor, TimestampOffset(_ANY_TIME, offset))
+    if found is None:
+        return None
+    (record, header, position), shift = found, segment.entry.shift
+    return RecordPlace(
+        segment=segment.entry,
+        index_entry=floor,
+        position=position,
+        size=header.size,
+        base_offset=header.base_offset + shift,
+        last_offset=header.last_offset + shift,
+        offset=record.offset + shift,
+        timestamp=record.timestamp,
+    )
+
+
+def _walked(segment: SegmentLog, floor: OffsetPosition, offset: int) -> RecordPlace | None:
+    entry = segment.entry
     for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
         batch = window.needed(offset).slice(0, 1)
         if not len(batch):

@@ -45,9 +45,10 @@ def raw_batches(
     left, is_first = max_bytes, True
     for piece in slices:
         entry = piece.segment
-        floor = ask(files, directory, entry, partial(checked_floor, offset=piece.start))
+        segment = opened(files, directory, entry)
+        floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
         try:
-            for window in windows(opened(files, directory, entry), floor, piece_bytes):
+            for window in windows(segment, floor, piece_bytes):
                 batches = window.needed(piece.start, piece.end)
                 if isolation == READ_COMMITTED:
                     batches = committed(batches, entry)

@@ -48,9 +48,10 @@ def read_slices(
     """
     for piece in slices:
         entry = piece.segment
-        floor = ask(files, directory, entry, partial(checked_floor, offset=piece.start))
+        segment = opened(files, directory, entry)
+        floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
         try:
-            for window in windows(opened(files, directory, entry), floor, window_bytes):
+            for window in windows(segment, floor, window_bytes):
                 decoder = partial(window.decoded, columns, piece.start, piece.end)
                 needed = window.needed(piece.start, piece.end)
                 if isolation == READ_COMMITTED:

@@ -6,37 +6,36 @@ The segment list narrows a question to one segment; `sparklog.log.lookup` finds 
 from functools import partial
 
 from sparklog.log.lookup import first_at_or_after, newest
-from sparklog.log.segments import SegmentList
 from sparklog.log_reader.opened import ask
+from sparklog.log_reader.topic import TopicReader
 from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, TimestampOffset
-from sparklog.storage.files import Files
 
 
-def find_first(
-    files: Files, directory: str, segments: SegmentList, start: int, timestamp: int
-) -> TimestampOffset:
-    """Return the first record with a timestamp >= `timestamp` and an offset >= `start`.
+def find_first(reader: TopicReader, partition: int, timestamp: int) -> TimestampOffset:
+    """Return the first record of a partition's log with a timestamp >= `timestamp`.
 
     (-1, -1) when there is none. Where Kafka gives up after the first segment that may match
     (UnifiedLog.fetchOffsetByTimestamp), the search goes on to later ones.
     """
+    segments, start = reader.snapshot.segments(partition), reader.log_start_offset(partition)
     slot = segments.first_with_timestamp(timestamp, start)
     while slot is not None:
         entry = segments.entry(slot)
         question = partial(first_at_or_after, timestamp=timestamp, start=start)
-        found = ask(files, directory, entry, question)
+        found = ask(reader.opened(entry), reader.directory, question)
         if found != UNKNOWN_OFFSET:
             return found
         slot = segments.first_with_timestamp(timestamp, entry.next_offset)
     return UNKNOWN_OFFSET
 
 
-def find_newest(files: Files, directory: str, segments: SegmentList, start: int) -> TimestampOffset:
-    """Return the first record with the largest timestamp of all at or above offset `start`.
+def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
+    """Return the first record with the largest timestamp of a partition's log.
 
     (-1, -1) when no record has a timestamp. What the manifest says of a segment is an upper bound:
     the log may start above the record, or compaction may have dropped it.
     """
+    segments, start = reader.snapshot.segments(partition), reader.log_start_offset(partition)
     first = segments.first_ending_after(start)
     best = UNKNOWN_OFFSET
     if first is None:
@@ -45,7 +44,7 @@ def find_newest(files: Files, directory: str, segments: SegmentList, start: int)
     while bounds.max() >= max(best.timestamp, 0):
         slot = int(bounds.argmax())
         entry = segments.entry(first + slot)
-        found = ask(files, directory, entry, partial(newest, start=start))
+        found = ask(reader.opened(entry), reader.directory, partial(newest, start=start))
         best = max(best, found, key=lambda one: (one.timestamp, -one.offset))
         if found.timestamp == bounds[slot]:
             break  # no other has more, and none before it as much

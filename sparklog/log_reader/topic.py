@@ -2,13 +2,17 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from sparklog.errors import OffsetOutOfRangeError, UsageError
 from sparklog.manifest.catalog import Catalog, topic_directory
 from sparklog.manifest.store import PartitionState, Snapshot
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampOffset, TopicDescription
 from sparklog.storage.files import Files
+
+if TYPE_CHECKING:
+    from sparklog.log.windows import SegmentLog
+    from sparklog.log_reader.kept import KeptSegments
 
 LATEST: Final = -1
 EARLIEST: Final = -2
@@ -25,13 +29,23 @@ class Slice:
 
 
 class TopicReader:
-    """Reads one topic at one snapshot."""
+    """Reads one topic at one snapshot.
 
-    def __init__(self, files: Files, topic: TopicDescription, snapshot: Snapshot) -> None:
+    Who makes many lookups passes what keeps segments open from one to the next.
+    """
+
+    def __init__(
+        self,
+        files: Files,
+        topic: TopicDescription,
+        snapshot: Snapshot,
+        kept: "KeptSegments | None" = None,
+    ) -> None:
         self.files = files
         self.topic = topic
         self.snapshot = snapshot
         self.directory = topic_directory(topic)
+        self._kept = kept
 
     @classmethod
     def open(cls, catalog: Catalog, topic: str) -> "TopicReader":
@@ -71,10 +85,17 @@ class TopicReader:
         # Only a time needs to look into files: the rest answers without loading the decoder.
         from sparklog.log_reader.times import find_first, find_newest
 
-        segments, start = self.snapshot.segments(partition), self.log_start_offset(partition)
         if timestamp == MAX_TIMESTAMP:
-            return find_newest(self.files, self.directory, segments, start)
-        return find_first(self.files, self.directory, segments, start, timestamp)
+            return find_newest(self, partition)
+        return find_first(self, partition, timestamp)
+
+    def opened(self, entry: SegmentEntry) -> "SegmentLog":
+        """Return one of the topic's segments, to look into."""
+        if self._kept is not None:
+            return self._kept.opened(self.directory, entry)
+        from sparklog.log_reader.opened import opened
+
+        return opened(self.files, self.directory, entry)
 
     def slices(self, partition: int, start: int, end: int) -> list[Slice]:
         """Return the slices that hold [start, end), in order; raises as `iter_slices`."""

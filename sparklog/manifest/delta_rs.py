@@ -10,7 +10,7 @@ by a power cut, and would look at every entry's age on every commit.
 """
 
 from collections.abc import Iterable, Sequence
-from os.path import exists
+from os import F_OK, access
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -75,6 +75,7 @@ class DeltaLog:
         self._files = files
         self._directory = directory
         self._schema = schema
+        self._uri = f"{files.uri.rstrip('/')}/{directory}"
         self._synced = SyncedLog(files, directory)
         self._table: DeltaTable | None = None
         self._cleaned = -1
@@ -101,10 +102,6 @@ class DeltaLog:
                 return cls.create(files, directory, schema, description)
             raise storage_error(f"create {directory}", error) from error
         return log
-
-    @property
-    def _uri(self) -> str:
-        return f"{self._files.uri.rstrip('/')}/{self._directory}"
 
     @property
     def version(self) -> int:
@@ -170,8 +167,10 @@ class DeltaLog:
         version = self.version
         if version < 0 or not self._files.is_local:
             return False
+        # Not exists: what is not there costs it an exception, and that is asked on every look.
         log = f"{self._uri}/_delta_log"
-        return not exists(f"{log}/{version + 1:020}.json") and exists(f"{log}/{version:020}.json")
+        is_followed = access(f"{log}/{version + 1:020}.json", F_OK)
+        return not is_followed and access(f"{log}/{version:020}.json", F_OK)
 
     def _opened(self) -> DeltaTable:
         if self._table is None:

@@ -43,6 +43,11 @@ def checksums(data: Buffer, batches: BatchTable) -> NDArray[np.int64]:
     return _computed(byte_view(data), batches, layout.LEGACY_CRC_START, _crc32)
 
 
+def batch_crc32c(view: NDArray[np.uint8], start: int, end: int) -> int:
+    """The CRC-32C of what the checksum of the batch of magic 2 in [start, end) covers."""
+    return _crc32c(view[start + layout.CRC_START : end])
+
+
 def put_checksums(data: NDArray[np.uint8], batches: BatchTable) -> None:
     """Computes and writes the CRC of every batch (all magic 2) of writable `data`, in place."""
     crcs = _computed(data, batches, layout.CRC_START, _crc32c)

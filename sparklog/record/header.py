@@ -6,6 +6,9 @@ For many headers at once use `scan`. The picture of the bytes stands in `layout`
 import struct
 from typing import NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
 from sparklog.errors import CorruptRecordError, UnsupportedCodecError
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
@@ -92,7 +95,7 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
             f"{layout.BATCH_HEADER_SIZE}",
             position=position,
         )
-    header = BatchHeader(*_HEADER.unpack_from(view.data, position))
+    header = unpack_header(view, position)
     if header.magic != layout.MAGIC_V2:
         raise CorruptRecordError(
             f"magic {header.magic}, a record batch has {layout.MAGIC_V2}",
@@ -106,3 +109,8 @@ def read_header(data: Buffer, position: int = 0) -> BatchHeader:
             offset=header.base_offset,
         )
     return header
+
+
+def unpack_header(view: NDArray[np.uint8], position: int) -> BatchHeader:
+    """The fields of the 61 bytes at `position`, whatever they say."""
+    return BatchHeader._make(_HEADER.unpack_from(view.data, position))

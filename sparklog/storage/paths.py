@@ -1,10 +1,13 @@
 """Which paths there are inside a log dir: a/b/c, and nothing that could lead out of it."""
 
+from functools import lru_cache
+
 from sparklog.errors import LogDirError, UsageError
 
 _NO_PARTS = frozenset({"", ".", ".."})
 
 
+@lru_cache(1024)
 def check_path(path: str) -> str:
     """Return `path` when it names something inside the log dir.
 

@@ -272,6 +272,24 @@ def walk_record(data: Bytes, at: int, end: int) -> tuple[int, int, Fields, int]:
     return time_delta, offset_delta, fields, at
 
 
+@inlined
+def next_record(data: Bytes, at: int, end: int, max_delta: int) -> tuple[int, int, int, Fields]:
+    """The position after a record, its time and offset deltas and its parts.
+
+    The position is negative when the record is damaged: why.
+    """
+    length, start = get_number(data, at, end)
+    if start < 0 or length < 1 or length > end - start:
+        return LENGTH, 0, 0, Fields(0, 0, 0, 0, 0, 0)
+    stop = start + length
+    time_delta, offset_delta, fields, after = walk_record(data, start, stop)
+    if after != stop:
+        stop = after if after < 0 else UNREAD
+    elif offset_delta < 0 or offset_delta > max_delta:
+        stop = OFFSET
+    return stop, time_delta, offset_delta, fields
+
+
 @kernel(int64(bytes_in, bytes_in, batches_type, window_type, int64, sinks_type, int64s_out))
 def decode_batches(
     log: Bytes,

@@ -13,15 +13,12 @@ from numpy.typing import NDArray
 from sparklog.record.kernels.decode import (
     BATCH,
     LEFT_OVER,
-    LENGTH,
-    OFFSET,
     RECORD,
-    UNREAD,
     Batches,
     Fields,
     batches_type,
     get_number,
-    walk_record,
+    next_record,
 )
 from sparklog.record.kernels.jit import (
     bytes_in,
@@ -63,24 +60,6 @@ class Verdict(NamedTuple):
 
 
 verdict_type = named_tuple(Verdict, bytes_out, int64_matrix_out)
-
-
-@inlined
-def next_record(data: Bytes, at: int, end: int, max_delta: int) -> tuple[int, int, int, Fields]:
-    """The position after a record, its time and offset deltas and its parts.
-
-    The position is negative when the record is damaged: why.
-    """
-    length, start = get_number(data, at, end)
-    if start < 0 or length < 1 or length > end - start:
-        return LENGTH, 0, 0, Fields(0, 0, 0, 0, 0, 0)
-    stop = start + length
-    time_delta, offset_delta, fields, after = walk_record(data, start, stop)
-    if after != stop:
-        stop = after if after < 0 else UNREAD
-    elif offset_delta < 0 or offset_delta > max_delta:
-        stop = OFFSET
-    return stop, time_delta, offset_delta, fields
 
 
 @inlined

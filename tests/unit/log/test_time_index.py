@@ -38,13 +38,13 @@ class TestLookup:
         """Goal: floor semantics. Method: the entries and answers of TimeIndexTest."""
         index = index_of([(10, 55), (20, 65), (30, 75)], 45)
 
-        assert index.lookup(target) == TimestampOffset(*found)
+        assert index.around(target)[0] == TimestampOffset(*found)
 
     def test_returns_no_timestamp_and_the_base_offset_when_empty(self) -> None:
-        assert TimeIndex(b"", 45).lookup(INT64_MAX) == TimestampOffset(-1, 45)
+        assert TimeIndex(b"", 45).around(INT64_MAX)[0] == TimestampOffset(-1, 45)
 
     def test_ignores_a_part_of_an_entry_at_the_end(self) -> None:
-        assert TimeIndex(struct.pack(">qiq", 7, 1, 8), 45).lookup(99) == (7, 46)
+        assert TimeIndex(struct.pack(">qiq", 7, 1, 8), 45).around(99)[0] == (7, 46)
 
     @example(stamps=[0, INT64_MAX], base=2**62, target=-1)
     @given(times, st.integers(0, 2**62), st.integers(-1, INT64_MAX))
@@ -57,7 +57,7 @@ class TestLookup:
         near = {stamp + step for stamp in stamps for step in (-1, 0, 1)}
 
         for wanted in near | {target}:
-            assert index.lookup(wanted) == naive.floor_timestamp(entries, base, wanted)
+            assert index.around(wanted)[0] == naive.floor_timestamp(entries, base, wanted)
 
 
 class TestFollowing:
@@ -67,10 +67,10 @@ class TestFollowing:
     def test_is_the_entry_after_the_one_found(
         self, target: int, found: tuple[int, int] | None
     ) -> None:
-        assert index_of([(10, 55), (20, 65), (30, 75)], 45).following(target) == found
+        assert index_of([(10, 55), (20, 65), (30, 75)], 45).around(target)[1] == found
 
     def test_is_none_in_an_empty_index(self) -> None:
-        assert TimeIndex(b"", 45).following(7) is None
+        assert TimeIndex(b"", 45).around(7)[1] is None
 
 
 class TestTruncateTo:

@@ -1,3 +1,6 @@
+from collections.abc import Callable
+from typing import TypeVar
+
 import pytest
 
 from sparklog.errors import (
@@ -13,11 +16,18 @@ from sparklog.log_reader.opened import ask, log_path, opened
 from sparklog.storage.memory import MemoryFiles
 from tests.partitions import DIRECTORY, Partition, batch
 
+Answer = TypeVar("Answer")
+
 BOTH = (INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 
 def three() -> Partition:
     return Partition().append(batch(1), batch(2), batch(3))
+
+
+def asking(partition: Partition, question: Callable[[SegmentLog], Answer]) -> Answer:
+    segment = opened(partition.files, DIRECTORY, partition.segments[0])
+    return ask(segment, DIRECTORY, question)
 
 
 def asked(partition: Partition) -> tuple[bool, bool]:
@@ -26,7 +36,7 @@ def asked(partition: Partition) -> tuple[bool, bool]:
     def has_indexes(segment: SegmentLog) -> tuple[bool, bool]:
         return segment.offset_index() is not None, segment.time_index() is not None
 
-    return ask(partition.files, DIRECTORY, partition.segments[0], has_indexes)
+    return asking(partition, has_indexes)
 
 
 class TestOpened:
@@ -98,10 +108,9 @@ class TestAsk:
     def test_does_without_an_entry_that_is_wrong(self) -> None:
         partition = three()
         partition.flip_byte(partition.path(INDEX_SUFFIX), 7)
-        entry = partition.segments[0]
 
         with pytest.warns(SparklogWarning, match=r"\.index: entry \(1, .*rebuild its indexes"):
-            floor = ask(partition.files, DIRECTORY, entry, lambda one: checked_floor(one, 1))
+            floor = asking(partition, lambda one: checked_floor(one, 1))
         assert floor == BEGINNING
 
     def test_names_the_file_of_a_damaged_log(self) -> None:
@@ -111,7 +120,7 @@ class TestAsk:
         partition = three()
 
         with pytest.raises(CorruptRecordError, match=f"{partition.path()}, position 7, offset 8"):
-            ask(partition.files, DIRECTORY, partition.segments[0], damaged)
+            asking(partition, damaged)
 
     def test_does_not_take_another_failure_for_a_missing_index(self) -> None:
         files = MemoryFiles()
@@ -126,4 +135,4 @@ class TestAsk:
         partition.remove(partition.path())
 
         with pytest.raises(MissingFileError):
-            ask(partition.files, DIRECTORY, partition.segments[0], lambda one: one.read(0, 61))
+            asking(partition, lambda one: one.read(0, 61))

@@ -73,8 +73,9 @@ class Service:
         """
         if len(partitions) > FEW:
             return await self.bulk(question)
-        places = [(reader.topic.topic_id, partition) for partition in partitions]
-        if self._quick.issuperset(places) and all(map(reader.snapshot.has_segments, partitions)):
+        count, has_segments = reader.topic.num_partitions, reader.snapshot.has_segments
+        places = [(reader.topic.topic_id, number) for number in partitions if number < count]
+        if self._quick.issuperset(places) and all(has_segments(number) for _, number in places):
             return self._timed(reader, places, question)
         return await self.lookup(lambda: self._timed(reader, places, question))
 

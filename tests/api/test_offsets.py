@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from api.service import FEW
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.manifest.store import Change
 from tests.api.conftest import client_for, settings_for
@@ -48,6 +49,7 @@ class TestPartitionOffsets:
             ("1970-01-01T00:00:00.350", 3, 400),
             ("1969-01-01", 0, 100),
             ("401", -1, -1),
+            ("150&timestamp=350", 3, 400),
         ],
     )
     def test_by_time(
@@ -114,6 +116,11 @@ class TestTopicOffsets:
             for n in range(4)
         ]
 
+    def test_need_a_time(self, client: TestClient, filled: str) -> None:
+        answer = client.get("/topics/t/offsets?timestamps=1")
+
+        assert (answer.status_code, answer.json()["error_code"]) == (422, 422)
+
     def test_of_the_ends(self, client: TestClient, filled: str) -> None:
         found = get(client, "/topics/t/offsets?timestamp=-1")
 
@@ -142,7 +149,9 @@ class TestOffsetPlace:
         assert found["index_entry"]["position"] <= found["position"]
         assert found["sealed"] is True
 
-    @pytest.mark.parametrize(("offset", "status", "code"), [(8, 400, 40002), (-1, 422, 422)])
+    @pytest.mark.parametrize(
+        ("offset", "status", "code"), [(8, 400, 40002), (-1, 422, 422), (2**63, 422, 422)]
+    )
     def test_outside_the_log_is_refused(
         self, client: TestClient, filled: str, offset: int, status: int, code: int
     ) -> None:
@@ -167,6 +176,14 @@ class TestLookups:
         assert [one["offset"] for one in found] == [2, 1, 8, None, None, None]
         assert [one["error_code"] for one in found] == [None, None, None, 40002, 40402, 422]
         assert found[0]["place"]["batch_last_offset"] == 3
+
+    @pytest.mark.parametrize("count", [1, FEW, FEW + 1])
+    def test_are_as_many_as_are_asked(self, client: TestClient, filled: str, count: int) -> None:
+        wanted = {"lookups": [{"partition": 1, "offset": 5}] * count}
+        answers = [client.post("/topics/t/offsets:lookup", json=wanted).json() for _ in range(2)]
+
+        found = [[one["timestamp"] for one in answer["lookups"]] for answer in answers]
+        assert found == [[300] * count] * 2
 
     @pytest.mark.parametrize(
         ("body", "status", "code"),

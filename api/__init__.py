@@ -7,6 +7,7 @@
     topics     manifests, followed                      routes/    one module a subject
     fetch      records out                              records    records in
     poll       waiting for records                      group      one commit for many requests
+    plain      routes that read their requests by hand
 
 What a request may wait for (files, commits) runs on threads; the event loop only looks at what it
 has. Any number of instances serve any request: what they share lies in the log dir.

@@ -6,6 +6,7 @@
     times      which record is the first at or after a time
     places     where in the files an offset is
     opened     a segment's files; indexes only as far as they can be trusted
+    kept       segments kept open, for who makes many lookups
 
 A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
 whoever reads, so planning a read costs no look into any file. `slices` is not imported here: it

@@ -14,6 +14,7 @@ import pyarrow as pa
 from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient
+from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.export_log import ExportOptions, export_to
 from sparklog.interop.import_log import ImportOptions, import_log_dir
 from sparklog.log.segment_writer import SegmentBuilder
@@ -89,6 +90,7 @@ def _links(directory: Path, rounds: int, segments: int) -> list[Figure]:
     (broker / "t-0" / f"{(segments - 1) * 10:020d}.snapshot").write_bytes(
         bytes.fromhex("000148674bc700000000")
     )
+    (broker / "t-0" / LEADER_EPOCH).write_bytes(encode_epochs([(0, 0)]))
     imports: list[float] = []
     exports: list[float] = []
     for turn in range(rounds):

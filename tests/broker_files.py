@@ -62,6 +62,11 @@ def write_segment(folder: Path, base: int, *batches: bytes) -> Path:
     return path
 
 
+def write_epochs(folder: Path) -> None:
+    """The checkpoint of a partition that has had one leader epoch only."""
+    (folder / "leader-epoch-checkpoint").write_text("0\n1\n0 0\n", encoding="utf-8")
+
+
 def write_indexes(log: Path) -> None:
     """The index files that a broker would have beside a `.log`."""
     from sparklog.record.scan import scan_batches

@@ -88,6 +88,7 @@ class PartitionImport:
         self._taker = FileTaker(files, topic, self._partition, rules.now_ms, link=rules.link)
         self._torn_bytes = 0
         self._unread: dict[int, int] | None = None
+        self._has_skipped = False
         self._epochs: list[tuple[int, int]] = []
         self._cleaner_offset = 0
 
@@ -109,7 +110,9 @@ class PartitionImport:
         self._epochs = read_epochs(self._source.read(LEADER_EPOCH), where)
         self._cleaner_offset = known.cleaner_offset
         transactions = Transactions(known.open_at)
-        self._unread = None if self._rules.check else self._open_at_newest(segments)
+        self._unread = (
+            self._open_at(segments[-1].base_offset) if self._is_trusting(segments) else None
+        )
         entries = self._entries(_from(segments, end), end, transactions)
         new_end = max([end, *(entry.next_offset for entry in entries)])
         # A broker whose segments are all expired keeps an empty one, which says where it ends.
@@ -124,11 +127,13 @@ class PartitionImport:
             ended=frozenset(transactions.committed),
         )
 
-    def _open_at_newest(self, segments: Sequence[SegmentFiles]) -> dict[int, int] | None:
-        """Open transactions where the newest segment begins; None where no snapshot says so."""
-        if not segments:
-            return None
-        name = f"{segments[-1].base_offset:020d}{SNAPSHOT_SUFFIX}"
+    def _is_trusting(self, segments: Sequence[SegmentFiles]) -> bool:
+        """Whether segments may go unread: the checkpoint must say their leader epochs."""
+        return bool(segments and self._epochs) and not self._rules.check
+
+    def _open_at(self, base_offset: int) -> dict[int, int] | None:
+        """Open transactions where a segment begins; None where no snapshot says so."""
+        name = f"{base_offset:020d}{SNAPSHOT_SUFFIX}"
         data = self._source.read(name)
         if not data:
             return None
@@ -190,7 +195,7 @@ class PartitionImport:
         is_newest = following is None
         source = self._source_of(files, is_newest)
         if files.base_offset < end:
-            source = replace(source, start=_position_of(source, end))
+            source = replace(source, start=_position_of(source, files.base_offset, end))
         if source.start == source.size:
             return None
         base = max(files.base_offset, end)
@@ -201,7 +206,9 @@ class PartitionImport:
                 epoch = self._last_epoch(files, following)
                 known = trusted(self._source, files, following, transactions, epoch)
                 if known is not None:
+                    self._has_skipped = True
                     return self._taker.take(source, known)
+                self._resume(files, transactions)
         found = examine(
             source,
             base,
@@ -216,6 +223,18 @@ class PartitionImport:
         if not found.torn_bytes:
             self._check_indexes(files, found)
         return self._taker.take(source, found)
+
+    def _resume(self, files: SegmentFiles, transactions: Transactions) -> None:
+        """Go on with a segment that must be read behind others that were not."""
+        if not self._has_skipped:
+            return
+        open_at = self._open_at(files.base_offset)
+        if open_at is None:
+            raise UsageError(
+                f"{self._source.path}/{files.name(SNAPSHOT_SUFFIX)}: there is no such file to tell "
+                f"which transactions are open: import with checks"
+            )
+        transactions.resume(open_at)
 
     def _last_epoch(self, files: SegmentFiles, following: int) -> int | None:
         """The leader epoch of a segment's last batch, as far as the checkpoint tells.
@@ -259,8 +278,9 @@ def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:
     return segments[first:]
 
 
-def _position_of(source: Source, end: int) -> int:
+def _position_of(source: Source, base_offset: int, end: int) -> int:
     """Where the first batch from offset `end` on begins; the file's size when there is none."""
+    reached = base_offset
     for _, position, batches in walked(source):
         behind = batches.last_offset >= end
         if behind.any():
@@ -274,6 +294,10 @@ def _position_of(source: Source, end: int) -> int:
                     position=position + int(batches.position[slot]),
                 )
             return position + int(batches.position[slot])
-        last = position + int(batches.end_position[-1])
-        source = replace(source, start=last)
+        reached = int(batches.next_offset[-1])
+    if source.is_newest and reached < end:
+        raise CorruptionError(
+            f"{source.path}: the log ends at {reached}, and up to {end} was imported: this is "
+            f"another log, or an older copy"
+        )
     return source.size

@@ -4,6 +4,9 @@ A broker closes a segment with a last time entry, (largest timestamp, its offset
 where the next one begins; its aborted transactions are in its `.txnindex`.
 """
 
+from typing import Final
+
+from sparklog.errors import CorruptionError
 from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.examine import Examined
 from sparklog.interop.index_checks import check_offset_index, check_time_index, last_time_entry
@@ -15,6 +18,8 @@ from sparklog.log.segment_writer import SegmentSummary
 from sparklog.record.batches import Buffer
 
 TXN_INDEX_SUFFIX = ".txnindex"
+TXN_INDEX_BYTES_MAX: Final = 34_000_000
+"""A million aborted transactions in one segment."""
 
 
 def trusted(
@@ -43,6 +48,8 @@ def trusted(
     last = last_time_entry(times)
     if last is None:
         return None
+    if files.sizes.get(TXN_INDEX_SUFFIX, 0) > TXN_INDEX_BYTES_MAX:
+        raise CorruptionError(f"{stem}{TXN_INDEX_SUFFIX}: more than {TXN_INDEX_BYTES_MAX} bytes")
     aborted = read_txn_index(read(TXN_INDEX_SUFFIX)) if TXN_INDEX_SUFFIX in files.sizes else []
     for one in aborted:
         transactions.aborted.append(Span(one.producer_id, one.first_offset, one.last_offset))

@@ -21,7 +21,15 @@ from sparklog.log_reader.isolation import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.manifest.store import PartitionState
 from sparklog.model import Codec
-from tests.broker_files import HORIZON, TRANSACTIONAL, batch, marker, write_indexes, write_segment
+from tests.broker_files import (
+    HORIZON,
+    TRANSACTIONAL,
+    batch,
+    marker,
+    write_epochs,
+    write_indexes,
+    write_segment,
+)
 from tests.compat.cases import BROKER
 from tests.logs import append
 from tests.unit.interop.conftest import Interop
@@ -195,6 +203,16 @@ class TestAgain:
 
         assert "was imported in part, up to 2" in interop.problem()
 
+    @pytest.mark.parametrize("base", [0, 3])
+    def test_a_log_that_ends_before_is_another_one(self, base: int, interop: Interop) -> None:
+        write_segment(interop.partition(), base, batch(base), batch(base + 2))
+        interop.run()
+        write_segment(interop.partition(), base, batch(base))
+
+        assert f"the log ends at {base + 2}, and up to {base + 4}" in interop.problem()
+        write_segment(interop.partition(), base)
+        assert f"the log ends at {base}, and up to {base + 4}" in interop.problem()
+
     def test_refused_where_records_were_produced_since(self, interop: Interop) -> None:
         write_segment(interop.partition(), 0, batch(0, epoch=6))
         interop.run()
@@ -274,6 +292,7 @@ class TestTransactions:
 class TestTrusted:
     def test_without_time_index_or_snapshot_the_log_is_read(self, interop: Interop) -> None:
         folder = interop.partition()
+        write_epochs(folder)
         write_segment(folder, 0, batch(0))
         write_indexes(write_segment(folder, 2, batch(2)))
         (folder / f"{2:020d}.timeindex").write_bytes(bytes(12))
@@ -285,6 +304,7 @@ class TestTrusted:
 
     def test_a_snapshot_that_is_damaged_is_refused(self, interop: Interop) -> None:
         folder = interop.partition()
+        write_epochs(folder)
         write_segment(folder, 0, batch(0))
         (folder / f"{0:020d}.snapshot").write_bytes(b"\0\1")
 

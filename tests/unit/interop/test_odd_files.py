@@ -1,5 +1,6 @@
 """What no writer makes, and what Kafka's classes and so ours say of it."""
 
+import os
 from pathlib import Path
 
 import numpy as np
@@ -17,14 +18,23 @@ from sparklog.interop.java_records import batch_records, message_records
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
 from sparklog.interop.txn_index import AbortedTxn, encode_txn_index, read_txn_index
 from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
-from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
+from tests.broker_files import (
+    TRANSACTIONAL,
+    batch,
+    marker,
+    write_epochs,
+    write_indexes,
+    write_segment,
+)
 from tests.naive.messages import message
 from tests.naive.records import Record
 from tests.unit.interop.conftest import Interop
 
+TRUST = ImportOptions(check=False)
 INNER = Record(3, 9, b"k", b"v", ())
 
 
@@ -157,41 +167,81 @@ class TestLinks:
 class TestTrusted:
     def test_aborted_transactions_come_from_the_transaction_index(self, interop: Interop) -> None:
         folder = interop.partition()
+        write_epochs(folder)
         data = batch(0, producer=7, attributes=TRANSACTIONAL)
         write_indexes(write_segment(folder, 0, data, marker(2, 7, 0)))
         entry = AbortedTxn(0, 7, 0, 2, 3)
         (folder / f"{0:020d}.txnindex").write_bytes(encode_txn_index([entry]))
         write_segment(folder, 3, batch(3))
         (folder / f"{3:020d}.snapshot").write_bytes(encode_snapshot([]))
-        interop.run(ImportOptions(check=False))
+        interop.run(TRUST)
 
         assert interop.offsets("t", READ_COMMITTED) == [3, 4]
         assert interop.offsets() == [0, 1, 3, 4]
 
     def test_what_was_open_and_has_ended_since(self, interop: Interop) -> None:
         folder = interop.partition()
+        write_epochs(folder)
         data = batch(0, producer=7, attributes=TRANSACTIONAL)
         newest = write_segment(folder, 0, data)
-        interop.run(ImportOptions(check=False))
+        interop.run(TRUST)
         newest.write_bytes(data + batch(2))
         write_indexes(write_segment(folder, 4, marker(4, 7, 1)))
         write_segment(folder, 5, batch(5))
         (folder / f"{5:020d}.snapshot").write_bytes(encode_snapshot([]))
-        interop.run(ImportOptions(check=False))
+        interop.run(TRUST)
 
         assert interop.offsets("t", READ_COMMITTED) == [0, 1, 2, 3, 5, 6]
 
     def test_what_is_still_open(self, interop: Interop) -> None:
         folder = interop.partition()
+        write_epochs(folder)
         data = batch(0, producer=7, attributes=TRANSACTIONAL)
         write_indexes(write_segment(folder, 0, data))
         write_segment(folder, 2, batch(2))
         state = ProducerState(7, 0, 0, 1, 1, 0, 0, 0)
         closed = ProducerState(8, 0, 0, 1, 1, 0, 0, -1)
         (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([state, closed]))
-        interop.run(ImportOptions(check=False))
+        interop.run(TRUST)
 
         assert interop.offsets("t", READ_COMMITTED) == [2, 3]
+
+    def test_a_segment_that_must_be_read_goes_on_from_its_snapshot(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        write_indexes(write_segment(folder, 0, batch(0, producer=7, attributes=TRANSACTIONAL)))
+        data = batch(2, producer=7, attributes=TRANSACTIONAL)
+        write_segment(folder, 2, data, marker(4, 7, 0))
+        write_segment(folder, 5, batch(5))
+        (folder / f"{5:020d}.snapshot").write_bytes(encode_snapshot([]))
+        assert f"{2:020d}.snapshot: there is no such file" in interop.problem(TRUST)
+
+        state = ProducerState(7, 0, 0, 1, 1, 0, 0, 0)
+        (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([state]))
+        interop.run(TRUST)
+        assert interop.offsets("t", READ_COMMITTED) == [5, 6]
+
+    def test_an_index_of_more_than_a_million_transactions_is_refused(
+        self, interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        write_indexes(write_segment(folder, 0, batch(0)))
+        (folder / f"{0:020d}.txnindex").touch()
+        os.truncate(folder / f"{0:020d}.txnindex", 2**31 - 1)
+        write_segment(folder, 2, batch(2))
+        (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([]))
+
+        assert f"{0:020d}.txnindex: more than 34000000 bytes" in interop.problem(TRUST)
+
+    def test_without_known_epochs_all_headers_are_read(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_indexes(write_segment(folder, 0, batch(0, epoch=8)))
+        write_segment(folder, 2, batch(2, epoch=3))
+        (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([]))
+        interop.run(TRUST)
+
+        assert plan_write(interop.catalog, "t", WriteOptions()).leader_epoch == 9
 
 
 class TestHeaders:

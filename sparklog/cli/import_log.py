@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -50,6 +51,8 @@ def import_log(arguments: ImportArguments) -> None:
     is refused, the others go on, and the exit code is 1.
     """
     from sparklog.interop.import_log import ImportOptions, import_log_dir
+    from sparklog.interop.workers import Threads
+    from sparklog.maintenance.progress import progress_bar
 
     if arguments.consumer_offsets:
         _print_offsets(arguments)
@@ -60,21 +63,20 @@ def import_log(arguments: ImportArguments) -> None:
         link=not arguments.copy,
         config=pairs(arguments.config or (), "--config"),
     )
-    reports = import_log_dir(arguments.admin(), arguments.catalog(), arguments.broker, options)
+    workers = Threads(bar=partial(progress_bar, is_quiet=arguments.quiet))
+    reports = import_log_dir(
+        arguments.admin(), arguments.catalog(), arguments.broker, options, workers
+    )
     _print_reports(arguments, reports)
-    refused = [report for report in reports if report.problem is not None]
-    for report in refused:
-        warn(f"{report.place} was not imported: {report.problem}")
-    if refused:
+    if any(report.problem is not None for report in reports):
         raise typer.Exit(1)
 
 
 def _print_reports(arguments: ImportArguments, reports: "Sequence[PartitionReport]") -> None:
-    taken = [report for report in reports if report.added is not None]
-    for report in taken:
-        if report.torn_bytes and not arguments.quiet:
-            warn(f"{report.place}: {report.torn_bytes} bytes of a batch that was cut are left out")
-    rows = [_row(report) for report in taken]
+    for report in reports:
+        if report.warning is not None and (report.problem is not None or not arguments.quiet):
+            warn(report.warning)
+    rows = [report.as_row() for report in reports if report.problem is None]
     if arguments.is_json:
         for row in rows:
             print_json(row)
@@ -83,25 +85,10 @@ def _print_reports(arguments: ImportArguments, reports: "Sequence[PartitionRepor
         print_table("imported", columns, [list(row.values()) for row in rows])
 
 
-def _row(report: "PartitionReport") -> dict[str, Any]:
-    added = report.added
-    return {
-        "topic": report.place.topic,
-        "partition": report.place.partition,
-        "start": added and added.start,
-        "end": added and added.end,
-        "segments": report.segments,
-        "bytes": report.bytes,
-    }
-
-
 def _print_offsets(arguments: ImportArguments) -> None:
-    from sparklog.interop.broker_dir import BrokerDir
-    from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
-    from sparklog.interop.import_log import OFFSETS_TOPIC
+    from sparklog.interop.consumer_offsets import GroupOffset, committed_offsets
 
-    partitions = BrokerDir(arguments.broker).partitions()
-    found = consumer_offsets(one for one in partitions if one.place.topic == OFFSETS_TOPIC)
+    found = committed_offsets(arguments.broker)
     if arguments.is_json:
         for row in found:
             print_json(row._asdict())

@@ -16,6 +16,7 @@ from sparklog.errors import InvalidOptionError
 JOBS: Final = (
     "build_index",
     "compact",
+    "import_log",
     "merge_segments",
     "retention",
     "scheduler",
@@ -25,7 +26,10 @@ JOBS: Final = (
 
 
 def jobs(context: typer.Context) -> None:
-    """Run a job: build_index, compact, merge_segments, retention, scheduler, vacuum or verify."""
+    """Run a job: build_index, compact, import_log, merge_segments, retention, vacuum or verify.
+
+    Or the scheduler, which runs all but import_log.
+    """
     given = [*context.args]
     if given[:1] in (["--help"], ["-h"]):
         print(context.get_help())

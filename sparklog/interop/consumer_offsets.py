@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
-from sparklog.interop.broker_dir import PartitionDir
+from sparklog.interop.broker_dir import BrokerDir, PartitionDir
 from sparklog.interop.control_records import COMMIT
 from sparklog.interop.coordinator_records import (
     COMMIT_TYPES,
@@ -22,6 +22,7 @@ from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import verify_checksums
 
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMMITS_MAX: Final = 1_000_000
 """Most offsets that are kept at once: a small file may hold any number of them, compressed."""
 
@@ -39,6 +40,12 @@ class GroupOffset(NamedTuple):
 
 
 _Key = tuple[str, str, int]
+
+
+def committed_offsets(log_dir: str) -> list[GroupOffset]:
+    """The committed offsets in a broker's log directory, as `consumer_offsets`."""
+    partitions = BrokerDir(log_dir).partitions()
+    return consumer_offsets(one for one in partitions if one.place.topic == OFFSETS_TOPIC)
 
 
 def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:

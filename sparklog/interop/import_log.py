@@ -6,11 +6,10 @@ A partition that is damaged is refused as a whole, and the others go on. Importi
 came since. Topics that are made here keep everything (retention.ms=-1) unless told otherwise.
 """
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from itertools import groupby
+from typing import Any, Final
 
 import pyarrow.compute as pc
 
@@ -32,12 +31,13 @@ from sparklog.interop.import_partition import (
 )
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
+from sparklog.interop.workers import Threads, Workers
 from sparklog.manifest.catalog import Catalog
 from sparklog.manifest.store import Change, Done, Snapshot
 from sparklog.manifest.tables import segment_entries
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
+from sparklog.storage.files import Files
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 KEEP: Final = {"retention.ms": "-1"}
 COMPACT: Final = {"cleanup.policy": "compact"}
 
@@ -68,13 +68,42 @@ class PartitionReport:
     torn_bytes: int = 0
     problem: SparklogError | None = None
 
+    def as_row(self) -> dict[str, Any]:
+        """Return what was taken as the JSON object of a line, or a row of a table."""
+        return {
+            "topic": self.place.topic,
+            "partition": self.place.partition,
+            "start": self.added and self.added.start,
+            "end": self.added and self.added.end,
+            "segments": self.segments,
+            "bytes": self.bytes,
+        }
+
+    @property
+    def warning(self) -> str | None:
+        """What there is to say of it; None of a partition that was taken whole."""
+        if self.problem is not None:
+            return f"{self.place} was not imported: {self.problem}"
+        if self.torn_bytes:
+            return f"{self.place}: {self.torn_bytes} bytes of a batch that was cut are left out"
+        return None
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One partition to take, and what is known of it."""
+    """One partition to take, what is known of it, and where to. Picklable."""
 
     source: PartitionDir
     known: Known
+    files: Files
+    topic: TopicDescription
+    rules: ImportRules
+    flush: bool
+
+    @property
+    def place(self) -> TopicPartition:
+        """The partition."""
+        return self.source.place
 
 
 def import_log_dir(
@@ -82,33 +111,61 @@ def import_log_dir(
     catalog: Catalog,
     log_dir: str,
     options: ImportOptions,
-    progress: Callable[[TopicPartition], None] = lambda _: None,
+    workers: Workers | None = None,
 ) -> list[PartitionReport]:
     """Import a stopped (or copied) broker's log directory; the reports in the order of partitions.
 
-    `progress` is told of every partition that was taken or refused, from several threads. Raises
-    LogDirError (also when a broker runs on the directory), UnknownTopicError (a topic the directory
-    does not have), CorruptionError for checkpoints of all of it, and the errors of a commit.
+    `workers` take the partitions of all topics, threads unless others are given; then each topic is
+    committed. Raises LogDirError (also when a broker runs on the directory), UnknownTopicError (a
+    topic the directory does not have), CorruptionError for checkpoints of all of it, and the errors
+    of a commit.
     """
     broker = BrokerDir(log_dir)
     broker.check_stopped()
     check_finished(broker.path)
     sources = _chosen(broker.partitions(), options.topics)
-    starts, cleaned = broker.offsets(LOG_START), broker.offsets(CLEANER)
-    reports: list[PartitionReport] = []
-    for name, parts in sources.items():
-        for one in parts:
-            if one.problem is not None:
-                reports.append(PartitionReport(place=one.place, problem=one.problem))
-                progress(one.place)
-        sound = [one for one in parts if one.problem is None]
-        if not sound:
-            continue
-        topic = _topic(admin, catalog, name, sound, _config(sound, cleaned, options.config))
-        snapshot = catalog.store(topic).snapshot()
-        jobs = [Job(one, _what_is_known(snapshot, one.place, starts, cleaned)) for one in sound]
-        reports += _import_topic(catalog, topic, jobs, options, progress)
+    checkpoints = broker.offsets(LOG_START), broker.offsets(CLEANER)
+    found = [one for parts in sources.values() for one in parts]
+    reports = [
+        PartitionReport(place=one.place, problem=one.problem) for one in found if one.problem
+    ]
+    jobs = [
+        job
+        for name, parts in sources.items()
+        if (sound := [one for one in parts if one.problem is None])
+        for job in _jobs(admin, catalog, name, sound, checkpoints, options)
+    ]
+    answers = (workers or Threads(options.workers)).map(take, jobs, "import")
+    done = zip(jobs, answers, strict=True)
+    for _, of_topic in groupby(done, lambda pair: pair[0].topic.topic_id):
+        reports += _committed(catalog, list(of_topic))
     return sorted(reports, key=lambda report: report.place)
+
+
+def _jobs(
+    admin: AdminClient,
+    catalog: Catalog,
+    name: str,
+    parts: Sequence[PartitionDir],
+    checkpoints: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
+    options: ImportOptions,
+) -> Iterator[Job]:
+    """The jobs of a topic, which is made if need be."""
+    starts, cleaned = checkpoints
+    topic = _topic(admin, catalog, name, parts, _config(parts, cleaned, options.config))
+    snapshot = catalog.store(topic).snapshot()
+    rules = ImportRules(now_ms=catalog.clock.now_ms(), check=options.check, link=options.link)
+    for one in parts:
+        known = _what_is_known(snapshot, one.place, starts, cleaned)
+        yield Job(one, known, catalog.files, topic, rules, options.flush)
+
+
+def take(job: Job) -> ImportedPartition:
+    """Take the files of a partition, durable if asked. Raises what `PartitionImport.run` raises."""
+    found = PartitionImport(job.files, job.topic, job.source, job.rules).run(job.known)
+    if job.flush:
+        job.files.sync(found.paths)
+    return found
 
 
 def _what_is_known(
@@ -198,52 +255,32 @@ def _known(catalog: Catalog, name: str) -> TopicDescription | None:
         return None
 
 
-def _import_topic(
-    catalog: Catalog,
-    topic: TopicDescription,
-    jobs: Sequence[Job],
-    options: ImportOptions,
-    progress: Callable[[TopicPartition], None],
+def _committed(
+    catalog: Catalog, done: Sequence[tuple[Job, ImportedPartition | SparklogError]]
 ) -> list[PartitionReport]:
-    store = catalog.store(topic)
-    rules = ImportRules(now_ms=catalog.clock.now_ms(), check=options.check, link=options.link)
-    taken: dict[int, ImportedPartition] = {}
-
-    def take(job: Job) -> PartitionReport:
-        place = job.source.place
-        try:
-            found = PartitionImport(catalog.files, topic, job.source, rules).run(job.known)
-        except SparklogError as error:
-            return PartitionReport(place=place, problem=_alone(error))
-        finally:
-            progress(place)
-        taken[place.partition] = found
-        return _report(place, job.known, found)
-
-    with ThreadPoolExecutor(options.workers or os.cpu_count()) as pool:
-        reports = list(pool.map(take, jobs))
-    if options.flush:
-        catalog.files.sync(path for found in taken.values() for path in found.paths)
-    known = {job.source.place.partition: job.known for job in jobs}
-    store.commit(lambda snapshot: _change(snapshot, known, taken))
-    return reports
+    """Commit what was taken of a topic, and report; nothing is if somebody else wrote to it."""
+    known = {job.place.partition: job.known for job, _ in done}
+    taken = {
+        job.place.partition: answer for job, answer in done if isinstance(answer, ImportedPartition)
+    }
+    try:
+        store = catalog.store(done[0][0].topic)
+        store.commit(lambda snapshot: _change(snapshot, known, taken))
+    except CommitConflictError as error:
+        done = [(job, error) for job, _ in done]
+    return [_report(job, answer) for job, answer in done]
 
 
-def _alone(error: SparklogError) -> SparklogError:
-    """An error without the frames it came through: they hold what was decompressed."""
-    error.__cause__ = error.__context__ = None
-    return error.with_traceback(None)
-
-
-def _report(place: TopicPartition, known: Known, found: ImportedPartition) -> PartitionReport:
+def _report(job: Job, answer: ImportedPartition | SparklogError) -> PartitionReport:
+    if isinstance(answer, SparklogError):
+        return PartitionReport(place=job.place, problem=answer)
+    start, end = job.known.state.imported_end_offset, answer.state.imported_end_offset
     return PartitionReport(
-        place=place,
-        added=OffsetRange(
-            place.partition, known.state.imported_end_offset, found.state.imported_end_offset
-        ),
-        segments=len(found.entries),
-        bytes=sum(entry.log_bytes for entry in found.entries),
-        torn_bytes=found.torn_bytes,
+        place=job.place,
+        added=OffsetRange(job.place.partition, start, end),
+        segments=len(answer.entries),
+        bytes=sum(entry.log_bytes for entry in answer.entries),
+        torn_bytes=answer.torn_bytes,
     )
 
 

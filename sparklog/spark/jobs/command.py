@@ -42,24 +42,40 @@ def run_job(
     `add_options` adds the job's own options; they reach the job by their `dest`.
     """
     given = vars(_parser(name, about, add_options).parse_args(arguments))
+    return ended(name, lambda: _run(name, job, given))
+
+
+def _run(name: str, job: Job, given: dict[str, Any]) -> int:
+    files = open_files(given.pop("log_dir"), settings(given.pop("storage")))
+    context = JobContext(Catalog(files), spark_fleet(name, is_quiet=given.pop("quiet")))
+    output = output_format(given.pop("format"))
+    run = JobRun(
+        name=name,
+        job=job,
+        topics=given.pop("topic"),
+        dry_run=given.pop("dry_run"),
+        options=given,
+        leases=Leases(context),
+    )
+    return run.run(context, PRINTERS[output])
+
+
+def spark_fleet(name: str, *, is_quiet: bool) -> SparkFleet:
+    """Return Spark's tasks for a command; the session is started with the first of them."""
+    # Our own progress bar takes the place of Spark's.
+    conf = {"spark.ui.showConsoleProgress": "false"}
+    return SparkFleet(lambda: session(f"sparklog {name}", **conf), is_quiet=is_quiet)
+
+
+def output_format(given: str | None) -> str:
+    """Return what `--format` gives, else text on a terminal and json elsewhere."""
+    return given or ("text" if sys.stdout.isatty() else "json")
+
+
+def ended(name: str, command: Callable[[], int]) -> int:
+    """Run a command, and return its exit code; an error of sparklog's own is a line on stderr."""
     try:
-        storage = storage_settings(given.pop("storage"))
-        files = open_files(given.pop("log_dir"), storage)
-        is_quiet = given.pop("quiet")
-        # Our own progress bar takes the place of Spark's.
-        conf = {"spark.ui.showConsoleProgress": "false"}
-        fleet = SparkFleet(lambda: session(f"sparklog {name}", **conf), is_quiet=is_quiet)
-        output = given.pop("format") or ("text" if sys.stdout.isatty() else "json")
-        context = JobContext(Catalog(files), fleet)
-        run = JobRun(
-            name=name,
-            job=job,
-            topics=given.pop("topic"),
-            dry_run=given.pop("dry_run"),
-            options=given,
-            leases=Leases(context),
-        )
-        return run.run(context, PRINTERS[output])
+        return command()
     except SparklogError as error:
         line = " ".join(str(error).split("\n"))
         print(f"sparklog {name}: error: {line}", file=sys.stderr)
@@ -70,6 +86,17 @@ def _parser(
     name: str, about: str, add_options: Callable[[argparse.ArgumentParser], None]
 ) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog=f"sparklog jobs {name}", description=about)
+    add_common_options(parser)
+    parser.add_argument(
+        "--topic", metavar="T", action="append", default=[], help="A topic; again for more."
+    )
+    parser.add_argument("--dry-run", action="store_true", help="Show the plan, change nothing.")
+    add_options(parser)
+    return parser
+
+
+def add_common_options(parser: argparse.ArgumentParser) -> None:
+    """Add what every command here takes."""
     parser.add_argument(
         "--log-dir",
         metavar="DIR",
@@ -77,10 +104,6 @@ def _parser(
         required="SPARKLOG_LOG_DIR" not in os.environ,
         help="The log dir: a path, file:// or s3:// (or SPARKLOG_LOG_DIR).",
     )
-    parser.add_argument(
-        "--topic", metavar="T", action="append", default=[], help="A topic; again for more."
-    )
-    parser.add_argument("--dry-run", action="store_true", help="Show the plan, change nothing.")
     parser.add_argument("--format", choices=sorted(PRINTERS), help="What the report looks like.")
     parser.add_argument("--quiet", action="store_true", help="No progress bar.")
     parser.add_argument(
@@ -91,24 +114,40 @@ def _parser(
         default=[],
         help="A storage setting, such as AWS_ENDPOINT_URL; better kept in the environment.",
     )
-    add_options(parser)
-    return parser
 
 
-def storage_settings(texts: Sequence[str]) -> dict[str, str]:
-    """Return the settings that `-S NAME=VALUE` gives. Raises InvalidOptionError."""
+def settings(texts: Sequence[str], option: str = "-S/--storage") -> dict[str, str]:
+    """Return what an option gives as NAME=VALUE. Raises InvalidOptionError without a value."""
     found = {}
     for text in texts:
         name, equals, value = text.partition("=")
         if not name or not equals:
-            raise InvalidOptionError("-S/--storage: allowed is NAME=VALUE", option="storage")
+            raise InvalidOptionError(f"{option}: allowed is NAME=VALUE", option=option)
         found[name] = value
     return found
 
 
 def print_json(report: StepReport) -> None:
     """One JSON object on a line of its own."""
-    print(json.dumps(report.as_row(), separators=(",", ":")), flush=True)
+    _print_line(report.as_row())
+
+
+def print_rows(title: str, rows: Sequence[Mapping[str, Any]], output: str) -> None:
+    """A JSON object a line, or a table with a title if there are rows."""
+    if output == "json":
+        for row in rows:
+            _print_line(row)
+    elif rows:
+        Console().print(_table(title, rows))
+
+
+def warn(name: str, message: str) -> None:
+    """Print a line on stderr that is no error."""
+    print(f"sparklog {name}: warning: {message}", file=sys.stderr)
+
+
+def _print_line(row: Mapping[str, Any]) -> None:
+    print(json.dumps(row, ensure_ascii=False, separators=(",", ":")), flush=True)
 
 
 def print_text(report: StepReport) -> None:

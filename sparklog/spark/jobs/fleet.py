@@ -4,21 +4,18 @@ The session is started with the first task: a job that finds nothing to do, or t
 never waits for a JVM.
 """
 
-import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from types import TracebackType
 from typing import Any, Final, TypeVar
 
 from pyspark import RDD
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import SparkSession
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from sparklog.errors import SparklogError
 from sparklog.maintenance.fleet import Mapper, Reducer, answered
+from sparklog.maintenance.progress import progress_bar
 
 Work = TypeVar("Work")
 Answer = TypeVar("Answer")
@@ -41,10 +38,10 @@ class SparkFleet:
         """Return the task's answer to each work, in the order of the works."""
         if not works:
             return []
-        with self._progress(what, len(works)) as bar:
+        with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
             spread = self._spread(works)
             done: list[Answer | SparklogError] = spread.mapPartitions(
-                partial(_answers, task, bar.counter(spread))
+                partial(_answers, task, _counter(spread, advance))
             ).collect()
         return done
 
@@ -59,9 +56,9 @@ class SparkFleet:
         """Send what the mapper makes of each work to `count` reducers; return their answers."""
         if not works:
             return []
-        with self._progress(what, len(works)) as bar:
+        with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
             spread = self._spread(works)
-            sent = spread.mapPartitions(partial(_values, mapper, bar.counter(spread)))
+            sent = spread.mapPartitions(partial(_values, mapper, _counter(spread, advance)))
             reduced = sent.partitionBy(count, _same).mapPartitionsWithIndex(
                 partial(_reduced, reducer)
             )
@@ -72,43 +69,10 @@ class SparkFleet:
         context = self._session().sparkContext
         return context.parallelize(works, min(len(works), TASKS_MAX))
 
-    def _progress(self, what: str, count: int) -> "_Bar":
-        return _Bar(what, count, is_shown=not self._is_quiet and sys.stderr.isatty())
 
-
-class _Bar:
-    """A progress bar that tasks move; nothing where nobody would see it."""
-
-    def __init__(self, what: str, count: int, *, is_shown: bool) -> None:
-        self._progress = Progress(
-            TextColumn("{task.description}"),
-            BarColumn(),
-            MofNCompleteColumn(),
-            TimeElapsedColumn(),
-            console=Console(stderr=True),
-            disable=not is_shown,
-            transient=True,
-        )
-        self._task = self._progress.add_task(what, total=count)
-
-    def counter(self, spread: "RDD[Any]") -> Any:
-        """Return the accumulator to which a task adds 1 for each work done."""
-        return spread.context.accumulator(0, _Moved(self._move))
-
-    def _move(self, by: int) -> None:
-        self._progress.advance(self._task, by)
-
-    def __enter__(self) -> "_Bar":
-        self._progress.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self._progress.stop()
+def _counter(spread: "RDD[Any]", moved: Callable[[int], None]) -> Any:
+    """Return the accumulator to which a task adds 1 for each work done."""
+    return spread.context.accumulator(0, _Moved(moved))
 
 
 class _Moved(AccumulatorParam[int]):

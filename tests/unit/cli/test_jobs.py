@@ -78,13 +78,13 @@ class TestJobs:
         outcome = CommandLine("log")("jobs", *arguments)
 
         assert outcome.code == 2
-        assert "there are build_index, compact, merge_segments, retention" in outcome.err
+        assert "there are build_index, compact, import_log, merge_segments" in outcome.err
 
 
 class TestNames:
-    def test_are_those_of_all_jobs_and_the_scheduler(self) -> None:
+    def test_are_those_of_all_jobs_the_import_and_the_scheduler(self) -> None:
         """The command line is none of Spark's and cannot ask its registry."""
-        assert list(jobs.JOBS) == sorted([*registry.JOBS, "scheduler"])
+        assert list(jobs.JOBS) == sorted([*registry.JOBS, "import_log", "scheduler"])
 
 
 class TestRunProcess:

@@ -1,0 +1,29 @@
+"""A progress bar where a person looks on: on a terminal's stderr, gone when the work is done."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import partial
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+
+
+@contextmanager
+def progress_bar(
+    what: str, count: int, *, is_quiet: bool = False
+) -> Iterator[Callable[[int], None]]:
+    """Show how many of `count` works are done, and yield what is told how many more are.
+
+    Any thread may tell it. Nothing is shown with `is_quiet`, or where stderr is no terminal.
+    """
+    with Progress(
+        TextColumn("{task.description}"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TimeElapsedColumn(),
+        console=Console(stderr=True),
+        disable=is_quiet or not sys.stderr.isatty(),
+        transient=True,
+    ) as progress:
+        yield partial(progress.advance, progress.add_task(what, total=count))

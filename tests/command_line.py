@@ -38,6 +38,13 @@ class Terminal(io.TextIOWrapper):
         return True
 
 
+class TerminalErrors(io.StringIO):
+    """Stderr that says the same."""
+
+    def isatty(self) -> bool:
+        return True
+
+
 class CommandLine:
     """`sparklog` on one log dir (none when it is empty)."""
 
@@ -46,7 +53,7 @@ class CommandLine:
 
     def __call__(self, *arguments: object, stdin: bytes = b"", terminal: bool = False) -> Outcome:
         """Run a command line; what it says must be well-formed text on stderr."""
-        out, err = io.BytesIO(), io.StringIO()
+        out, err = io.BytesIO(), TerminalErrors() if terminal else io.StringIO()
         stdout = (Terminal if terminal else io.TextIOWrapper)(out, "utf-8")
         before, sys.stdin = sys.stdin, io.TextIOWrapper(io.BytesIO(stdin), "utf-8")
         given = ["--log-dir", self.log_dir] if self.log_dir else []

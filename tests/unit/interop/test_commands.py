@@ -49,6 +49,17 @@ class TestImport:
         assert outcome.code == 1
         assert "t-0 was not imported: " in outcome.err
 
+    def test_a_bar_is_shown_to_a_person_and_nobody_else(
+        self, sparklog: CommandLine, broker: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("TERM", "xterm")
+        quiet = sparklog("import", broker, "-q", terminal=True)
+        shown = sparklog("import", broker, terminal=True)
+
+        assert quiet.err == ""
+        assert "import" in shown.err
+        assert "1/1" in shown.err
+
     def test_committed_offsets(self, sparklog: CommandLine) -> None:
         rows = sparklog.done("import", BROKER, "--consumer-offsets", "--format", "json").json
         text = sparklog.done("import", BROKER, "--consumer-offsets")

@@ -223,6 +223,25 @@ class TestAgain:
         assert plan_write(catalog, "t", WriteOptions()).leader_epoch == 7
         assert interop.offsets() == [0, 1, 2, 3, 4]
 
+    def test_what_somebody_else_has_written_to_is_refused_alone(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        for name in ("t-0", "t-1", "u-0"):
+            write_segment(interop.partition(name), 0, batch(0))
+
+        def late(job: import_log.Job) -> ImportedPartition:
+            if job.place.topic == "t":
+                append(interop.log_dir, 1, ["theirs"])
+            return take(job)
+
+        take = import_log.take
+        monkeypatch.setattr(import_log, "take", late)
+        problems = {str(one.place): str(one.problem) for one in interop.run()}
+
+        refused = "partition 1: somebody else wrote to it during the import"
+        assert problems == {"t-0": refused, "t-1": refused, "u-0": "None"}
+        assert interop.offsets("u") == [0, 1]
+
     def test_somebody_else_in_between_is_a_conflict(self, interop: Interop) -> None:
         write_segment(interop.partition(), 0, batch(0))
         known = Known(state=PartitionState(log_end_offset=9), open_at={})

@@ -230,7 +230,7 @@ class TestAgain:
             write_segment(interop.partition(name), 0, batch(0))
 
         def late(job: import_log.Job) -> ImportedPartition:
-            if job.place.topic == "t":
+            if str(job.place) == "t-0":
                 append(interop.log_dir, 1, ["theirs"])
             return take(job)
 

@@ -5,9 +5,8 @@ on eight threads.
 """
 
 import os
-from collections import deque
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from functools import cache
 from typing import Final
 
@@ -15,14 +14,14 @@ THREADS: Final = 8
 
 
 def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
-    """Call `work` with every path, several at a time; raises the error of the first that has one.
+    """Call `work` with every path, several at a time; raises the first error, in their order.
 
-    Then some of the others may not have been called, or are still under way.
+    When it returns or raises, nothing is under way any more.
     """
-    if len(paths) < 2:
-        deque(map(work, paths), maxlen=0)
-    else:
-        deque(_threads().map(work, paths), maxlen=0)
+    calls = [_threads().submit(work, path) for path in paths]
+    wait(calls)
+    for call in calls:
+        call.result()
 
 
 @cache

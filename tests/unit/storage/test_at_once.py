@@ -28,13 +28,18 @@ class TestEachAtOnce:
         assert not both.broken
 
     @pytest.mark.parametrize("paths", [["a"], ["a", "b"], ["b", "a", "c"]])
-    def test_raises_the_error_of_the_first_that_has_one(self, paths: list[str]) -> None:
+    def test_does_everything_and_raises_the_first_error(self, paths: list[str]) -> None:
+        done: list[str] = []
+
         def fail(path: str) -> None:
+            done.append(path)
             if path != "b":
                 raise ValueError(path)
 
         with pytest.raises(ValueError, match="a"):
             each_at_once(fail, paths)
+
+        assert sorted(done) == sorted(paths)
 
     def test_works_after_a_fork(self) -> None:
         each_at_once(lambda _: None, ["a", "b"])

@@ -290,6 +290,17 @@ class TestSync:
 
         assert sorted(synced) == sorted(str(root / path) for path in ("", "t", "t/p", "t/p/a"))
 
+    def test_syncs_the_name_of_a_directory_again_where_it_failed(
+        self, files: LocalFiles, root: Path, synced: list[str]
+    ) -> None:
+        files.write_new("t/p/a", b"x")
+        with pytest.raises(MissingFileError):
+            files.sync(["t/p/a", "gone"])
+        synced.clear()
+        files.sync(["t/p/a"])
+
+        assert sorted(synced) == sorted(str(root / path) for path in ("", "t", "t/p", "t/p/a"))
+
     def test_says_which_file_is_missing(self, files: LocalFiles) -> None:
         files.write_new("d/a", b"x")
 

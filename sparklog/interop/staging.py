@@ -80,12 +80,14 @@ class Staging:
             self._sync(self._log_dir)
 
     def _move(self, source: str, target: str) -> None:
-        os.makedirs(target, exist_ok=True)
-        for name in os.listdir(target):
-            if name != PARTITION_METADATA:
-                os.unlink(os.path.join(target, name))
-        for name in os.listdir(source):
-            os.rename(os.path.join(source, name), os.path.join(target, name))
+        if not os.path.exists(target):
+            os.rename(source, target)
+        else:
+            for name in os.listdir(target):
+                if name != PARTITION_METADATA:
+                    os.unlink(os.path.join(target, name))
+            for name in os.listdir(source):
+                os.rename(os.path.join(source, name), os.path.join(target, name))
         self._sync(target)
 
     def end(self) -> None:

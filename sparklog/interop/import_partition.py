@@ -22,7 +22,7 @@ from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import read_snapshot
 from sparklog.interop.sealed import trusted
 from sparklog.interop.take_files import FileTaker
-from sparklog.interop.transactions import Span, Transactions, with_spans
+from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.manifest.store import PartitionState
@@ -119,7 +119,7 @@ class PartitionImport:
         new_end = max([new_end, *(segment.base_offset for segment in segments[-1:])])
         spans = transactions.spans(new_end)
         return ImportedPartition(
-            entries=tuple(with_spans(entry, spans) for entry in entries),
+            entries=spread(entries, spans),
             state=self._state(known, segments, entries, new_end),
             paths=tuple(self._taker.paths),
             torn_bytes=self._torn_bytes,

@@ -8,7 +8,8 @@ as aborted, up to and including the offset behind the end: no marker that was se
 later import knows it again.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -89,6 +90,17 @@ def spans_of(entry: SegmentEntry) -> list[Span]:
         Span(one.producer_id, base + one.first_delta, base + one.last_delta)
         for one in entry.aborted
     ]
+
+
+def spread(entries: Sequence[SegmentEntry], spans: Iterable[Span]) -> tuple[SegmentEntry, ...]:
+    """Rows in the order of their offsets, each with those of the spans that reach into it."""
+    bases = [entry.base_offset for entry in entries]
+    ends = [entry.next_offset for entry in entries]
+    inside: list[list[Span]] = [[] for _ in entries]
+    for span in spans:
+        for slot in range(bisect_right(ends, span.first), bisect_right(bases, span.last)):
+            inside[slot].append(span)
+    return tuple(with_spans(entry, found) for entry, found in zip(entries, inside, strict=True))
 
 
 def with_spans(entry: SegmentEntry, spans: Iterable[Span]) -> SegmentEntry:

@@ -3,7 +3,7 @@
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from itertools import accumulate
 from typing import Final
 
@@ -14,6 +14,7 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
+from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -48,19 +49,11 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield what is made when somebody asks: the requests, and the age of manifests."""
+        """Yield what is made when somebody asks: the requests."""
         yield GaugeMetricFamily(
             "sparklog_requests_in_progress", "Requests being answered", self.in_progress
         )
         yield from self._answered()
-        age = GaugeMetricFamily(
-            "sparklog_manifest_age_seconds",
-            "Since a topic's manifest was last seen to be the newest",
-            labels=["topic"],
-        )
-        for topic, age_ms in self._manifest_ages_ms().items():
-            age.add_metric([topic], age_ms / 1000)
-        yield age
 
     def _answered(self) -> Iterable[Metric]:
         requests = CounterMetricFamily(
@@ -98,6 +91,27 @@ class Metrics:
         self._bytes["in"] += sizes[0]
         self._bytes["out"] += sizes[1]
 
-    def text(self) -> bytes:
-        """Return everything in Prometheus' text format."""
-        return generate_latest(self.registry)
+    def text(self, shown: Callable[[str], bool]) -> bytes:
+        """Return everything in Prometheus' text format, of topics those that are `shown`."""
+        ages = {name: ms for name, ms in self._manifest_ages_ms().items() if shown(name)}
+        of_topics = CollectorRegistry()
+        of_topics.register(_Ages(ages))
+        return generate_latest(self.registry) + generate_latest(of_topics)
+
+
+class _Ages(Collector):
+    """The gauges that are read when somebody asks."""
+
+    def __init__(self, ages_ms: Mapping[str, int]) -> None:
+        self._ages_ms = ages_ms
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield them."""
+        age = GaugeMetricFamily(
+            "sparklog_manifest_age_seconds",
+            "Since a topic's manifest was last seen to be the newest",
+            labels=["topic"],
+        )
+        for topic, age_ms in self._ages_ms.items():
+            age.add_metric([topic], age_ms / 1000)
+        yield age

@@ -96,6 +96,10 @@ class Record3In(TypedDict):
 PRODUCE: Final[TypeAdapter[ProduceIn]] = TypeAdapter(ProduceIn)
 RECORD3: Final[TypeAdapter[Record3In]] = TypeAdapter(Record3In)
 
+RECORDS_MAX: Final = 100_000
+"""Of a request: a body of empty records would be millions."""
+RECORD_BYTES: Final = 16
+
 Pairs = list[dict[str, Any]] | None
 
 
@@ -117,8 +121,9 @@ class Rows:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of keys and values."""
-        return sum(map(len, filter(None, self.key))) + sum(map(len, filter(None, self.value)))
+        """Bytes of keys and values, and what a record takes that has neither."""
+        keys = sum(map(len, filter(None, self.key)))
+        return keys + sum(map(len, filter(None, self.value))) + RECORD_BYTES * len(self)
 
 
 def rows_of(body: bytes, partition: int | None, *, is_json: bool) -> Rows:
@@ -127,6 +132,8 @@ def rows_of(body: bytes, partition: int | None, *, is_json: bool) -> Rows:
     Raises ApiError (422) naming the record.
     """
     records = _produce_in(body)["records"]
+    if len(records) > RECORDS_MAX:
+        raise _too_many()
     decode = _json if is_json else _base64
     rows = Rows()
     for number, record in enumerate(records):
@@ -145,6 +152,10 @@ def rows_of(body: bytes, partition: int | None, *, is_json: bool) -> Rows:
         rows.partition.append(partition if named is None else named)
         rows.timestamp.append(record.get("timestamp"))
     return rows
+
+
+def _too_many() -> ApiError:
+    return ApiError(413, f"a request has at most {RECORDS_MAX} records")
 
 
 def _produce_in(body: bytes) -> ProduceIn:
@@ -207,8 +218,11 @@ def rows_of_stream(body: bytes) -> tuple[Rows, list[Sent]]:
 
 def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
     """Return the same of parsed objects, an ApiError for one that could not be."""
-    rows, sent = Rows(), []
+    rows = Rows()
+    sent: list[Sent] = []
     for found in objects:
+        if len(sent) == RECORDS_MAX:
+            raise _too_many()
         try:
             if isinstance(found, ApiError):
                 raise found

@@ -36,6 +36,8 @@ class Settings(BaseSettings):
     """Bytes that may wait for their commit in one topic; more is answered with 429."""
 
     max_body_bytes: Positive = 16 * MIB
+    max_bodies_bytes: Positive = 256 * MIB
+    """Of all requests that are being answered; more is answered with 429."""
     max_fetch_bytes: Positive = 64 * MIB
     max_fetch_records: Positive = 100_000
     max_poll_ms: Annotated[int, Field(ge=0)] = 60_000

@@ -7,6 +7,7 @@ from starlette.responses import Response
 from api.deps import service_of, token_of
 from api.errors import UNAVAILABLE, ApiError, refusal_of
 from api.metrics import CONTENT_TYPE
+from api.security import Scope
 from sparklog.errors import SparklogError
 
 router = APIRouter(tags=["operations"])
@@ -41,6 +42,7 @@ async def read_readiness(request: Request) -> Status:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def read_metrics(request: Request) -> Response:
-    """What Prometheus scrapes; with tokens, any of them is needed."""
-    token_of(request)
-    return Response(service_of(request).metrics.text(), media_type=CONTENT_TYPE)
+    """What Prometheus scrapes; a token is told of the topics that it may read."""
+    token = token_of(request)
+    text = service_of(request).metrics.text(lambda topic: token.allows(Scope.READ, topic))
+    return Response(text, media_type=CONTENT_TYPE)

@@ -72,6 +72,30 @@ class TestEdge:
         with pytest.raises(ConnectionAbortedError):
             run(app)
 
+    def test_many_bodies_at_once_are_a_429(self) -> None:
+        async def receive() -> Any:
+            return {"type": "http.request", "body": b"x" * 600, "more_body": False}
+
+        async def app(_: Any, receive: Any, send: Any) -> None:
+            await receive()
+            if not sent:
+                sent.append(None)
+                await edge(SCOPE, receive_part, keep)
+            await send({**START, "headers": []})
+
+        async def receive_part() -> Any:
+            return await receive()
+
+        async def keep(message: Any) -> None:
+            sent.append(message)
+
+        sent: list[Any] = []
+        edge = Edge(app, settings_for("unused", max_bodies_bytes=1000), Metrics(dict))
+        for _ in range(2):
+            asyncio.run(edge(SCOPE, receive, keep))
+
+        assert [one["status"] for one in sent if one and "status" in one] == [429, 200, 200]
+
     @pytest.mark.parametrize("server", [None, ("/run/socket", None)])
     def test_a_socket_in_the_file_system_is_this_machine(self, server: Any) -> None:
         async def app(_: Any, __: Any, send: Any) -> None:

@@ -304,7 +304,7 @@ class TestGroups:
             requests = [groups.produce("t", rows("x" * 60), None) for _ in range(3)]
             return await asyncio.gather(*requests, return_exceptions=True)
 
-        found = self.run(log_dir, work, max_pending_bytes=130)
+        found = self.run(log_dir, work, max_pending_bytes=160)
 
         (refused,) = [one for one in found if isinstance(one, ApiError)]
         assert (refused.status, refused.error_code) == (429, 42901)

@@ -7,11 +7,19 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from api.records import RECORDS_MAX, Rows
 from sparklog.admin import AdminClient, NewTopic
 from tests.api.conftest import FOREVER
 from tests.logs import rows
 
 JSON_TYPE = {"Content-Type": "application/vnd.kafka.json.v2+json"}
+
+
+@pytest.fixture
+def path(client: TestClient) -> str:
+    """Where v3 records go."""
+    cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+    return f"/v3/clusters/{cluster}/topics/t/records"
 
 
 def b64(text: str) -> str:
@@ -94,6 +102,18 @@ class TestV2:
 
         assert (answer.status_code, answer.json()["error_code"]) == (status, code), answer.text
 
+    def test_of_too_many_records_is_refused(self, client: TestClient, path: str) -> None:
+        v2 = b'{"records": [' + b"{}," * RECORDS_MAX + b"{}]}"
+        v3 = b"{}" * (RECORDS_MAX + 1)
+        kind = {"Content-Type": "application/json"}
+        answers = [
+            client.post("/topics/t", content=v2, headers=kind),
+            client.post(path, content=v3, headers=kind),
+        ]
+
+        assert [answer.status_code for answer in answers] == [413, 413]
+        assert Rows(key=[None], value=[b"abc"]).size_bytes == 19
+
     def test_the_partition_of_the_path_counts(self, client: TestClient) -> None:
         path = "/topics/t/partitions/1"
         same = client.post(path, json={"records": [{"value": "", "partition": 1}]})
@@ -175,11 +195,6 @@ class TestIdempotencyKey:
 
 
 class TestV3:
-    @pytest.fixture
-    def path(self, client: TestClient) -> str:
-        cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
-        return f"/v3/clusters/{cluster}/topics/t/records"
-
     def send(self, client: TestClient, path: str, body: str, **headers: str) -> list[Any]:
         answer = client.post(
             path, content=body, headers={"Content-Type": "application/json", **headers}
@@ -288,9 +303,8 @@ class TestV3:
 
 class TestV3Batch:
     @pytest.fixture
-    def path(self, client: TestClient) -> str:
-        cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
-        return f"/v3/clusters/{cluster}/topics/t/records:batch"
+    def path(self, path: str) -> str:
+        return f"{path}:batch"
 
     def test_answers_by_id(self, client: TestClient, path: str, log_dir: str) -> None:
         entries = [

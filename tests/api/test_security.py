@@ -81,6 +81,20 @@ class TestTokens:
         assert found == {"reader": ["flights", "t"], "flights": ["flights"], "nobody": []}
         assert [one["topic_name"] for one in listed] == ["flights"]
 
+    def test_tell_of_the_topics_they_may_read(self, guarded: TestClient) -> None:
+        for topic in ("t", "flights"):
+            guarded.get(f"/topics/{topic}/partitions/0/offsets", headers=bearer("reader"))
+        told = {
+            token: {
+                topic
+                for topic in ("t", "flights")
+                if f'topic="{topic}"' in guarded.get("/metrics", headers=bearer(token)).text
+            }
+            for token in GRANTS
+        }
+
+        assert told == {"reader": {"t", "flights"}, "flights": {"flights"}, "nobody": set()}
+
     def test_are_made_at_random(self) -> None:
         first, second = new_token(), new_token()
 

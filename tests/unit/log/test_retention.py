@@ -143,6 +143,7 @@ rows = st.lists(
 class TestTwin:
     @given(rows, st.integers(0, 50), st.booleans(), limits, limits)
     @example([(1, 1, -1, NOW), (1, 1, 5, NOW)], 1, True, 2, 10)
+    @example([(1, 1, 5, NOW), (1, 1, 5, NOW)], 0, True, 1, -1)
     def test_walks_as_kafka_does(
         self,
         rows: list[tuple[int, int, int, int]],

@@ -180,6 +180,25 @@ def all_segments(store: DeltaManifestStore) -> list[SegmentEntry]:
     return sorted(entries, key=lambda entry: entry.log_path)
 
 
+def test_a_history_of_every_rule() -> None:
+    """None of them is left to what is drawn."""
+    history = History()
+    history.start(4)
+    history.write([0, 1], 4, 0, {"app_id": "a", "version": 1})
+    history.write_at(0, 60, allow_gaps=True)
+    history.write_at(0, 5, allow_gaps=False)
+    history.index(2, 1)
+    history.merge(0, 0)
+    history.remove(1, 1)
+    history.grow(1, (0, 40, 0, 0, 0))
+    history.reopen(1)
+    history.wait(1)
+    history.vacuum(0)
+
+    history.the_same_is_known()
+    history.teardown()
+
+
 TestHistory = History.TestCase
 TestHistory.settings = settings(max_examples=12, stateful_step_count=25, deadline=None)
 

@@ -175,18 +175,22 @@ class DeltaLog:
     def _opened(self) -> DeltaTable:
         if self._table is None:
             try:
-                self._table = DeltaTable(
-                    self._uri, storage_options=dict(self._files.options) or None
-                )
-            except TableNotFoundError as error:
-                raise MissingFileError(f"{self._directory}: no Delta table here") from error
-            except (DeltaError, OSError) as error:
-                raise CorruptManifestError(
-                    f"{self._directory}: the Delta log cannot be read ({AFTER_A_POWER_CUT}): "
-                    f"{error}"
-                ) from error
+                self._table = self._open()
+            except CorruptManifestError:
+                # What was listed may have been cleaned up before it was read: not so a second time.
+                self._table = self._open()
             self._check_entries(max(0, self.version - CHECKPOINT_INTERVAL))
         return self._table
+
+    def _open(self) -> DeltaTable:
+        try:
+            return DeltaTable(self._uri, storage_options=dict(self._files.options) or None)
+        except TableNotFoundError as error:
+            raise MissingFileError(f"{self._directory}: no Delta table here") from error
+        except (DeltaError, OSError) as error:
+            raise CorruptManifestError(
+                f"{self._directory}: the Delta log cannot be read ({AFTER_A_POWER_CUT}): {error}"
+            ) from error
 
     def file_names(self) -> list[str]:
         """Return the names of the files of the version read last, without their directory."""

@@ -17,6 +17,7 @@ from sparklog.errors import (
     StorageFullError,
     StoragePermissionError,
 )
+from sparklog.manifest import delta_rs
 from sparklog.manifest.delta_rs import TABLE_PROPERTIES, DeltaLog, storage_error
 from sparklog.manifest.tables import MANIFEST_DESCRIPTION, MANIFEST_SCHEMA
 from sparklog.storage.local import LocalFiles
@@ -96,6 +97,16 @@ class TestRefresh:
 
         assert log.refresh() == 1
         assert log._table is not before
+
+    def test_opens_again_when_an_entry_goes_under_its_hands(
+        self, log: DeltaLog, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Another process cleans up between the listing of the log and its reading."""
+        opening = Mock(side_effect=[DeltaError("File not found"), DeltaTable(log._uri)])
+        monkeypatch.setattr(delta_rs, "DeltaTable", opening)
+
+        assert log.refresh() == 0
+        assert opening.call_count == 2
 
 
 class TestCommit:

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
+from sparklog.interop import staging
 from sparklog.log_reader import TopicReader
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.maintenance.build_index import build_index
@@ -19,7 +20,7 @@ from sparklog.storage import open_files
 from tests.command_line import CommandLine
 from tests.compat.cases import BROKER
 from tests.kafka import journey
-from tests.kafka.broker import log_end_offsets, running_broker
+from tests.kafka.broker import Broker, log_end_offsets, running_broker
 from tests.kafka.client import Client, Found, Record, offsets_for_times, read_topic
 from tests.kafka.journey import KEPT, PARTITIONS, TIMES, Place, View, places
 from tests.logs import append, snapshot
@@ -53,6 +54,7 @@ class Back:
     ends: dict[Place, int]
     times: dict[Place, list[int]]
     after: Found
+    refusal: str = ""
 
 
 @dataclass(kw_only=True)
@@ -128,7 +130,17 @@ def exported(node: Path, sparklog: CommandLine) -> Back:
         )
         Client(broker).send("magic0-gzip", [Record(b"k", b"after", TIMES[2])])
         back.after = read_topic(broker, "magic0-gzip")
+        broker.stop()
+        back.refusal = refusal(broker)
         return back
+
+
+def refusal(broker: Broker) -> str:
+    """Why a stopped broker does not start while an export into it is not finished."""
+    (broker.data_dir / staging.NAME).mkdir()
+    with pytest.raises(RuntimeError, match="the broker did not come up"):
+        broker.start()
+    return broker.log_text
 
 
 def maintain(log_dir: str) -> None:
@@ -236,3 +248,8 @@ class TestAnotherBroker:
 
         assert made.back.after[:-1] == made.back.target[place]
         assert made.back.after[-1][0] == made.back.ends[place]
+
+    def test_does_not_start_before_an_export_is_finished(self, made: Journey) -> None:
+        expected = f"'{staging.NAME}' is not in the form of topic-partition"
+
+        assert expected in made.back.refusal

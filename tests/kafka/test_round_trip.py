@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
 
@@ -92,6 +93,16 @@ class TestImport:
         visible = read_log(moved.catalog, "transactional")
 
         assert [one for one in everything if not 11 <= one[0] <= 20] == visible
+
+    def test_without_checks_is_the_same(
+        self, moved: Moved, written: Written, tmp_path: Path
+    ) -> None:
+        admin, catalog = AdminClient(tmp_path), Catalog(open_files(str(tmp_path)))
+        options = ImportOptions(topics=list(written.given), check=False)
+        import_log_dir(admin, catalog, str(written.broker.data_dir), options)
+
+        for name in written.given:
+            assert read_log(catalog, name) == read_log(moved.catalog, name)
 
     def test_all_partitions_are_there(self, moved: Moved) -> None:
         reader = TopicReader.open(moved.catalog, "partitioned")

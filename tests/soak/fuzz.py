@@ -25,9 +25,12 @@ with atheris.instrument_imports(include=["sparklog"]):
     from sparklog.interop.dump_batches import RecordText
     from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
     from sparklog.interop.dump_log import DumpedFile, Findings, dump_log
+    from sparklog.interop.examine import Source, examine
     from sparklog.interop.index_checks import check_offset_index, check_time_index
     from sparklog.interop.producer_snapshot import read_snapshot
+    from sparklog.interop.transactions import Transactions
     from sparklog.interop.txn_index import read_txn_index
+    from sparklog.storage.memory import MemoryFiles
 
 SECONDS: Final = 60
 MEMORY_MB: Final = 2048
@@ -37,6 +40,12 @@ FOUND: Final = Path(__file__).parents[2] / ".cache" / "fuzz"
 def _log(data: bytes) -> None:
     file = DumpedFile("/x/0.log", "/x/0.log", data)
     list(dump_log(file, RecordText(deep=True, data=True), Findings()))
+
+
+def _import(data: bytes) -> None:
+    files = MemoryFiles()
+    files.write_new("0.log", data)
+    examine(Source(files, "0.log", len(data), "f"), 0, 0, Transactions())
 
 
 def _index(data: bytes) -> None:
@@ -75,6 +84,7 @@ def _control(data: bytes) -> None:
 
 TARGETS: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
     "log": (_log, "*-0/*.log"),
+    "import": (_import, "*-0/*.log"),
     "index": (_index, "*-0/*.index"),
     "time-index": (_time_index, "*-0/*.timeindex"),
     "checked-indexes": (_checked_indexes, "*-0/*.timeindex"),

@@ -15,7 +15,7 @@ from api.links import Links, links_to
 from api.security import Scope
 from api.service import Service
 from sparklog.admin import AlterConfigOp, OpType
-from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig
+from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig, config_key
 from sparklog.model import TopicDescription
 from sparklog.produce.partitioner import DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
 
@@ -92,6 +92,7 @@ async def set_config(
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
     wanted = await body_of(request, models3.CONFIG_VALUE)
+    _check_name(name)
     await _alter(service, topic, [AlterConfigOp(name, wanted.value)])
 
 
@@ -106,6 +107,7 @@ async def reset_config(
     """Reset a config to its default."""
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
+    _check_name(name)
     await _alter(service, topic, [AlterConfigOp(name, op=OpType.DELETE)])
 
 
@@ -124,7 +126,8 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     wanted = await body_of(request, models3.CONFIG_CHANGES)
     ops = [AlterConfigOp(one.name, one.value or "", OpType(one.operation)) for one in wanted.data]
     if wanted.validate_only:
-        _check_names(ops)
+        for op in ops:
+            config_key(op.name)
         found = await service.lookup(lambda: service.topics.topic(topic))
         changed = {op.name: str(op.value) for op in ops if op.op is OpType.SET}
         check_configs(changed)
@@ -134,15 +137,13 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
 
 
 async def _alter(service: Service, topic: str, ops: list[AlterConfigOp]) -> None:
-    _check_names(ops)
     check_configs({op.name: str(op.value) for op in ops if op.op is OpType.SET})
     await service.administer(lambda: service.admin.incremental_alter_configs({topic: ops}))
 
 
-def _check_names(ops: Iterable[AlterConfigOp]) -> None:
-    for op in ops:
-        if op.name not in TOPIC_CONFIG_KEYS:
-            raise _unknown(op.name)
+def _check_name(name: str) -> None:
+    if name not in TOPIC_CONFIG_KEYS:
+        raise _unknown(name)
 
 
 def _unknown(name: str) -> ApiError:

@@ -143,10 +143,11 @@ class ManifestRows:
 
 
 def _where(mask: pa.ChunkedArray, table: pa.Table) -> pa.Table:
-    """Return the rows where `mask` holds; all or none, as in most files, costs no copy."""
+    """Return the rows where `mask` holds; rows side by side, as in most files, cost no copy."""
     count = pc.sum(mask).as_py() or 0
-    if count in (0, table.num_rows):
-        return table.slice(0, count)
+    start = max(pc.index(mask, True).as_py(), 0)
+    if (pc.sum(mask.slice(start, count)).as_py() or 0) == count:
+        return table.slice(start, count)
     return table.filter(mask)
 
 

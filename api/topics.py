@@ -9,6 +9,8 @@ An object store would have to be asked over the network, so there an answer may 
 from collections.abc import Mapping
 from threading import Lock
 
+import pyarrow as pa
+
 from sparklog.clock import Clock
 from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.log_reader import TopicReader
@@ -81,6 +83,10 @@ class FollowedTopics:
             snapshot = followed.store.snapshot()
             followed.checked_ms = self._clock.now_ms()
             known = followed.reader
+            if known is None:
+                # Reading a whole manifest takes more than it keeps: that is given back.
+                snapshot.segments(0)
+                pa.default_memory_pool().release_unused()
             if known is None or known.topic is not topic or known.snapshot is not snapshot:
                 followed.reader = known = TopicReader(self.files, topic, snapshot, self._kept)
             return known

@@ -22,8 +22,7 @@ from sparklog.storage import open_files
 COMMITS = 20
 PATH = "/topics/bench/partitions/{}/offsets"
 IMPORTS = """
-import sys
-import api.app, api.server
+import api.app, api.server, uvloop
 from sparklog.log_reader import kept, places, raw, slices, times
 from bench.rest_load import resident_mb
 print(resident_mb("self"))

@@ -104,10 +104,10 @@ class ConfigKey:
     def parse(self, value: object) -> ConfigValue:
         """Return the value that the text of `value` stands for.
 
-        Numbers and booleans are taken by their text, so that -1 and "-1" are the same. Raises
-        InvalidConfigError that names the key, the value and what is allowed.
+        Numbers and booleans are taken by their text, so that -1 and "-1" are the same, True and
+        "true". Raises InvalidConfigError that names the key, the value and what is allowed.
         """
-        text = str(value).strip()
+        text = str(value).lower() if isinstance(value, bool) else str(value).strip()
         parsed = _PARSERS[self.type](text)
         if parsed is None or not self.bounds.accept(parsed):
             raise InvalidConfigError(

@@ -135,6 +135,7 @@ class TestValues:
         )
 
         assert (values["includeHeaders"], values["failOnDataLoss"]) == (True, False)
+        assert produce_option("clustered", True) == "true"
 
 
 class TestStorage:

@@ -40,10 +40,10 @@ def run(settings: Settings) -> list[Figure]:
         service(log_dir) as (address, _),
         server([sys.executable, "-c", floor_app(str(file))]) as (floor, _),
     ):
-        figures += lookups(address, floor, each, records)
+        figures += lookups(address, floor, each, records, settings.rounds)
         figures += [tail(address, records, 20 * each), visibility(address, log_dir)]
         figures += fetches(address, floor, file, records)
-        figures += produces(address, each)
+        figures += produces(address, max(each // 10, 5), settings.rounds)
     return [*figures, many_segments(settings.directory / "rest-many")]
 
 
@@ -69,8 +69,11 @@ def fill(log_dir: Path, records: int) -> Path:
     return file
 
 
-def lookups(address: str, floor: str, each: int, records: int) -> list[Figure]:
-    """Requests a second beside an empty route; places all over the log, and the same again."""
+def lookups(address: str, floor: str, each: int, records: int, rounds: int) -> list[Figure]:
+    """Requests a second beside an empty route; places all over the log, and the same again.
+
+    Rounds are interleaved, and every ratio is to the empty route of its own round.
+    """
     path, somewhere = "/topics/bench/partitions/0/offsets", _spread(records)
     batch = {"lookups": [{"partition": 0, "offset": somewhere(n)} for n in range(BATCH)]}
     requests = {
@@ -84,14 +87,22 @@ def lookups(address: str, floor: str, each: int, records: int) -> list[Figure]:
         "place of an offset, the same again": (get(f"{path}/{records // 2}"), 1),
         f"lookups by POST, {BATCH} each": (as_post("/topics/bench/offsets:lookup", batch), BATCH),
     }
-    empty, _ = load(floor, get("/empty"), 16, each)
-    figures = [Figure("REST", "empty FastAPI route", empty, "req/s")]
-    for name, (request, lookups_each) in requests.items():
-        load(address, request, 16, 5)
-        rate, _ = load(address, request, 16, each)
-        ratio = lookups_each * rate / empty
-        figures.append(Figure("REST", f"{name} / empty route", ratio, "", Bar(least=0.6)))
-    return figures
+    empty: list[float] = []
+    ratios: dict[str, list[float]] = {name: [] for name in requests}
+    for _ in range(rounds):
+        empty.append(load(floor, get("/empty"), 16, each)[0])
+        for name, (request, lookups_each) in requests.items():
+            load(address, request, 16, 5)
+            rate, _ = load(address, request, 16, each)
+            ratios[name].append(lookups_each * rate / empty[-1])
+    bar = Bar(least=0.6)
+    return [
+        Figure.of_rounds("REST", "empty FastAPI route", empty, "req/s"),
+        *(
+            Figure.of_rounds("REST", f"{name} / empty route", found, "x", bar)
+            for name, found in ratios.items()
+        ),
+    ]
 
 
 def tail(address: str, records: int, count: int) -> Figure:
@@ -138,14 +149,17 @@ def _seconds(url: str, headers: dict[str, str]) -> float:
     return best
 
 
-def produces(address: str, each: int) -> list[Figure]:
+def produces(address: str, each: int, rounds: int) -> list[Figure]:
     """Records a second in large requests, and requests a second in small ones."""
-    load(address, post("/topics/bench", 1000), 8, 3)  # the first opens the topic
-    large, _ = load(address, post("/topics/bench", 1000), 8, max(each // 10, 5))
-    small, _ = load(address, post("/topics/bench", 1), 64, max(each // 10, 5))
+    large, small = post("/topics/bench", 1000), post("/topics/bench", 1)
+    load(address, large, 8, 3)  # the first opens the topic
+    rates = [
+        (load(address, large, 8, each)[0] * 1000, load(address, small, 64, each)[0])
+        for _ in range(rounds)
+    ]
+    records, requests = zip(*rates, strict=True)
+    many, one = Bar(least=150_000), Bar(least=1_500)
     return [
-        Figure(
-            "REST", "produce, 1,000 records each", large * 1000, "records/s", Bar(least=150_000)
-        ),
-        Figure("REST", "produce, 64 clients, 1 record each", small, "req/s", Bar(least=1_500)),
+        Figure.of_rounds("REST", "produce, 1,000 records each", records, "records/s", many),
+        Figure.of_rounds("REST", "produce, 64 clients, 1 record each", requests, "req/s", one),
     ]

@@ -58,6 +58,9 @@ class Service:
         question: Callable[[], Answer],
     ) -> Answer:
         """Run a lookup in one partition, as `look_at`."""
+        place = reader.topic.topic_id, partition
+        if place in self._quick and reader.snapshot.has_segments(partition):
+            return self._timed(reader, [place], question)
         return await self.look_at(reader, (partition,), question)
 
     async def look_at(

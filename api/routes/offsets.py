@@ -43,28 +43,6 @@ async def read_partition_offsets(request: Request) -> Response:
     return Json(_found(partition, found))
 
 
-@router.get(
-    "/topics/{topic}/offsets",
-    response_model=list[models.FoundOffset],
-    openapi_extra={"parameters": [TOPIC_DOCS, {**TIME_DOCS, "required": True}]},
-)
-async def read_topic_offsets(request: Request) -> Response:
-    """The same of every partition."""
-    topic = request.path_params["topic"]
-    service = allowed(request, Scope.READ, topic)
-    reader = await service.reader(topic)
-    timestamp = query_of(request, "timestamp")
-    if timestamp is None:
-        raise ApiError(422, "query.timestamp: Field required")
-    when, partitions = parse_time(timestamp), range(reader.topic.num_partitions)
-
-    def answers() -> list[dict[str, int]]:
-        return [_found(number, reader.list_offset(number, when)) for number in partitions]
-
-    at_hand = when in _AT_HAND
-    return Json(answers() if at_hand else await service.look_at(reader, partitions, answers))
-
-
 def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
     return {"partition": partition, "offset": found.offset, "timestamp": found.timestamp}
 
@@ -112,6 +90,28 @@ def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
         "batch_base_offset": found.base_offset,
         "batch_last_offset": found.last_offset,
     }
+
+
+@router.get(
+    "/topics/{topic}/offsets",
+    response_model=list[models.FoundOffset],
+    openapi_extra={"parameters": [TOPIC_DOCS, {**TIME_DOCS, "required": True}]},
+)
+async def read_topic_offsets(request: Request) -> Response:
+    """The same of every partition."""
+    topic = request.path_params["topic"]
+    service = allowed(request, Scope.READ, topic)
+    reader = await service.reader(topic)
+    timestamp = query_of(request, "timestamp")
+    if timestamp is None:
+        raise ApiError(422, "query.timestamp: Field required")
+    when, partitions = parse_time(timestamp), range(reader.topic.num_partitions)
+
+    def answers() -> list[dict[str, int]]:
+        return [_found(number, reader.list_offset(number, when)) for number in partitions]
+
+    at_hand = when in _AT_HAND
+    return Json(answers() if at_hand else await service.look_at(reader, partitions, answers))
 
 
 _LOOKUPS_DOCS: Final = body_docs(

@@ -40,7 +40,7 @@ def find_place(reader: TopicReader, partition: int, offset: int) -> RecordPlace 
     Raises UnknownTopicError, OffsetOutOfRangeError for an offset that is not in the log,
     CorruptRecordError naming file, position and offset, and MissingFileError.
     """
-    reader.iter_slices(partition, offset, offset + 1)
+    reader.check_range(partition, offset, offset + 1)
     segments = reader.snapshot.segments(partition)
     slot = segments.first_ending_after(offset)
     for later in range(len(segments) if slot is None else slot, len(segments)):

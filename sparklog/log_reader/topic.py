@@ -62,7 +62,8 @@ class TopicReader:
         return self._state(partition).log_end_offset
 
     def _state(self, partition: int) -> PartitionState:
-        Catalog(self.files).check_partition(self.topic, partition)
+        if not 0 <= partition < self.topic.num_partitions:
+            Catalog(self.files).check_partition(self.topic, partition)
         return self.snapshot.state(partition)
 
     def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:
@@ -107,16 +108,21 @@ class TopicReader:
         Gaps that compaction left give no slice. Raises UnknownTopicError, and OffsetOutOfRangeError
         when the range does not lie within the log.
         """
-        low, high = self.log_start_offset(partition), self.log_end_offset(partition)
-        if not low <= start <= end <= high:
-            raise OffsetOutOfRangeError(
-                f"{self.topic.name}-{partition}: offsets [{start}, {end}) are not within the log, "
-                f"[{low}, {high})",
-                partition=partition,
-            )
+        self.check_range(partition, start, end)
         segments = self.snapshot.segments(partition)
         entries = map(segments.entry, segments.range(start, end))
         return (
             Slice(entry, max(start, entry.base_offset), min(end, entry.next_offset))
             for entry in entries
         )
+
+    def check_range(self, partition: int, start: int, end: int) -> None:
+        """Raise OffsetOutOfRangeError unless [start, end) is within the log, UnknownTopicError."""
+        state = self._state(partition)
+        low, high = state.log_start_offset, state.log_end_offset
+        if not low <= start <= end <= high:
+            raise OffsetOutOfRangeError(
+                f"{self.topic.name}-{partition}: offsets [{start}, {end}) are not within the log, "
+                f"[{low}, {high})",
+                partition=partition,
+            )

@@ -79,6 +79,7 @@ class DeltaLog:
         self._synced = SyncedLog(files, directory)
         self._table: DeltaTable | None = None
         self._cleaned = -1
+        self._watched = (-1, "", "")
 
     @classmethod
     def create(
@@ -167,10 +168,12 @@ class DeltaLog:
         version = self.version
         if version < 0 or not self._files.is_local:
             return False
+        if self._watched[0] != version:
+            log = f"{self._uri}/_delta_log"
+            self._watched = version, f"{log}/{version:020}.json", f"{log}/{version + 1:020}.json"
+        _, newest, following = self._watched
         # Not exists: what is not there costs it an exception, and that is asked on every look.
-        log = f"{self._uri}/_delta_log"
-        is_followed = access(f"{log}/{version + 1:020}.json", F_OK)
-        return not is_followed and access(f"{log}/{version:020}.json", F_OK)
+        return not access(following, F_OK) and access(newest, F_OK)
 
     def _opened(self) -> DeltaTable:
         if self._table is None:

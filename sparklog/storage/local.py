@@ -70,14 +70,13 @@ class LocalFiles:
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """See `Files.read`."""
         check_range(start, length)
-        with self._reading(path) as descriptor:
-            end = _end_of_range(descriptor, start, length)
-            parts = []
-            # One call hands over 2 GiB at most.
-            while start < end and (part := os.pread(descriptor, end - start, start)):
-                parts.append(part)
-                start += len(part)
-            return memoryview(b"".join(parts))
+        with os_errors("read", path, self.uri):
+            # Opened by hand: lookups read a few KB at a time, and contextlib's ways take as long.
+            descriptor = os.open(self._target(path), os.O_RDONLY)
+            try:
+                return memoryview(_pread(descriptor, start, length))
+            finally:
+                os.close(descriptor)
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
         """See `Files.view`: mapped, read-only. The file may be unlinked while the view lives."""
@@ -260,6 +259,17 @@ def _walk(top: str, prefix: str, recursive: bool) -> Iterator[FileStat]:
                     yield _file_stat(prefix + entry.name, entry.stat())
             elif recursive and entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", recursive)
+
+
+def _pread(descriptor: int, start: int, length: int | None) -> bytes:
+    left = os.fstat(descriptor).st_size - start if length is None else length
+    parts = []
+    # One call hands over 2 GiB at most.
+    while left > 0 and (part := os.pread(descriptor, left, start)):
+        parts.append(part)
+        start += len(part)
+        left -= len(part)
+    return b"".join(parts)
 
 
 def _end_of_range(descriptor: int, start: int, length: int | None) -> int:

@@ -262,13 +262,12 @@ def _walk(top: str, prefix: str, recursive: bool) -> Iterator[FileStat]:
 
 
 def _pread(descriptor: int, start: int, length: int | None) -> bytes:
-    left = os.fstat(descriptor).st_size - start if length is None else length
+    end = _end_of_range(descriptor, start, length)
     parts = []
     # One call hands over 2 GiB at most.
-    while left > 0 and (part := os.pread(descriptor, left, start)):
+    while start < end and (part := os.pread(descriptor, end - start, start)):
         parts.append(part)
         start += len(part)
-        left -= len(part)
     return b"".join(parts)
 
 

@@ -39,7 +39,8 @@ class TestDefaults:
         assert found.topics == []
 
     def test_the_command_line_knows_the_same_jobs(self) -> None:
-        assert sorted(COMMAND_LINE_JOBS) == sorted([*JOBS, "scheduler"])
+        """An import has no interval: it is done once, or again when there is more."""
+        assert sorted(COMMAND_LINE_JOBS) == sorted([*JOBS, "scheduler", "import_log"])
 
 
 class TestKeys:

@@ -167,6 +167,38 @@ class TestCheckpoints:
         assert opened().version() == CHECKPOINT_INTERVAL
 
 
+class TestTornFiles:
+    """Why sparklog.manifest.torn is needed, and DeltaLog refuses an empty entry itself."""
+
+    def test_an_empty_entry_is_passed_over(
+        self, opened: Callable[[], DeltaTable], tmp_path: Path
+    ) -> None:
+        commit(opened(), add("a"))
+        (tmp_path / "t" / "_delta_log" / f"{2:020}.json").write_bytes(b"")
+
+        assert opened().version() == 2
+        assert names(opened()) == {"a"}
+
+    def test_half_an_entry_makes_the_table_unreadable(
+        self, opened: Callable[[], DeltaTable], tmp_path: Path
+    ) -> None:
+        commit(opened(), add("a"))
+        (tmp_path / "t" / "_delta_log" / f"{2:020}.json").write_bytes(b'{"add":{')
+
+        with pytest.raises(DeltaError):
+            opened()
+
+    def test_so_does_a_torn_checkpoint(
+        self, opened: Callable[[], DeltaTable], tmp_path: Path
+    ) -> None:
+        commit_often(opened(), CHECKPOINT_INTERVAL)
+        (checkpoint,) = (tmp_path / "t" / "_delta_log").glob("*.checkpoint.parquet")
+        checkpoint.write_bytes(checkpoint.read_bytes()[:100])
+
+        with pytest.raises(DeltaError):
+            opened()
+
+
 class TestOpening:
     def test_what_is_not_there_is_told_apart(self, tmp_path: Path) -> None:
         with pytest.raises(TableNotFoundError):

@@ -37,14 +37,13 @@ class Edge:
         self._app = app
         self._settings = settings
         self._metrics = metrics
-        self._bodies = _Bodies()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request, or hand on what is none."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        exchange = _Exchange(self._settings, self._bodies, scope, (receive, send))
+        exchange = _Exchange(self._settings, self._metrics, scope, (receive, send))
         started = perf_counter()
         self._metrics.in_progress += 1
         try:
@@ -59,7 +58,7 @@ class Edge:
             await exchange.refuse(ApiError(KAFKA_ERROR, "the server failed"))
         finally:
             self._metrics.in_progress -= 1
-            self._bodies.size -= exchange.bytes_in
+            self._metrics.bodies_bytes -= exchange.bytes_in
             self._note(scope, exchange, perf_counter() - started)
 
     def _note(self, scope: Scope, exchange: "_Exchange", seconds: float) -> None:
@@ -80,20 +79,14 @@ class Edge:
             access_log.info("request", extra={"fields": fields})
 
 
-class _Bodies:
-    """The bytes of bodies of all requests that are being answered."""
-
-    size = 0
-
-
 class _Exchange:
     """One request and its answer, counted and limited."""
 
     def __init__(
-        self, settings: Settings, bodies: _Bodies, scope: Scope, channel: tuple[Receive, Send]
+        self, settings: Settings, metrics: Metrics, scope: Scope, channel: tuple[Receive, Send]
     ) -> None:
         self._settings = settings
-        self._bodies = bodies
+        self._metrics = metrics
         self._scope = scope
         self._receive, self._send = channel
         self._has_started = False
@@ -144,10 +137,10 @@ class _Exchange:
             raise ApiError(408, "the body took too long", {"Connection": "close"}) from None
         size = len(message.get("body", b""))
         self.bytes_in += size
-        self._bodies.size += size
+        self._metrics.bodies_bytes += size
         if self.bytes_in > self._settings.max_body_bytes:
             raise self._too_large()
-        if self._bodies.size > self._settings.max_bodies_bytes:
+        if self._metrics.bodies_bytes > self._settings.max_bodies_bytes:
             raise ApiError(THROTTLED, "too much is being received", {"Retry-After": "1"})
         return message
 

@@ -35,6 +35,8 @@ class Metrics:
         self._seconds: dict[tuple[str, str], float] = defaultdict(float)
         self._bytes: Tally[str] = Tally()
         self.in_progress = 0
+        self.bodies_bytes = 0
+        """Of the requests in progress, as far as their bodies have come in."""
         self.records = Counter(
             "sparklog_produced_records", "Records acknowledged", registry=self.registry
         )
@@ -52,6 +54,11 @@ class Metrics:
         """Yield what is made when somebody asks: the requests."""
         yield GaugeMetricFamily(
             "sparklog_requests_in_progress", "Requests being answered", self.in_progress
+        )
+        yield GaugeMetricFamily(
+            "sparklog_bodies_in_progress_bytes",
+            "Bytes that came in with the requests being answered",
+            self.bodies_bytes,
         )
         yield from self._answered()
 

@@ -1,9 +1,11 @@
 """Routes that read their requests by hand, for what is asked most often.
 
-FastAPI documents them; what it does around an endpoint (parameters, validation, exit stacks,
-serialisation) takes longer than a lookup. Errors reach the application's handlers all the same.
+FastAPI documents them, and answers what is asked of them wrongly (405). Rightly asked they are
+answered before it: what it does around an endpoint (layers of middleware, routing, parameters,
+validation, exit stacks, serialisation) takes longer than a lookup.
 """
 
+from collections.abc import Iterable
 from typing import Any
 from urllib.parse import unquote_plus
 
@@ -11,7 +13,11 @@ import orjson
 from fastapi import Request
 from fastapi.routing import APIRoute
 from starlette.responses import Response
+from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
+
+from api.errors import refusal_of
+from sparklog.errors import SparklogError
 
 
 class PlainRoute(APIRoute):
@@ -24,6 +30,37 @@ class PlainRoute(APIRoute):
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         response = await self.endpoint(Request(scope, receive, send))
         await response(scope, receive, send)
+
+
+class PlainRoutes:
+    """ASGI application of the PlainRoutes among the routes; errors leave it as ApiError."""
+
+    def __init__(self, routes: Iterable[BaseRoute]) -> None:
+        plain = [route for route in routes if isinstance(route, PlainRoute)]
+        self._routes = [
+            (route.path_regex.match, method, route)
+            for route in plain
+            for method in route.methods or ()
+        ]
+
+    def takes(self, scope: Scope) -> bool:
+        """Whether a request is for one of these, which is then noted in its scope."""
+        if scope.get("root_path"):
+            return False
+        path, method = scope["path"], scope["method"]
+        for match, allowed, route in self._routes:
+            if method == allowed and (found := match(path)):
+                scope["path_params"] = found.groupdict()
+                scope["route"] = route
+                return True
+        return False
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request that `takes` was true for."""
+        try:
+            await scope["route"].app(scope, receive, send)
+        except SparklogError as error:
+            raise refusal_of(error) from error
 
 
 def query_of(request: Request, name: str) -> str | None:

@@ -15,6 +15,7 @@ from pydantic import ValidationError
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from api.app import create_app
+from api.joined import JoinedWrites
 from api.logs import set_up_logs
 from api.security import SettingsError, check_listening
 from api.service import Service
@@ -47,7 +48,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Expect headers."""
-        super().connection_made(transport)
+        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
         self._expect(self.header_timeout_s)
 
     def data_received(self, data: bytes) -> None:

@@ -20,6 +20,9 @@ from sparklog.storage import open_files
 QUICK_S: Final = 0.003
 """A lookup that takes longer is not for the event loop."""
 
+LET_GO_S: Final = 60
+"""So long at most the room of a deleted file is held by lookups that were made in it."""
+
 FEW: Final = 16
 """So many lookups are for the event loop at once, more are not."""
 
@@ -116,9 +119,17 @@ class Service:
         at_hand = self.topics.reader_at_hand(topic)
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
 
+    async def let_go(self) -> None:
+        """Every now and then forget what lookups left behind; those to come open it again."""
+        while True:
+            await asyncio.sleep(LET_GO_S)
+            self.topics.let_go()
+            self._quick.clear()
+
     async def close(self) -> None:
         """Finish what was accepted: every group is committed and answered."""
         self.poll.close()
         await self.groups.close()
         for pool in (self._lookups, self._bulk, self._admin):
             pool.shutdown(wait=True)
+        self.topics.let_go()

@@ -140,6 +140,10 @@ class FollowedTopics:
                 self._followed[topic.topic_id] = followed
             return followed
 
+    def let_go(self) -> None:
+        """Close the segments that lookups have opened."""
+        self._kept.let_go()
+
     def ages_ms(self) -> dict[str, int]:
         """Return, by topic, how long ago a followed manifest was last seen to be the newest."""
         now_ms, names = self._clock.now_ms(), {t.topic_id: t.name for t in self._live.values()}

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from sparklog.storage.files import Files, FileStat, NewFile
+from sparklog.storage.files import Files, FileStat, NewFile, Reader
 from sparklog.storage.memory import Operation
 
 if TYPE_CHECKING:
@@ -51,6 +51,17 @@ class TracingFiles:
         data = self.inner.view(path, length, start)
         self._done("view", path, data.nbytes)
         return data
+
+    def keep(self, path: str) -> Reader:
+        read = self.inner.keep(path)
+        self._done("keep", path)
+
+        def traced(start: int, length: int) -> memoryview:
+            data = read(start, length)
+            self._done("read", path, data.nbytes)
+            return data
+
+        return traced
 
     def stat(self, path: str) -> FileStat | None:
         found = self.inner.stat(path)

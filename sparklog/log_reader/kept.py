@@ -1,11 +1,13 @@
 """Segments that lookups come back to, kept open: what the last ones opened is not opened anew.
 
-    indexes          mapped, and read where a search goes
-    parts of logs    as long as a lookup reads at once, copied: a map would keep the room of a whole
-                     file on the disk after vacuum has deleted it
+    indexes     mapped, and read where a search goes
+    logs        open, and read as far as a lookup needs: mapped, all that lookups have ever touched
+                would count as memory of the process
+    parts       of logs that are not local, as they were fetched
 
 Files never change, and a segment whose row changes is another one here, so nothing that is kept is
-ever out of date. What was replaced is not asked for again, and leaves when others come.
+ever out of date. What is open holds the room of a file that vacuum has deleted: who keeps segments
+for long lets go of them from time to time.
 """
 
 from dataclasses import replace
@@ -16,10 +18,10 @@ from sparklog.log.windows import LOOKUP_BYTES, SegmentLog
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import Buffer
-from sparklog.storage.files import Files
+from sparklog.storage.files import Files, Reader
 
 SEGMENTS: Final = 128
-"""Each has two maps at most."""
+"""Each has two maps and a descriptor at most."""
 PARTS: Final = 128
 """At most 8 MiB."""
 
@@ -27,23 +29,38 @@ PARTS: Final = 128
 class KeptSegments:
     """The segments looked into last, of all topics; for several threads at once.
 
-    Failures are not kept: an index that could not be opened is tried again by the next lookup.
+    Failures are not kept: a file that could not be opened is tried again by the next lookup.
     """
 
     def __init__(self, files: Files) -> None:
         self._files = files
-        self._part = lru_cache(PARTS)(files.read)
         self._segment = lru_cache(SEGMENTS)(self._opened)
+        self._part = lru_cache(PARTS)(_fetched)
 
     def opened(self, directory: str, entry: SegmentEntry) -> SegmentLog:
-        """Return a segment of the topic in `directory`, as `opened.opened`."""
+        """Return a segment of the topic in `directory`, as `opened.opened`.
+
+        Raises MissingFileError when its log is gone.
+        """
         return self._segment(directory, entry)
 
+    def let_go(self) -> None:
+        """Close everything; lookups that are under way go on with what they have."""
+        self._segment.cache_clear()
+        self._part.cache_clear()
+
     def _opened(self, directory: str, entry: SegmentEntry) -> SegmentLog:
-        read = partial(self._read, log_path(directory, entry))
+        path = log_path(directory, entry)
+        log = self._files.keep(path)
+        near = log if self._files.is_local else partial(self._part, log)
+
+        def read(position: int, length: int) -> Buffer:
+            if length > LOOKUP_BYTES:
+                return self._files.view(path, length, position)
+            return near(position, length)
+
         return replace(opened(self._files, directory, entry), read=read)
 
-    def _read(self, path: str, position: int, length: int) -> Buffer:
-        if length > LOOKUP_BYTES:
-            return self._files.view(path, length, position)
-        return self._part(path, position, length)
+
+def _fetched(log: Reader, position: int, length: int) -> Buffer:
+    return log(position, length)

@@ -24,7 +24,7 @@ from sparklog.errors import (
     StoragePermissionError,
 )
 from sparklog.storage.failures import KINDS, failure
-from sparklog.storage.files import FileStat, NewFile, flat_view
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
 from sparklog.storage.paths import check_directory, check_path, check_range
 from sparklog.storage.settings import StorageOptions, arrow_arguments
 
@@ -91,6 +91,20 @@ class ArrowFiles:
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
         """See `Files.view`: fetched, for nothing can be mapped here."""
         return self.read(path, start, length)
+
+    def keep(self, path: str) -> Reader:
+        """See `Files.keep`: the HEAD is made now, and each read is a ranged GET alone."""
+        with self.errors("read", path):
+            file = self.filesystem.open_input_file(check_path(path))
+            size = file.size()
+
+        def read(start: int, length: int) -> memoryview:
+            check_range(start, length)
+            with self.errors("read", path):
+                left = max(0, size - start)
+                return memoryview(file.read_at(min(length, left), size - left))
+
+        return read
 
     def stat(self, path: str) -> FileStat | None:
         """See `Files.stat`."""

@@ -12,7 +12,7 @@ Errors are those under StorageError and name the operation, the path and the log
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple, Protocol, Self, cast
 
@@ -20,6 +20,10 @@ from sparklog.errors import UsageError
 
 if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
+
+
+Reader = Callable[[int, int], memoryview]
+"""read(start, length) of one file, as `Files.read`."""
 
 
 class FileStat(NamedTuple):
@@ -149,6 +153,14 @@ class Files(Protocol):
 
         Mapped pages count as memory of this process while the view lives: walk a large file in
         windows.
+        """
+        ...
+
+    def keep(self, path: str) -> Reader:
+        """`read` of one file, for who reads it again and again: what that takes stays open.
+
+        As long as the answer lives; so long the room of a file that was deleted is not given back.
+        For several threads at once. Raises MissingFileError when there is no file.
         """
         ...
 

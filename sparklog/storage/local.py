@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import os_errors
-from sparklog.storage.files import FileStat, NewFile
+from sparklog.storage.files import FileStat, NewFile, Reader
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 from sparklog.storage.write_back import begin_write_back
 
@@ -90,6 +90,11 @@ class LocalFiles:
             if end - start >= SEQUENTIAL_VIEW_BYTES:
                 pages.madvise(mmap.MADV_SEQUENTIAL)
             return memoryview(pages)[start - origin :]
+
+    def keep(self, path: str) -> Reader:
+        """See `Files.keep`: a descriptor, closed with the last use of the answer."""
+        with os_errors("read", path, self.uri):
+            return _KeptFile(path, self.uri, os.open(self._target(path), os.O_RDONLY))
 
     def stat(self, path: str) -> FileStat | None:
         """See `Files.stat`."""
@@ -261,8 +266,31 @@ def _walk(top: str, prefix: str, recursive: bool) -> Iterator[FileStat]:
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", recursive)
 
 
+class _KeptFile:
+    """A file that stays open: a read of it is one call of the system, not four."""
+
+    __slots__ = ("_descriptor", "_path", "_size", "_uri")
+
+    def __init__(self, path: str, uri: str, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._path = path
+        self._uri = uri
+        self._size = os.fstat(descriptor).st_size
+
+    def __call__(self, start: int, length: int) -> memoryview:
+        check_range(start, length)
+        with os_errors("read", self._path, self._uri):
+            return memoryview(_pread_to(self._descriptor, start, min(self._size, start + length)))
+
+    def __del__(self) -> None:
+        os.close(self._descriptor)
+
+
 def _pread(descriptor: int, start: int, length: int | None) -> bytes:
-    end = _end_of_range(descriptor, start, length)
+    return _pread_to(descriptor, start, _end_of_range(descriptor, start, length))
+
+
+def _pread_to(descriptor: int, start: int, end: int) -> bytes:
     parts = []
     # One call hands over 2 GiB at most.
     while start < end and (part := os.pread(descriptor, end - start, start)):

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import ExistingFileError, MissingFileError, StorageError, UsageError
 from sparklog.storage.failures import failure
-from sparklog.storage.files import FileStat, NewFile
+from sparklog.storage.files import FileStat, NewFile, Reader
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 
 if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
 
 KINDS = frozenset(
-    {"create", "write", "close", "abort", "read", "view", "stat", "list", "delete", "delete_tree"}
-    | {"sync", "link_or_copy"}
+    {"create", "write", "close", "abort", "read", "view", "keep", "stat", "list", "delete"}
+    | {"delete_tree", "sync", "link_or_copy"}
 )
 """The kinds of operation that are traced and can be made to fail (`abort` never fails)."""
 
@@ -92,6 +92,17 @@ class MemoryFiles:
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
         """See `Files.view`."""
         return self._range("view", path, start, length)
+
+    def keep(self, path: str) -> Reader:
+        """See `Files.keep`."""
+        stored = self._range("keep", path, 0, None)
+
+        def read(start: int, length: int) -> memoryview:
+            check_range(start, length)
+            self.record("read", path)
+            return stored[start : start + length]
+
+        return read
 
     def stat(self, path: str) -> FileStat | None:
         """See `Files.stat`."""

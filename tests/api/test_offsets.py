@@ -1,5 +1,7 @@
 """Lookups: the ends of a log, ListOffsets by time, and where an offset lies."""
 
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,13 @@ def get(client: TestClient, path: str) -> Any:
     answer = client.get(path)
     assert answer.status_code == 200, answer.text
     return answer.json()
+
+
+def held_open(log_dir: str) -> list[str]:
+    """The files below a directory that this process has open or mapped."""
+    opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
+    mapped = Path("/proc/self/maps").read_text().splitlines()
+    return [path for path in (*opened, *mapped) if log_dir in path and "/t-" in path]
 
 
 class TestPartitionOffsets:
@@ -234,3 +243,20 @@ def test_a_log_dir_that_is_none_yet_has_no_topics(tmp_path: Path) -> None:
     with client_for(settings_for(tmp_path / "new")) as client:
         assert client.get("/topics").json() == []
         assert client.get("/topics/t/partitions/0/offsets").json()["error_code"] == 40401
+
+
+class TestOpenedFiles:
+    def test_are_closed_after_a_while(self, filled: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = "/topics/t/partitions/1/offsets?timestamp=150"
+        with client_for(settings_for(filled)) as client:
+            get(client, path)
+            assert held_open(filled) != []
+        monkeypatch.setattr("api.service.LET_GO_S", 0.01)
+        with client_for(settings_for(filled)) as client:
+            get(client, path)
+            deadline = time.monotonic() + 60
+            while held_open(filled) and time.monotonic() < deadline:
+                time.sleep(0.01)
+
+            assert held_open(filled) == []
+            assert get(client, path)["offset"] == 1

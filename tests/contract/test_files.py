@@ -169,7 +169,7 @@ class TestRead:
     def test_reads_what_a_slice_gives(
         self, files: Files, data: bytes, start: int, length: int | None
     ) -> None:
-        """Goal: read and view agree with slicing bytes, for ranges inside, across and past the end.
+        """Goal: all ways to read agree with slicing, for ranges inside, across and past the end.
 
         Method: any content, any range, against Python's own slice.
         """
@@ -179,6 +179,7 @@ class TestRead:
 
         assert bytes(files.read("a", start, length)) == expected
         assert bytes(files.view("a", length, start)) == expected
+        assert bytes(files.keep("a")(start, 2**40 if length is None else length)) == expected
 
     def test_views_a_range_far_into_the_file(self, files: Files) -> None:
         data = np.random.default_rng(7).integers(0, 256, 17_000_000, dtype=np.uint8).tobytes()
@@ -192,12 +193,12 @@ class TestRead:
     def test_gives_flat_read_only_bytes(self, files: Files, data: bytes) -> None:
         files.write_new("a", data)
 
-        for view in (files.read("a"), files.view("a")):
+        for view in (files.read("a"), files.view("a"), files.keep("a")(0, 3)):
             assert view.readonly
             assert (view.format, view.ndim) == ("B", 1)
 
     def test_says_which_file_is_missing(self, files: Files) -> None:
-        for read in (files.read, files.view):
+        for read in (files.read, files.view, files.keep):
             with pytest.raises(MissingFileError, match="d/a in ") as caught:
                 read("d/a")
 
@@ -211,6 +212,8 @@ class TestRead:
             files.read("a", start, length)
         with pytest.raises(UsageError, match="neither may be negative"):
             files.view("a", length, start)
+        with pytest.raises(UsageError, match="neither may be negative"):
+            files.keep("a")(start, length or 0)
 
 
 class TestStat:

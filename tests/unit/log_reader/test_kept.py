@@ -48,7 +48,7 @@ class Kept:
         """How many files, or parts of them, the next lookups open."""
         self.files.trace.clear()
         self.check()
-        return len([step for step in self.files.trace if step.kind in ("view", "read")])
+        return len([step for step in self.files.trace if step.kind in ("view", "read", "keep")])
 
 
 class TestKeptSegments:
@@ -75,6 +75,13 @@ class TestKeptSegments:
         assert log.opened() > 0
         assert log.opened() > 0
         assert log.reader.opened(log.partition.segments[0]) is not first
+
+    def test_are_let_go(self) -> None:
+        log = Kept()
+        before = log.opened()
+
+        log.segments.let_go()
+        assert log.opened() == before
 
     def test_hold_no_long_parts(self) -> None:
         log = Kept()

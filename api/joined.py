@@ -1,0 +1,43 @@
+"""What is written to a connection at once leaves at once."""
+
+import asyncio
+from typing import Any, Final
+
+WAITING_BYTES_MAX: Final = 64 * 1024
+"""So much does not wait: a long answer is slowed down by the transport, as ever."""
+
+
+class JoinedWrites:
+    """A transport that gathers what is written to it until the event loop goes on.
+
+    uvicorn writes the head of an answer and then its body: two calls of the system, two packets,
+    and a client that wakes up for a head alone. All but `write` and `close` is the transport's own.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+        self._waiting_bytes = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write, together with what else is written until the loop goes on."""
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self._waiting_bytes += len(data)
+        if self._waiting_bytes > WAITING_BYTES_MAX:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what waits, and close behind it."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        waiting, self._waiting, self._waiting_bytes = self._waiting, [], 0
+        if waiting and not self._transport.is_closing():
+            self._transport.writelines(waiting)

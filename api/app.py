@@ -18,6 +18,7 @@ from api.routes import (
     offsets,
     operations,
     page,
+    produce,
     produce3,
     records,
     topics,
@@ -26,7 +27,7 @@ from api.service import Service
 from api.settings import Settings
 from sparklog.clock import Clock, SystemClock
 
-_MODULES: Final = (offsets, records, produce3, topics, configs, clusters, operations, page)
+_MODULES: Final = (offsets, produce, records, produce3, topics, configs, clusters, operations, page)
 _ROUTERS: Final = tuple(module.router for module in _MODULES)
 
 

@@ -4,14 +4,16 @@
 
 Each topic has one group under way; what arrives meanwhile is the next. A group lingers from its
 first request on, but at least from the answers to the group before: whoever got one and has more
-to send goes with those who waited, where two halves in turn would make twice the commits. A request
-is acknowledged when the commit is durable, with the offsets of its records. Nothing of a request
-that waits is dropped when its client goes away.
+to send goes with those who waited, where two halves in turn would make twice the commits. Meanwhile
+the manifest is read again, as far as the last commit changed it. A request is acknowledged when the
+commit is durable, with the offsets of its records. Nothing of a request that waits is dropped when
+its client goes away.
 """
 
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 
 from api.errors import THROTTLED, ApiError
@@ -78,6 +80,12 @@ class Groups:
         self._metrics.commits.inc(bool(landed))
         self._metrics.records.inc(sum(len(one.partition) for one in landed))
         return answers
+
+    async def catch_up(self, topic: str) -> None:
+        """Prepare the next group; what is in its way will be told to that one."""
+        loop = asyncio.get_running_loop()
+        with suppress(Exception):
+            await loop.run_in_executor(self._threads, self._writer.catch_up, topic)
 
     @property
     def limits(self) -> Settings:
@@ -146,6 +154,7 @@ class _TopicGroups:
             for waiting, answer in zip(group, answers, strict=True):
                 self._settle(waiting, answer)
             self._answered = asyncio.get_running_loop().time()
+            await self._groups.catch_up(self._topic)
         self._task = None
 
     async def _linger(self) -> None:

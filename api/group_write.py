@@ -94,6 +94,13 @@ class GroupWriter:
         except SparklogError as error:
             return [error] * len(requests)
 
+    def catch_up(self, topic: str) -> None:
+        """Read what the last group committed, so that the next need not.
+
+        Raises what `write` answers with.
+        """
+        self._planned(topic)
+
     def _written(self, topic: str, requests: Sequence[Request]) -> list[Outcome]:
         keys = {key for _, key in requests if key is not None}
         receipts: dict[str, Receipt] | None = None

@@ -5,6 +5,7 @@ group is committed and acknowledged; then the process ends.
 """
 
 import asyncio
+import os
 import signal
 import sys
 from types import FrameType
@@ -166,6 +167,8 @@ def server_of(settings: Settings) -> Server:
 
 def main() -> None:
     """Serve until a signal."""
+    # delta-rs has a thread for each core otherwise: to wake them takes longer than what they do.
+    os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     try:
         settings = Settings()  # type: ignore[call-arg] # they come from the environment
         set_up_logs(settings.log_level)

@@ -1,25 +1,15 @@
-"""Records in and out: fetch with long poll, produce in v2."""
+"""Records out: fetch, with long poll."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Final, Literal
 
-import orjson
 from fastapi import APIRouter, Query, Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from api import models
-from api.bodies import body_docs, content_type
-from api.deps import (
-    IDEMPOTENCY_DOCS,
-    PartitionNumber,
-    TopicName,
-    allowed,
-    idempotency_key_of,
-)
+from api.deps import PartitionNumber, TopicName, allowed
 from api.errors import ApiError
 from api.fetch import ARROW, BINARY, JSON, RAW, Page, body_in, form_of
-from api.group_write import Written
-from api.records import PRODUCE_TYPES, rows_of
 from api.security import Scope
 from api.service import Service
 from api.times import Time, parse_time
@@ -28,12 +18,7 @@ from sparklog.log_reader.isolation import READ_UNCOMMITTED
 
 router = APIRouter(tags=["records"])
 
-INLINE_BYTES: Final = 16 * 1024
-"""A request of at most this size is parsed, and answered, on the event loop."""
 _BINARY_STRING: Final = {"schema": {"type": "string", "format": "binary"}}
-
-
-# --- fetch ---------------------------------------------------------------------------------------
 
 
 @router.get(
@@ -117,79 +102,3 @@ async def _on_threads(
 ) -> AsyncIterator[bytes | memoryview]:
     while (part := await service.bulk(lambda: next(parts, None))) is not None:
         yield part
-
-
-# --- produce -------------------------------------------------------------------------------------
-
-
-class V2Response(JSONResponse):
-    """An answer of v2."""
-
-    media_type = "application/vnd.kafka.v2+json"
-
-    def render(self, content: bytes) -> bytes:
-        """Return what is JSON already."""
-        return content
-
-
-_V2_EXAMPLE: Final = {"records": [{"key": "QUE=", "value": "eyJkZWxheSI6IDN9"}]}
-_V2_DOCS: Final[dict[str, Any]] = {
-    **body_docs(
-        {
-            kind: "ProduceIn" if is_json else "BinaryProduceIn"
-            for kind, is_json in PRODUCE_TYPES.items()
-        },
-        _V2_EXAMPLE,
-    ),
-    **IDEMPOTENCY_DOCS,
-}
-
-
-@router.post(
-    "/topics/{topic}",
-    response_model=models.Produced,
-    response_class=V2Response,
-    openapi_extra=_V2_DOCS,
-)
-async def produce_to_topic(request: Request, topic: TopicName) -> Response:
-    """Produce records; answered when they are durable, with their offsets."""
-    return await _produce(request, topic, None)
-
-
-@router.post(
-    "/topics/{topic}/partitions/{partition}",
-    response_model=models.Produced,
-    response_class=V2Response,
-    openapi_extra=_V2_DOCS,
-)
-async def produce_to_partition(
-    request: Request, topic: TopicName, partition: PartitionNumber
-) -> Response:
-    """Produce records to one partition."""
-    return await _produce(request, topic, partition)
-
-
-async def _produce(request: Request, topic: str, partition: int | None) -> Response:
-    service = allowed(request, Scope.WRITE, topic)
-    kind = content_type(request)
-    if kind not in PRODUCE_TYPES:
-        raise ApiError(415, f"records come as {', '.join(PRODUCE_TYPES)}")
-    body, key = await request.body(), idempotency_key_of(request)
-    is_json, is_large = PRODUCE_TYPES[kind], len(body) > INLINE_BYTES
-    if is_large:
-        rows = await service.bulk(lambda: rows_of(body, partition, is_json=is_json))
-    else:
-        rows = rows_of(body, partition, is_json=is_json)
-    written = await service.groups.produce(topic, rows, key)
-    answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
-    return V2Response(answer)
-
-
-def _produced(written: Written) -> bytes:
-    """Return the body of a v2 answer."""
-    places = zip(written.partition.tolist(), written.offset.tolist(), strict=True)
-    offsets = [
-        {"partition": number, "offset": offset, "error_code": None, "error": None}
-        for number, offset in places
-    ]
-    return orjson.dumps({"offsets": offsets, "key_schema_id": None, "value_schema_id": None})

@@ -289,6 +289,40 @@ class TestGroups:
 
         assert snapshot(log_dir).version == 2
 
+    def test_what_one_group_committed_is_read_before_the_next(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        catch_up, caught_up = GroupWriter.catch_up, list[int]()
+
+        def noted(writer: GroupWriter, topic: str) -> None:
+            catch_up(writer, topic)
+            caught_up.append(snapshot(log_dir).version)
+
+        async def work(groups: Groups) -> None:
+            monkeypatch.setattr(GroupWriter, "catch_up", noted)
+            for value in "ab":
+                await groups.produce("t", rows(value), None)
+
+        self.run(log_dir, work)
+
+        assert caught_up == [1, 2]
+
+    @pytest.mark.parametrize("error", (UnknownTopicError("gone"), RuntimeError("unexpected")))
+    def test_what_is_in_the_way_of_that_stops_nobody(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise error
+
+        async def work(groups: Groups) -> None:
+            monkeypatch.setattr(GroupWriter, "catch_up", fail)
+            for value in "ab":
+                await groups.produce("t", rows(value), None)
+
+        self.run(log_dir, work)
+
+        assert sorted(all_values(log_dir)) == ["a", "b"]
+
     def test_the_same_key_at_the_same_time_lands_once(self, log_dir: str) -> None:
         async def work(groups: Groups) -> Any:
             requests = [groups.produce("t", rows("a"), "k") for _ in range(3)]

@@ -49,7 +49,8 @@ class GuardedProtocol(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Expect headers."""
-        super().connection_made(JoinedWrites(transport, self.loop))  # type: ignore[arg-type]
+        joined: Any = JoinedWrites(transport, self.loop)
+        super().connection_made(joined)
         self._expect(self.header_timeout_s)
 
     def data_received(self, data: bytes) -> None:

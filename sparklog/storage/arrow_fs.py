@@ -7,6 +7,8 @@ What differs from a file system:
 - Nothing tells two writers of one name apart at once: `create` relies on the uuid in the name,
   `write_new` and `link_or_copy` look first.
 - `sync` has nothing to do: what the store acknowledged is durable.
+- A bucket that does not exist looks like an empty one. A read or a listing that finds nothing
+  therefore asks whether there is one: the first topic makes a log dir, but never a bucket.
 """
 
 import errno
@@ -43,6 +45,8 @@ DENIED = (
     "HTTP status 403",
 )
 """What S3's answers that mean "not allowed" look like in pyarrow's messages, which have no code."""
+
+NO_BUCKET = "there is no such bucket"
 
 
 class ArrowFiles:
@@ -117,8 +121,10 @@ class ArrowFiles:
             check_directory(directory), recursive=recursive, allow_not_found=True
         )
         with self.errors("list", directory):
-            found = map(_file_stat, self.filesystem.get_file_info(selector))
-            return iter(sorted(filter(None, found)))
+            found = sorted(filter(None, map(_file_stat, self.filesystem.get_file_info(selector))))
+        if not found and not self._has_bucket():
+            raise failure(StorageError, "list", directory, self.uri, NO_BUCKET)
+        return iter(found)
 
     def delete(self, path: str) -> None:
         """See `Files.delete`."""
@@ -163,9 +169,22 @@ class ArrowFiles:
         try:
             yield
         except (OSError, pa.ArrowException) as error:
-            reason = self.options.redact(str(error))
+            kind, reason = _kind(error), self.options.redact(str(error))
+            if kind is MissingFileError and not self._has_bucket():
+                kind, reason = StorageError, NO_BUCKET
             # Not chained: the reason says all that the cause does, and the cause is not redacted.
-            raise failure(_kind(error), operation, path, self.uri, reason) from None
+            raise failure(kind, operation, path, self.uri, reason) from None
+
+    def _has_bucket(self) -> bool:
+        """Whether there is a bucket; one that may not be asked for is taken to be there."""
+        if self._given is not None:
+            return True
+        bucket = self.uri.partition("://")[2].partition("/")[0]
+        try:
+            found = self.filesystem.base_fs.get_file_info(bucket)
+        except (OSError, pa.ArrowException):
+            return True
+        return bool(found.type != fs.FileType.NotFound)
 
     def _open_new(self, path: str) -> Any:
         try:

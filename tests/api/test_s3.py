@@ -38,6 +38,17 @@ def record(value: str, **fields: Any) -> dict[str, Any]:
     return {"value": base64.b64encode(value.encode()).decode(), **fields}
 
 
+class TestAbsence:
+    def test_an_empty_prefix_is_ready_and_a_missing_bucket_is_not(self, uri: str) -> None:
+        with client_for(settings_for(uri)) as client:
+            assert client.get("/ready").status_code == 200
+        with client_for(settings_for("s3://no-such-bucket/log")) as client:
+            ready, topics = client.get("/ready"), client.get("/topics")
+
+        assert (ready.status_code, ready.json()["error_code"]) == (503, 50302)
+        assert (topics.status_code, topics.json()["error_code"]) == (503, 50302)
+
+
 class TestOne:
     @pytest.fixture
     def client(self, uri: str) -> Iterator[TestClient]:

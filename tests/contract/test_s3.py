@@ -3,14 +3,24 @@
 import socket
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import deltalake
 import pyarrow as pa
 import pytest
 
-from sparklog.errors import LogDirError, StorageError, StoragePermissionError
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.errors import (
+    LogDirError,
+    MissingFileError,
+    StorageError,
+    StoragePermissionError,
+)
 from sparklog.storage import Files, open_files
+from sparklog.storage.arrow_fs import ArrowFiles
 from sparklog.storage.log_dir import create_log_dir, open_log_dir
+from sparklog.storage.settings import StorageOptions
+from tests.command_line import CommandLine
 from tests.s3 import S3LogDir, S3Server, start_s3_server
 
 pytestmark = pytest.mark.s3
@@ -95,6 +105,20 @@ class TestRefusal:
             assert "secret" not in str(caught.value)
 
 
+class WithoutBucket:
+    """A file system of objects that may be read, in a bucket that may not be asked for."""
+
+    def __init__(self, objects: Any) -> None:
+        self.base_fs = self
+        self.open_input_file = objects.open_input_file
+        self._objects = objects
+
+    def get_file_info(self, wanted: Any) -> Any:
+        if isinstance(wanted, str):
+            raise OSError("AWS Error ACCESS_DENIED during HeadBucket")
+        return self._objects.get_file_info(wanted)
+
+
 class TestAbsence:
     def test_a_bucket_that_is_not_there_is_an_error_of_the_write(
         self, s3_log_dir: S3LogDir
@@ -103,6 +127,49 @@ class TestAbsence:
 
         with pytest.raises(StorageError, match="cannot close a in .*NO_SUCH_BUCKET"):
             files.write_new("a", b"x")
+
+    @pytest.mark.parametrize("prefix", ["", "/log"])
+    def test_a_bucket_that_is_not_there_is_not_an_empty_one(
+        self, s3_log_dir: S3LogDir, prefix: str
+    ) -> None:
+        files = open_files(f"s3://no-such-bucket{prefix}", s3_log_dir.options)
+        calls = (
+            files.list,
+            lambda: files.read("a"),
+            lambda: files.keep("a"),
+            lambda: open_log_dir(files),
+            lambda: AdminClient(files.uri, files.options).create_topics([NewTopic("t", 1)]),
+        )
+
+        for call in calls:
+            with pytest.raises(
+                StorageError, match="no-such-bucket.*: there is no such bucket"
+            ) as caught:
+                call()
+
+            assert type(caught.value) is StorageError
+
+    def test_the_command_line_says_so(self, s3_log_dir: S3LogDir) -> None:
+        storage = [f"-S{name}={value}" for name, value in s3_log_dir.options.items()]
+        sparklog = CommandLine("s3://no-such-bucket/log")
+        outcome = sparklog("topic", "list", *storage)
+
+        assert outcome.code == 1
+        assert outcome.err == (
+            "sparklog: error: cannot read meta.properties in s3://no-such-bucket/log: "
+            "there is no such bucket\n"
+        )
+
+    def test_a_bucket_that_may_not_be_asked_for_is_there(
+        self, s3_log_dir: S3LogDir, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        files = ArrowFiles(s3_log_dir.uri, StorageOptions(s3_log_dir.options))
+        monkeypatch.setattr(files, "_opened", WithoutBucket(files.filesystem))
+
+        with pytest.raises(MissingFileError):
+            files.read("a")
+
+        assert list(files.list()) == []
 
     def test_a_server_that_is_not_there_is_named(
         self, s3_log_dir: S3LogDir, tmp_path: Path

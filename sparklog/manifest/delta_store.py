@@ -15,7 +15,7 @@ later commit must not be durable on top of an earlier one that is not.
 """
 
 import os
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -27,6 +27,7 @@ from sparklog.manifest.changes import holders, names_segments, new_rows, rewritt
 from sparklog.manifest.check import check_change
 from sparklog.manifest.delta_rs import AddedFile, DeltaLog, RemovedFile
 from sparklog.manifest.folding import files_to_fold, folded, rows_of
+from sparklog.manifest.receipt_files import ReceiptFiles
 from sparklog.manifest.receipts import Receipts, Transaction, keys_receipts, replay
 from sparklog.manifest.rows import (
     COMMIT,
@@ -39,7 +40,15 @@ from sparklog.manifest.rows import (
     parse_file_name,
     to_parquet,
 )
-from sparklog.manifest.store import Change, Committed, Done, PartitionState, Plan, Snapshot
+from sparklog.manifest.store import (
+    Change,
+    Committed,
+    Done,
+    PartitionState,
+    Plan,
+    Receipt,
+    Snapshot,
+)
 from sparklog.manifest.tables import MANIFEST_DESCRIPTION, MANIFEST_SCHEMA, RECEIPT
 from sparklog.manifest.tries import Tries
 from sparklog.manifest.turn import my_turn
@@ -67,6 +76,7 @@ class DeltaManifestStore:
         self._flush = flush
         self._log = DeltaLog(files, directory, MANIFEST_SCHEMA)
         self._rows: dict[str, ManifestRows] = {}
+        self._receipt_files = ReceiptFiles(self._receipts_in)
         self._snapshot: Snapshot | None = None
 
     @classmethod
@@ -114,7 +124,7 @@ class DeltaManifestStore:
             lambda: self._read_shelved(opened, rest),
             closed_ms=max(closed, default=None),
             vacuum_horizon_ms=max((rows.vacuum_horizon_ms for rows in opened), default=0),
-            receipts=lambda keys: keys_receipts(self._receipt_tables(), keys, self._clock.now_ms()),
+            receipts=self._keys_receipts,
         )
 
     def _read_shelved(self, opened: Iterable[ManifestRows], names: Iterable[str]) -> pa.Table:
@@ -129,9 +139,11 @@ class DeltaManifestStore:
 
     def _read(self, name: str) -> ManifestRows:
         if name not in self._rows:
-            where = f"{self._directory}/{name}"
-            self._rows[name] = from_parquet(self._log.read(name), where)
+            self._rows[name] = self._parsed(name)
         return self._rows[name]
+
+    def _parsed(self, name: str) -> ManifestRows:
+        return from_parquet(self._log.read(name), f"{self._directory}/{name}")
 
     def commit(
         self, plan: Plan, *, app_id: str | None = None, version: int | None = None
@@ -180,13 +192,24 @@ class DeltaManifestStore:
         highest = None if version is None else self._log.transaction_version(app_id)
         if version is not None and highest is not None and highest < version:
             return None
-        receipts = Receipts(self._receipt_tables(), app_id, self._clock.now_ms())
+        receipts = Receipts(self._receipt_tables({app_id}), app_id, self._clock.now_ms())
         if highest is None:
             highest = receipts.highest_version  # Delta forgets a transaction after 30 days
         return replay(snapshot.version, transaction, highest, receipts.get(version))
 
-    def _receipt_tables(self) -> list[pa.Table]:
-        return [rows.receipts for rows in self._read_roles(COMMIT, LIVE, RECEIPT)]
+    def _keys_receipts(self, keys: Collection[str]) -> dict[str, Receipt]:
+        return keys_receipts(self._receipt_tables(keys), keys, self._clock.now_ms())
+
+    def _receipt_tables(self, keys: Collection[str]) -> list[pa.Table]:
+        """Return the receipts that may be those of the keys."""
+        names = self._log.file_names()
+        folded = [name for name in names if parse_file_name(name).role == RECEIPT]
+        recent = [rows.receipts for rows in self._read_roles(COMMIT, LIVE)]
+        return recent + self._receipt_files.holding(folded, keys)
+
+    def _receipts_in(self, name: str) -> pa.Table:
+        """Return the receipts of a file, which is not kept: there may be millions."""
+        return (self._rows.get(name) or self._parsed(name)).receipts
 
     def _try(self, snapshot: Snapshot, change: Change, pending: _Pending) -> Committed:
         now_ms = self._clock.now_ms()
@@ -214,7 +237,7 @@ class DeltaManifestStore:
         if not touched and not due:
             return [], []
         tables = [rewritten(self._read(name), change).table for name in touched]
-        tables += [self._read(name).table for name in sorted(due)]
+        tables += [(self._rows.get(name) or self._parsed(name)).table for name in sorted(due)]
         is_new = bool(touched)
         added = [
             self._write(role, table, now_ms, is_new=is_new)
@@ -226,7 +249,8 @@ class DeltaManifestStore:
         name = file_name(role, table.num_rows, uuid7(now_ms, os.urandom(10)))
         data = to_parquet(table)
         self._log.write(name, data)
-        self._rows[name] = ManifestRows(table)
+        if role != RECEIPT:
+            self._rows[name] = ManifestRows(table)
         return AddedFile(name, len(data), delta_statistics(table), is_new)
 
     def leftovers(self) -> list[str]:

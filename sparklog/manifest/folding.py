@@ -17,13 +17,20 @@ from sparklog.manifest.tables import RECEIPT, TOPIC, manifest_table
 
 FAN = 10
 
+RECEIPT_DIGITS = 4
+"""Receipts fold into files of five digits of rows at most. A day's may be millions, which nobody
+reads from one end to the other (`receipt_files`): to write them once more would hold up a commit.
+"""
+
 
 def files_to_fold(names: Iterable[str]) -> list[str]:
     """Return the files of every tier that is full; commits and live files share their tiers."""
     tiers: dict[tuple[str, int], list[str]] = defaultdict(list)
     for name in names:
         role, rows = parse_file_name(name)
-        tiers[LIVE if role == COMMIT else role, len(str(rows))].append(name)
+        digits = len(str(rows))
+        if role != RECEIPT or digits <= RECEIPT_DIGITS:
+            tiers[LIVE if role == COMMIT else role, digits].append(name)
     return [name for tier in tiers.values() if len(tier) >= FAN for name in tier]
 
 

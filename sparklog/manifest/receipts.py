@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from sparklog.errors import SparklogWarning
 from sparklog.manifest.store import RECEIPT_TTL_MS, Change, Committed, Receipt, Snapshot
-from sparklog.manifest.tables import MANIFEST_SCHEMA, RECEIPT
+from sparklog.manifest.tables import RECEIPT
 from sparklog.model import OffsetRange
 
 
@@ -101,13 +101,14 @@ def is_remembered(row: dict[str, Any], now_ms: int) -> bool:
 
 def kept_receipts(receipts: pa.Table, now_ms: int) -> pa.Table:
     """Return the receipts that can be asked for: unexpired, and each app's highest version."""
-    highest: dict[str, int] = {}
-    rows = [row for row in receipts.to_pylist() if is_remembered(row, now_ms)]
-    for row in rows:
-        if row["version"] is not None:
-            highest[row["app_id"]] = max(row["version"], highest.get(row["app_id"], row["version"]))
-    kept = [row for row in rows if row["version"] in (None, highest.get(row["app_id"]))]
-    return pa.Table.from_pylist(kept, MANIFEST_SCHEMA)
+    lasts = pc.greater_equal(receipts.column("expires_ms"), now_ms)
+    remembered = receipts.filter(pc.fill_null(lasts, True))
+    is_key = pc.is_null(remembered.column("version"))
+    keys, versioned = remembered.filter(is_key), remembered.filter(pc.invert(is_key))
+    highest = versioned.group_by("app_id").aggregate([("version", "max")])
+    slot = pc.index_in(versioned.column("app_id"), highest.column("app_id"))
+    is_highest = pc.equal(versioned.column("version"), highest.column("version_max").take(slot))
+    return pa.concat_tables([keys, versioned.filter(is_highest)])
 
 
 def replay(

@@ -33,6 +33,10 @@ class TestFilesToFold:
             files(REMOVED, *[3] * 5) + files(REMOVED, *[4] * 5)
         )
 
+    def test_are_no_long_files_of_receipts(self) -> None:
+        assert files_to_fold(files(RECEIPT, *[10_000] * FAN)) == []
+        assert files_to_fold(files(RECEIPT, *[9_999] * FAN)) == files(RECEIPT, *[9_999] * FAN)
+
     @given(st.lists(st.integers(1, 10**7), max_size=200))
     def test_leave_few(self, rows: list[int]) -> None:
         """Goal: what is not folded is bounded by the number of tiers, not of commits.

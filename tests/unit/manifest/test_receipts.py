@@ -57,10 +57,10 @@ class TestKeptReceipts:
         kept = kept_receipts(table, 5).select(["app_id", "version", "partition"]).to_pylist()
 
         assert [tuple(row.values()) for row in kept] == [
+            ("new", None, 0),
             ("a", -2, 0),
             ("a", -2, 1),
             ("b", 0, 0),
-            ("new", None, 0),
         ]
 
 

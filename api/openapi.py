@@ -49,7 +49,7 @@ _ERRORS: Final = {
     "422": "A body or parameter that cannot be understood (422, 42201, 42203, 42206)",
     "429": "Too much waits to be committed (42901)",
     "500": "A failure (50002), or one that passes (50003)",
-    "503": "The storage cannot be reached (50302)",
+    "503": "The storage cannot be reached (50302), or lookups took too long (50303)",
 }
 
 

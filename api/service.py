@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
 from typing import Final, TypeVar
 
+from api.errors import OUT_OF_TIME, ApiError
 from api.group import Groups
 from api.metrics import Metrics
 from api.poll import Poll
@@ -99,6 +100,23 @@ class Service:
                 self._quick.difference_update(places)
             else:
                 self._quick.update(places)
+
+    def deadline(self) -> Callable[[], None]:
+        """Return what raises ApiError (503) when the lookups of a request have taken too long.
+
+        Asked before each of them: without an index one may read a whole segment, and nobody can be
+        heard to have gone meanwhile.
+        """
+        timeout_ms = self.settings.lookup_timeout_ms
+        end_ms = self.clock.now_ms() + timeout_ms
+
+        def check() -> None:
+            if self.clock.now_ms() > end_ms:
+                raise ApiError(
+                    OUT_OF_TIME, f"not looked up within {timeout_ms} ms: ask for fewer at once"
+                )
+
+        return check
 
     async def bulk(
         self,

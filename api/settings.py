@@ -46,6 +46,8 @@ class Settings(BaseSettings):
     header_timeout_ms: Positive = 10_000
     """How long a connection may take to send the headers of a request."""
     body_timeout_ms: Positive = 30_000
+    lookup_timeout_ms: Positive = 30_000
+    """How long the lookups of one request may take."""
     send_timeout_ms: Positive = 60_000
     """How long a client may take to receive what is sent."""
     shutdown_timeout_ms: Positive = 30_000

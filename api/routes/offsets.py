@@ -1,5 +1,6 @@
 """Lookups: ListOffsets by time, the ends of a log, and where in the files an offset lies."""
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from fastapi import APIRouter, Request
@@ -106,9 +107,14 @@ async def read_topic_offsets(request: Request) -> Response:
     if timestamp is None:
         raise ApiError(422, "query.timestamp: Field required")
     when, partitions = parse_time(timestamp), range(reader.topic.num_partitions)
+    check_time = service.deadline()
+
+    def answer(number: int) -> dict[str, int]:
+        check_time()
+        return _found(number, reader.list_offset(number, when))
 
     def answers() -> list[dict[str, int]]:
-        return [_found(number, reader.list_offset(number, when)) for number in partitions]
+        return [answer(number) for number in partitions]
 
     at_hand = when in _AT_HAND
     return Json(answers() if at_hand else await service.look_at(reader, partitions, answers))
@@ -126,22 +132,28 @@ _LOOKUPS_DOCS: Final = body_docs(
     openapi_extra={"parameters": [TOPIC_DOCS], **_LOOKUPS_DOCS},
 )
 async def look_up_offsets(request: Request) -> Response:
-    """Many lookups at once; each is answered, or refused, for itself."""
+    """Many lookups at once; each is answered, or refused, for itself.
+
+    What is not looked up in time is refused with 50303: send that again.
+    """
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
     wanted = (await body_of(request, models.LOOKUPS)).lookups
     reader = await service.reader(topic)
-    partitions = [one.partition for one in wanted]
+    partitions, check_time = [one.partition for one in wanted], service.deadline()
     answers = await service.look_at(
-        reader, partitions, lambda: [_answer(reader, one) for one in wanted]
+        reader, partitions, lambda: [_answer(reader, one, check_time) for one in wanted]
     )
     return Json({"lookups": answers})
 
 
-def _answer(reader: TopicReader, wanted: models.Lookup) -> dict[str, Any]:
+def _answer(
+    reader: TopicReader, wanted: models.Lookup, check_time: Callable[[], None]
+) -> dict[str, Any]:
     """What models.LookupAnswer describes."""
     partition, found = wanted.partition, dict(_NO_ANSWER, partition=wanted.partition)
     try:
+        check_time()
         if wanted.offset is not None:
             place = _place(reader, partition, wanted.offset)
             return dict(found, offset=place["offset"], timestamp=place["timestamp"], place=place)

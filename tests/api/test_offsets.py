@@ -8,13 +8,23 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from api.app import create_app
 from api.service import FEW
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import ManualClock
 from sparklog.manifest.store import Change
 from tests.api.conftest import client_for, settings_for
 from tests.logs import append, catalog, log_files
 
 TIMES = [100, 300, 200, 400]
+
+
+class TickingClock(ManualClock):
+    """A look at it takes a millisecond."""
+
+    def now_ms(self) -> int:
+        self.advance(1)
+        return super().now_ms()
 
 
 @pytest.fixture
@@ -130,6 +140,13 @@ class TestTopicOffsets:
 
         assert (answer.status_code, answer.json()["error_code"]) == (422, 422)
 
+    def test_that_take_too_long_are_refused(self, filled: str) -> None:
+        app = create_app(settings_for(filled, lookup_timeout_ms=3), clock=TickingClock())
+        with TestClient(app, base_url="http://127.0.0.1") as slow:
+            answer = slow.get("/topics/t/offsets?timestamp=0")
+
+        assert (answer.status_code, answer.json()["error_code"]) == (503, 50303)
+
     def test_of_the_ends(self, client: TestClient, filled: str) -> None:
         found = get(client, "/topics/t/offsets?timestamp=-1")
 
@@ -213,6 +230,17 @@ class TestLookups:
         )
 
         assert (answer.status_code, answer.json()["error_code"]) == (status, code)
+
+    def test_that_take_too_long_are_refused_from_then_on(self, filled: str) -> None:
+        wanted = {"lookups": [{"partition": 1, "offset": 5}] * (FEW + 1)}
+        app = create_app(settings_for(filled, lookup_timeout_ms=3), clock=TickingClock())
+        with TestClient(app, base_url="http://127.0.0.1") as slow:
+            answer = slow.post("/topics/t/offsets:lookup", json=wanted)
+
+        found = answer.json()["lookups"]
+        assert [one["error_code"] for one in found] == [None] * 3 + [50303] * (FEW - 2)
+        assert [one["timestamp"] for one in found[:4]] == [300, 300, 300, None]
+        assert found[3]["message"] == "not looked up within 3 ms: ask for fewer at once"
 
     def test_come_as_json(self, client: TestClient) -> None:
         answer = client.post("/topics/t/offsets:lookup", content=b"{}")

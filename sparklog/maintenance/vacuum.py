@@ -23,7 +23,12 @@ from sparklog.errors import SparklogError
 from sparklog.log.vacuum import Fate, fates
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.maintenance.vacuum_log_dir import Listing, finish_deletion, log_dir_steps
+from sparklog.maintenance.vacuum_log_dir import (
+    Listing,
+    deleted_topic_steps,
+    finish_deletion,
+    log_dir_steps,
+)
 from sparklog.manifest.catalog import topic_directory
 from sparklog.manifest.store import Change, Done, Snapshot
 from sparklog.manifest.tables import PATH_COLUMNS
@@ -37,11 +42,13 @@ def vacuum(
 ) -> Iterator[Step]:
     """Unlink files that no manifest needs, drop rows that stand for them, and old manifest files.
 
-    Without topics also what deleted topics and cut-off creations have left.
+    A name stands for deleted topics that had it, too. Without names also what cut-off creations
+    have left.
     """
     del options
-    chosen = context.topics(topics)
-    listing = _listing(context, [topic_directory(topic) for topic in chosen] if topics else [""])
+    chosen, deleted = _chosen(context, topics)
+    directories = [topic_directory(topic) for topic in (*chosen, *deleted)]
+    listing = _listing(context, directories if topics else [""])
     for topic in chosen:
         sizes = _sizes(listing.get(topic_directory(topic), ()))
         try:
@@ -50,8 +57,25 @@ def vacuum(
             step = failing_step(topic.name, error)
         if step.rows:
             yield step
+    yield from deleted_topic_steps(context, listing, deleted)
     if not topics:
         yield from log_dir_steps(context, listing)
+
+
+def _chosen(
+    context: JobContext, names: Sequence[str]
+) -> tuple[list[TopicDescription], list[TopicDescription]]:
+    """Return topics that exist and deleted ones, those of these names or all without any.
+
+    Raises UnknownTopicError for a name that neither have.
+    """
+    state = context.catalog.cluster.state()
+    deleted = [topic for topic in state.topics.values() if topic.deleted_ms is not None]
+    if not names:
+        return list(state.live().values()), deleted
+    deleted = [topic for topic in deleted if topic.name in names]
+    gone = {topic.name for topic in deleted} - state.live().keys()
+    return [context.catalog.topic(name) for name in names if name not in gone], deleted
 
 
 def _listing(context: JobContext, directories: Iterable[str]) -> Listing:

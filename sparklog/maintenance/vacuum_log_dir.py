@@ -10,7 +10,7 @@ began before the horizon (`AdminClient.create_topics`), so a directory that is o
 the state read after the horizon, is no topic's and never will be.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -30,17 +30,24 @@ Listing = Mapping[str, Sequence[FileStat]]
 """The files below each directory of the log dir; under "" those in the log dir itself."""
 
 
-def log_dir_steps(context: JobContext, listing: Listing) -> Iterator[Step]:
-    """Yield a step for each directory that goes, and one for the log dir itself."""
+def deleted_topic_steps(
+    context: JobContext, listing: Listing, topics: Iterable[TopicDescription]
+) -> Iterator[Step]:
+    """Yield a step for each of these topics that were deleted long enough ago."""
     now_ms = context.clock.now_ms()
-    state = context.catalog.cluster.state()
-    for topic in state.topics.values():
+    for topic in topics:
         if topic.deleted_ms is not None and topic.deleted_ms <= now_ms - _delay_ms(topic):
             directory = topic_directory(topic)
             files = listing.get(directory, ())
             rows = [_row("deleted topic", files)]
             execute = partial(_delete_topic, context, topic, files)
             yield Step(topic=directory, rows=rows, execute=execute)
+
+
+def log_dir_steps(context: JobContext, listing: Listing) -> Iterator[Step]:
+    """Yield a step for each directory that is no topic's, and one for the log dir itself."""
+    now_ms = context.clock.now_ms()
+    state = context.catalog.cluster.state()
     for directory, files in listing.items():
         if _is_unfinished(directory, files, state, _horizon_ms(now_ms)):
             rows = [_row("unfinished topic", files)]

@@ -31,7 +31,10 @@ def no_options(parser: argparse.ArgumentParser) -> None:
 
 
 class ScheduledJob(NamedTuple):
-    """A job and its schedule: the time between two runs, by the key that sets it."""
+    """A job and its schedule: the time between two runs, by the key that sets it.
+
+    `takes_deleted`: a name given to it may be that of a deleted topic.
+    """
 
     name: str
     job: Job
@@ -39,6 +42,7 @@ class ScheduledJob(NamedTuple):
     interval_key: str
     interval_ms: int
     add_options: Callable[[argparse.ArgumentParser], None] = no_options
+    takes_deleted: bool = False
 
     def options(self) -> dict[str, Any]:
         """Return the job's own options with their defaults, by name."""
@@ -87,6 +91,7 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
             vacuum_entry.ABOUT,
             "sparklog.vacuum.interval.ms",
             _HOUR_MS,
+            takes_deleted=True,
         ),
         ScheduledJob(
             "verify",

@@ -125,7 +125,9 @@ class Scheduler:
     def _run(self, schedule: Schedule, log_dir: str, reports: list[StepReport]) -> int:
         files = open_files(log_dir, dict(self.config.storage))
         context = JobContext(Catalog(files, self._clock), self._fleet)
-        topics = matching(list(context.catalog.topics()), schedule.topics)
+        state = context.catalog.cluster.state()
+        known = state.topics.values() if schedule.job.takes_deleted else state.live().values()
+        topics = matching(sorted({topic.name for topic in known}), schedule.topics)
         if schedule.topics and not topics:
             return NOTHING_TO_DO
 

@@ -12,13 +12,18 @@ from sparklog.errors import (
     MissingFileError,
     SparklogError,
     StoragePermissionError,
+    UnknownTopicError,
 )
 from sparklog.log.names import segment_name, uuid7
 from sparklog.log_writer import commit_write
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.maintenance.vacuum_log_dir import finish_deletion, log_dir_steps
+from sparklog.maintenance.vacuum_log_dir import (
+    deleted_topic_steps,
+    finish_deletion,
+    log_dir_steps,
+)
 from sparklog.manifest.catalog import Catalog, manifest_directory
 from sparklog.manifest.cluster import CLUSTER_METADATA
 from sparklog.manifest.delta_store import DeltaManifestStore
@@ -83,6 +88,29 @@ class TestDeletedTopic:
         assert sweep(log_dir, "t").code == NOTHING_TO_DO
         assert directory.exists()
 
+    def test_goes_when_it_is_asked_for(self, log_dir: str) -> None:
+        directory = delete(log_dir)
+
+        assert sweep(log_dir, "gone", clock=later(DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        assert sweep(log_dir, "gone").code == DONE
+        assert not directory.exists()
+        assert ids(log_dir) == {"t"}
+
+    def test_goes_with_the_topic_that_has_its_name_now(self, log_dir: str) -> None:
+        directory = delete(log_dir)
+        new_topic(log_dir, "gone")
+        put(directory_of(log_dir, "gone"))
+        swept = sweep(log_dir, "gone", "t")
+
+        assert [report.topic for report in swept.reports] == ["gone", directory.name]
+
+    def test_that_was_vacuumed_is_unknown(self, log_dir: str) -> None:
+        delete(log_dir)
+        sweep(log_dir, "gone")
+
+        with pytest.raises(UnknownTopicError, match="unknown topic 'gone'"):
+            sweep(log_dir, "gone")
+
     def test_goes_without_being_read(self, log_dir: str) -> None:
         directory = delete(log_dir)
         for path in directory.glob("manifest/*/*.json"):
@@ -125,7 +153,8 @@ class TestDeletedTopic:
     def test_whose_row_is_gone_meanwhile_is_done(self, log_dir: str) -> None:
         delete(log_dir)
         context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        (step,) = log_dir_steps(context, {})
+        topics = context.catalog.cluster.state().topics.values()
+        (step,) = deleted_topic_steps(context, {}, topics)
         sweep(log_dir)
 
         assert step.execute().problems == ()

@@ -1,9 +1,13 @@
+import json
+from pathlib import Path
+
 import pytest
 
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.cli.jobs import JOBS as COMMAND_LINE_JOBS
 from sparklog.errors import InvalidConfigError
 from sparklog.spark.jobs.registry import JOBS
-from sparklog.spark.jobs.scheduler import matching
+from sparklog.spark.jobs.scheduler import Scheduler, matching
 from sparklog.spark.jobs.scheduler_config import Schedule, known_keys, parse
 
 DIR = 'log.dirs = ["log"]\n'
@@ -138,3 +142,19 @@ class TestMatching:
 
         assert matching(names, ["log-*", "a"]) == ["a", "log-1", "log-2"]
         assert matching(names, ["A"]) == []
+
+    @pytest.mark.parametrize(("job", "said"), [("vacuum", ["gone"]), ("retention", [])])
+    def test_vacuum_alone_is_for_deleted_topics(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str], job: str, said: list[str]
+    ) -> None:
+        delays = {"file.delete.delay.ms": 0, "sparklog.reader.grace.ms": 0}
+        for name in ("gone", "left"):
+            AdminClient(tmp_path).create_topics([NewTopic(name, 1, delays)])
+            AdminClient(tmp_path).delete_topics([name])
+        scheduler = Scheduler(parse(f'{DIR}topics = ["g*"]'))
+        for one in scheduler.config.schedules:
+            if one.job.name == job:
+                scheduler.run(one, str(tmp_path))
+
+        (line,) = capsys.readouterr().out.splitlines()
+        assert [step["topic"].partition("-")[0] for step in json.loads(line)["steps"]] == said

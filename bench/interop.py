@@ -17,6 +17,7 @@ from sparklog.admin import AdminClient
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.export_log import ExportOptions, export_to
 from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.workers import Threads
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.manifest.catalog import Catalog
 from sparklog.record.encode import BatchSettings, encode
@@ -130,8 +131,8 @@ def _checked(directory: Path, rounds: int) -> list[Figure]:
     for turn in range(rounds):
         log_dir = str(directory / f"log-{turn}")
         catalog, admin = Catalog(open_files(log_dir)), AdminClient(log_dir)
-        options = ImportOptions(workers=1)
-        taken = _seconds(partial(import_log_dir, admin, catalog, str(broker), options))
+        work = (admin, catalog, str(broker), ImportOptions(), Threads(1))
+        taken = _seconds(partial(import_log_dir, *work))
         rates.append(size / taken / 1e6)
     bar = Bar(least=CHECKED_MB_PER_SECOND)
     return [Figure.of_rounds(GROUP, "import, every byte checked", rates, "MB/s a core", bar)]

@@ -1,7 +1,7 @@
 """A `.log` from outside, looked at before it is taken: every batch, every record, in windows.
 
 What a reader would find wrong is found here: sizes that lie, checksums, offsets that do not grow,
- records that do not fit their batch, streams that decompress to more than 256 MiB.
+records that do not fit their batch, streams that decompress to more than 256 MiB.
 Memory is a window of the file and one decoded group of batches, whatever the file says.
 """
 
@@ -19,7 +19,6 @@ from sparklog.interop.file_records import Bytes, int_at
 from sparklog.interop.java_records import records_at
 from sparklog.interop.transactions import Transactions
 from sparklog.log.indexer import Indexes
-from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
@@ -103,7 +102,6 @@ def examine(
     base_offset: int,
     partition: int,
     transactions: Transactions,
-    policy: RollPolicy | None = None,
     *,
     decoded: bool = True,
 ) -> Examined:
@@ -112,7 +110,7 @@ def examine(
     `transactions` is told of its batches. Without `decoded` only headers are looked at. Raises
     CorruptRecordError naming file and position.
     """
-    builder = SegmentBuilder(base_offset, partition, policy)
+    builder = SegmentBuilder(base_offset, partition)
     horizon: int | None = None
     end = source.start
     for view, position, batches in walked(source):

@@ -31,12 +31,13 @@ from sparklog.interop.import_partition import (
 )
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
-from sparklog.interop.workers import Threads, Workers
+from sparklog.interop.workers import Threads
 from sparklog.manifest.catalog import Catalog
 from sparklog.manifest.store import Change, Done, Snapshot
 from sparklog.manifest.tables import segment_entries
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
 from sparklog.storage.files import Files
+from sparklog.tasks import Workers
 
 KEEP: Final = {"retention.ms": "-1"}
 COMPACT: Final = {"cleanup.policy": "compact"}
@@ -54,7 +55,6 @@ class ImportOptions:
     link: bool = True
     flush: bool = True
     config: Mapping[str, str] = field(default_factory=dict)
-    workers: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -135,7 +135,7 @@ def import_log_dir(
         if (sound := [one for one in parts if one.problem is None])
         for job in _jobs(admin, catalog, name, sound, checkpoints, options)
     ]
-    answers = (workers or Threads(options.workers)).map(take, jobs, "import")
+    answers = (workers or Threads()).map(take, jobs, "import")
     done = zip(jobs, answers, strict=True)
     for _, of_topic in groupby(done, lambda pair: pair[0].topic.topic_id):
         reports += _committed(catalog, list(of_topic))

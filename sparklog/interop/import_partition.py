@@ -24,7 +24,6 @@ from sparklog.interop.sealed import trusted
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.log.roll import RollPolicy
 from sparklog.manifest.store import PartitionState
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
@@ -39,7 +38,6 @@ class ImportRules:
     now_ms: int
     check: bool = True
     link: bool = True
-    policy: RollPolicy | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -209,14 +207,7 @@ class PartitionImport:
                     self._has_skipped = True
                     return self._taker.take(source, known)
                 self._resume(files, transactions)
-        found = examine(
-            source,
-            base,
-            self._partition,
-            transactions,
-            self._rules.policy,
-            decoded=self._rules.check,
-        )
+        found = examine(source, base, self._partition, transactions, decoded=self._rules.check)
         self._torn_bytes += found.torn_bytes
         if not found.summary.batch_count:
             return None

@@ -1,36 +1,22 @@
-"""Where the parts of a step run: this process, or Spark's tasks.
-
-A task is a picklable function of one work. A work that fails with an error of sparklog's own is
-answered by that error, so that one damaged segment stops its own partition and nothing else.
-"""
+"""Where the parts of a step run: this process, or Spark's tasks. `sparklog.tasks` says how."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Protocol, TypeVar
 
 from sparklog.errors import SparklogError
+from sparklog.tasks import Answer, Work, Workers, answered
 
-Work = TypeVar("Work")
-Answer = TypeVar("Answer")
 Value = TypeVar("Value")
 
 Mapper = Callable[[Work], Iterable[tuple[int, Value]]]
-"""A work to values, each under the number of the reducer that gets it."""
+"""Takes a work; returns values, each with the number of the reducer that gets it."""
 Reducer = Callable[[int, Iterator[Value]], Answer]
-"""The number of a reducer and all values sent to it, in no order, to an answer."""
+"""Takes the number of a reducer and all values sent to it, in no order; returns its answer."""
 
 
-class Fleet(Protocol):
-    """Runs tasks, in parallel where it can."""
-
-    def map(
-        self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
-    ) -> list[Answer | SparklogError]:
-        """Return the task's answer to each work, in the order of the works.
-
-        `what` names the doing for a progress bar. An error that is not a SparklogError is raised.
-        """
-        ...
+class Fleet(Workers, Protocol):
+    """Does works, and sends what comes of them to reducers."""
 
     def shuffle(
         self,
@@ -42,8 +28,9 @@ class Fleet(Protocol):
     ) -> list[Answer | SparklogError]:
         """Send what the mapper makes of each work to `count` reducers; return their answers.
 
-        A reducer without a value is not asked: its answer is left out, so answers are not in step
-        with numbers. An error of a mapper is raised: what it can bear it sends as a value.
+        A reducer that gets no value is not called and has no answer, so the place of an answer does
+        not tell its reducer. An error of a mapper is raised: one that must not end the job is sent
+        as a value.
         """
         ...
 
@@ -54,7 +41,7 @@ class LocalFleet:
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
     ) -> list[Answer | SparklogError]:
-        """Return the task's answer to each work."""
+        """See `Workers.map`."""
         del what
         return [answered(task, work) for work in works]
 
@@ -66,7 +53,7 @@ class LocalFleet:
         count: int,
         what: str,
     ) -> list[Answer | SparklogError]:
-        """Return the answers of the reducers that got values."""
+        """See `Fleet.shuffle`."""
         del what
         sent: dict[int, list[Value]] = defaultdict(list)
         for work in works:
@@ -75,11 +62,3 @@ class LocalFleet:
         return [
             answered(lambda one: reducer(one, iter(sent[one])), number) for number in sorted(sent)
         ]
-
-
-def answered(task: Callable[[Work], Answer], work: Work) -> Answer | SparklogError:
-    """Return the task's answer, or the SparklogError it raises."""
-    try:
-        return task(work)
-    except SparklogError as error:
-        return error

@@ -12,6 +12,7 @@ from typing import Any
 from sparklog.admin import AdminClient
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.workers import Threads
 from sparklog.manifest.catalog import Catalog
 from sparklog.manifest.delta_rs import DeltaLog
 from sparklog.storage import open_files
@@ -48,7 +49,7 @@ def import_all(broker: str, log_dir: str, step: int | None = None) -> None:
     if step is not None:
         killed_before(step)
     admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
-    reports = import_log_dir(admin, catalog, broker, ImportOptions(workers=1))
+    reports = import_log_dir(admin, catalog, broker, ImportOptions(), Threads(1))
     assert {report.problem for report in reports} == {None}
 
 

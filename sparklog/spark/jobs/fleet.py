@@ -7,19 +7,16 @@ never waits for a JVM.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 from pyspark import RDD
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import SparkSession
 
 from sparklog.errors import SparklogError
-from sparklog.maintenance.fleet import Mapper, Reducer, answered
+from sparklog.maintenance.fleet import Mapper, Reducer, Value
 from sparklog.maintenance.progress import progress_bar
-
-Work = TypeVar("Work")
-Answer = TypeVar("Answer")
-Value = TypeVar("Value")
+from sparklog.tasks import Answer, Work, answered
 
 TASKS_MAX: Final = 1000
 """Beyond this many works some share a task: a task costs the driver milliseconds."""
@@ -35,7 +32,7 @@ class SparkFleet:
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
     ) -> list[Answer | SparklogError]:
-        """Return the task's answer to each work, in the order of the works."""
+        """See `Workers.map`."""
         if not works:
             return []
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
@@ -53,7 +50,7 @@ class SparkFleet:
         count: int,
         what: str,
     ) -> list[Answer | SparklogError]:
-        """Send what the mapper makes of each work to `count` reducers; return their answers."""
+        """See `Fleet.shuffle`."""
         if not works:
             return []
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:

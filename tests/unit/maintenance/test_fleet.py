@@ -1,7 +1,7 @@
 import pytest
 
 from sparklog.errors import CorruptRecordError
-from sparklog.maintenance.fleet import LocalFleet, answered
+from sparklog.maintenance.fleet import LocalFleet
 from tests.works import digits, halved, smallest
 
 
@@ -38,11 +38,3 @@ class TestShuffle:
 
     def test_asks_no_reducer_without_a_value(self) -> None:
         assert LocalFleet().shuffle(digits, [], smallest, 10, "digits") == []
-
-
-class TestAnswered:
-    def test_is_the_answer_or_the_error(self) -> None:
-        error = answered(halved, 3)
-
-        assert answered(halved, 4) == 2
-        assert isinstance(error, CorruptRecordError)

@@ -5,10 +5,14 @@ from collections.abc import Sequence
 import numpy as np
 from hypothesis import strategies as st
 
+from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexes
+from sparklog.log.roll import RollPolicy
+from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable
 from sparklog.record.checksum import crc32c
+from sparklog.record.scan import scan_batches
 from tests.naive import encode
 from tests.naive.log import Batch
 from tests.naive.records import Record
@@ -42,6 +46,15 @@ def table(batches: Sequence[Batch], base: int = 0, **fields: int) -> BatchTable:
         "max_timestamp": np.array([batch.max_timestamp for batch in batches], np.int64),
     }
     return BatchTable(**(columns | constants))
+
+
+def built(
+    data: bytes | bytearray, base: int = 0, interval_bytes: int = INDEX_INTERVAL_BYTES
+) -> tuple[SegmentSummary, Indexes]:
+    """What the manifest and the indexes say of a whole `.log`."""
+    builder = SegmentBuilder(base, 0, RollPolicy(index_interval_bytes=interval_bytes))
+    builder.append(scan_batches(data).batches, data=data)
+    return builder.finish()
 
 
 def batch_lists(base: int = 0, largest: int = 20_000) -> st.SearchStrategy[list[Batch]]:

@@ -13,7 +13,6 @@ from typing import Any
 
 from sparklog.config.keys import (
     INT_MAX,
-    LONG_MAX,
     Bounds,
     ConfigKey,
     ConfigType,
@@ -59,8 +58,8 @@ def _choice(name: str, default: str, allowed: Sequence[str], doc: str) -> Option
     return Option(name, ConfigType.STRING, default, one_of(*allowed), doc)
 
 
-def _count(name: str, doc: str, *, minimum: int = 1, default: str | None = None) -> Option:
-    return Option(name, ConfigType.LONG, default, at_least(minimum, LONG_MAX), doc)
+def _count(name: str, doc: str, *, minimum: int = 1) -> Option:
+    return Option(name, ConfigType.LONG, None, at_least(minimum), doc)
 
 
 RECORD_COLUMNS = (

@@ -58,20 +58,17 @@ class OffsetIndex(IndexView):
         columns = table.astype(np.int64)
         return columns[:, 0] + self.base_offset, columns[:, 1]
 
-    def sanity_check(self, log_bytes: int | None = None) -> None:
+    def sanity_check(self) -> None:
         """Raise CorruptIndexError, with the first bad entry, for what no writer can have written.
 
         Beyond Kafka's checks (whole entries, nothing below the base offset) every entry must lie
-        above the one before it, so that a zero-filled file is found; with `log_bytes`, the size of
-        the `.log`, positions must lie inside it.
+        above the one before it, so that a zero-filled file is found.
         """
         self._require_whole()
         offsets, positions = self.entries()
         self._require(offsets >= self.base_offset, f"an offset below the base {self.base_offset}")
         self._require(rises(offsets, -1), "an offset not above the one before")
         self._require(rises(positions, 0), "a position not above the one before")
-        if log_bytes is not None:
-            self._require(positions < log_bytes, f"a position outside the {log_bytes} bytes of log")
 
     def _relative(self, slot: int) -> int:
         return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[0])

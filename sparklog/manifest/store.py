@@ -197,7 +197,6 @@ class Change:
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
         is_noted = self.closed_ms is not None or self.vacuum_horizon_ms is not None
-        is_noted = self.closed_ms is not None or self.vacuum_horizon_ms is not None
         is_forgotten = bool(self.forget) or self.receipts_before_ms is not None
         is_grown = bool(self.segments or self.partitions or self.receipts)
         return not (is_grown or self.replace or self.remove or is_noted or is_forgotten)

@@ -33,15 +33,6 @@ _FLAGS: Final = {
 }
 VARIABLE_SIZE: Final = kernels.KEY | kernels.VALUE | kernels.HEADERS
 
-_TYPES: Final = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "offset": pa.int64(),
-    "timestamp": pa.int64(),
-    "timestamp_type": pa.int32(),
-    "headers": HEADERS_TYPE,
-}
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DecodedRecords:

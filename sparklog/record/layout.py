@@ -80,8 +80,6 @@ NO_LEADER_EPOCH = -1
 
 MAX_VARINT_SIZE = 5
 MAX_VARLONG_SIZE = 10
-MAX_RECORD_OVERHEAD = 21
-"""Most bytes of a record besides key, value and headers (DefaultRecord.MAX_RECORD_OVERHEAD)."""
 
 # --- message, magic 0 and 1 ----------------------------------------------------------------------
 LEGACY_CRC = 12
@@ -95,9 +93,3 @@ LEGACY_KEY_LENGTH_V1 = 26
 LEGACY_MIN_LENGTH_V0 = 14
 """Least value of the size field: crc, magic, attributes, two lengths."""
 LEGACY_MIN_LENGTH_V1 = 22
-
-# --- control records -----------------------------------------------------------------------------
-CONTROL_ABORT = 0
-CONTROL_COMMIT = 1
-CONTROL_KEY_SIZE = 2 + 2
-"""int16 version, int16 type."""

@@ -23,7 +23,7 @@ class Scan(NamedTuple):
     end: int
     """The byte after the last whole batch that was taken."""
     problem: str | None
-    """Begins with `truncated`, `size` or `magic`; None when the walk came to its end or a limit."""
+    """Begins with `truncated`, `size` or `magic`; None when the walk came to its end or limit."""
 
 
 def scan_batches(
@@ -31,28 +31,26 @@ def scan_batches(
     start: int = 0,
     end: int | None = None,
     *,
-    max_records: int | None = None,
     max_bytes: int | None = None,
 ) -> Scan:
     """Walks the batches and message-set entries (magic 0, 1 and 2) that begin at byte `start`.
 
-    Stops at `end` (the end of `data` when None), before a batch that would exceed `max_bytes` or
-    `max_records` in all (but takes at least one; a compressed wrapper counts as one record), or at
-    the first thing that is not a whole batch, which `Scan.problem` describes. Whether that is a
-    torn tail or corruption is for the caller to know. Positions are positions in `data`.
+    Stops at `end` (the end of `data` when None), before a batch with which all of them would exceed
+    `max_bytes` (but takes at least one), or at the first thing that is not a whole batch, which
+    `Scan.problem` describes. Whether that is a torn tail or corruption is for the caller to know.
+    Positions are positions in `data`.
     """
     view = byte_view(data)
     end = len(view) if end is None else min(end, len(view))
     position = start
     stop = _UNLIMITED if max_bytes is None else start + max_bytes
-    records = _UNLIMITED if max_records is None else max_records
     step = min(_STEP, max(end - start, 0) // layout.HEADER_PREFIX + 1)
     tables: list[BatchTable] = []
     status = kernels.FULL
     while status == kernels.FULL:
         matrix = np.empty((NUM_COLUMNS, step), np.int64)
-        status, taken, position, records = kernels.walk_headers(
-            view, position, end, stop, records, int(not tables), matrix
+        status, taken, position = kernels.walk_headers(
+            view, position, end, stop, int(not tables), matrix
         )
         tables.append(BatchTable.from_matrix(matrix[:, :taken]))
     batches = tables[0] if len(tables) == 1 else BatchTable.concat(tables)

@@ -5,11 +5,11 @@ from dataclasses import replace
 import pytest
 
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
-from sparklog.log.recovery import recover
 from sparklog.maintenance.build_index import build_index
 from tests.kafka.conftest import Written
 from tests.kafka.dump import SegmentFiles
 from tests.kafka.scenarios import CODECS
+from tests.log_language import built
 from tests.maintenance import outcome_of
 from tests.manifests import changing
 from tests.partitions import DIRECTORY, NOW_MS, Partition
@@ -32,7 +32,7 @@ def adopted(segments: list[SegmentFiles]) -> Partition:
         data = files.log.read_bytes()
         name = segment_name(files.base_offset, uuid7(NOW_MS, bytes([number] * 10)), LOG_SUFFIX)
         partition.files.write_new(f"{DIRECTORY}/t-0/{name}", data)
-        summary = recover(data, files.base_offset, partition=0).summary
+        summary, _ = built(data, files.base_offset)
         row = replace(summary, record_count=None).entry(files.base_offset, NOW_MS, f"t-0/{name}")
         partition.store.commit(changing(segments=[row], allow_gaps=True))
     return partition

@@ -33,9 +33,8 @@ M: Final = 0x5BD1E995
 POSITIVE: Final = 0x7FFF_FFFF
 """Utils.toPositive: the hash without its sign bit."""
 
-# The state of `assign_by_key`.
+# The state of `assign_sticky`: the partition, the bytes that went to it, the choices that are used.
 STICKY_PARTITION, STICKY_BYTES, DRAWN = range(3)
-NUM_STICKY: Final = 3
 
 _RECORD_FIXED: Final = 4
 """Attributes, offset delta, timestamp delta, header count: one byte each, mostly."""

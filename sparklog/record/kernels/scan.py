@@ -41,7 +41,7 @@ from sparklog.record.kernels.primitives import int64 as as_int64
 DONE: Final = 0
 """Reached the end."""
 LIMIT: Final = 1
-"""One more batch would exceed a limit."""
+"""One more batch would exceed the limit."""
 FULL: Final = 2
 """The matrix has no column left; call again with another."""
 SHORT_HEADER: Final = 3
@@ -116,29 +116,27 @@ def read_message(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
     out[BASE_SEQUENCE, i] = layout.NO_SEQUENCE
 
 
-@kernel(types.UniTuple(int64, 4)(bytes_in, int64, int64, int64, int64, int64, int64_matrix_out))
+@kernel(types.UniTuple(int64, 3)(bytes_in, int64, int64, int64, int64, int64_matrix_out))
 def walk_headers(
     data: Bytes,
     position: int,
     end: int,
     stop: int,
-    records: int,
     forced: int,
     out: NDArray[np.int64],
-) -> tuple[int, int, int, int]:
+) -> tuple[int, int, int]:
     """Fills a column of `out`, (13, n), for each whole batch from `position` on.
 
-    Takes no batch that ends behind `stop` or holds more than the `records` that are left (a
-    compressed wrapper counts as one), except the first when `forced` is 1. Returns (status,
-    batches taken, position after them, records left).
+    Takes no batch that ends behind `stop`, except the first when `forced` is 1. Returns (status,
+    batches taken, position after them).
     """
     taken = 0
     while position < end:
         status = check(data, position, end)
         if status != DONE:
-            return status, taken, position, records
+            return status, taken, position
         if taken == out.shape[1]:
-            return FULL, taken, position, records
+            return FULL, taken, position
         out[POSITION, taken] = position
         out[SIZE, taken] = layout.LOG_OVERHEAD + get_int32(data, position + layout.LENGTH)
         out[BASE_OFFSET, taken] = get_int64(data, position)
@@ -147,12 +145,10 @@ def walk_headers(
             read_batch(data, position, out, taken)
         else:
             read_message(data, position, out, taken)
-        count = abs(out[RECORD_COUNT, taken])
         after = position + out[SIZE, taken]
-        if (after > stop or count > records) and forced == 0:
-            return LIMIT, taken, position, records
+        if after > stop and forced == 0:
+            return LIMIT, taken, position
         forced = 0
-        records -= count
         position = after
         taken += 1
-    return DONE, taken, position, records
+    return DONE, taken, position

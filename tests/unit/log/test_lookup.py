@@ -8,13 +8,12 @@ from hypothesis import strategies as st
 from sparklog.errors import CorruptIndexError, CorruptRecordError
 from sparklog.log import lookup, offset_index, time_index
 from sparklog.log.offset_index import OffsetIndex
-from sparklog.log.recovery import recover
 from sparklog.log.time_index import TimeIndex
 from sparklog.log.windows import BEGINNING, LOOKUP_BYTES, SegmentLog
 from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
 from sparklog.record.scan import scan_batches
 from tests.damage import Log
-from tests.log_language import emptied, flip_byte, log_of
+from tests.log_language import built, emptied, flip_byte, log_of
 from tests.naive import log as naive
 from tests.naive.log import Record
 
@@ -26,13 +25,13 @@ def segment_of(
     data: bytes | bytearray, base: int = 0, shift: int = 0, lookup_bytes: int = 64
 ) -> SegmentLog:
     """A segment with indexes that name every batch but the first."""
-    found = recover(data, base, 0)
-    entry = found.summary.entry(base + shift, 0, "t-0/a.log")
+    summary, indexes = built(data, base, 0)
+    entry = summary.entry(base + shift, 0, "t-0/a.log")
     return SegmentLog(
         entry=entry,
         read=reader_of(data),
-        offset_index=lambda: OffsetIndex(found.indexes.offset_index, base),
-        time_index=lambda: TimeIndex(found.indexes.time_index, base),
+        offset_index=lambda: OffsetIndex(indexes.offset_index, base),
+        time_index=lambda: TimeIndex(indexes.time_index, base),
         lookup_bytes=lookup_bytes,
     )
 

@@ -8,19 +8,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError
-from sparklog.log.recovery import recover
 from sparklog.log.windows import BEGINNING, SegmentLog, Window, windows
 from sparklog.model import OffsetPosition
 from sparklog.record.scan import scan_batches
 from tests.damage import Log
-from tests.log_language import log_of
+from tests.log_language import built, log_of
 
 SHIFT = 1000
 
 
 def segment_of(data: bytes | bytearray) -> SegmentLog:
     """A segment without indexes that lies SHIFT further in the log than its file says."""
-    entry = recover(data, 0).summary.entry(SHIFT, 0, "t-0/a.log")
+    entry = built(data)[0].entry(SHIFT, 0, "t-0/a.log")
     return SegmentLog(entry=entry, read=lambda at, length: bytes(data[at : at + length]))
 
 

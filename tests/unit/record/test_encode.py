@@ -16,10 +16,10 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.model import Codec, TimestampType
-from sparklog.record.batches import COLUMNS
+from sparklog.record.batches import COLUMNS, byte_view
 from sparklog.record.compression import compress
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
-from sparklog.record.header import read_header
+from sparklog.record.header import unpack_header
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests import golden
@@ -97,7 +97,7 @@ class TestKafkasBytes:
         data = bytes(encode_one(golden.RECORDS, 0, BatchSettings(codec=codec)).data)
 
         assert data[61:] == stream
-        assert read_header(data).crc == crc
+        assert unpack_header(byte_view(data), 0).crc == crc
 
 
 class TestAgainstTheTwin:

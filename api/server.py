@@ -95,6 +95,10 @@ class GuardedProtocol(HttpToolsProtocol):
         if not self._is_message_complete:
             self._expect(self.body_timeout_s)
 
+    def eof_received(self) -> None:
+        """Write what waits: the transport closes itself behind this."""
+        self.transport.close()
+
     def pause_writing(self) -> None:
         """Expect the client to receive."""
         super().pause_writing()

@@ -15,6 +15,18 @@ class Transport(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.aborted = asyncio.Event()
+        self.sent = b""
+        self.is_closed = False
+
+    def writelines(self, list_of_data: object) -> None:
+        assert isinstance(list_of_data, list)
+        self.sent += b"".join(list_of_data)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
 
     def abort(self) -> None:
         self.aborted.set()
@@ -54,5 +66,18 @@ class TestAnswers:
 
             assert timers is None
             assert not transport.aborted.is_set()
+
+        asyncio.run(main())
+
+    def test_leave_before_the_connection_of_who_sends_no_more(self, log_dir: str) -> None:
+        async def main() -> None:
+            transport = Transport()
+            protocol = connected(log_dir, transport)
+            protocol.transport.write(b"answer")
+            protocol.eof_received()
+            transport.close()
+            protocol.connection_lost(None)
+
+            assert transport.sent == b"answer"
 
         asyncio.run(main())

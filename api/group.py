@@ -13,7 +13,6 @@ its client goes away.
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
 from dataclasses import dataclass
 
 from api.errors import THROTTLED, ApiError
@@ -65,11 +64,11 @@ class Groups:
         groups = self._topics.get(topic)
         if groups is None:
             groups = self._topics[topic] = _TopicGroups(topic, self)
-        try:
-            return await groups.produce(rows, key)
-        finally:
-            if groups.is_idle and self._topics.get(topic) is groups:
-                del self._topics[topic]
+        return await groups.produce(rows, key)
+
+    def forget(self, topic: str) -> None:
+        """Drop the groups of a topic for which nothing waits."""
+        del self._topics[topic]
 
     async def write(self, topic: str, group: Sequence[Waiting]) -> list[Written | SparklogError]:
         """Write a group on a thread, and count what became of it."""
@@ -82,10 +81,9 @@ class Groups:
         return answers
 
     async def catch_up(self, topic: str) -> None:
-        """Prepare the next group; what is in its way will be told to that one."""
+        """Prepare the next group."""
         loop = asyncio.get_running_loop()
-        with suppress(Exception):
-            await loop.run_in_executor(self._threads, self._writer.catch_up, topic)
+        await loop.run_in_executor(self._threads, self._writer.catch_up, topic)
 
     @property
     def limits(self) -> Settings:
@@ -114,18 +112,14 @@ class _TopicGroups:
         self._answered = 0.0
         self._task: asyncio.Task[None] | None = None
 
-    @property
-    def is_idle(self) -> bool:
-        """Whether nothing waits and nothing is written."""
-        return self._task is None
-
     async def produce(self, rows: Rows, key: str | None) -> Written:
         """Wait for the commit."""
         before = None if key is None else self._keys.get(key)
         if before is not None:
             # The same key is under way: once it has landed this one is a replay, and if it failed
-            # this one is the first.
+            # this one is the first. These groups may have been forgotten by then.
             await asyncio.wait([before])
+            return await self._groups.produce(self._topic, rows, key)
         size = rows.size_bytes
         if self._bytes and self._bytes + size > self._limits.max_pending_bytes:
             raise ApiError(THROTTLED, "too much waits to be committed", {"Retry-After": "1"})
@@ -155,7 +149,7 @@ class _TopicGroups:
                 self._settle(waiting, answer)
             self._answered = asyncio.get_running_loop().time()
             await self._groups.catch_up(self._topic)
-        self._task = None
+        self._groups.forget(self._topic)
 
     async def _linger(self) -> None:
         """Wait until linger.ms are over, or the group is full."""

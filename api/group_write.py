@@ -9,6 +9,7 @@ group that was written again stay for vacuum.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from threading import Lock
 from typing import Final
@@ -97,9 +98,10 @@ class GroupWriter:
     def catch_up(self, topic: str) -> None:
         """Read what the last group committed, so that the next need not.
 
-        Raises what `write` answers with.
+        What is in the way will be told to that one.
         """
-        self._planned(topic)
+        with suppress(Exception):
+            self._planned(topic)
 
     def _written(self, topic: str, requests: Sequence[Request]) -> list[Outcome]:
         keys = {key for _, key in requests if key is not None}

@@ -307,15 +307,22 @@ class TestGroups:
 
         assert caught_up == [1, 2]
 
-    @pytest.mark.parametrize("error", (UnknownTopicError("gone"), RuntimeError("unexpected")))
+    @pytest.mark.parametrize("error", (UnknownTopicError, RuntimeError))
     def test_what_is_in_the_way_of_that_stops_nobody(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch, error: Exception
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch, error: type[Exception]
     ) -> None:
-        def fail(*_: object) -> None:
-            raise error
+        catch_up, planned = GroupWriter.catch_up, GroupWriter._planned
+
+        def fail(*_: object) -> Any:
+            raise error("in the way")
+
+        def failing(writer: GroupWriter, topic: str) -> None:
+            monkeypatch.setattr(GroupWriter, "_planned", fail)
+            catch_up(writer, topic)
+            monkeypatch.setattr(GroupWriter, "_planned", planned)
 
         async def work(groups: Groups) -> None:
-            monkeypatch.setattr(GroupWriter, "catch_up", fail)
+            monkeypatch.setattr(GroupWriter, "catch_up", failing)
             for value in "ab":
                 await groups.produce("t", rows(value), None)
 
@@ -332,6 +339,41 @@ class TestGroups:
 
         assert len({(one.partition[0], one.offset[0]) for one in found}) == 1
         assert all_values(log_dir) == ["a"]
+
+    def test_a_key_that_waited_for_itself_goes_with_those_who_wait(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write, sizes = Groups.write, list[int]()
+
+        async def counted(groups: Groups, topic: str, group: Sequence[Any]) -> Any:
+            sizes.append(len(group))
+            return await write(groups, topic, group)
+
+        async def at_once(*_: object) -> None:
+            pass
+
+        async def work(groups: Groups) -> None:
+            monkeypatch.setattr(Groups, "write", counted)
+            monkeypatch.setattr(Groups, "catch_up", at_once)
+            first = asyncio.create_task(groups.produce("t", rows("a"), "k"))
+            again = asyncio.create_task(groups.produce("t", rows("a"), "k"))
+            await first
+            await asyncio.gather(groups.produce("t", rows("b"), None), again)
+
+        self.run(log_dir, work, linger_ms=200)
+
+        assert sizes == [1, 2]
+        assert sorted(all_values(log_dir)) == ["a", "b"]
+
+    def test_topics_for_which_nothing_waits_are_forgotten(self, log_dir: str) -> None:
+        async def work(groups: Groups) -> None:
+            requests = [groups.produce(topic, rows("a"), None) for topic in ("t", "absent")]
+            await asyncio.gather(*requests, return_exceptions=True)
+            await groups.close()
+
+            assert groups._topics == {}
+
+        self.run(log_dir, work)
 
     def test_too_much_is_throttled(self, log_dir: str) -> None:
         async def work(groups: Groups) -> Any:

@@ -22,6 +22,7 @@ import time
 import traceback
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.context import ForkServerProcess
 from pathlib import Path
@@ -143,7 +144,10 @@ class Processes:
     def pause(self, name: str, seconds: float) -> None:
         """Stop a process for a while."""
         process = self._running[name][2]
-        if process.pid is not None and process.is_alive():
+        if process.pid is None or not process.is_alive():
+            return
+        # It may be killing itself just now; the fork server takes the dead away.
+        with suppress(ProcessLookupError):
             os.kill(process.pid, signal.SIGSTOP)
             time.sleep(seconds)
             os.kill(process.pid, signal.SIGCONT)

@@ -1,10 +1,20 @@
 """What kafka-dump-log.sh prints of a `.snapshot` and a `.txnindex`."""
 
 from collections.abc import Iterator
+from typing import Final
 
-from sparklog.interop.dump_log import DumpedFile
+from sparklog.interop.dump_log import DumpedFile, Text
 from sparklog.interop.producer_snapshot import ProducerState, read_snapshot
-from sparklog.interop.txn_index import read_txn_index
+from sparklog.interop.text_lines import Lines, content, numbers
+from sparklog.interop.txn_index import txn_index_pieces
+
+_TXN_TEXTS: Final = {
+    "version: ": "version",
+    " producerId: ": "producer_id",
+    " firstOffset: ": "first_offset",
+    " lastOffset: ": "last_offset",
+    " lastStableOffset: ": "last_stable_offset",
+}
 
 
 def dump_snapshot(file: DumpedFile) -> Iterator[bytes]:
@@ -13,17 +23,17 @@ def dump_snapshot(file: DumpedFile) -> Iterator[bytes]:
         yield f"{_producer(state)}\n".encode()
 
 
-def dump_txn_index(file: DumpedFile) -> Iterator[bytes]:
+def dump_txn_index(file: DumpedFile) -> Iterator[Text]:
     """Yield the lines of a transaction index.
 
     Raises UsageError for a name that says no offset, CorruptionError for an unknown version.
     """
     file.base_offset  # noqa: B018 - Kafka's tool asks for it first, and fails without one
-    for version, producer, first, last, stable in read_txn_index(file.data):
-        yield (
-            f"version: {version} producerId: {producer} firstOffset: {first} lastOffset: {last} "
-            f"lastStableOffset: {stable}\n"
-        ).encode()
+    for entries in txn_index_pieces(file.data):
+        parts = [
+            part for title, name in _TXN_TEXTS.items() for part in (title, numbers(entries[name]))
+        ]
+        yield content(Lines(len(entries), *parts, "\n"))
 
 
 def _producer(state: ProducerState) -> str:

@@ -1,10 +1,12 @@
 """A broker's index files, before anything is believed of them.
 
 A stranger's index may lead anywhere: its entries must ascend, lie within the segment and within the
-`.log`. Zeros behind the entries are what a broker that was not stopped leaves.
+`.log`. Zeros behind the entries are what a broker that was not stopped leaves. One may have any
+size, too, so it is looked at in pieces and never copied.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -16,68 +18,91 @@ from sparklog.record.batches import Buffer, byte_view
 
 OFFSET_DTYPE: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
 TIME_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
+PIECE_ENTRIES: Final = 128 * 1024
+"""So many are looked at at once."""
+PIECE_BYTES: Final = 1024 * 1024
 _TIME_ENTRY: Final = struct.Struct(">qi")
 
 
-def check_offset_index(data: Buffer, span: int, log_bytes: int, file: str) -> bytes:
-    """The entries of a `.index` as bytes, without zeros behind them.
+def check_offset_index(data: Buffer, span: int, log_bytes: int, file: str) -> memoryview:
+    """The entries of a `.index`, a view of `data` without the zeros behind them.
 
     `span` is how many offsets the segment has. Raises CorruptIndexError naming file and entry.
     """
     raw = _used(data, OFFSET_DTYPE.itemsize, file)
-    if raw:
-        entries = np.frombuffer(raw, OFFSET_DTYPE)
+    for first, entries in _pieces(raw, OFFSET_DTYPE):
         positions = entries["position"].astype(np.int64)
-        _check_offsets(entries["offset"].astype(np.int64), span, file)
+        _check_offsets(first, entries["offset"].astype(np.int64), span, file)
         wrong = (positions < 0) | (positions >= log_bytes)
         wrong[1:] |= positions[1:] <= positions[:-1]
-        _refuse(wrong, positions, f"positions ascend and lie within the {log_bytes} bytes", file)
+        rule = f"positions ascend and lie within the {log_bytes} bytes"
+        _refuse(first, wrong, positions, rule, file)
     return raw
 
 
-def check_time_index(data: Buffer, span: int, file: str) -> bytes:
-    """The entries of a `.timeindex` as bytes, without zeros behind them; else as above."""
+def check_time_index(data: Buffer, span: int, file: str) -> memoryview:
+    """The entries of a `.timeindex`; else as above."""
     raw = _used(data, TIME_DTYPE.itemsize, file)
-    if raw:
-        entries = np.frombuffer(raw, TIME_DTYPE)
+    for first, entries in _pieces(raw, TIME_DTYPE):
         timestamps = entries["timestamp"].astype(np.int64)
-        _check_offsets(entries["offset"].astype(np.int64), span, file)
+        _check_offsets(first, entries["offset"].astype(np.int64), span, file)
         wrong = timestamps < 0
         wrong[1:] |= timestamps[1:] <= timestamps[:-1]
-        _refuse(wrong, timestamps, "timestamps ascend", file)
+        _refuse(first, wrong, timestamps, "timestamps ascend", file)
     return raw
 
 
-def last_time_entry(entries: bytes) -> TimestampOffset | None:
+def last_time_entry(entries: memoryview) -> TimestampOffset | None:
     """The last entry of a time index, its offset relative; None when there is none."""
     if not entries:
         return None
     return TimestampOffset(*_TIME_ENTRY.unpack_from(entries, len(entries) - _TIME_ENTRY.size))
 
 
-def _used(data: Buffer, size: int, file: str) -> bytes:
+def _used(data: Buffer, size: int, file: str) -> memoryview:
     """The entries of `size` bytes that are not zeros to the end."""
-    raw = byte_view(data).tobytes()
-    end = -(-len(raw.rstrip(b"\0")) // size) * size
+    view = byte_view(data)
+    end = -(-_without_zeros(view) // size) * size
     # A preallocated file need not be a whole number of entries; one with a cut entry is damaged.
-    if end > len(raw):
+    if end > len(view):
         raise CorruptIndexError(
-            f"{file}, position {end - size}: {len(raw)} bytes are no whole number of entries of "
+            f"{file}, position {end - size}: {len(view)} bytes are no whole number of entries of "
             f"{size}",
             file=file,
         )
-    return raw[:end]
+    return view[:end].data
 
 
-def _check_offsets(offsets: NDArray[np.int64], span: int, file: str) -> None:
+def _without_zeros(view: NDArray[np.uint8]) -> int:
+    """How many bytes are left without the zeros at the end."""
+    for end in range(len(view), 0, -PIECE_BYTES):
+        start = max(0, end - PIECE_BYTES)
+        used = np.flatnonzero(view[start:end])
+        if len(used):
+            return start + int(used[-1]) + 1
+    return 0
+
+
+def _pieces(raw: memoryview, kind: "np.dtype[np.void]") -> Iterator[tuple[int, NDArray[np.void]]]:
+    """Yield (number of the first, entries); a piece begins with the last of the one before."""
+    entries = np.frombuffer(raw, kind)
+    for start in range(0, len(entries), PIECE_ENTRIES):
+        first = max(0, start - 1)
+        yield first, entries[first : start + PIECE_ENTRIES]
+
+
+def _check_offsets(first: int, offsets: NDArray[np.int64], span: int, file: str) -> None:
     wrong = (offsets < 0) | (offsets >= span)
     wrong[1:] |= offsets[1:] < offsets[:-1]
-    _refuse(wrong, offsets, f"offsets ascend and lie within the segment's {span}", file)
+    _refuse(first, wrong, offsets, f"offsets ascend and lie within the segment's {span}", file)
 
 
-def _refuse(wrong: NDArray[np.bool_], values: NDArray[np.int64], rule: str, file: str) -> None:
+def _refuse(
+    first: int, wrong: NDArray[np.bool_], values: NDArray[np.int64], rule: str, file: str
+) -> None:
     if wrong.any():
         slot = int(np.argmax(wrong))
+        number = first + slot
         raise CorruptIndexError(
-            f"{file}: entry {slot} says {values[slot]}; {rule}", file=file, position=slot
+            f"{file}: entry {number} says {values[slot]}; {rule}", file=file, position=number
         )

@@ -18,6 +18,8 @@ from sparklog.log.segment_writer import SegmentSummary
 from sparklog.record.batches import Buffer
 
 TXN_INDEX_SUFFIX = ".txnindex"
+INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A larger index is not believed: the segment is read. Kafka's default is 10 MiB."""
 TXN_INDEX_BYTES_MAX: Final = 34_000_000
 """A million aborted transactions in one segment."""
 
@@ -36,6 +38,8 @@ def trusted(
     an index that cannot be right.
     """
     if not files.sizes.get(TIME_INDEX_SUFFIX) or INDEX_SUFFIX not in files.sizes:
+        return None
+    if max(files.sizes[INDEX_SUFFIX], files.sizes[TIME_INDEX_SUFFIX]) > INDEX_BYTES_MAX:
         return None
 
     def read(suffix: str) -> Buffer:
@@ -69,4 +73,4 @@ def trusted(
         producer_ids=None,
         transactional=bool(aborted),
     )
-    return Examined(summary, Indexes(index, times))
+    return Examined(summary, Indexes(bytes(index), bytes(times)))

@@ -8,13 +8,29 @@ at the end is ignored.
 """
 
 import struct
+from collections.abc import Iterator
 from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparklog.errors import CorruptionError
 from sparklog.record.batches import Buffer, byte_view
 
 VERSION: Final = 0
+PIECE_ENTRIES: Final = 32 * 1024
+"""So many are looked at at once: a stranger's file may have any size."""
 _ENTRY: Final = struct.Struct(">bxqqqq")
+_DTYPE: Final = np.dtype(
+    [
+        ("version", "i1"),
+        ("unread", "i1"),
+        ("producer_id", ">i8"),
+        ("first_offset", ">i8"),
+        ("last_offset", ">i8"),
+        ("last_stable_offset", ">i8"),
+    ]
+)
 
 
 class AbortedTxn(NamedTuple):
@@ -29,16 +45,26 @@ class AbortedTxn(NamedTuple):
 
 def read_txn_index(data: Buffer) -> list[AbortedTxn]:
     """The entries of a `.txnindex`. Raises CorruptionError for an unknown version."""
-    raw = byte_view(data).tobytes()
-    whole = raw[: len(raw) // _ENTRY.size * _ENTRY.size]
-    found = [AbortedTxn(*fields) for fields in _ENTRY.iter_unpack(whole)]
-    for entry in found:
-        if entry.version > VERSION:
+    names = list(AbortedTxn._fields)
+    return [AbortedTxn(*row) for piece in txn_index_pieces(data) for row in piece[names].tolist()]
+
+
+def txn_index_pieces(data: Buffer) -> Iterator[NDArray[np.void]]:
+    """Yield the same as arrays whose fields are those of AbortedTxn, some thousand entries each.
+
+    All versions are looked at before the first is yielded, as Kafka does.
+    """
+    raw = byte_view(data)
+    entries = raw[: len(raw) // _ENTRY.size * _ENTRY.size].view(_DTYPE)
+    pieces = [slice(at, at + PIECE_ENTRIES) for at in range(0, len(entries), PIECE_ENTRIES)]
+    for piece in pieces:
+        versions = entries["version"][piece]
+        unknown = versions[versions > VERSION]
+        if len(unknown):
             raise CorruptionError(
-                f"Unexpected aborted transaction version {entry.version}, current version is "
-                f"{VERSION}"
+                f"Unexpected aborted transaction version {unknown[0]}, current version is {VERSION}"
             )
-    return found
+    yield from (entries[piece] for piece in pieces)
 
 
 def encode_txn_index(entries: list[AbortedTxn]) -> bytes:

@@ -128,8 +128,15 @@ def neighbours() -> Iterator[Case]:
         write_segment(folder, 2, batch(2))
         (folder / f"{0:020d}.index").write_bytes(struct.pack(">ii", 1, 10**6))
 
+    def huge(folder: Path) -> None:
+        astray(folder)
+        os.truncate(folder / f"{0:020d}.index", 2**31 - 9)
+        with (folder / f"{0:020d}.index").open("ab") as file:
+            file.write(b"\1")
+
     yield Case("overlap", overlap, f"/{LOG}: it ends at offset 9, and the next segment begins at 5")
     yield Case("astray", astray, f"/{0:020d}.index: entry 0 says 1000000; positions")
+    yield Case("huge", huge, f"/{0:020d}.index: entry 1 says 0; offsets ascend")
 
 
 def _sparse(folder: Path, size: int) -> None:

@@ -11,7 +11,7 @@ from sparklog.interop.control_records import control_text
 from sparklog.interop.dump_batches import Offsets
 from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dump_log import DumpedFile, Findings
-from sparklog.interop.dump_state import dump_snapshot
+from sparklog.interop.dump_state import dump_snapshot, dump_txn_index
 from sparklog.interop.export_partition import PartitionExport
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.java_records import batch_records, message_records
@@ -30,6 +30,7 @@ from tests.broker_files import (
     write_indexes,
     write_segment,
 )
+from tests.logs import snapshot
 from tests.naive.messages import message
 from tests.naive.records import Record
 from tests.unit.interop.conftest import Interop
@@ -127,6 +128,20 @@ class TestState:
     def test_an_unknown_version_of_a_transaction_index(self) -> None:
         with pytest.raises(CorruptionError, match="Unexpected aborted transaction version 1"):
             read_txn_index(encode_txn_index([AbortedTxn(1, 1, 2, 3, 4)]))
+
+    def test_a_transaction_index_is_printed_in_pieces(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.interop.txn_index.PIECE_ENTRIES", 2)
+        rows = [AbortedTxn(-1, 2**63 - 1, -(2**63), 0, 4), *[AbortedTxn(0, 1, 2, 3, 4)] * 2]
+        printed = list(dump_txn_index(file("0.txnindex", encode_txn_index(rows))))
+
+        plain = "version: 0 producerId: 1 firstOffset: 2 lastOffset: 3 lastStableOffset: 4\n"
+        assert b"".join(printed).decode() == (
+            "version: -1 producerId: 9223372036854775807 firstOffset: -9223372036854775808 "
+            f"lastOffset: 0 lastStableOffset: 4\n{plain}{plain}"
+        )
+        assert len(printed) == 2
 
 
 class TestMessageSets:
@@ -233,6 +248,20 @@ class TestTrusted:
         (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([]))
 
         assert f"{0:020d}.txnindex: more than 34000000 bytes" in interop.problem(TRUST)
+
+    def test_a_segment_with_a_larger_index_than_any_is_read(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        write_indexes(write_segment(folder, 0, batch(0)))
+        write_segment(folder, 2, batch(2))
+        (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([]))
+        monkeypatch.setattr("sparklog.interop.sealed.INDEX_BYTES_MAX", 11)
+        interop.run(TRUST)
+
+        counts = snapshot(str(interop.log_dir)).live.column("batch_count")
+        assert counts.to_pylist() == [1, 1]
 
     def test_without_known_epochs_all_headers_are_read(self, interop: Interop) -> None:
         folder = interop.partition()

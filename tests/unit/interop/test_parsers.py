@@ -1,5 +1,6 @@
 """Every parser of a stranger's bytes: what it takes, and that anything else is an error of ours."""
 
+import struct
 from contextlib import suppress
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from sparklog.errors import CorruptionError, SparklogError
+from sparklog.errors import CorruptIndexError, CorruptionError, SparklogError
 from sparklog.interop import checkpoints
 from sparklog.interop.broker_dir import BrokerDir
 from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
@@ -27,7 +28,12 @@ from sparklog.interop.java_records import JavaRecord, batch_records, message_rec
 from sparklog.interop.messages import MessageReader, Tagged, json_text, read_message
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
 from sparklog.interop.text_lines import java_text
-from sparklog.interop.txn_index import AbortedTxn, encode_txn_index, read_txn_index
+from sparklog.interop.txn_index import (
+    AbortedTxn,
+    encode_txn_index,
+    read_txn_index,
+    txn_index_pieces,
+)
 from sparklog.model import TopicPartition
 from tests.broker_files import TRANSACTIONAL, batch, marker, patched, write_segment
 from tests.compat.cases import BROKER
@@ -149,6 +155,35 @@ class TestStateFiles:
         rows = [AbortedTxn(0, 1, 2, 3, 4)]
 
         assert read_txn_index(encode_txn_index(rows) + b"rest") == rows
+
+    def test_transaction_indexes_are_read_in_pieces(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.interop.txn_index.PIECE_ENTRIES", 2)
+        rows = [AbortedTxn(0, number, -number, 3, 4) for number in range(5)]
+        pieces = [len(piece) for piece in txn_index_pieces(encode_txn_index(rows))]
+        unknown = encode_txn_index([*rows, AbortedTxn(2, 0, 0, 0, 0)])
+
+        assert (pieces, read_txn_index(encode_txn_index(rows))) == ([2, 2, 1], rows)
+        with pytest.raises(CorruptionError, match="version 2, current version is 0"):
+            next(txn_index_pieces(unknown))
+
+    @pytest.mark.parametrize("zeros", [0, 3, 8, 100])
+    def test_indexes_are_checked_in_pieces(
+        self, monkeypatch: pytest.MonkeyPatch, zeros: int
+    ) -> None:
+        monkeypatch.setattr("sparklog.interop.index_checks.PIECE_ENTRIES", 2)
+        monkeypatch.setattr("sparklog.interop.index_checks.PIECE_BYTES", 8)
+        offsets = b"".join(struct.pack(">ii", n, n + 9) for n in range(5))
+        times = b"".join(struct.pack(">qi", n, n + 9) for n in range(5))
+        offsets_back = offsets[:32] + struct.pack(">ii", 4, 12)
+        times_back = times[:48] + struct.pack(">qi", 3, 13)
+        end = bytes(zeros)
+
+        assert check_offset_index(offsets + end, 5, 99, "f") == offsets
+        assert check_time_index(times + end, 99, "f") == times
+        with pytest.raises(CorruptIndexError, match="f: entry 4 says 12; positions ascend"):
+            check_offset_index(offsets_back + end, 5, 99, "f")
+        with pytest.raises(CorruptIndexError, match="f: entry 4 says 3; timestamps ascend"):
+            check_time_index(times_back + end, 99, "f")
 
     @given(st.one_of(st.binary(max_size=80), st.binary(max_size=80).map(lambda b: b"\0\1" + b)))
     def test_any_bytes(self, data: bytes) -> None:

@@ -30,9 +30,9 @@ from sparklog.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from sparklog.log.names import PARTITION_MAX, collides, new_topic_id, validate_topic_name
+from sparklog.log.names import PARTITION_MAX, collides, random_uuid, validate_topic_name
 from sparklog.log_reader import TopicReader
-from sparklog.manifest.catalog import Catalog, manifest_directory
+from sparklog.manifest.catalog import Catalog, check_partition, manifest_directory
 from sparklog.manifest.cluster import (
     CLUSTER_METADATA,
     EMPTY_STATE,
@@ -145,7 +145,7 @@ class AdminClient:
         config = TopicConfig.parse(topic.config)
         return TopicDescription(
             topic.name,
-            new_topic_id(os.urandom(16)),
+            random_uuid(os.urandom(16)),
             topic.num_partitions,
             dict(config.overrides),
             self._clock.now_ms(),
@@ -264,7 +264,7 @@ class AdminClient:
     def _deletable(self, name: str, partitions: Iterable[int]) -> TopicDescription:
         topic = self._catalog.topic(name)
         for partition in partitions:
-            self._catalog.check_partition(topic, partition)
+            check_partition(topic, partition)
         if not TopicConfig.parse(topic.configs).is_deleted:
             raise PolicyViolationError(
                 f"topic {name!r}: records are deleted only where cleanup.policy has 'delete'"

@@ -89,6 +89,8 @@ class CommonArguments:
     @property
     def storage_options(self) -> dict[str, str]:
         """The storage settings that were given. Raises InvalidOptionError without showing one."""
+        from sparklog.config.pairs import pairs
+
         return pairs(self.storage or (), "-S/--storage", is_secret=True)
 
     def catalog(self, *, flush: bool = True, storage: Mapping[str, str] | None = None) -> "Catalog":
@@ -158,18 +160,6 @@ def _with_common(given: dict[str, Any], root: Mapping[str, Any]) -> dict[str, An
         field.name: given[field.name] or root.get(field.name) for field in fields(CommonArguments)
     }
     return given | own | {"storage": both}
-
-
-def pairs(texts: Iterable[str], option: str, *, is_secret: bool = False) -> dict[str, str]:
-    """`name=value` texts as a dict; raises InvalidOptionError for one without a name or `=`."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not equals or not name:
-            shown = "" if is_secret else f" {text!r}"
-            raise InvalidOptionError(f"{option}{shown}: allowed is NAME=VALUE", option=option)
-        found[name.strip()] = value
-    return found
 
 
 def numbers(texts: Iterable[str], option: str) -> list[int]:

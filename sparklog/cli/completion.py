@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import typer
 
-from sparklog.cli.arguments import LOG_DIR_VARIABLE, pairs
+from sparklog.cli.arguments import LOG_DIR_VARIABLE
 from sparklog.errors import SparklogError
 
 
@@ -17,6 +17,7 @@ def topic_names(context: typer.Context, incomplete: str) -> list[str]:
 
 
 def _topics(context: typer.Context) -> list[str]:
+    from sparklog.config.pairs import pairs
     from sparklog.manifest.catalog import Catalog
     from sparklog.storage import open_files
 

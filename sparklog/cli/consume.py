@@ -86,6 +86,7 @@ def consume(arguments: ConsumeArguments) -> None:
     """
     from sparklog.cli.printing import Printer, follow
     from sparklog.log_reader import TopicReader
+    from sparklog.manifest.catalog import check_partition
 
     topic = one_topic(arguments.name, arguments.topic)
     renderer = _renderer(arguments)
@@ -94,7 +95,7 @@ def consume(arguments: ConsumeArguments) -> None:
     reader = TopicReader.open(catalog, topic)
     chosen = numbers(arguments.partitions or (), "-p/--partition")
     for partition in chosen:
-        catalog.check_partition(reader.topic, partition)
+        check_partition(reader.topic, partition)
     ranges = _ranges(reader, chosen or range(reader.topic.num_partitions), span)
     printer = Printer(renderer, arguments.count, arguments.isolation)
     printer.print(reader, ranges)

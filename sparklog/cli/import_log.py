@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, pairs
+from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import print_json, print_table, warn
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ def import_log(arguments: ImportArguments) -> None:
     Nothing in LOGDIR is changed. Importing again takes what came since. A partition that is damaged
     is refused, the others go on, and the exit code is 1.
     """
+    from sparklog.config.pairs import pairs
     from sparklog.interop.import_log import ImportOptions, import_log_dir
     from sparklog.interop.workers import Threads
     from sparklog.maintenance.progress import progress_bar

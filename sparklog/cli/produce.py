@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, pairs
+from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json, print_table, warn
 from sparklog.errors import InvalidOptionError, SchemaError, UsageError
@@ -203,6 +203,7 @@ def _header(text: str) -> tuple[str, bytes | None]:
 def _production(arguments: ProduceArguments) -> "Production":
     from sparklog.cli.production import Production
     from sparklog.config.options import PRODUCE_OPTIONS, parse_options
+    from sparklog.config.pairs import pairs
     from sparklog.log_writer import WriteOptions
 
     given: dict[str, Any] = dict(pairs(arguments.properties or (), "-X"))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, one_topic, pairs
+from sparklog.cli.arguments import CommonArguments, add_command, one_topic
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json, print_table
 from sparklog.errors import InvalidOptionError
@@ -54,6 +54,7 @@ class CreateArguments(CommonArguments):
 def create(arguments: CreateArguments) -> None:
     """Create a topic; the first one makes the log dir."""
     from sparklog.admin import NewTopic
+    from sparklog.config.pairs import pairs
     from sparklog.errors import TopicExistsError
 
     name = one_topic(arguments.name, arguments.topic)
@@ -160,6 +161,7 @@ class AlterArguments(CommonArguments):
 def alter(arguments: AlterArguments) -> None:
     """Add partitions, set configs, set configs back to their defaults."""
     from sparklog.admin import AlterConfigOp, OpType
+    from sparklog.config.pairs import pairs
 
     name = one_topic(arguments.name, arguments.topic)
     set_ops = [

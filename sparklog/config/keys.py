@@ -71,6 +71,14 @@ def matching(pattern: str, text: str) -> Bounds:
     return Bounds(text, lambda value: re.fullmatch(pattern, str(value)) is not None)
 
 
+def partitioner() -> Bounds:
+    """Allow the names of partitioners, and module:function."""
+    return matching(
+        r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
+        "default, round-robin, uniform-sticky or module:function",
+    )
+
+
 def replicas() -> Bounds:
     """Allow `*` or a list of partition:broker pairs (ThrottledReplicaListValidator)."""
 

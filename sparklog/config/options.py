@@ -21,6 +21,7 @@ from sparklog.config.keys import (
     list_of,
     matching,
     one_of,
+    partitioner,
 )
 from sparklog.errors import InvalidConfigError, InvalidOptionError
 
@@ -28,7 +29,6 @@ STORAGE_PREFIX = "storage."
 
 _ANY = Bounds("text", lambda _: True)
 DURATION = r"([0-9]+)\s*(us|ms|s|m|min|h|d)?"
-_PARTITIONER = r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*"
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ PRODUCE_OPTIONS = (
         "partitioner",
         ConfigType.STRING,
         None,
-        matching(_PARTITIONER, "default, round-robin, uniform-sticky or module:function"),
+        partitioner(),
         "Chooses partitions where the column `partition` does not; without it the topic's.",
     ),
     Option(

@@ -131,6 +131,11 @@ class TopicConfig:
         return "delete" in self.cleanup_policy
 
     @property
+    def delete_delay_ms(self) -> int:
+        """How long the files of a removed segment stay on disk at the least."""
+        return max(self.file_delete_delay_ms, self.reader_grace_ms)
+
+    @property
     def max_segment_ms(self) -> int:
         """The span of timestamps after which a segment rolls (LogConfig.maxSegmentMs)."""
         if self.is_compacted:

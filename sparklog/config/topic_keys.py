@@ -19,8 +19,8 @@ from sparklog.config.keys import (
     between,
     boolean,
     list_of,
-    matching,
     one_of,
+    partitioner,
     replicas,
 )
 
@@ -263,10 +263,7 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         "sparklog.partitioner",
         _STRING,
         "default",
-        matching(
-            r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
-            "default, round-robin, uniform-sticky or module:function",
-        ),
+        partitioner(),
         "How a record without a partition gets one: Kafka's default (murmur2 of the key, sticky "
         "without one), in turn, sticky for all, or a Python function over Arrow arrays.",
     ),

@@ -17,6 +17,7 @@ from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dump_log import DumpedFile, Findings, Text, dump_log
 from sparklog.interop.dump_state import dump_snapshot, dump_txn_index
 from sparklog.interop.file_records import FILE_BYTES_MAX
+from sparklog.interop.txn_index import TXN_INDEX_SUFFIX
 from sparklog.storage.local import LocalFiles
 
 
@@ -55,7 +56,7 @@ class Dump:
             yield from self._time_index(path)
         elif suffix == ".snapshot":
             yield from _snapshot(opened(path))
-        elif suffix == ".txnindex":
+        elif suffix == TXN_INDEX_SUFFIX:
             yield from dump_txn_index(opened(path))
         else:
             raise PassedOverError(f"Ignoring unknown file {path}")

@@ -203,9 +203,7 @@ class BatchPrinter:
 
 def _groups(batches: BatchTable) -> Iterator[BatchTable]:
     part = (np.cumsum(batches.size) - batches.size) // GROUP_BYTES
-    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batches)]
-    for start, stop in pairwise(cuts):
-        yield batches.slice(start, stop)
+    return batches.cut(np.diff(part))
 
 
 def _timestamp_type(batches: BatchTable) -> Int64s:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptRecordError, UsageError
 from sparklog.interop.dump_log import DumpedFile, Findings, Text
 from sparklog.interop.file_records import FILE_BYTES_MAX, Bytes, OddBatch, walk
+from sparklog.interop.index_checks import OFFSET_DTYPE, TIME_DTYPE
 from sparklog.interop.java_records import records_at
 from sparklog.interop.text_lines import Lines, content, numbers
 from sparklog.model import NO_TIMESTAMP
@@ -28,17 +29,13 @@ from sparklog.record.decode import decode
 
 Int64s = NDArray[np.int64]
 
-INDEX_ENTRY: Final = 8
-TIME_ENTRY: Final = 12
 MESSAGE_BYTES_MAX: Final = 5 * 1024 * 1024
-_WARM_ENTRIES: Final = 8192 // INDEX_ENTRY
+_WARM_ENTRIES: Final = 8192 // OFFSET_DTYPE.itemsize
 _DECODED_BYTES_MAX: Final = 1024 * 1024
 """A batch larger than this is looked at alone."""
 _DECOMPRESSED_BYTES_MAX: Final = 256 * 1024 * 1024
 _CHUNK: Final = 1024
 """Time entries whose batches are decoded at once."""
-_OFFSET_DTYPE: Final = np.dtype([("offset", ">i4"), ("position", ">i4")])
-_TIME_DTYPE: Final = np.dtype([("timestamp", ">i8"), ("offset", ">i4")])
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +110,7 @@ def dump_index(
     exception: an entry that leads to no batch, an index that fails `checks.sanity`.
     """
     base = file.base_offset
-    entries = _entries(file, _OFFSET_DTYPE)
+    entries = _entries(file, OFFSET_DTYPE)
     offsets = entries["offset"].astype(np.int64) + base
     positions = entries["position"].astype(np.int64)
     if not len(entries):
@@ -178,7 +175,7 @@ def dump_time_index(
     exception.
     """
     base = file.base_offset
-    entries = _entries(file, _TIME_DTYPE)
+    entries = _entries(file, TIME_DTYPE)
     offsets = entries["offset"].astype(np.int64) + base
     if checks.sanity:
         _check_time_index(file, entries["timestamp"].astype(np.int64), offsets)
@@ -283,7 +280,7 @@ class _OffsetLookup:
     """OffsetIndex.lookup, with AbstractIndex's search of the warm end first."""
 
     def __init__(self, file: DumpedFile, base: int) -> None:
-        entries = _entries(file, _OFFSET_DTYPE)
+        entries = _entries(file, OFFSET_DTYPE)
         self._base = base
         self._offsets = (entries["offset"].astype(np.int64) + base).tolist()
         self._positions = entries["position"].tolist()
@@ -328,10 +325,10 @@ def _check_offset_index(file: DumpedFile, offsets: Int64s) -> None:
             f"Corrupt index found, index file ({file.absolute}) has non-zero size but the last "
             f"offset is {offsets[-1]} which is less than the base offset {file.base_offset}"
         )
-    if size % INDEX_ENTRY:
+    if size % OFFSET_DTYPE.itemsize:
         raise CorruptRecordError(
             f"Index file {file.absolute} is corrupt, found {size} bytes which is neither positive "
-            f"nor a multiple of {INDEX_ENTRY}"
+            f"nor a multiple of {OFFSET_DTYPE.itemsize}"
         )
 
 
@@ -348,8 +345,8 @@ def _check_time_index(file: DumpedFile, timestamps: Int64s, offsets: Int64s) -> 
             f"{start} last offset is {offsets[-1]} which is less than the first offset "
             f"{file.base_offset}"
         )
-    if size % TIME_ENTRY:
+    if size % TIME_DTYPE.itemsize:
         raise CorruptRecordError(
             f"Time index file {file.absolute} is corrupt, found {size} bytes which is neither "
-            f"positive nor a multiple of {TIME_ENTRY}"
+            f"positive nor a multiple of {TIME_DTYPE.itemsize}"
         )

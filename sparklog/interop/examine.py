@@ -8,14 +8,13 @@ Memory is a window of the file and one decoded group of batches, whatever the fi
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 
 from sparklog.errors import CorruptRecordError
 from sparklog.interop.control_records import control_type
-from sparklog.interop.file_records import Bytes, int_at
+from sparklog.interop.file_records import Bytes
 from sparklog.interop.java_records import records_at
 from sparklog.interop.transactions import Transactions
 from sparklog.log.indexer import Indexes
@@ -24,7 +23,7 @@ from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.decode import decode
 from sparklog.record.pile import BATCH_BYTES_MAX
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches, told_size, verify_checksums
 from sparklog.storage.files import Files
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
@@ -78,7 +77,7 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
             position, need = position + scan.end, WINDOW_BYTES
             continue
         problem = scan.problem or "the file has become shorter"
-        size = _size_told(view)
+        size = told_size(view)
         if problem.startswith("truncated") and size > len(view):
             if size > BATCH_BYTES_MAX:
                 problem = f"a batch of {size} bytes; the largest allowed has {BATCH_BYTES_MAX}"
@@ -88,13 +87,6 @@ def walked(source: Source) -> Iterator[tuple[Bytes, int, BatchTable]]:
         if source.is_newest and problem.startswith("truncated"):
             return
         raise CorruptRecordError(problem, file=source.path, position=position)
-
-
-def _size_told(view: Bytes) -> int:
-    """The size that the batch at the front says it has; what tells it if that is cut."""
-    if len(view) < layout.HEADER_PREFIX:
-        return layout.HEADER_PREFIX
-    return layout.LOG_OVERHEAD + int_at(view, layout.LENGTH, 4)
 
 
 def examine(
@@ -160,9 +152,7 @@ def _groups(batches: BatchTable) -> Iterator[BatchTable]:
     """Batches that are plain go together; those that are compressed 1 MiB at a time."""
     size = np.where(batches.codec == 0, 0, batches.size)
     part = (np.cumsum(size) - size) // (1024 * 1024)
-    cuts = [0, *(np.flatnonzero(np.diff(part)) + 1).tolist(), len(batches)]
-    for start, stop in pairwise(cuts):
-        yield batches.slice(start, stop)
+    return batches.cut(np.diff(part))
 
 
 def _decoded(view: Bytes, batches: BatchTable) -> list[int]:

@@ -11,7 +11,6 @@ leader-epoch-checkpoint         from the batches
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
 
 import numpy as np
 
@@ -19,7 +18,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.interop.abort_markers import OpenTransaction, encode_abort, open_transactions
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.transactions import spans_of
-from sparklog.interop.txn_index import AbortedTxn, encode_txn_index
+from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_index
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.log.windows import windows
@@ -28,12 +27,9 @@ from sparklog.log_reader.rebuild import indexes_of
 from sparklog.manifest.store import PartitionState
 from sparklog.model import SegmentEntry
 from sparklog.record import layout
-from sparklog.record.batches import byte_view
+from sparklog.record.batches import byte_view, with_offsets_raised
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
-
-TXN_INDEX_SUFFIX: Final = ".txnindex"
-_EIGHT: Final = np.arange(8)
 
 
 @dataclass(slots=True)
@@ -147,11 +143,7 @@ class PartitionExport:
                     continue
                 if (window.batches.magic < layout.MAGIC_V2).any():
                     raise CorruptRecordError("a message set that was moved cannot be sealed")
-                moved = view.copy()
-                at = window.batches.position[:, None] + _EIGHT
-                offsets = window.batches.base_offset + entry.shift
-                moved[at] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
-                yield moved.data
+                yield with_offsets_raised(view, window.batches, entry.shift).data
         except CorruptRecordError as error:
             raise error.in_file(log_path(self._directory, entry)) from None
 
@@ -179,9 +171,8 @@ class PartitionExport:
             risen = np.flatnonzero(np.diff(epochs, prepend=newest) > 0)
             offsets = window.batches.base_offset[risen] + entry.shift
             if not self._epochs:
-                offsets[:1] = (
-                    entry.base_offset
-                )  # compaction may have taken what the epoch began with
+                # Compaction may have taken what the epoch began with.
+                offsets[:1] = entry.base_offset
             self._epochs += zip(epochs[risen].tolist(), offsets.tolist(), strict=True)
             newest = int(epochs[-1])
 

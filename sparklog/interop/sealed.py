@@ -11,13 +11,12 @@ from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.examine import Examined
 from sparklog.interop.index_checks import check_offset_index, check_time_index, last_time_entry
 from sparklog.interop.transactions import Span, Transactions
-from sparklog.interop.txn_index import read_txn_index
+from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, read_txn_index
 from sparklog.log.indexer import Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.segment_writer import SegmentSummary
 from sparklog.record.batches import Buffer
 
-TXN_INDEX_SUFFIX = ".txnindex"
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 """A larger index is not believed: the segment is read. Kafka's default is 10 MiB."""
 TXN_INDEX_BYTES_MAX: Final = 34_000_000

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sparklog.errors import CorruptionError
 from sparklog.record.batches import Buffer, byte_view
 
+TXN_INDEX_SUFFIX: Final = ".txnindex"
 VERSION: Final = 0
 PIECE_ENTRIES: Final = 32 * 1024
 """So many are looked at at once: a stranger's file may have any size."""

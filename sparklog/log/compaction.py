@@ -102,8 +102,8 @@ def _is_young(entry: SegmentEntry, policy: CompactionPolicy, now_ms: int) -> boo
 
 
 def _is_overdue(plan: CompactionPlan, policy: CompactionPolicy, now_ms: int) -> bool:
-    oldest = [entry.min_timestamp for entry in plan.dirty if (entry.min_timestamp or 0) > 0]
-    return any(one < now_ms - policy.max_compaction_lag_ms for one in oldest if one is not None)
+    horizon_ms = now_ms - policy.max_compaction_lag_ms
+    return any(0 < (entry.min_timestamp or 0) < horizon_ms for entry in plan.dirty)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

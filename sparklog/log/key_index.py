@@ -43,7 +43,7 @@ def encode(keys: KeyHashes) -> bytes:
     """Return the file of a segment's keys, given in any order."""
     order = np.argsort(keys.hashes.view(np.uint64))
     hashes, deltas = keys.hashes[order].astype("<i8"), keys.deltas[order].astype("<u4")
-    bounds = np.searchsorted(_part_of(hashes), np.arange(PARTS + 1)).tolist()
+    bounds = np.searchsorted(part_of(hashes), np.arange(PARTS + 1)).tolist()
     parts = [
         hashes[start:stop].tobytes() + deltas[start:stop].tobytes()
         for start, stop in pairwise(bounds)
@@ -90,8 +90,8 @@ def _directory(head: Buffer, size: int) -> tuple[list[int], list[int]]:
     return counts, entries[:, 1].tolist()
 
 
-def _part_of(hashes: Int64s) -> Int64s:
-    """The top byte of each hash."""
+def part_of(hashes: Int64s) -> Int64s:
+    """Return the top byte of each hash."""
     parts: Int64s = (hashes.view(np.uint64) >> np.uint64(64 - PARTS_BITS)).astype(np.int64)
     return parts
 

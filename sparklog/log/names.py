@@ -1,6 +1,8 @@
 """Names of topics, directories and files.
 
     <topic, at most 200 characters>-<topic id>/        topic directory
+      manifest/                                        which segments exist, as a Delta table
+      quarantine/                                      damaged files that were put aside
       <topic>-<partition>/                             partition directory (LocalLog.logDirName)
         <base offset, 20 digits>.<uuid>.log            record batches
         <base offset, 20 digits>.<uuid>.index          offset index
@@ -26,6 +28,9 @@ LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 KEY_INDEX_SUFFIX: Final = ".keyindex"
+
+MANIFEST: Final = "manifest"
+QUARANTINE: Final = "quarantine"
 
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 TOPIC_DIR_NAME_CHARACTERS_MAX: Final = 200
@@ -87,14 +92,14 @@ def topic_id_of(directory: str) -> str | None:
     return match and match[1]
 
 
-def new_topic_id(random_bytes: bytes) -> str:
-    """A topic id of 22 characters, made of 16 random bytes (Uuid.randomUuid).
+def random_uuid(random_bytes: bytes) -> str:
+    """The id of a topic or a cluster: 22 characters, made of 16 random bytes (Uuid.randomUuid).
 
     The bytes become a version 4 UUID, so the two ids that Kafka reserves cannot arise. An id that
     would begin with '-' loses its first bit, since tools would take it for an option.
     """
     if len(random_bytes) != 16:
-        raise UsageError(f"a topic id is made of 16 random bytes, not {len(random_bytes)}")
+        raise UsageError(f"an id is made of 16 random bytes, not {len(random_bytes)}")
     raw = bytearray(UUID(bytes=random_bytes, version=4).bytes)
     if raw[0] >> 2 == 0b111110:
         raw[0] &= 0x7F

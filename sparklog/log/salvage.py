@@ -22,7 +22,7 @@ from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, wi
 from sparklog.model import OffsetPosition
 from sparklog.record import layout
 from sparklog.record.batches import byte_view
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches, told_size, verify_checksums
 
 SEARCH_BYTES: Final = 1 << 20
 """How much is looked through at once: what is made of it takes some ten times as much memory."""
@@ -121,12 +121,11 @@ def _behind(segment: SegmentLog, position: int, due: int) -> _Found | None:
 
 def _size_at(segment: SegmentLog, position: int) -> int | None:
     """The size that the bytes at a position give their batch; None when it cannot be one."""
-    head = bytes(segment.read(position, layout.HEADER_PREFIX))
+    head = byte_view(segment.read(position, layout.HEADER_PREFIX))
     if len(head) < layout.HEADER_PREFIX or head[layout.MAGIC] > layout.MAGIC_V2:
         return None
-    length = int.from_bytes(head[layout.LENGTH : layout.LENGTH + 4], "big", signed=True)
-    left = segment.entry.log_bytes - position - layout.LOG_OVERHEAD
-    return layout.LOG_OVERHEAD + length if _LEAST_LENGTH <= length <= left else None
+    size, left = told_size(head), segment.entry.log_bytes - position
+    return size if layout.LOG_OVERHEAD + _LEAST_LENGTH <= size <= left else None
 
 
 def _batch_at(segment: SegmentLog, position: int, due: int) -> _Found | None:

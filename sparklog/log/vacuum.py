@@ -17,13 +17,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
-from sparklog.log.names import parse_segment_name, uuid7_ms
-
-QUARANTINE = "quarantine"
-"""Where a damaged file of a topic is put aside, inside the topic's directory; never touched."""
-
-MANIFEST = "manifest"
-"""The manifest of a topic, inside the topic's directory; its own files go by Delta's rules."""
+from sparklog.log.names import MANIFEST, QUARANTINE, parse_segment_name, uuid7_ms
 
 _PARTITION_DIR = re.compile(r".+-[0-9]+")
 

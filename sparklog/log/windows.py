@@ -12,10 +12,9 @@ from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.placement import count_in_place, dues, file_next_offset, is_dense
 from sparklog.log.time_index import TimeIndex
 from sparklog.model import OffsetPosition, SegmentEntry
-from sparklog.record import layout
-from sparklog.record.batches import BatchTable, Buffer, byte_view
+from sparklog.record.batches import BatchTable, Buffer
 from sparklog.record.decode import DecodedRecords, decode
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches, told_size, verify_checksums
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 """How much of a file is mapped (or fetched) at once: it bounds a reader's memory."""
@@ -152,7 +151,7 @@ def windows(
         if len(data) < min(need, left):
             problem += f"; the manifest says that it has {entry.log_bytes} bytes: it was cut"
         else:
-            need = _batch_size(data)
+            need = told_size(data)
             if len(data) < need <= left:
                 continue  # a batch larger than the window
         raise _damage(entry, floor, position, due, problem)
@@ -169,15 +168,6 @@ def _names_batch(floor: OffsetPosition, batches: BatchTable, in_place: int) -> b
     """
     lasts = batches.last_offset[:in_place]
     return floor.offset in lasts or (1 < in_place == len(batches) and lasts[-1] < floor.offset)
-
-
-def _batch_size(data: Buffer) -> int:
-    """The size that the batch at the front says it has; if that is cut, how much tells it."""
-    view = byte_view(data)
-    if len(view) < layout.HEADER_PREFIX:
-        return layout.HEADER_PREFIX
-    length = view[layout.LENGTH : layout.LENGTH + 4].tobytes()
-    return layout.LOG_OVERHEAD + int.from_bytes(length, "big", signed=True)
 
 
 def _misplaced(entry: SegmentEntry, batches: BatchTable) -> str:

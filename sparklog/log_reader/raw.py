@@ -6,7 +6,6 @@ each batch gets the log's base offset, which lies outside its checksum (see reco
 
 from collections.abc import Iterable, Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -18,8 +17,7 @@ from sparklog.log.windows import windows
 from sparklog.log_reader.isolation import READ_COMMITTED, READ_UNCOMMITTED, committed
 from sparklog.log_reader.opened import ask, log_path, opened
 from sparklog.log_reader.topic import Slice
-from sparklog.record import layout
-from sparklog.record.batches import BatchTable, byte_view
+from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
 from sparklog.storage.files import Files, flat_view
 
 PIECE_BYTES: Final = 1024 * 1024
@@ -55,7 +53,8 @@ def raw_batches(
                 fits = int(np.searchsorted(np.cumsum(batches.size), left, "right"))
                 taken = batches.slice(0, max(fits, int(is_first)))
                 if len(taken):
-                    for run in _runs(taken):
+                    # Left out batches part the others: a run lies back to back.
+                    for run in taken.cut(taken.position[1:] != taken.end_position[:-1]):
                         yield _bytes(byte_view(window.data), run, entry.shift)
                     left, is_first = left - int(taken.size.sum()), False
                 if len(taken) < len(batches):
@@ -66,19 +65,7 @@ def raw_batches(
             raise error.in_file(log_path(directory, entry)) from None
 
 
-def _runs(batches: BatchTable) -> Iterator[BatchTable]:
-    """Cut a table where its batches are not back to back."""
-    cuts = np.flatnonzero(batches.position[1:] != batches.end_position[:-1]) + 1
-    for start, stop in pairwise([0, *cuts.tolist(), len(batches)]):
-        yield batches.slice(start, stop)
-
-
 def _bytes(data: NDArray[np.uint8], batches: BatchTable, shift: int) -> memoryview:
-    start, end = int(batches.position[0]), int(batches.end_position[-1])
-    if not shift:
-        return flat_view(data[start:end])
-    copy = data[start:end].copy()
-    offsets = (batches.base_offset + shift).astype(">i8").view(np.uint8).reshape(-1, 8)
-    at = (batches.position - start + layout.BASE_OFFSET)[:, None] + np.arange(8)
-    copy[at] = offsets
-    return flat_view(copy)
+    if shift:
+        return flat_view(with_offsets_raised(data, batches, shift))
+    return flat_view(data[int(batches.position[0]) : int(batches.end_position[-1])])

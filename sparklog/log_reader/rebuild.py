@@ -20,7 +20,7 @@ from sparklog.log.indexer import Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
 from sparklog.log.windows import windows
 from sparklog.log_reader.opened import log_path, opened
-from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.manifest.catalog import Catalog, check_partition, topic_directory
 from sparklog.manifest.store import Change, Done, ManifestStore, Snapshot
 from sparklog.manifest.tables import segment_entries
 from sparklog.model import SegmentEntry, TopicDescription
@@ -39,7 +39,7 @@ def rebuild_indexes(
     """
     description = catalog.topic(topic)
     if partition is not None:
-        catalog.check_partition(description, partition)
+        check_partition(description, partition)
     interval = TopicConfig.parse(description.configs).index_interval_bytes
     store = catalog.store(description)
     mended: list[SegmentEntry] = []

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from functools import partial
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -74,9 +73,7 @@ def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:
     total = float(weight.sum())
     before = np.cumsum(weight) - weight
     group = np.floor(before * (np.ceil(total) / total)).astype(np.int64)
-    cuts = [0, *(np.flatnonzero(np.diff(group)) + 1).tolist(), len(batches)]
-    for start, stop in pairwise(cuts):
-        yield batches.slice(start, stop)
+    yield from batches.cut(np.diff(group))
 
 
 def _records(decoder: Decoder, batches: BatchTable) -> Iterator[DecodedRecords]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from sparklog.errors import OffsetOutOfRangeError, UsageError
-from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.manifest.catalog import Catalog, check_partition, topic_directory
 from sparklog.manifest.store import PartitionState, Snapshot
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampOffset, TopicDescription
 from sparklog.storage.files import Files
@@ -62,8 +62,7 @@ class TopicReader:
         return self._state(partition).log_end_offset
 
     def _state(self, partition: int) -> PartitionState:
-        if not 0 <= partition < self.topic.num_partitions:
-            Catalog(self.files).check_partition(self.topic, partition)
+        check_partition(self.topic, partition)
         return self.snapshot.state(partition)
 
     def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:

@@ -24,7 +24,7 @@ from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.manifest.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
 from sparklog.record import layout
-from sparklog.record.batches import Buffer, byte_view
+from sparklog.record.batches import Buffer, byte_view, with_offsets_raised
 from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
 
@@ -107,16 +107,11 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
 
 def _moved(window: Window, size: int) -> Buffer:
     """The bytes of a window's batches with the log's offsets; of a sealed segment as they are."""
-    source = byte_view(window.data)[:size]
-    shift, batches = window.entry.shift, window.batches
-    if shift == 0:
-        return source
+    source = byte_view(window.data)
+    if window.entry.shift == 0:
+        return source[:size]
     _refuse_absolute(window)
-    data = source.copy()
-    at = (batches.position + layout.BASE_OFFSET)[:, None] + np.arange(8)
-    offsets = (batches.base_offset + shift).astype(">i8")
-    data[at] = offsets.view(np.uint8).reshape(-1, 8)
-    return data
+    return with_offsets_raised(source, window.batches, window.entry.shift)
 
 
 def _refuse_absolute(window: Window) -> None:

@@ -13,10 +13,10 @@ from dataclasses import dataclass, replace
 
 from sparklog.clock import Clock
 from sparklog.errors import ExistingFileError
+from sparklog.log.names import QUARANTINE
 from sparklog.log.roll import RollPolicy
 from sparklog.log.salvage import sound_windows
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log.vacuum import QUARANTINE
 from sparklog.log.windows import Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import live_entries

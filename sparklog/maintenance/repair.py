@@ -9,7 +9,6 @@ from sparklog.maintenance.build_index import index_segments
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.quarantine import Salvaged, SalvageWork, commit_salvaged, salvaged
 from sparklog.maintenance.verified import Verdict
-from sparklog.maintenance.verified_manifest import delete_delay_ms
 from sparklog.model import SegmentEntry, TopicDescription
 
 Judged = tuple[SegmentEntry, Verdict]
@@ -35,13 +34,14 @@ def repair(context: JobContext, topic: TopicDescription, wrong: Sequence[Judged]
 def _salvage(
     context: JobContext, topic: TopicDescription, wrong: Sequence[Judged], done: Repaired
 ) -> None:
+    config = TopicConfig.parse(topic.configs)
     works = [
         SalvageWork(
             files=context.files,
             clock=context.clock,
             topic=topic,
             entry=entry,
-            index_interval_bytes=TopicConfig.parse(topic.configs).index_interval_bytes,
+            index_interval_bytes=config.index_interval_bytes,
             is_missing=verdict.is_missing,
         )
         for entry, verdict in wrong
@@ -58,7 +58,7 @@ def _salvage(
     missing = [one for one in made if one.quarantined is None]
     landed = [
         *commit_salvaged(store, [one for one in made if one not in missing], now_ms),
-        *commit_salvaged(store, missing, max(0, now_ms - delete_delay_ms(topic))),
+        *commit_salvaged(store, missing, max(0, now_ms - config.delete_delay_ms)),
     ]
     for one in landed:
         done.paths.add(one.damaged.log_path)

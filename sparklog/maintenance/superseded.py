@@ -154,8 +154,7 @@ def bucket_bits(records: int) -> int:
 
 def bucket_of(hashes: Int64s, bits: int) -> Int64s:
     """Return the number that the top `bits` (0 to 8) of each hash make."""
-    top: Int64s = (hashes.view(np.uint64) >> np.uint64(64 - key_index.PARTS_BITS)).astype(np.int64)
-    return top >> (key_index.PARTS_BITS - bits)
+    return key_index.part_of(hashes) >> (key_index.PARTS_BITS - bits)
 
 
 def _top_bits(hashes: Int64s) -> NDArray[np.uint16]:

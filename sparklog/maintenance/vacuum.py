@@ -148,7 +148,7 @@ def _leavings(
     store = context.catalog.store(topic)
     config = TopicConfig.parse(topic.configs)
     snapshot = store.snapshot()
-    removed, delay_ms = snapshot.removed, _delay_ms(config)
+    removed, delay_ms = snapshot.removed, config.delete_delay_ms
     released = _paths(_removed_before(removed, now_ms - delay_ms))
     lately = pc.greater(removed.column("removed_ms"), now_ms - delay_ms)
     kept = _paths(snapshot.live) | _paths(removed.filter(lately))
@@ -159,10 +159,6 @@ def _leavings(
         snapshot.receipts_expired(now_ms),
         store.leftovers(),
     )
-
-
-def _delay_ms(config: TopicConfig) -> int:
-    return max(config.file_delete_delay_ms, config.reader_grace_ms)
 
 
 def _horizon_ms(config: TopicConfig, now_ms: int) -> int:

@@ -16,8 +16,13 @@ from functools import partial
 from typing import Any
 
 from sparklog.config.topic import TopicConfig
-from sparklog.log.names import parse_segment_name, topic_id_of, uuid7_ms
-from sparklog.log.vacuum import MANIFEST, QUARANTINE
+from sparklog.log.names import (
+    MANIFEST,
+    QUARANTINE,
+    parse_segment_name,
+    topic_id_of,
+    uuid7_ms,
+)
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.manifest.catalog import topic_directory
@@ -36,7 +41,8 @@ def deleted_topic_steps(
     """Yield a step for each of these topics that were deleted long enough ago."""
     now_ms = context.clock.now_ms()
     for topic in topics:
-        if topic.deleted_ms is not None and topic.deleted_ms <= now_ms - _delay_ms(topic):
+        delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
+        if topic.deleted_ms is not None and topic.deleted_ms <= now_ms - delay_ms:
             directory = topic_directory(topic)
             files = listing.get(directory, ())
             rows = [_row("deleted topic", files)]
@@ -76,11 +82,6 @@ def _row(what: str, files: Sequence[FileStat]) -> dict[str, Any]:
         "bytes": sum(file.bytes for file in files),
         "example": files[0].path if files else None,
     }
-
-
-def _delay_ms(topic: TopicDescription) -> int:
-    config = TopicConfig.parse(topic.configs)
-    return max(config.file_delete_delay_ms, config.reader_grace_ms)
 
 
 def _horizon_ms(now_ms: int) -> int:

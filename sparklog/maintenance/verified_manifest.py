@@ -14,12 +14,6 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
 
-def delete_delay_ms(topic: TopicDescription) -> int:
-    """Return how long the files of a removed segment stay at least."""
-    config = TopicConfig.parse(topic.configs)
-    return max(config.file_delete_delay_ms, config.reader_grace_ms)
-
-
 def segments_of(snapshot: Snapshot, partition: int) -> Sequence[SegmentEntry]:
     """Return the live segments of a partition in offset order, also where they overlap."""
     column = snapshot.live.column("partition").to_numpy()
@@ -63,7 +57,7 @@ def file_findings(
         stat.path.removeprefix(directory): stat.bytes
         for stat in files.list(directory.rstrip("/"), recursive=True)
     }
-    delay_ms = delete_delay_ms(topic)
+    delay_ms = config.delete_delay_ms
     removed = snapshot.removed
     problems = [
         f"{directory}{row[name]}: gone before {delay_ms} ms after its segment was removed"

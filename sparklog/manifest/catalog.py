@@ -4,15 +4,13 @@ from difflib import get_close_matches
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import UnknownTopicError
-from sparklog.log.names import topic_dir
+from sparklog.log.names import MANIFEST, topic_dir
 from sparklog.manifest.cluster import ClusterStore, DeltaClusterStore
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.store import ManifestStore
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir
-
-MANIFEST = "manifest"
 
 
 def topic_directory(topic: TopicDescription) -> str:
@@ -23,6 +21,17 @@ def topic_directory(topic: TopicDescription) -> str:
 def manifest_directory(topic: TopicDescription) -> str:
     """Return the directory of the topic's manifest, relative to the log dir."""
     return f"{topic_directory(topic)}/{MANIFEST}"
+
+
+def check_partition(topic: TopicDescription, partition: int) -> None:
+    """Raise UnknownTopicError unless the topic has the partition."""
+    if not 0 <= partition < topic.num_partitions:
+        raise UnknownTopicError(
+            f"topic {topic.name!r} has no partition {partition}: it has "
+            f"0 to {topic.num_partitions - 1}",
+            topic=topic.name,
+            partition=partition,
+        )
 
 
 class Catalog:
@@ -58,16 +67,6 @@ class Catalog:
                 topic=name,
             )
         return topics[name]
-
-    def check_partition(self, topic: TopicDescription, partition: int) -> None:
-        """Raise UnknownTopicError unless the topic has the partition."""
-        if not 0 <= partition < topic.num_partitions:
-            raise UnknownTopicError(
-                f"topic {topic.name!r} has no partition {partition}: it has "
-                f"0 to {topic.num_partitions - 1}",
-                topic=topic.name,
-                partition=partition,
-            )
 
     def store(self, topic: TopicDescription) -> ManifestStore:
         """Return the topic's manifest store."""

@@ -20,7 +20,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import parse_segment_name, uuid7_ms
 from sparklog.manifest.store import NEW_PARTITION, Change, PartitionState, Snapshot
-from sparklog.manifest.tables import segment_entries
+from sparklog.manifest.tables import PATH_COLUMNS, segment_entries
 from sparklog.model import SegmentEntry
 
 Span = tuple[int, int]
@@ -94,13 +94,7 @@ def _check_ages(snapshot: Snapshot, change: Change, live: dict[str, SegmentEntry
 
 
 def _paths(entry: SegmentEntry) -> Iterable[str]:
-    paths = (
-        entry.log_path,
-        entry.index_path,
-        entry.time_index_path,
-        entry.txn_index_path,
-        entry.key_index_path,
-    )
+    paths = (getattr(entry, name) for name in PATH_COLUMNS)
     return (path for path in paths if path is not None)
 
 

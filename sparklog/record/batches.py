@@ -1,8 +1,9 @@
 """A table of record batches: what their headers say, one numpy column per field."""
 
 import mmap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from itertools import pairwise
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -84,6 +85,15 @@ class BatchTable:
         """The batches at those indices, or where the mask is true; copies."""
         return BatchTable(*(getattr(self, name)[chosen] for name in COLUMNS))
 
+    def cut(self, behind: NDArray[np.int64] | NDArray[np.bool_]) -> Iterator["BatchTable"]:
+        """Yield the parts of the table, cut behind each batch i for which `behind[i]` is not zero.
+
+        `behind` has one entry less than there are batches. There is at least one part.
+        """
+        bounds = [0, *(np.flatnonzero(behind) + 1).tolist(), len(self)]
+        for start, stop in pairwise(bounds):
+            yield self.slice(start, stop)
+
     @property
     def end_position(self) -> Int64s:
         """The byte after each batch."""
@@ -124,6 +134,21 @@ class BatchTable:
     def _flag(self, mask: int) -> NDArray[np.bool_]:
         flag: NDArray[np.bool_] = (self.magic == layout.MAGIC_V2) & (self.attributes & mask != 0)
         return flag
+
+
+def with_offsets_raised(
+    data: NDArray[np.uint8], batches: BatchTable, shift: int
+) -> NDArray[np.uint8]:
+    """A copy of the bytes of `batches`, which lie back to back, with `shift` added to base offsets.
+
+    A base offset lies outside its batch's checksum (see `layout`), so that stays right.
+    """
+    start, end = int(batches.position[0]), int(batches.end_position[-1])
+    raised = data[start:end].copy()
+    at = (batches.position - start + layout.BASE_OFFSET)[:, None] + np.arange(8)
+    offsets = (batches.base_offset + shift).astype(">i8")
+    raised[at] = offsets.view(np.uint8).reshape(-1, 8)
+    return raised
 
 
 COLUMNS = tuple(field.name for field in fields(BatchTable))

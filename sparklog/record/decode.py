@@ -110,14 +110,9 @@ def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
 
 
 def _runs(batches: BatchTable) -> Iterator[BatchTable]:
-    """Cuts where message sets meet record batches; yields at least one table."""
+    """Cuts where message sets meet record batches; there is at least one table."""
     modern = batches.magic == layout.MAGIC_V2
-    if modern.all():
-        yield batches
-        return
-    cuts = np.flatnonzero(np.diff(modern)) + 1
-    for start, stop in zip([0, *cuts], [*cuts, len(batches)], strict=True):
-        yield batches.slice(int(start), int(stop))
+    return iter([batches]) if modern.all() else batches.cut(np.diff(modern))
 
 
 def _decode_run(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecords:

@@ -7,7 +7,6 @@ topic is raised (LogValidator.convertAndAssignOffsetsNonCompressed). Magic 0 has
 
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -45,9 +44,7 @@ def _alike(batches: BatchTable) -> Iterator[BatchTable]:
             np.where(is_appended, batches.max_timestamp, 0),
         ]
     )
-    cuts = np.flatnonzero((np.diff(kinds) != 0).any(axis=0)) + 1
-    for start, stop in pairwise([0, *cuts.tolist(), len(batches)]):
-        yield batches.slice(start, stop)
+    return batches.cut((np.diff(kinds) != 0).any(axis=0))
 
 
 def _converted(data: Buffer, run: BatchTable) -> tuple[Buffer, BatchTable]:

@@ -9,7 +9,7 @@ from sparklog.record.batches import NUM_COLUMNS, BatchTable, Buffer, byte_view
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.kernels import scan as kernels
 
-__all__ = ["Scan", "scan_batches", "verify_checksums"]
+__all__ = ["Scan", "scan_batches", "told_size", "verify_checksums"]
 
 _STEP: Final = 8192
 """Most headers of one kernel call."""
@@ -66,8 +66,17 @@ def _problem(view: np.ndarray[tuple[int], np.dtype[np.uint8]], at: int, status: 
     magic = int(view[at + layout.MAGIC])
     if status == kernels.BAD_MAGIC:
         return f"magic {magic} is not 0, 1 or 2"
-    length = at + layout.LENGTH
-    size = int.from_bytes(view[length : length + 4].tobytes(), "big", signed=True)
+    size = told_size(view[at:])
     if status == kernels.BAD_SIZE:
-        return f"size {size} is below {kernels.least_length(magic)}, the least for magic {magic}"
-    return f"truncated: {left} bytes are left of a batch of {layout.LOG_OVERHEAD + size}"
+        least = kernels.least_length(magic)
+        return f"size {size - layout.LOG_OVERHEAD} is below {least}, the least for magic {magic}"
+    return f"truncated: {left} bytes are left of a batch of {size}"
+
+
+def told_size(data: Buffer) -> int:
+    """The size that the entry at the front of `data` says it has; if that is cut, what tells it."""
+    view = byte_view(data)
+    if len(view) < layout.HEADER_PREFIX:
+        return layout.HEADER_PREFIX
+    length = view[layout.LENGTH : layout.LENGTH + 4].tobytes()
+    return layout.LOG_OVERHEAD + int.from_bytes(length, "big", signed=True)

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparklog.errors import InvalidOptionError
-from sparklog.manifest.catalog import Catalog
+from sparklog.manifest.catalog import Catalog, check_partition
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.offsets import parse_assign
 
@@ -54,7 +54,7 @@ def _assigned(catalog: Catalog, text: str, *, must_exist: bool) -> Selected:
     topics = catalog.topics()
     if must_exist:
         for key in partitions:
-            catalog.check_partition(catalog.topic(key.topic), key.partition)
+            check_partition(catalog.topic(key.topic), key.partition)
     return {
         key: topics[key.topic]
         for key in partitions

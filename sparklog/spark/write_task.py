@@ -141,13 +141,15 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
 def fed(batches: Iterator[pa.RecordBatch], at_least: int) -> Iterator[pa.RecordBatch]:
     """Join small batches until they have `at_least` bytes; larger ones pass as they are."""
     held: list[pa.RecordBatch] = []
+    size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
         held.append(batch)
-        if sum(one.nbytes for one in held) >= at_least:
+        size += batch.nbytes
+        if size >= at_least:
             yield _joined(held)
-            held = []
+            held, size = [], 0
     if held:
         yield _joined(held)
 

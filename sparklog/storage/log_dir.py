@@ -7,12 +7,11 @@ Lines that begin with # or ! are comments. A broker's own file also names its no
 such a directory is imported, not shared.
 """
 
-import base64
 import re
-import uuid
 from dataclasses import dataclass
 
 from sparklog.errors import ExistingFileError, LogDirError, MissingFileError
+from sparklog.log.names import random_uuid
 from sparklog.storage.files import Files
 
 META_PROPERTIES = "meta.properties"
@@ -46,7 +45,7 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
     present = _read(files)
     if present is not None:
         return present
-    cluster_id = new_cluster_id(random16)
+    cluster_id = random_uuid(random16)
     # Written aside, so that nobody, not even after a power cut, finds half of it under its name.
     aside = f"{META_PROPERTIES}.{cluster_id}"
     files.write_new(aside, encode(LogDir(LOG_DIR_VERSION, cluster_id)))
@@ -73,14 +72,6 @@ def open_log_dir(files: Files) -> LogDir:
             f"{files.uri} is not a log dir: it has no {META_PROPERTIES}; {_HOW_TO_MAKE_ONE}"
         )
     return present
-
-
-def new_cluster_id(random16: bytes) -> str:
-    """A random UUID from 16 random bytes as Kafka writes it: 22 characters, the first not "-"."""
-    text = _base64(uuid.UUID(bytes=random16, version=4))
-    if text.startswith("-"):
-        text = _base64(uuid.UUID(bytes=b"\0" + random16[1:], version=4))
-    return text
 
 
 def encode(log_dir: LogDir) -> bytes:
@@ -126,7 +117,3 @@ def _parse(data: bytes) -> dict[str, str]:
             key, _, value = line.partition("=")
             found[key.strip()] = value.strip()
     return found
-
-
-def _base64(value: uuid.UUID) -> str:
-    return base64.urlsafe_b64encode(value.bytes).decode().rstrip("=")

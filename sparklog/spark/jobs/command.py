@@ -18,6 +18,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from sparklog.config.pairs import pairs
 from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.leases import Leases
@@ -46,7 +47,7 @@ def run_job(
 
 
 def _run(name: str, job: Job, given: dict[str, Any]) -> int:
-    files = open_files(given.pop("log_dir"), settings(given.pop("storage")))
+    files = open_files(given.pop("log_dir"), storage_settings(given.pop("storage")))
     context = JobContext(Catalog(files), spark_fleet(name, is_quiet=given.pop("quiet")))
     output = output_format(given.pop("format"))
     run = JobRun(
@@ -116,15 +117,9 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def settings(texts: Sequence[str], option: str = "-S/--storage") -> dict[str, str]:
-    """Return what an option gives as NAME=VALUE. Raises InvalidOptionError without a value."""
-    found = {}
-    for text in texts:
-        name, equals, value = text.partition("=")
-        if not name or not equals:
-            raise InvalidOptionError(f"{option}: allowed is NAME=VALUE", option=option)
-        found[name] = value
-    return found
+def storage_settings(texts: Sequence[str]) -> dict[str, str]:
+    """Return what `-S/--storage` gives. Raises InvalidOptionError, which shows no setting."""
+    return pairs(texts, "-S/--storage", is_secret=True)
 
 
 def print_json(report: StepReport) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sparklog.admin import AdminClient
+from sparklog.config.pairs import pairs
 from sparklog.interop.consumer_offsets import committed_offsets
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.maintenance.runner import DONE, FAILED
@@ -20,8 +21,8 @@ from sparklog.spark.jobs.command import (
     ended,
     output_format,
     print_rows,
-    settings,
     spark_fleet,
+    storage_settings,
     warn,
 )
 from sparklog.storage import open_files
@@ -72,12 +73,12 @@ def _import(given: Mapping[str, Any]) -> int:
         found = [one._asdict() for one in committed_offsets(given["broker"])]
         print_rows("committed offsets", found, output)
         return DONE
-    storage = settings(given["storage"])
+    storage = storage_settings(given["storage"])
     options = ImportOptions(
         topics=given["topic"],
         check=not given["no_check"],
         link=not given["copy"],
-        config=settings(given["config"], "--config"),
+        config=pairs(given["config"], "--config"),
     )
     files = open_files(given["log_dir"], storage)
     admin = AdminClient(given["log_dir"], storage)

@@ -37,7 +37,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.manifest.catalog import Catalog
-from sparklog.spark.jobs.command import MISUSE, settings
+from sparklog.spark.jobs.command import MISUSE, storage_settings
 from sparklog.spark.jobs.fleet import SparkFleet
 from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
 from sparklog.spark.jobs.scheduler_metrics import JobMetrics
@@ -172,7 +172,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         text = Path(given.config).read_text(encoding="utf-8")
         config = parse(text, given.log_dir)
-        config.storage.update(settings(given.storage))
+        config.storage.update(storage_settings(given.storage))
     except (SparklogError, OSError, UnicodeDecodeError) as error:
         print(f"sparklog scheduler: error: {error}", file=sys.stderr)
         return MISUSE

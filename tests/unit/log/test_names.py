@@ -99,12 +99,12 @@ class TestTopicDir:
 
 class TestTopicId:
     def test_is_a_version_4_uuid_in_base64url(self) -> None:
-        assert names.new_topic_id(bytes(16)) == "AAAAAAAAQACAAAAAAAAAAA"
+        assert names.random_uuid(bytes(16)) == "AAAAAAAAQACAAAAAAAAAAA"
 
     @given(st.binary(min_size=16, max_size=16).map(lambda raw: b"\xf9" + raw[1:]))
     def test_never_begins_with_a_dash(self, random: bytes) -> None:
         """Goal: an id is no option to a tool. Method: every first byte that would give '-'."""
-        topic_id = names.new_topic_id(random)
+        topic_id = names.random_uuid(random)
 
         assert len(topic_id) == 22
         assert topic_id[0] == "e"
@@ -112,7 +112,7 @@ class TestTopicId:
     @pytest.mark.parametrize("size", (0, 15, 17))
     def test_takes_16_bytes_only(self, size: int) -> None:
         with pytest.raises(UsageError, match="16 random bytes"):
-            names.new_topic_id(bytes(size))
+            names.random_uuid(bytes(size))
 
 
 class TestUuid7:

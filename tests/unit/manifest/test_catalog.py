@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import LogDirError, UnknownTopicError
-from sparklog.manifest.catalog import Catalog, manifest_directory, topic_directory
+from sparklog.manifest.catalog import Catalog, check_partition, manifest_directory, topic_directory
 from sparklog.manifest.cluster import DeltaClusterStore
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
@@ -45,11 +45,11 @@ class TestCatalog:
             catalog.topic("xyz")
 
     @pytest.mark.parametrize("partition", [-1, 4])
-    def test_knows_its_partitions(self, catalog: Catalog, partition: int) -> None:
-        catalog.check_partition(FLIGHTS, 3)
+    def test_knows_its_partitions(self, partition: int) -> None:
+        check_partition(FLIGHTS, 3)
 
         with pytest.raises(UnknownTopicError, match=f"no partition {partition}: it has 0 to 3"):
-            catalog.check_partition(FLIGHTS, partition)
+            check_partition(FLIGHTS, partition)
 
     def test_opens_a_manifest_once(self, catalog: Catalog) -> None:
         assert catalog.store(FLIGHTS) is catalog.store(FLIGHTS)

@@ -1,21 +1,17 @@
-import base64
-import uuid
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
 
 import pytest
-from hypothesis import example, given
-from hypothesis import strategies as st
 
 from sparklog.errors import LogDirError, StorageError
+from sparklog.log.names import random_uuid
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.log_dir import (
     LogDir,
     create_log_dir,
     decode,
     encode,
-    new_cluster_id,
     open_log_dir,
 )
 from sparklog.storage.memory import MemoryFiles, Operation
@@ -27,24 +23,6 @@ OTHER16 = bytes(range(16, 32))
 @pytest.fixture
 def files() -> MemoryFiles:
     return MemoryFiles()
-
-
-class TestNewClusterId:
-    @given(random16=st.binary(min_size=16, max_size=16))
-    @example(random16=b"\xf8" + bytes(15))
-    @example(random16=b"\xfb" + bytes(15))
-    @example(random16=b"\xff" * 16)
-    def test_is_a_random_uuid_in_22_characters(self, random16: bytes) -> None:
-        """Goal: an id Kafka could have drawn. Method: decode it again, for any random bytes."""
-        cluster_id = new_cluster_id(random16)
-        decoded = uuid.UUID(bytes=base64.urlsafe_b64decode(cluster_id + "=="))
-
-        assert len(cluster_id) == 22
-        assert decoded.version == 4
-        assert not cluster_id.startswith("-")
-
-    def test_keeps_the_random_bits(self) -> None:
-        assert new_cluster_id(RANDOM16) == "AAECAwQFRgeICQoLDA0ODw"
 
 
 class TestCreateLogDir:
@@ -97,7 +75,7 @@ class TestCreateLogDir:
         monkeypatch.setattr(files, "link_or_copy", after_another)
         created = create_log_dir(files, RANDOM16)
 
-        assert created.cluster_id == new_cluster_id(OTHER16)
+        assert created.cluster_id == random_uuid(OTHER16)
         assert open_log_dir(files) == created
 
     def test_many_at_the_same_moment_agree(self, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.manifest.catalog import Catalog
+from sparklog.manifest.cluster import ClusterStore, MemoryClusterStore
 from sparklog.manifest.store import ManifestStore
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
@@ -21,10 +22,13 @@ class OneTopic(Catalog):
     def __init__(self, partition: Partition, configs: Mapping[str, str] | None = None) -> None:
         super().__init__(partition.files, ManualClock())
         self._one = partition
-        self._topic = TopicDescription("t", TOPIC.topic_id, 1, dict(configs or {}), 0)
+        self._state = MemoryClusterStore()
+        topic = TopicDescription("t", TOPIC.topic_id, 1, dict(configs or {}), 0)
+        self._state.commit(lambda state: state.with_topics(topic))
 
-    def topics(self) -> dict[str, TopicDescription]:
-        return {"t": self._topic}
+    @property
+    def cluster(self) -> ClusterStore:
+        return self._state
 
     def store(self, topic: TopicDescription) -> ManifestStore:
         return self._one.store

@@ -14,6 +14,7 @@ from itertools import count
 from time import perf_counter
 from typing import Any, Final
 
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from api.errors import KAFKA_ERROR, THROTTLED, ApiError, error_body
@@ -51,7 +52,7 @@ class Edge:
             await self._app(scope, exchange.receive, exchange.send)
         except ApiError as refusal:
             await exchange.refuse(refusal)
-        except ConnectionError:
+        except (ConnectionError, ClientDisconnect):
             exchange.status = exchange.status or 499
         except Exception:
             log.exception("unexpected", extra={"fields": {"request_id": exchange.request_id}})
@@ -90,6 +91,7 @@ class _Exchange:
         self._scope = scope
         self._receive, self._send = channel
         self._has_started = False
+        self._has_body = False
         self._body_deadline: float | None = None
         self.status = 0
         self.bytes_in = 0
@@ -123,9 +125,10 @@ class _Exchange:
     async def receive(self) -> Message:
         """Receive a part of the body; ApiError when it is too large or takes too long.
 
-        Once the answer has begun, this waits for the client to go away, without a limit.
+        Behind the body, and once the answer has begun, this waits for the client to go away,
+        without a limit.
         """
-        if self._has_started:
+        if self._has_body or self._has_started:
             return await self._receive()
         loop = asyncio.get_running_loop()
         if self._body_deadline is None:
@@ -135,6 +138,7 @@ class _Exchange:
                 message = await self._receive()
         except TimeoutError:
             raise ApiError(408, "the body took too long", {"Connection": "close"}) from None
+        self._has_body = not message.get("more_body")
         size = len(message.get("body", b""))
         self.bytes_in += size
         self._metrics.bodies_bytes += size

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+from starlette.requests import Request
 
 from api.edge import Edge
 from api.errors import ApiError
@@ -46,6 +47,32 @@ class TestEdge:
 
         assert start["status"] == 408
         assert b"the body took too long" in body["body"]
+
+    def test_behind_a_body_nothing_is_limited(self) -> None:
+        messages = [{"type": "http.request"}]
+
+        async def receive() -> Any:
+            if not messages:
+                await asyncio.sleep(0.05)
+            return messages.pop() if messages else {"type": "http.disconnect"}
+
+        async def app(_: Any, receive: Any, send: Any) -> None:
+            await receive()
+            assert (await receive())["type"] == "http.disconnect"
+            await send({**START, "headers": []})
+
+        assert run(app, receive)[0]["status"] == 200
+
+    def test_a_client_that_goes_away_within_its_body_is_no_failure(self) -> None:
+        messages = [{"type": "http.disconnect"}, {"type": "http.request", "more_body": True}]
+
+        async def receive() -> Any:
+            return messages.pop()
+
+        async def app(scope: Any, receive: Any, _: Any) -> None:
+            await Request(scope, receive).body()
+
+        assert run(app, receive) == []
 
     def test_behind_the_start_of_an_answer_nothing_is_limited(self) -> None:
         async def receive() -> Any:

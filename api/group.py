@@ -81,7 +81,7 @@ class Groups:
         return answers
 
     async def catch_up(self, topic: str) -> None:
-        """Prepare the next group."""
+        """Read, on a thread, what the last group committed."""
         loop = asyncio.get_running_loop()
         await loop.run_in_executor(self._threads, self._writer.catch_up, topic)
 

@@ -98,10 +98,12 @@ class GroupWriter:
     def catch_up(self, topic: str) -> None:
         """Read what the last group committed, so that the next need not.
 
-        What is in the way will be told to that one.
+        What is in the way will be told to that one. Over an object store nothing is read: the next
+        group lists the logs again in any case.
         """
-        with suppress(Exception):
-            self._planned(topic)
+        if self._catalog.files.is_local:
+            with suppress(Exception):
+                self._planned(topic)
 
     def _written(self, topic: str, requests: Sequence[Request]) -> list[Outcome]:
         keys = {key for _, key in requests if key is not None}

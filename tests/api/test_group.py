@@ -193,6 +193,15 @@ class TestImportInBetween:
         assert found == [FencedLeaderEpochError]
 
 
+def test_over_an_object_store_nothing_is_read_ahead(
+    writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(LocalFiles, "is_local", False)
+    monkeypatch.setattr(writer, "_planned", lambda _: pytest.fail("the next group asks again"))
+
+    writer.catch_up("t")
+
+
 class TestKeyedPartitioner:
     @pytest.mark.parametrize(
         ("name", "is_by_key"),

@@ -8,6 +8,7 @@ storage) is raised as long as Spark has tries left, perhaps on another machine.
 
 import pickle
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -19,7 +20,7 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
-from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
+from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError, UsageError
 from sparklog.log_writer import NO_OFFSET, TopicWriter, WritePlan
 from sparklog.model import SegmentEntry
 from sparklog.record.encode import RecordColumns
@@ -76,15 +77,18 @@ class WriteTask:
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         """Write all batches and return the segments by topic, or the error."""
         writers: dict[str, TopicWriter] = {}
+        first = 0
         try:
             for batch in fed(batches, self._feed_bytes()):
-                for topic, rows in by_topic(batch, self.topic):
+                for topic, rows in by_topic(batch, self.topic, first):
                     plan = self.plan(topic)
                     if topic not in writers:
                         seed = self.seed_of(task_number())
                         writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed)
-                    columns = record_columns(rows, plan.now_ms)
-                    writers[topic].write(columns, explicit_partition(rows))
+                    with counted_from(first, None if rows is batch else topic):
+                        columns = record_columns(rows, plan.now_ms)
+                        writers[topic].write(columns, explicit_partition(rows))
+                first += batch.num_rows
             return {
                 topic: TopicSegments(writer.plan, writer.close())
                 for topic, writer in writers.items()
@@ -119,10 +123,28 @@ class WriteTask:
         return self.plans[topic]
 
 
-def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa.RecordBatch]]:
+@contextmanager
+def counted_from(first: int, topic: str | None) -> Iterator[None]:
+    """Have a UsageError say what its rows are counted from, for they are those of a batch.
+
+    `first` is the number of the batch's first row in this task; `topic` is that of the rows when
+    those of others are left out.
+    """
+    try:
+        yield
+    except UsageError as error:
+        those = "" if topic is None else f", those of topic {topic!r} alone"
+        place = f"rows are counted from row {first} of Spark partition {task_number()}{those}"
+        error.args = (f"{error} ({place})",)
+        raise
+
+
+def by_topic(
+    batch: pa.RecordBatch, topic: str | None, first: int = 0
+) -> Iterator[tuple[str, pa.RecordBatch]]:
     """Yield (topic, its rows); all rows are `topic`'s unless it is None.
 
-    Raises InvalidRecordError for a row without topic.
+    Raises InvalidRecordError for a row without topic; `first` is the number of the first row.
     """
     if topic is not None:
         yield topic, batch
@@ -130,8 +152,9 @@ def by_topic(batch: pa.RecordBatch, topic: str | None) -> Iterator[tuple[str, pa
     topics = batch.column("topic")
     if topics.null_count:
         raise InvalidRecordError(
-            f"null topic in row {pc.index(topics.is_null(), True).as_py()} of a batch: every "
-            f"record needs a topic, in the column topic or by the option topic"
+            f"null topic in row {first + pc.index(topics.is_null(), True).as_py()} of Spark "
+            f"partition {task_number()}: every record needs a topic, in the column topic or by the "
+            f"option topic"
         )
     names = topics.unique().to_pylist()
     for name in names:

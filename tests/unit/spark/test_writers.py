@@ -74,6 +74,26 @@ class TestBatch:
         with pytest.raises(InvalidRecordError, match="every record needs a key"):
             writer.write(iter([batch("a")]))
 
+    def test_says_from_where_a_row_is_counted(self, log_dir: str) -> None:
+        """Batches are joined up to some bytes, and those of other topics left out."""
+        columns = (*COLUMNS, "topic")
+        new_topic(log_dir, "u")
+        named, plain = (
+            job(log_dir, these, topic=topic, **{"batch.size": 1})
+            for these, topic in ((columns, None), (COLUMNS, "t"))
+        )
+        large, topic = "x" * 200, pa.array(["u", "t", "t"])
+        first = batch(large, large, large).append_column("topic", topic)
+        second = batch("a", "b", "c", partition=7).append_column("topic", topic)
+        third = second.set_column(3, "topic", pa.array(["t", None, "t"]))
+
+        with pytest.raises(UnknownTopicError, match=r"row 0 .*row 3 of Spark partition 0\)$"):
+            BatchWriter(plain, COLUMNS, is_done=False).write(iter([first, second]))
+        with pytest.raises(UnknownTopicError, match=r"row 0 .*row 3 .* 0, those of topic 'u' alo"):
+            BatchWriter(named, columns, is_done=False).write(iter([first, second]))
+        with pytest.raises(InvalidRecordError, match="null topic in row 4 of Spark partition 0"):
+            BatchWriter(named, columns, is_done=False).write(iter([first, third]))
+
     def test_in_many_files_names_repartition(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -1,12 +1,20 @@
 """A produce from the command line: rows to open segments, and one commit a topic when asked."""
 
 import os
+from collections import Counter
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sparklog.cli.input import InputRows
-from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write, plan_write
+from sparklog.log_writer import (
+    TopicWriter,
+    WriteOptions,
+    WritePlan,
+    commit_write,
+    counted_from,
+    plan_write,
+)
 from sparklog.manifest.catalog import Catalog
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.record.rows import RecordColumns
@@ -55,6 +63,7 @@ class Production:
         self._options = options
         self._transaction = transaction
         self._open: dict[str, tuple[WritePlan, TopicWriter]] = {}
+        self._given: Counter[str] = Counter()
 
     def open(self, topic: str) -> None:
         """Plan to write to a topic. Raises UnknownTopicError."""
@@ -68,7 +77,9 @@ class Production:
         """Append rows; those without a time have the time of the plan. Raises as TopicWriter."""
         self.open(topic)
         plan, writer = self._open[topic]
-        writer.write(_record_columns(rows, plan.now_ms), rows.partition)
+        with counted_from(f"record {self._given[topic] + 1} for topic {topic!r}"):
+            writer.write(_record_columns(rows, plan.now_ms), rows.partition)
+        self._given[topic] += len(rows)
         self.pending += len(rows)
 
     def commit(self) -> None:

@@ -12,7 +12,7 @@ from 0 and goes on where its last file of that partition ended; the commit place
 visible before it, and files of a writer that never commits are unlinked by vacuum alone.
 """
 
-from sparklog.log_writer.checks import check_rows
+from sparklog.log_writer.checks import check_rows, counted_from
 from sparklog.log_writer.commit import commit_write, in_order, is_committed
 from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
 from sparklog.log_writer.plan import WriteOptions, WritePlan, plan_write, plan_write_to
@@ -27,6 +27,7 @@ __all__ = [
     "WritePlan",
     "check_rows",
     "commit_write",
+    "counted_from",
     "in_order",
     "is_committed",
     "mixed",

@@ -1,13 +1,26 @@
 """Rows that a leader would refuse (LogValidator)."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparklog.errors import InvalidRecordError, InvalidTimestampError
+from sparklog.errors import InvalidRecordError, InvalidTimestampError, UsageError
 from sparklog.log_writer.plan import WritePlan
 from sparklog.model import TimestampType
 from sparklog.record.encode import RecordColumns
+
+
+@contextmanager
+def counted_from(place: str) -> Iterator[None]:
+    """Have a UsageError say what its row 0 is: a writer counts the rows of one call."""
+    try:
+        yield
+    except UsageError as error:
+        error.args = (f"{error} (row 0 is {place})",)
+        raise
 
 
 def check_rows(columns: RecordColumns, plan: WritePlan) -> None:

@@ -47,9 +47,9 @@ def produce(
     All partitions of a topic become visible in one commit; several topics one after another, and a
     replay with the same txnAppId and txnVersion finishes what is missing. Raises the errors of
     sparklog.errors, also those of tasks; nothing of a topic is visible then, but for
-    CommitOutcomeUnknownError. An error about a row says where it is counted from: in which Spark
-    partition (`spark_partition_id`), which is one of the shuffled rows where `clustered`. What the
-    DataFrame itself raises is Spark's.
+    CommitOutcomeUnknownError. An error about a row says which row of which Spark partition
+    (`spark_partition_id`; of the shuffled rows where `clustered`) its row 0 is. What the DataFrame
+    itself raises is Spark's.
     """
     _require_batch(df)
     given, storage = parse_options(

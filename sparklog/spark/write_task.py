@@ -8,7 +8,6 @@ storage) is raised as long as Spark has tries left, perhaps on another machine.
 
 import pickle
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
@@ -20,8 +19,8 @@ from pyspark import TaskContext
 from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
-from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError, UsageError
-from sparklog.log_writer import NO_OFFSET, TopicWriter, WritePlan
+from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
+from sparklog.log_writer import NO_OFFSET, TopicWriter, WritePlan, counted_from
 from sparklog.model import SegmentEntry
 from sparklog.record.encode import RecordColumns
 from sparklog.storage.files import Files
@@ -85,7 +84,7 @@ class WriteTask:
                     if topic not in writers:
                         seed = self.seed_of(task_number())
                         writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed)
-                    with counted_from(first, None if rows is batch else topic):
+                    with counted_from(_place(first, None if rows is batch else topic)):
                         columns = record_columns(rows, plan.now_ms)
                         writers[topic].write(columns, explicit_partition(rows))
                 first += batch.num_rows
@@ -123,20 +122,10 @@ class WriteTask:
         return self.plans[topic]
 
 
-@contextmanager
-def counted_from(first: int, topic: str | None) -> Iterator[None]:
-    """Have a UsageError say what its rows are counted from, for they are those of a batch.
-
-    `first` is the number of the batch's first row in this task; `topic` is that of the rows when
-    those of others are left out.
-    """
-    try:
-        yield
-    except UsageError as error:
-        those = "" if topic is None else f", those of topic {topic!r} alone"
-        place = f"rows are counted from row {first} of Spark partition {task_number()}{those}"
-        error.args = (f"{error} ({place})",)
-        raise
+def _place(first: int, topic: str | None) -> str:
+    """Where a batch begins; `topic` is that of its rows when those of others are left out."""
+    those = "" if topic is None else f", those of topic {topic!r} alone"
+    return f"row {first} of Spark partition {task_number()}{those}"
 
 
 def by_topic(

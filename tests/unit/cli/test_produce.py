@@ -340,6 +340,14 @@ class TestRefusal:
         assert (outcome.code, "max.message.bytes" in outcome.err) == (1, True)
         assert keys_and_values(numbers) == []
 
+    def test_a_record_is_counted_from_the_beginning(self, numbers: CommandLine) -> None:
+        numbers.done("topic", "alter", "numbers", "--config", "max.message.bytes=100")
+        lines = b"a\n" * 4 + b"y" * 200 + b"\n"
+        outcome = numbers("produce", "numbers", "--commit-every", 3, stdin=lines)
+
+        assert outcome.err.startswith("sparklog: error: row 1 needs a batch of")
+        assert outcome.err.endswith("(row 0 is record 4 for topic 'numbers')\n")
+
     def test_a_compacted_topic_wants_keys(self, numbers: CommandLine) -> None:
         numbers.done("topic", "alter", "numbers", "--config", "cleanup.policy=compact")
         outcome = numbers("produce", "numbers", stdin=b"x\n")

@@ -87,7 +87,7 @@ class TestBatch:
         second = batch("a", "b", "c", partition=7).append_column("topic", topic)
         third = second.set_column(3, "topic", pa.array(["t", None, "t"]))
 
-        with pytest.raises(UnknownTopicError, match=r"row 0 .*row 3 of Spark partition 0\)$"):
+        with pytest.raises(UnknownTopicError, match=r"^row 0 .*0 is row 3 of Spark partition 0\)$"):
             BatchWriter(plain, COLUMNS, is_done=False).write(iter([first, second]))
         with pytest.raises(UnknownTopicError, match=r"row 0 .*row 3 .* 0, those of topic 'u' alo"):
             BatchWriter(named, columns, is_done=False).write(iter([first, second]))

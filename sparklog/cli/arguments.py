@@ -124,9 +124,18 @@ def add_command(app: typer.Typer, name: str, function: Callable[[Arguments], Non
     kind: type[Arguments] = hints[next(iter(hints))]
 
     def callback(context: typer.Context, **given: Any) -> None:
-        function(kind(**_with_common(given, context.find_root().params)))
+        common = _with_common(given, context.find_root().params)
+        function(kind(**common | {"log_dir": log_dir_of(context)}))
 
     app.command(name, help=inspect.getdoc(function))(with_signature(callback, kind))
+
+
+def log_dir_of(context: typer.Context) -> str | None:
+    """The log dir typed after the command's name, else before it, else the environment's."""
+    source = context.get_parameter_source("log_dir")
+    is_typed = source is not None and source.name == "COMMANDLINE"
+    params = context.params if is_typed else context.find_root().params
+    return params.get("log_dir")
 
 
 def with_signature(callback: Callable[..., None], kind: type) -> Callable[..., None]:

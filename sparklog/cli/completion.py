@@ -5,7 +5,7 @@ from contextlib import suppress
 
 import typer
 
-from sparklog.cli.arguments import LOG_DIR_VARIABLE
+from sparklog.cli.arguments import LOG_DIR_VARIABLE, log_dir_of
 from sparklog.errors import SparklogError
 
 
@@ -21,10 +21,9 @@ def _topics(context: typer.Context) -> list[str]:
     from sparklog.manifest.catalog import Catalog
     from sparklog.storage import open_files
 
-    given = [context.params, context.find_root().params]
-    log_dir = next((p["log_dir"] for p in given if p.get("log_dir")), None)
-    log_dir = log_dir or os.environ.get(LOG_DIR_VARIABLE)
+    log_dir = log_dir_of(context) or os.environ.get(LOG_DIR_VARIABLE)
     if not log_dir:
         return []
+    given = [context.params, context.find_root().params]
     storage = pairs([text for p in given for text in p.get("storage") or ()], "-S")
     return list(Catalog(open_files(log_dir, storage)).topics())

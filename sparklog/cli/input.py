@@ -164,7 +164,10 @@ def json_rows(messages: pa.Array, place: str, first_line: int) -> dict[str | Non
 
 
 def _record(line: bytes) -> dict[str, Any]:
-    found = json.loads(line)
+    try:
+        found = json.loads(line)
+    except ValueError as error:
+        raise ValueError(f"no JSON: {error}") from None
     if not isinstance(found, dict):
         raise TypeError(f"{_shown(found)} is no record: a JSON object with key and value")
     _check_names(found, _FIELDS)

@@ -35,7 +35,7 @@ class GetOffsetsArguments(CommonArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="All without.", autocompletion=topic_names),
+        typer.Argument(metavar="TOPIC", help="All without.", autocompletion=topic_names),
     ] = None
     topic: Annotated[
         str | None,
@@ -72,6 +72,8 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
 
     is_wanted = _filter(arguments)
     catalog = arguments.catalog()
+    for name in arguments.names or ():
+        catalog.topic(name)
     timestamp = parse_list_time(arguments.time, catalog.clock.now_ms())
     places = [
         TopicPartition(topic.name, partition)

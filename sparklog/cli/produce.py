@@ -127,10 +127,9 @@ def _rows(
     from sparklog.cli.input import json_rows, with_partition
 
     count = 0
-    place = "stdin" if path == STDIN else path
     for messages in blocks:
         if arguments.is_json:
-            groups = json_rows(messages, place, count + 1)
+            groups = json_rows(messages, _place(path), count + 1)
         else:
             groups = {None: text.rows(messages)}
         count += len(messages)
@@ -149,10 +148,16 @@ def _write(production: "Production", topic: str, rows: "InputRows", every: int |
         production.write(topic, rows)
 
 
+def _place(path: str) -> str:
+    return "stdin" if path == STDIN else path
+
+
 def _chosen(topic: str | None, named: str | None, path: str) -> str:
     found = topic or named
     if found is None:
-        raise SchemaError(f"{path}: a record names no topic: give one, or put it into the record")
+        raise SchemaError(
+            f"{_place(path)}: a record names no topic: give one, or put it into the record"
+        )
     return found
 
 

@@ -89,7 +89,7 @@ class DescribeArguments(CommonArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="All without.", autocompletion=topic_names),
+        typer.Argument(metavar="TOPIC", help="All without.", autocompletion=topic_names),
     ] = None
     topic: Topic = None
     all_configs: Annotated[
@@ -188,7 +188,7 @@ class DeleteArguments(CommonArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC...", help="The topics.", autocompletion=topic_names),
+        typer.Argument(metavar="TOPIC", help="The topics.", autocompletion=topic_names),
     ] = None
     topic: Topic = None
     if_exists: Annotated[

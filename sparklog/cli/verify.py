@@ -19,7 +19,7 @@ class VerifyArguments(CommonArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TOPIC]...", help="All without.", autocompletion=topic_names),
+        typer.Argument(metavar="TOPIC", help="All without.", autocompletion=topic_names),
     ] = None
     topic: Annotated[
         list[str] | None,

@@ -6,7 +6,7 @@ they have one. Options are text, as everywhere in Spark; case does not matter, a
 the storage (sparklog.storage.settings) and pass through.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
@@ -43,6 +43,12 @@ class Option:
 
     def parse(self, value: object) -> Any:
         """Return the typed value. Raises InvalidOptionError naming the option and what it takes."""
+        if isinstance(value, Collection) and not isinstance(value, str):
+            raise InvalidOptionError(
+                f"option {self.name} is a {type(value).__name__}: options are text, "
+                "lists separated by commas, offsets and partitions as JSON (json.dumps)",
+                option=self.name,
+            )
         key = ConfigKey(self.name, self.type, self.default or "", self.bounds, self.doc)
         try:
             return key.parse(value)

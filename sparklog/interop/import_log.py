@@ -123,7 +123,10 @@ def import_log_dir(
     broker = BrokerDir(log_dir)
     broker.check_stopped()
     check_finished(broker.path)
-    sources = _chosen(broker.partitions(), options.topics)
+    partitions = broker.partitions()
+    if not partitions:
+        raise LogDirError(f"{broker.path} has no partition: give what a broker's log.dirs names")
+    sources = _chosen(partitions, options.topics)
     checkpoints = broker.offsets(LOG_START), broker.offsets(CLEANER)
     found = [one for parts in sources.values() for one in parts]
     reports = [

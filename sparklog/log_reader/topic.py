@@ -120,8 +120,9 @@ class TopicReader:
         state = self._state(partition)
         low, high = state.log_start_offset, state.log_end_offset
         if not low <= start <= end <= high:
+            is_one = 0 <= end - start < 2
+            what = f"offset {start} is" if is_one else f"offsets [{start}, {end}) are"
             raise OffsetOutOfRangeError(
-                f"{self.topic.name}-{partition}: offsets [{start}, {end}) are not within the log, "
-                f"[{low}, {high})",
+                f"{self.topic.name}-{partition}: {what} not within the log, [{low}, {high})",
                 partition=partition,
             )

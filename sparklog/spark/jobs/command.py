@@ -22,7 +22,7 @@ from sparklog.config.pairs import pairs
 from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.leases import Leases
-from sparklog.maintenance.runner import FAILED, JobRun, StepReport
+from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.manifest.catalog import Catalog
 from sparklog.spark.jobs.fleet import SparkFleet
 from sparklog.spark.session import session
@@ -58,7 +58,10 @@ def _run(name: str, job: Job, given: dict[str, Any]) -> int:
         options=given,
         leases=Leases(context),
     )
-    return run.run(context, PRINTERS[output])
+    code = run.run(context, PRINTERS[output])
+    if code == NOTHING_TO_DO and output == "text":
+        print(f"{name}: nothing to do")
+    return code
 
 
 def spark_fleet(name: str, *, is_quiet: bool) -> SparkFleet:
@@ -106,7 +109,7 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         help="The log dir: a path, file:// or s3:// (or SPARKLOG_LOG_DIR).",
     )
     parser.add_argument("--format", choices=sorted(PRINTERS), help="What the report looks like.")
-    parser.add_argument("--quiet", action="store_true", help="No progress bar.")
+    parser.add_argument("--quiet", "-q", action="store_true", help="No progress bar.")
     parser.add_argument(
         "-S",
         "--storage",

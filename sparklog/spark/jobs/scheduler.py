@@ -197,7 +197,7 @@ def _parser() -> argparse.ArgumentParser:
         "-S", "--storage", metavar="NAME=VALUE", action="append", default=[], help="A setting."
     )
     parser.add_argument("--format", choices=["json"], help="JSON lines, always.")
-    parser.add_argument("--quiet", action="store_true", help="As always: no progress bar.")
+    parser.add_argument("--quiet", "-q", action="store_true", help="As always: no progress bar.")
     return parser
 
 

@@ -77,6 +77,16 @@ class TestLogDir:
 
         assert CommandLine().done("topic", "list").lines == ["flights"]
 
+    @pytest.mark.parametrize("place", ["before", "after"])
+    def test_what_is_typed_beats_the_environment(
+        self, flights: CommandLine, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        monkeypatch.setenv("SPARKLOG_LOG_DIR", "/elsewhere")
+        given, command = ["--log-dir", flights.log_dir], ["topic", "list"]
+        outcome = CommandLine().done(*(given + command if place == "before" else command + given))
+
+        assert outcome.lines == ["flights"]
+
     def test_a_directory_that_is_none_is_a_failure(self, tmp_path: Path) -> None:
         outcome = CommandLine(str(tmp_path))("topic", "list")
 
@@ -233,7 +243,7 @@ class TestCompletion:
     ) -> None:
         line = f"sparklog --log-dir {flights.log_dir} topic delete f"
 
-        assert "flights" in " ".join(self.complete(line, "", monkeypatch))
+        assert "flights" in " ".join(self.complete(line, "/elsewhere", monkeypatch))
 
     @pytest.mark.parametrize("log_dir", ["", "/nowhere"])
     def test_without_a_log_dir_there_is_nothing_and_no_error(

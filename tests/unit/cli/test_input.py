@@ -117,7 +117,7 @@ class TestJson:
 
     @pytest.mark.parametrize("line", [b"{", b"\xff", b""])
     def test_what_is_no_json_is_said(self, line: bytes) -> None:
-        with pytest.raises(SchemaError, match="here, record 7: "):
+        with pytest.raises(SchemaError, match="here, record 7: no JSON: "):
             json_rows(pa.array([line], pa.binary()), "here", 7)
 
     @pytest.mark.parametrize("record", [{"value": "v", "partition": 2**31},

@@ -35,6 +35,13 @@ class TestJobs:
         assert (outcome.code, outcome.err) == (3, "")
         assert capfd.readouterr() == ("", "")
 
+    def test_a_person_is_told_of_nothing(
+        self, flights: CommandLine, capfd: pytest.CaptureFixture[str]
+    ) -> None:
+        assert flights("jobs", "retention", "--format", "text").code == 3
+
+        assert capfd.readouterr().out == "retention: nothing to do\n"
+
     def test_its_output_is_the_jobs(
         self, flights: CommandLine, capfd: pytest.CaptureFixture[str]
     ) -> None:

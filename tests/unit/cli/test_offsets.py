@@ -85,7 +85,8 @@ class TestChoice:
     @pytest.mark.parametrize(
         ("arguments", "code", "message"),
         [
-            (["none"], 1, "no topic or partition matches"),
+            (["flihts"], 1, "made on first use); did you mean flights?"),
+            (["--topic", "none"], 1, "no topic or partition matches"),
             (["flights", "-p9"], 1, "no topic or partition matches"),
             (["-p", "-1"], 2, "partition numbers"),
             (["--time", "soon"], 2, "'soon' is no time"),

@@ -169,7 +169,7 @@ class TestJson:
     def test_a_record_without_any_topic_fails(self, numbers: CommandLine) -> None:
         outcome = numbers("produce", "--format", "json", stdin=b'{"value":"1"}')
 
-        assert (outcome.code, "names no topic" in outcome.err) == (1, True)
+        assert (outcome.code, "stdin: a record names no topic" in outcome.err) == (1, True)
 
     def test_a_bad_record_is_named_and_nothing_is_written(self, numbers: CommandLine) -> None:
         outcome = numbers("produce", "numbers", "--format", "json", stdin=b'{"value":"1"}\n{"v":1}')

@@ -129,6 +129,11 @@ class TestValues:
             produce_option(name, value)
         assert caught.value.option == name  # type: ignore[attr-defined] # a detail of the error
 
+    @pytest.mark.parametrize("value", [["a", "b"], ("a",), {"a": [0]}, {"a"}, b"a"])
+    def test_that_are_no_text_are_refused(self, value: object) -> None:
+        with pytest.raises(InvalidOptionError, match=f"option topic is a {type(value).__name__}: "):
+            produce_option("topic", value)
+
     def test_may_be_booleans(self) -> None:
         values, _ = parse_options(
             CONSUME_OPTIONS, {"includeHeaders": True, "failOnDataLoss": "FALSE"}

@@ -489,10 +489,15 @@ class TestDirectories:
         def taken(*_: object) -> None:
             raise BlockingIOError
 
+        write_segment(interop.partition(), 0, batch(0))
         (interop.broker / ".lock").touch()
         interop.run()
         monkeypatch.setattr(fcntl, "lockf", taken)
         with pytest.raises(LogDirError, match="is in use: stop its broker first"):
+            interop.run()
+
+    def test_without_a_partition(self, interop: Interop) -> None:
+        with pytest.raises(LogDirError, match="broker has no partition: give what a broker's log"):
             interop.run()
 
     def test_that_an_export_has_not_finished(self, interop: Interop) -> None:

@@ -165,6 +165,13 @@ class TestSlices:
         with pytest.raises(OffsetOutOfRangeError, match=r"t-0: offsets .* are not within the log"):
             partition.reader.slices(0, start, end)
 
+    @pytest.mark.parametrize("end", [4, 5])
+    def test_of_one_offset_outside_the_log_say_which(self, end: int) -> None:
+        partition = Partition().append(batch(1, 2))
+
+        with pytest.raises(OffsetOutOfRangeError, match=r"t-0: offset 4 is not within the log, \["):
+            partition.reader.slices(0, 4, end)
+
     def test_travel_to_whoever_reads(self) -> None:
         (piece,) = self.PARTITION.reader.slices(0, 0, 2)
 

@@ -148,13 +148,14 @@ def _empty_to_null(column: pa.Array) -> pa.Array:
     return pc.if_else(pc.equal(pc.binary_length(column), 0), None, column)
 
 
-def json_rows(messages: pa.Array, place: str, first_line: int) -> dict[str | None, InputRows]:
+def json_rows(messages: pa.Array, place: str, first: int) -> dict[str | None, InputRows]:
     """JSON lines as rows, by the topic they name (None where they name none).
 
-    Raises SchemaError naming `place` and the line for what is no record.
+    `first` is the number of the first message. Raises SchemaError naming `place` and the number for
+    what is no record.
     """
     records: dict[str | None, list[dict[str, Any]]] = {}
-    for number, line in enumerate(messages.to_pylist(), first_line):
+    for number, line in enumerate(messages.to_pylist(), first):
         try:
             record = _record(line)
         except (ValueError, TypeError) as error:
@@ -193,7 +194,7 @@ def _header(header: Any) -> dict[str, Any]:
     if not isinstance(header, dict) or not isinstance(header.get("key"), str):
         raise TypeError(f'header {_shown(header)} is not {{"key": "…", "value": "…"}}')
     _check_names(header, _HEADER_FIELDS)
-    return {"key": header["key"], "value": _bytes(header, "value")}
+    return {"key": header["key"].encode(), "value": _bytes(header, "value")}
 
 
 def _check_names(found: Mapping[str, Any], known: Sequence[str]) -> None:

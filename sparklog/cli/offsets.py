@@ -217,7 +217,7 @@ def _from_file(path: Path) -> dict[TopicPartition, int]:
     """Kafka's file (DeleteRecordsCommand): each partition once, version 1 or none."""
     try:
         content = json.loads(path.read_bytes())
-        return _unique((TopicPartition(*place), offset) for place, offset in _entries(content))
+        return _unique(_entries(content))
     except (ValueError, KeyError, TypeError) as error:
         raise UsageError(
             f"{path}: {type(error).__name__} {error}; allowed is "
@@ -225,11 +225,21 @@ def _from_file(path: Path) -> dict[TopicPartition, int]:
         ) from None
 
 
-def _entries(content: Mapping[str, Any]) -> Iterable[tuple[tuple[str, int], int]]:
+def _entries(content: Any) -> Iterable[tuple[TopicPartition, int]]:
+    if not isinstance(content, dict):
+        raise TypeError("it is no JSON object")
     if content.get("version", 1) != 1:
         raise ValueError(f"version {content['version']}")
     for entry in content["partitions"]:
-        yield (str(entry["topic"]), int(entry["partition"])), int(entry["offset"])
+        place = TopicPartition(_field(entry, "topic", str), _field(entry, "partition", int))
+        yield place, _field(entry, "offset", int)
+
+
+def _field(entry: Mapping[str, Any], name: str, kind: type) -> Any:
+    value = entry[name]
+    if type(value) is not kind:
+        raise TypeError(f"{name} {value!r} is no {kind.__name__}")
+    return value
 
 
 def _unique(entries: Iterable[tuple[TopicPartition, int]]) -> dict[TopicPartition, int]:

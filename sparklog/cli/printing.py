@@ -1,7 +1,6 @@
 """Blocks of records to stdout: ranges of partitions, up to a limit, and on and on with --follow."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import fields, replace
 from typing import Final, Protocol
 
 import pyarrow as pa
@@ -72,27 +71,12 @@ class Printer:
             rows_max=rows_max,
             isolation=self._isolation,
         ):
-            wanted = records if self._left is None else first(records, self._left)
+            wanted = records if self._left is None else records.slice(0, self._left)
             yield wanted
             if self._left is not None:
                 self._left -= wanted.num_rows
                 if self._left == 0:
                     return
-
-
-def first(records: DecodedRecords, count: int) -> DecodedRecords:
-    """The first `count` records, or all when there are no more."""
-    if records.num_rows <= count:
-        return records
-    columns = {
-        field.name: getattr(records, field.name)
-        for field in fields(records)
-        if field.name != "num_rows"
-    }
-    cut = {
-        name: None if whole is None else whole.slice(0, count) for name, whole in columns.items()
-    }
-    return replace(records, num_rows=count, **cut)
 
 
 def follow(

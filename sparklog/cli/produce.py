@@ -175,7 +175,7 @@ def _text_format(arguments: ProduceArguments) -> "TextFormat":
     from sparklog.cli.input import TextFormat
     from sparklog.cli.render import unescape
 
-    given = [name for name in _TEXT_ONLY if getattr(arguments, name)]
+    given = [name for name in _TEXT_ONLY if getattr(arguments, name) not in (None, False, [])]
     if arguments.is_json:
         if given:
             raise InvalidOptionError(
@@ -202,6 +202,10 @@ def _raw(text: str) -> bytes:
 
 def _header(text: str) -> tuple[str, bytes | None]:
     name, equals, value = text.partition("=")
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        raise InvalidOptionError(f"-H {text!r}: the name is not UTF-8", option="-H") from None
     return name, _raw(value) if equals else None
 
 

@@ -115,16 +115,22 @@ class BrokerDir:
             raise LogDirError(f"{path} is no directory")
 
     def check_stopped(self) -> None:
-        """Raise LogDirError when a broker runs on it, which holds a lock that a copy does not."""
-        try:
-            descriptor = os.open(os.path.join(self.path, LOCK_FILE), os.O_RDONLY | os.O_NONBLOCK)
-        except OSError:
-            return
-        with os.fdopen(descriptor, "rb") as file:
+        """Raise LogDirError when a broker runs on it, which holds a lock; a copy has no such file.
+
+        Raises StorageError when the file cannot be opened, for then nobody knows.
+        """
+        with os_errors("open", LOCK_FILE, self.path):
             try:
-                fcntl.lockf(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except OSError:
-                raise LogDirError(f"{self.path} is in use: stop its broker first") from None
+                path = os.path.join(self.path, LOCK_FILE)
+                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+            except FileNotFoundError:
+                return
+        try:
+            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except OSError:
+            raise LogDirError(f"{self.path} is in use: stop its broker first") from None
+        finally:
+            os.close(descriptor)
 
     def partitions(self) -> list[PartitionDir]:
         """The directories of partitions, by topic and number, sound or not.

@@ -181,12 +181,22 @@ def _read(
     data: bytes, schema: Schema, version: int, part: str, *, flexible: bool = False
 ) -> dict[str, Any]:
     try:
-        return read_message(data, schema, flexible=flexible)
+        found = read_message(data, schema, flexible=flexible)
+        if part == "key":
+            _check_not_null(found)
+        return found
     except CorruptRecordError as error:
         raise CorruptRecordError(
             f"Could not read record with version {version} from {part}'s buffer due to: "
             f"{error.args[0]}."
         ) from None
+
+
+def _check_not_null(key: dict[str, Any]) -> None:
+    """Refuse a key with a null in it: no field of a key is nullable."""
+    for name, value in key.items():
+        if value is None:
+            raise CorruptRecordError(f"non-nullable field {name} was serialized as null")
 
 
 def decode_offsets(record: JavaRecord) -> Decoded:

@@ -29,6 +29,7 @@ from sparklog.interop.staging import LIST, NAME, Staging, replace_file
 from sparklog.manifest.catalog import Catalog, topic_directory
 from sparklog.manifest.store import PartitionState, Snapshot
 from sparklog.model import TopicDescription, TopicPartition
+from sparklog.storage.failures import os_errors
 
 META_FILE: Final = "meta.properties"
 CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
@@ -89,7 +90,8 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
     is a broker's, and the rest above.
     """
     path = os.path.abspath(directory)
-    os.makedirs(path, exist_ok=True)
+    with os_errors("make", "", path):
+        os.makedirs(path, exist_ok=True)
     if os.path.exists(os.path.join(path, META_FILE)):
         raise LogDirError(f"{directory} is a broker's log directory: give it with --into")
     topics = _topics(catalog, options.topics)
@@ -114,12 +116,16 @@ def _stopped(path: str) -> Iterator[None]:
     """Hold the lock that a broker holds while it runs."""
     if not os.path.exists(os.path.join(path, META_FILE)):
         raise LogDirError(f"{path} is no broker's log directory: it has no {META_FILE}")
-    with open(os.path.join(path, LOCK_FILE), "ab") as file:
+    with os_errors("open", LOCK_FILE, path):
+        descriptor = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o644)
+    try:
         try:
-            fcntl.lockf(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise LogDirError(f"{path} is in use: stop its broker first") from None
         yield
+    finally:
+        os.close(descriptor)
 
 
 def _check_target(
@@ -211,4 +217,5 @@ def _write_checkpoints(
     }
     for name in CHECKPOINTS:
         kept = {key: at for key, at in broker.offsets(name).items() if key not in states}
-        replace_file(os.path.join(path, name), encode_offsets({**kept, **values[name]}))
+        with os_errors("write", name, path):
+            replace_file(os.path.join(path, name), encode_offsets({**kept, **values[name]}))

@@ -17,7 +17,7 @@ from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.storage.files import Files
 
 ROWS_MAX: Final = 65_536
-"""Most records of one answer, but for a batch that alone has more."""
+"""How many records an answer has at most; up to twice as many where its batches do not fit."""
 COMPRESSED_BYTES_MAX: Final = 1024 * 1024
 """Most compressed bytes that are tried at once."""
 DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
@@ -37,11 +37,12 @@ def read_slices(
     window_bytes: int = WINDOW_BYTES,
     isolation: str = READ_UNCOMMITTED,
 ) -> Iterator[DecodedRecords]:
-    """Yield the records of slices in the order of the log, at most `rows_max` or so at a time.
+    """Yield the records of slices in the order of the log, about `rows_max` at a time.
 
+    No answer is empty, and none has more than twice `rows_max` records, however many a batch has.
     `directory` is the topic's. With `isolation` READ_COMMITTED records of aborted transactions are
-    left out. No answer is empty. Memory stays at a window of the file and one
-    answer, whatever the slices' size. Raises CorruptRecordError naming file, position and offset
+    left out. Memory stays at a window of the file and one decoded batch or answer, whatever the
+    slices' size. Raises CorruptRecordError naming file, position and offset
     for damage that a wanted record might be in; then everything before it was yielded.
     MissingFileError when a file is gone.
     """
@@ -56,7 +57,8 @@ def read_slices(
                 if isolation == READ_COMMITTED:
                     needed = committed(needed, entry)
                 for batches in _groups(needed, rows_max):
-                    yield from _records(decoder, batches)
+                    for records in _records(decoder, batches):
+                        yield from _parts(records, rows_max)
                 if window.next_offset >= piece.end:
                     break
         except CorruptRecordError as error:
@@ -87,5 +89,13 @@ def _records(decoder: Decoder, batches: BatchTable) -> Iterator[DecodedRecords]:
         for half in (batches.slice(0, count // 2), batches.slice(count // 2)):
             yield from _records(decoder, half)
         return
-    if records.num_rows:
+    yield records
+
+
+def _parts(records: DecodedRecords, rows_max: int) -> Iterator[DecodedRecords]:
+    """The records, in parts where a batch has far more than an answer may have."""
+    if 0 < records.num_rows <= 2 * rows_max:
         yield records
+        return
+    for start in range(0, records.num_rows, rows_max):
+        yield records.slice(start, rows_max)

@@ -54,6 +54,15 @@ class DecodedRecords:
     key_size: pa.Array = None
     value_size: pa.Array = None
 
+    def slice(self, start: int, count: int) -> "DecodedRecords":
+        """Return `count` rows from row `start` on, or as many as there are; no byte is copied."""
+        columns = {
+            name: column.slice(start, count)
+            for name in (*ALL, *SIZES)
+            if (column := getattr(self, name)) is not None
+        }
+        return DecodedRecords(len(range(start, self.num_rows)[:count]), **columns)
+
 
 def flags_of(columns: Collection[str]) -> int:
     """The kernels' flags of column names. Raises UsageError for one that does not exist."""

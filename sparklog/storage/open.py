@@ -57,6 +57,10 @@ def _local_path(uri: str) -> str:
         raise LogDirError(
             f"the log dir {uri!r} names the host {parts.netloc!r}; allowed: file:///path"
         )
+    if parts.query or parts.fragment:
+        raise LogDirError(
+            f"the log dir {uri!r} holds a '?' or a '#'; allowed in a file URI: %3F and %23"
+        )
     return unquote(parts.path)
 
 

@@ -25,7 +25,8 @@ from sparklog.spark.jobs.registry import JOBS, ScheduledJob
 NEVER: Final = -1
 METRICS_PORT: Final = 9465
 _PORT_MAX: Final = 65_535
-_INTERVAL_MS_MAX: Final = 2**53
+_INTERVAL_MS_MAX: Final = 100 * 365 * 24 * 3600 * 1000
+"""A hundred years: the time of the next run must be one that datetime can hold."""
 _FREE_PREFIXES: Final = ("spark.", "storage.")
 
 

@@ -109,6 +109,7 @@ class TestJson:
             ({"value": "!", "value_encoding": "base64"}, "value is not base64"),
             ({"value": "v", "value_encoding": "hex"}, 'value_encoding "hex" is not base64'),
             ({"value": "\ud800"}, "surrogates not allowed"),
+            ({"value": "v", "headers": [{"key": "\ud800"}]}, "surrogates not allowed"),
         ],
     )
     def test_what_is_no_record_is_said(self, record: Any, message: str) -> None:

@@ -177,6 +177,8 @@ class TestDeleteRecords:
             ("{", "JSONDecodeError"),
             ('{"partitions":[{"topic":"flights"}]}', "KeyError"),
             ('{"version":2,"partitions":[]}', "version 2"),
+            ("[]", "no JSON object"),
+            (f'{{"partitions":[{ENTRY[:-1]}.5}}]}}', "is no int"),
             (f'{{"partitions":[{ENTRY},{ENTRY}]}}', "t-0 twice"),
         ],
     )

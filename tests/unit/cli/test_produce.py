@@ -328,6 +328,19 @@ class TestOptions:
 
 
 class TestRefusal:
+    @pytest.mark.parametrize("option", [["-D", ""], ["-k", ""], ["-K", ":"], ["-H", "a=1"], ["-Z"]])
+    def test_options_of_text_do_not_go_with_json(
+        self, numbers: CommandLine, option: list[str]
+    ) -> None:
+        outcome = numbers("produce", "numbers", "--format", "json", *option, stdin=b"")
+
+        assert (outcome.code, "are for text" in outcome.err) == (2, True)
+
+    def test_the_name_of_a_header_is_utf8(self, numbers: CommandLine) -> None:
+        outcome = numbers("produce", "numbers", "-H", os.fsdecode(b"\xff=1"), stdin=b"x\n")
+
+        assert (outcome.code, "the name is not UTF-8" in outcome.err) == (2, True)
+
     def test_an_unknown_topic_fails_before_input_is_read(self, numbers: CommandLine) -> None:
         outcome = numbers("produce", "number", stdin=b"x\n")
 

@@ -13,6 +13,7 @@ from sparklog.errors import (
     CorruptionError,
     CorruptRecordError,
     LogDirError,
+    StorageError,
     StorageFullError,
     UsageError,
 )
@@ -310,6 +311,13 @@ class TestInto:
 
         with pytest.raises(CorruptionError, match="t-0: a symbolic link"):
             export_into(interop.catalog, str(second), ExportOptions())
+
+    def test_a_directory_that_cannot_be_made(self, interop: Interop, tmp_path: Path) -> None:
+        interop.run()
+        (tmp_path / "file").touch()
+
+        with pytest.raises(StorageError, match="cannot make .*file/to: Not a directory"):
+            export(interop, tmp_path / "file" / "to")
 
     def test_a_directory_that_is_not_empty(self, interop: Interop, tmp_path: Path) -> None:
         new_topic(interop.log_dir, partitions=1)

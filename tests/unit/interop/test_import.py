@@ -12,6 +12,7 @@ from sparklog.errors import (
     CommitConflictError,
     InvalidOptionError,
     LogDirError,
+    StorageError,
     UnknownTopicError,
 )
 from sparklog.interop import import_log, staging
@@ -498,6 +499,12 @@ class TestDirectories:
 
     def test_without_a_partition(self, interop: Interop) -> None:
         with pytest.raises(LogDirError, match="broker has no partition: give what a broker's log"):
+            interop.run()
+
+    def test_whose_lock_cannot_be_opened(self, interop: Interop) -> None:
+        (interop.broker / ".lock").symlink_to(".lock")
+
+        with pytest.raises(StorageError, match="cannot open .lock"):
             interop.run()
 
     def test_that_an_export_has_not_finished(self, interop: Interop) -> None:

@@ -234,6 +234,16 @@ class TestCoordinators:
             only_ours(lambda kinds=kinds: read_record(kinds, full_key, full_value))
         decode_offsets(JavaRecord(0, 0, full_key, full_value))
 
+    def test_a_key_has_no_nulls(self) -> None:
+        record = JavaRecord(7, 0, b"\0\1\xff\xff\0\1t\0\0\0\0", None)
+        key, value = decode_offsets(record)
+
+        assert value is None
+        assert key == (
+            b"Error at offset 7, skipping. Could not read record with version 1 from key's buffer "
+            b"due to: non-nullable field group was serialized as null."
+        )
+
     def test_older_versions_of_a_group(self) -> None:
         key = b"\0\2\0\1g"
         member = b"\0\1m\0\1c\0\1h" + b"\0\0\0\1" + b"\0\0\0\1s\0\0\0\1a"

@@ -91,6 +91,14 @@ class TestAnswers:
 
         assert [found.num_rows for found in answers(partition, rows_max=2)] == [3, 1]
 
+    def test_hold_a_part_of_a_batch_that_has_far_more(self) -> None:
+        partition = Partition().append(batch(1, 2, 3, 4, 5))
+        found = answers(partition, rows_max=2)
+
+        assert [one.num_rows for one in found] == [2, 2, 1]
+        assert [one.offset.to_pylist() for one in found] == [[0, 1], [2, 3], [4]]
+        assert partition.read(rows_max=2) == partition.records
+
     def test_hold_few_compressed_bytes(self, monkeypatch: pytest.MonkeyPatch) -> None:
         parts = [batch(n, n, codec=Codec.GZIP) for n in range(8)]
         partition = Partition().append(*parts)

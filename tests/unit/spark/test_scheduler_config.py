@@ -100,7 +100,7 @@ class TestRefusals:
 
         assert "log.retention.check.interval.ms" in str(got.value)
 
-    @pytest.mark.parametrize("value", ["0", "-2", "9007199254740993", '"5 min"', "1.5", "true"])
+    @pytest.mark.parametrize("value", ["0", "-2", "3153600000001", '"5 min"', "1.5", "true"])
     def test_an_interval_is_a_number_of_milliseconds(self, value: str) -> None:
         with pytest.raises(
             InvalidConfigError, match=r"log\.retention\.check\.interval\.ms=.*takes"

@@ -29,6 +29,7 @@ class TestLocal:
             ("/data/s3://x", "/data/s3:/x"),
             ("file:///data/log", "/data/log"),
             ("file:///data/a%20b", "/data/a b"),
+            ("file:///data/a%3Fb%23", "/data/a?b#"),
             ("file:/data/log", "/data/log"),
             ("FILE://localhost/data/log", "/data/log"),
         ),
@@ -62,6 +63,8 @@ class TestLocal:
             ("https://user:s3cret@host/data", "has the scheme 'https'"),
             ("/data/a%20b", "the log dir '/data/a%20b' holds '%20'; no %XX is allowed"),
             ("file:///data/a%252fb/log", "holds '%2f'"),
+            ("file:///data/a#b", "holds a '\\?' or a '#'; allowed in a file URI: %3F and %23"),
+            ("file:///data/a?b", "holds a '\\?' or a '#'"),
         ),
     )
     def test_refuses_what_is_no_log_dir(self, log_dir: str, reason: str) -> None:

@@ -66,7 +66,7 @@ class FollowedTopics:
     def _noted(self, state: ClusterState) -> Topics:
         self._checked_ms = self._clock.now_ms()
         if state is not self._state:
-            self._state, self._live = state, state.live()
+            self._state, self._live = state, self._catalog.topics()
             ids = {topic.topic_id for topic in self._live.values()}
             self._followed = {key: one for key, one in self._followed.items() if key in ids}
         return self._live

@@ -53,8 +53,12 @@ class Catalog:
         return self._cluster
 
     def topics(self) -> dict[str, TopicDescription]:
-        """Return the topics that exist, by name, in name order."""
-        return self.cluster.state().live()
+        """Return the topics that exist, by name, in name order; lets go of stores of others."""
+        topics = self.cluster.state().live()
+        if len(self._stores) > len(topics):
+            for gone in self._stores.keys() - {topic.topic_id for topic in topics.values()}:
+                del self._stores[gone]
+        return topics
 
     def topic(self, name: str) -> TopicDescription:
         """Return a topic; raises UnknownTopicError naming the nearest ones."""

@@ -85,6 +85,15 @@ class TestLocal:
 
         assert (ages, topics.ages_ms(), topics._followed) == ({"t": 0}, {}, {})
 
+    def test_the_manifest_of_what_is_gone_is_not_kept(
+        self, topics: FollowedTopics, log_dir: str
+    ) -> None:
+        topics.reader("t")
+        AdminClient(log_dir).delete_topics(["t"])
+        topics.topics()
+
+        assert topics._catalog._stores == {}
+
 
 class TestRemote:
     def test_is_at_hand_for_a_moment(

@@ -53,3 +53,11 @@ class TestCatalog:
 
     def test_opens_a_manifest_once(self, catalog: Catalog) -> None:
         assert catalog.store(FLIGHTS) is catalog.store(FLIGHTS)
+
+    def test_lets_go_of_manifests_of_topics_that_are_gone(self, catalog: Catalog) -> None:
+        gone = TopicDescription("gone", "G" * 22, 1, {}, 1_000)
+        stores = [catalog.store(topic) for topic in (FLIGHTS, gone)]
+        catalog.topics()
+
+        assert catalog.store(FLIGHTS) is stores[0]
+        assert catalog.store(gone) is not stores[1]

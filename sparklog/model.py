@@ -87,11 +87,11 @@ class AbortedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentEntry:
-    """One segment, as a row of the manifest says it (design: kind `segment`).
+    """One segment, as a row of the manifest says it (kind `segment`, see `manifest.tables`).
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
     carry: a reader adds `shift` to what it finds in the file. Paths are relative to the topic's
-    directory. `None` in a column that costs a walk of the file means "not yet known".
+    directory. None in a column that only a walk through the file can fill means "not yet known".
     """
 
     partition: int

@@ -41,8 +41,8 @@ def open_transactions(
 ) -> list[OpenTransaction]:
     """The transactions of a partition's segments that were open when they were imported.
 
-    One of which no batch is left has none. Reads headers until it has seen a batch of each. Raises
-    what reading raises.
+    A transaction of which compaction has left no batch needs no marker, and is not among them.
+    Reads headers until it has seen a batch of each. Raises what reading raises.
     """
     wanted = {
         span.producer_id: span.first

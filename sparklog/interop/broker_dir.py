@@ -52,7 +52,7 @@ class SegmentFiles:
 
 
 class PartitionDir:
-    """One partition's directory. `problem` says why it is none: no file of it is looked at then."""
+    """One partition's directory. A `problem` says why it cannot be one; then no file is read."""
 
     def __init__(self, path: str, place: TopicPartition, problem: str | None = None) -> None:
         self.path = path

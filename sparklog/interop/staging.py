@@ -3,10 +3,10 @@
     <log dir>/sparklog_export_unfinished/<topic>-<partition>/<file>     what is to come
     <log dir>/sparklog_export_unfinished.txt    partitions whose files are being moved, a line each
 
-While the directory is there no broker starts: to LogManager its name is that of no partition. What
-fails before the first file is moved has changed nothing; what is cut off later is finished by the
-next export of the same topics, to which what lies in their directories counts for nothing. Without
-the directory the file means nothing.
+While the directory is there no broker starts: LogManager refuses one that is not named after a
+partition. An export that fails before the first file is moved has changed nothing. One that is cut
+off later is finished by the next export of the same topics, which replaces whatever lies in their
+directories. Without the directory the file means nothing.
 """
 
 import os

@@ -43,7 +43,7 @@ class FileTaker:
         self.paths: list[str] = []
 
     def take(self, source: Source, found: Examined) -> SegmentEntry:
-        """Bring the files of a segment in, and return its row."""
+        """Link, copy or write the files of a segment, and return its row."""
         summary, indexes = found.summary, found.indexes
         base, uuid = summary.file_base_offset, uuid7(self._now_ms, os.urandom(10))
         log = self._path(base, uuid, LOG_SUFFIX)

@@ -4,8 +4,8 @@
     control batch, one marker     COMMIT or ABORT ends it
 
 An aborted transaction spans its first batch to its marker. One that is still open at the end counts
-as aborted, up to and including the offset behind the end: no marker that was seen lies there, so a
-later import knows it again.
+as aborted, up to and including the offset behind the end. No marker that was read lies there, so a
+later import can tell that the transaction was open.
 """
 
 from bisect import bisect_right

@@ -163,8 +163,9 @@ def windows(
 def _names_batch(floor: OffsetPosition, batches: BatchTable, in_place: int) -> bool:
     """Whether the batches at an entry's position are those that the entry means.
 
-    Before Kafka 4 an entry named the first batch of an append and the last offset of all of it; if
-    that lies beyond the window, more than one batch in its place has to do.
+    Before Kafka 4 an entry held the position of the first batch of an append and the last offset of
+    all its batches. If that offset lies beyond the window, it is enough that more than one batch is
+    in its place.
     """
     lasts = batches.last_offset[:in_place]
     return floor.offset in lasts or (1 < in_place == len(batches) and lasts[-1] < floor.offset)

@@ -6,8 +6,8 @@
     parts       of logs that are not local, as they were fetched
 
 Files never change, and a segment whose row changes is another one here, so nothing that is kept is
-ever out of date. What is open holds the room of a file that vacuum has deleted: who keeps segments
-for long lets go of them from time to time.
+ever out of date. But a file that vacuum has deleted keeps its space on disk while it is open: who
+keeps segments for long calls `let_go` from time to time.
 """
 
 from dataclasses import replace

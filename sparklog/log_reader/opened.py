@@ -1,7 +1,7 @@
 """A segment's files, opened as they are needed; indexes only as far as they can be trusted.
 
-An index that is missing, cut or damaged is told in a warning and done without: the segment is
-walked from its beginning, and no record is lost.
+An index that is missing, cut or damaged is named in a warning and not used: the segment is walked
+from its beginning, and no record is lost.
 """
 
 import warnings

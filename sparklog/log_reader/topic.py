@@ -31,7 +31,7 @@ class Slice:
 class TopicReader:
     """Reads one topic at one snapshot.
 
-    Who makes many lookups passes what keeps segments open from one to the next.
+    With `kept` segments stay open from one lookup to the next: for who makes many.
     """
 
     def __init__(

@@ -4,8 +4,9 @@
     segments of all        lie where their offsets say: the first begins at the log end offset, each
                            of the others where the one before it ends
 
-Where gaps are allowed, as in a copy of a compacted topic, offsets only have to grow. Rows of which
-none has an offset bring none: a SQL INSERT gives a null to every column that it does not name.
+Where gaps are allowed, as in a copy of a compacted topic, offsets only have to grow. If the column
+is there and null in every row, the rows count as rows without it: a SQL INSERT gives a null to each
+column that it does not name.
 """
 
 from collections.abc import Sequence

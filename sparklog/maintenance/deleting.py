@@ -25,7 +25,7 @@ class _Chunk:
 def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[str, str]:
     """Unlink files; return those that are still there, each with the reason.
 
-    A file that is gone already is unlinked. `what` names the doing for a progress bar.
+    A file that is gone already counts as unlinked. `what` is the title of a progress bar.
     """
     size = LOCAL_CHUNK if context.files.is_local else REMOTE_CHUNK
     chunks = [

@@ -97,8 +97,8 @@ def skipped(lease: Lease) -> Outcome:
 def executed(step: Step) -> Outcome:
     """Do a step; an error of sparklog's own is its problem, not that of the next ones.
 
-    A conflict is none: another job was faster, and what is left is for the next run; or the topic
-    is being deleted, and nothing is left.
+    A conflict is no problem: another job was faster, and the next run does what is left; or the
+    topic is being deleted, and nothing is left to do.
     """
     try:
         return step.execute()

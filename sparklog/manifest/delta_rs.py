@@ -37,7 +37,7 @@ CHECKPOINT_INTERVAL = 100
 AFTER_A_POWER_CUT = "after a power cut, run sparklog verify --repair"
 
 LEFTOVER_HOURS = 1
-"""How long what has left a table stays for those who read it: many times what a read takes."""
+"""How long a file that has left a table stays for its readers: far longer than a read takes."""
 
 TABLE_PROPERTIES = {
     # Nobody travels in time here. A commit lists the entries that are there, 2 ms a thousand, and
@@ -271,8 +271,8 @@ class DeltaLog:
     def leftovers(self) -> list[str]:
         """Return the names of the files that no version of the last LEFTOVER_HOURS refers to.
 
-        What the log knows is as old as its removal from the table; a file that no commit ever named
-        as old as the storage says. Raises StorageError.
+        The age of a file that the log names counts from its removal from the table, that of any
+        other file from the time that the storage gives it. Raises StorageError.
         """
         self.refresh()
         try:

@@ -160,9 +160,10 @@ class Change:
     beyond it where `allow_gaps`, or lie inside what the same change removes. `leader_epochs` are
     those the plan was made with. `replace` swaps a row for one of the same log_path and offsets (an
     index rebuilt). `remove` names log_paths of live segments, which get `removed_ms`; `forget`
-    names removed ones, whose rows go. With `receipts_before_ms` receipts go that expired before.
-    `receipts` says what several writes got that share the commit, each remembered by its key as a
-    write with `app_id` alone is; their plan asks the snapshot which of them have landed before.
+    names removed segments whose rows are dropped. Receipts that expired before `receipts_before_ms`
+    are dropped, too. `receipts` says what each of several writes got that share this commit: it is
+    remembered by its key, as a write with `app_id` alone is. Their plan asks the snapshot which of
+    them have landed before.
     """
 
     segments: Sequence[SegmentEntry] = ()
@@ -258,7 +259,7 @@ class ManifestStore(Protocol):
         """Plan on the newest snapshot and commit, again and again until it lands.
 
         With `app_id` and `version` (Delta's txnAppId and txnVersion) a write lands once: a replay
-        is answered with what the first one got. With `app_id` alone it is so for 24 hours.
+        is answered with what the first one got. With `app_id` alone this holds for 24 hours.
 
         A change that changes nothing is not committed, unless there is a receipt to keep.
 
@@ -270,8 +271,9 @@ class ManifestStore(Protocol):
     def leftovers(self) -> list[str]:
         """Return the paths, in the log dir, of the table's own files that nobody needs any more.
 
-        Those that left the table more than an hour ago, or were never part of it. A commit must
-        come first: after it a committer of before, who may have written one of them, starts anew.
+        These are files that left the table more than an hour ago, and files that were never part
+        of it. Commit first: who has written such a file for a commit that is still to come
+        then loses the race, and plans anew with new files.
         """
         ...
 

@@ -84,7 +84,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ended = Position(newest.offsets, newest.ids, before.offsets if before.is_initial else None)
         begins = before.begins(ended)
         if not isinstance(limit, ReadAllAvailable):
-            # All at once is what ends at once: waiting for more would be for ever.
+            # With ReadAllAvailable (Trigger.Once) there is no later micro-batch to wait for.
             waited_ms = self._clock.now_ms() - self._last_batch_ms
             waits = self._limits.waits(begins, newest.offsets, waited_ms)
             if waits and not self._is_available_now:

@@ -157,10 +157,10 @@ class Files(Protocol):
         ...
 
     def keep(self, path: str) -> Reader:
-        """`read` of one file, for who reads it again and again: what that takes stays open.
+        """Open a file for many reads; the answer reads it as `read` does, also in several threads.
 
-        As long as the answer lives; so long the room of a file that was deleted is not given back.
-        For several threads at once. Raises MissingFileError when there is no file.
+        The file stays open as long as the answer lives. If it is deleted meanwhile, its space on
+        disk is given back after that. Raises MissingFileError when there is no file.
         """
         ...
 

@@ -63,13 +63,14 @@ class _Log:
             pass  # told when an entry leads there
         self.batches = BatchTable.concat(tables)
 
-    def rows(self, positions: Int64s) -> Int64s:
-        """The batch that begins at each position, -1 where none is known to."""
-        if not len(self.batches):
+    def rows(self, positions: Int64s, size_max: int = FILE_BYTES_MAX) -> Int64s:
+        """The batch of at most `size_max` bytes that begins at each position; -1: none is known."""
+        batches = self.batches
+        if not len(batches):
             return np.full(len(positions), -1)
-        row = np.searchsorted(self.batches.position, positions)
-        row = np.minimum(row, len(self.batches) - 1)
-        return np.where(self.batches.position[row] == positions, row, -1)
+        row = np.minimum(batches.position.searchsorted(positions), len(batches) - 1)
+        is_there = (batches.position[row] == positions) & (batches.size[row] <= size_max)
+        return np.where(is_there, row, -1)
 
     def batches_from(self, position: int, size: int) -> Iterator[tuple[int, int, int]]:
         """Yield (position, size, last offset) of what lies in [position, position + size).
@@ -123,8 +124,7 @@ def dump_index(
     count = _used(entries["offset"])
     offsets, positions = offsets[:count], positions[:count]
     sound = _Log(byte_view(log.data), log.path)
-    row = sound.rows(positions)
-    row[sound.batches.size[row] > checks.max_message_size if len(sound.batches) else row == 0] = -1
+    row = sound.rows(positions, checks.max_message_size)
     mismatches = findings.mismatches
     cuts = [0, *(np.flatnonzero(np.diff(row >= 0)) + 1).tolist(), count]
     for start, stop in pairwise(cuts):

@@ -109,8 +109,8 @@ def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
         raise _time_error(named, f"the next is {tuple(after)}")
     newest_offset = entry.file_base_offset + entry.max_timestamp_delta
     if after is None and (named.timestamp != entry.max_timestamp or named.offset > newest_offset):
-        newest = (entry.max_timestamp, newest_offset)
-        raise _time_error(named, f"it is the last, the segment's newest batch is {newest}")
+        batch = (entry.max_timestamp, newest_offset)
+        raise _time_error(named, f"it is the last, the segment's newest batch is {batch}")
     return named
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view
-from sparklog.record.scan import scan_batches
+from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view, with_offsets_raised
+from sparklog.record.scan import scan_batches, verify_checksums
 from tests.golden import (
     COMMIT_MARKER,
     COMPACTED,
@@ -112,3 +112,30 @@ class TestTables:
 
         assert batches.take(batches.is_control).base_offset.tolist() == [200]
         assert batches.take(np.array([3, 0])).base_offset.tolist() == [200, 100]
+
+
+class TestCut:
+    @pytest.mark.parametrize(
+        ("behind", "sizes"),
+        (
+            ([0, 0, 0, 0], [5]),
+            ([0, 1, 0, 1], [2, 2, 1]),
+            ([True] * 4, [1] * 5),
+            ([-3, 0, 0, 0], [1, 4]),
+        ),
+    )
+    def test_parts_end_where_it_is_not_zero(self, behind: list[int], sizes: list[int]) -> None:
+        parts = list(table().cut(np.array(behind)))
+
+        assert [len(part) for part in parts] == sizes
+        assert BatchTable.concat(parts).position.tolist() == table().position.tolist()
+
+
+class TestWithOffsetsRaised:
+    def test_changes_base_offsets_and_no_checksum(self) -> None:
+        raised = with_offsets_raised(byte_view(KINDS), table().slice(1, 3), 2**40)
+        found = table(raised.tobytes())
+
+        verify_checksums(raised, found)
+        assert found.base_offset.tolist() == (table().base_offset[1:3] + 2**40).tolist()
+        assert found.size.tolist() == table().size[1:3].tolist()

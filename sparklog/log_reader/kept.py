@@ -21,7 +21,7 @@ from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, Reader
 
 SEGMENTS: Final = 128
-"""Each has two maps and a descriptor at most."""
+"""Each has two maps and three descriptors at most: a map of Python's keeps one."""
 PARTS: Final = 128
 """At most 8 MiB."""
 

@@ -9,7 +9,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from api.app import create_app
-from tests.api.conftest import settings_for
+from tests.api.conftest import client_for, settings_for
 from tests.logs import append
 
 PATHS = (
@@ -25,6 +25,19 @@ PATHS = (
 )
 
 
+BINARY = "application/vnd.kafka.binary.v2+json"
+RECORD = b'{"records": [{"value": "YQ=="}]}'
+REFUSED = (
+    ("/topics/t", BINARY, b"{", 422),
+    ("/topics/t", "text/plain", RECORD, 415),
+    ("/topics/t", BINARY, RECORD + b" " * 1000, 413),
+    ("/topics/absent", BINARY, RECORD, 404),
+    ("/topics/t/partitions/9", BINARY, RECORD, 404),
+    ("/topics/t/partitions/-1", BINARY, RECORD, 422),
+    ("/topics/t/offsets:lookup", "application/json", b"[]", 422),
+)
+
+
 @pytest.fixture
 def filled(log_dir: str) -> str:
     append(log_dir, 1, "abc", timestamps=[1, 2, 3])
@@ -34,10 +47,7 @@ def filled(log_dir: str) -> str:
 def test_are_answered_before_fastapi(
     client: TestClient, filled: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async def unexpected(*_: Any) -> None:
-        pytest.fail("this is what plain routes go without")
-
-    monkeypatch.setattr(FastAPI, "__call__", unexpected)
+    monkeypatch.setattr(FastAPI, "__call__", None)
 
     assert client.get(PATHS[1]).json() == {"partition": 1, "offset": 1, "timestamp": 2}
 
@@ -48,13 +58,41 @@ def test_answer_as_they_do_behind_fastapi(
 ) -> None:
     before = client.get(path)
     monkeypatch.setattr("api.plain.PlainRoutes.takes", lambda *_: False)
-    behind = client.get(path)
 
-    assert (before.status_code, before.content) == (behind.status_code, behind.content)
-    unlike = {"x-request-id"}
-    assert {n: v for n, v in before.headers.items() if n not in unlike} == {
-        n: v for n, v in behind.headers.items() if n not in unlike
-    }
+    assert told(client.get(path)) == told(before)
+
+
+@pytest.mark.parametrize(("path", "kind", "body", "status"), REFUSED)
+def test_refuse_as_they_do_behind_fastapi(
+    log_dir: str, monkeypatch: pytest.MonkeyPatch, path: str, kind: str, body: bytes, status: int
+) -> None:
+    with client_for(settings_for(log_dir, max_body_bytes=1000)) as client:
+        before = client.post(path, content=body, headers={"Content-Type": kind})
+        monkeypatch.setattr("api.plain.PlainRoutes.takes", lambda *_: False)
+        behind = client.post(path, content=body, headers={"Content-Type": kind})
+
+    assert before.status_code == status
+    assert told(behind) == told(before)
+
+
+def test_fail_as_they_do_behind_fastapi(
+    client: TestClient, filled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("secret")
+
+    monkeypatch.setattr("api.routes.offsets.allowed", fail)
+    before = client.get(PATHS[0])
+    monkeypatch.setattr("api.plain.PlainRoutes.takes", lambda *_: False)
+
+    assert before.json() == {"error_code": 50002, "message": "the server failed"}
+    assert told(client.get(PATHS[0])) == told(before)
+
+
+def told(answer: Any) -> Any:
+    """What a client sees of an answer, but for the request's own id."""
+    headers = {name: value for name, value in answer.headers.items() if name != "x-request-id"}
+    return answer.status_code, answer.content, headers
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "PATCH"])

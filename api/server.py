@@ -182,5 +182,14 @@ def main() -> None:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         server.run()
-    except (SettingsError, ValidationError) as error:
+    except ValidationError as error:
+        sys.exit(f"sparklog: {_refusals(error)}")
+    except SettingsError as error:
         sys.exit(f"sparklog: {error}")
+
+
+def _refusals(error: ValidationError) -> str:
+    """What is wrong with the environment, by the variables' names."""
+    return "; ".join(
+        f"SPARKLOG_{str(one['loc'][0]).upper()}: {one['msg']}" for one in error.errors()
+    )

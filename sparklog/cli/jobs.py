@@ -28,7 +28,7 @@ JOBS: Final = (
 def jobs(context: typer.Context) -> None:
     """Run a job: build_index, compact, import_log, merge_segments, retention, vacuum or verify.
 
-    Or the scheduler, which runs all but import_log.
+    Or the scheduler, which runs all but import_log. `sparklog jobs JOB --help` has the options.
     """
     given = [*context.args]
     if given[:1] in (["--help"], ["-h"]):
@@ -36,7 +36,8 @@ def jobs(context: typer.Context) -> None:
         return
     name = given.pop(0).replace("-", "_") if given else ""
     if name not in JOBS:
-        raise InvalidOptionError(f"no job {name!r}: there are {', '.join(JOBS)}", option="job")
+        what = f"no job {name!r}" if name else "no job: give its name"
+        raise InvalidOptionError(f"{what}; there are {', '.join(JOBS)}", option="job")
     module = f"sparklog.spark.jobs.{name}"
     before = _common(context.find_root().params)
     sys.stdout.flush()
@@ -75,4 +76,4 @@ def add_to(app: typer.Typer) -> None:
         "ignore_unknown_options": True,
         "help_option_names": [],
     }
-    app.command("jobs", context_settings=settings)(jobs)
+    app.command("jobs", context_settings=settings, options_metavar="JOB [OPTIONS]")(jobs)

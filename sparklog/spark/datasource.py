@@ -1,8 +1,6 @@
 """The data source `sparklog`: a log dir read and written as DataFrames, streams and SQL tables."""
 
 from collections.abc import Mapping
-from typing import Final
-from weakref import WeakSet
 
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import (
@@ -23,8 +21,6 @@ from sparklog.spark.table_options import (
     with_options,
     without_sparks_own,
 )
-
-_REGISTERED: Final[WeakSet[SparkSession]] = WeakSet()
 
 
 class SparklogDataSource(DataSource):
@@ -85,10 +81,11 @@ class SparklogDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make `format("sparklog")` known to a session; Spark would warn of a second time.
+    """Make `format("sparklog")` known to a session that does not know it yet.
 
-    Where the package is installed Spark finds it by itself (`pyspark_sparklog`).
+    Where the package is installed Spark finds it by itself (`pyspark_sparklog`), and would warn of
+    a second registration.
     """
-    if spark not in _REGISTERED:
+    session = spark._jsparkSession  # noqa: SLF001 - nothing public tells which sources there are
+    if not session.sessionState().dataSourceManager().dataSourceExists(SparklogDataSource.name()):
         spark.dataSource.register(SparklogDataSource)
-        _REGISTERED.add(spark)

@@ -24,6 +24,7 @@ _ALLOWED = "allowed: a path, file:///path, s3://bucket/prefix (or s3a://)"
 def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
     """The files of a log dir, whether or not there is one yet; nothing is read or connected to.
 
+    A path that begins with `~` is below the home directory, for not every shell says so itself.
     `options` are the storage settings (`settings.STORAGE_SETTINGS`), with or without `storage.`;
     for an object store the environment fills in what they leave out. LogDirError for an address
     that cannot be a log dir, InvalidOptionError for a wrong setting.
@@ -35,7 +36,7 @@ def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
         return ArrowFiles(_s3_uri(log_dir, rest), storage_options(options or {}, os.environ))
     # Without effect here, but a misspelt setting is told all the same.
     storage_options(options or {}, {})
-    return _local_files(_local_path(log_dir) if scheme == "file" else log_dir)
+    return _local_files(_local_path(log_dir) if scheme == "file" else os.path.expanduser(log_dir))
 
 
 def _split(log_dir: str) -> tuple[str, str]:

@@ -209,7 +209,7 @@ class TestEnd:
         ("settings", "told"),
         [
             ({"host": "0.0.0.0"}, "listens beyond this machine"),
-            ({"port": "http"}, "port"),
+            ({"port": "http"}, "SPARKLOG_PORT: Input should be a valid integer"),
             ({"tokens_file": "missing"}, "SPARKLOG_TOKENS_FILE=missing"),
         ],
     )

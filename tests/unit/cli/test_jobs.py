@@ -85,7 +85,7 @@ class TestJobs:
         outcome = CommandLine("log")("jobs", *arguments)
 
         assert outcome.code == 2
-        assert "there are build_index, compact, import_log, merge_segments" in outcome.err
+        assert "; there are build_index, compact, import_log, merge_segments" in outcome.err
 
 
 class TestNames:

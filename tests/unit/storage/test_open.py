@@ -52,6 +52,13 @@ class TestLocal:
         with pytest.raises(InvalidOptionError, match=r"unknown storage option 'storage.AWS_REGON'"):
             open_files("/data", {"storage.AWS_REGON": "x"})
 
+    def test_a_home_directory_is_no_directory_named_so(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("HOME", str(tmp_path))
+
+        assert Path(open_files("~/log").uri) == tmp_path / "log"
+
     @pytest.mark.parametrize(
         ("log_dir", "reason"),
         (

@@ -92,4 +92,5 @@ class TestImport:
         assert codes == [1, 2]
         error, misuse = capsys.readouterr().err.splitlines()
         assert error.startswith("sparklog import_log: error: ")
-        assert misuse == "sparklog import_log: error: --config: allowed is NAME=VALUE"
+        expected = "sparklog import_log: error: --config 'retention.ms': allowed is NAME=VALUE"
+        assert misuse == expected

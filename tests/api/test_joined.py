@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from api.joined import WAITING_BYTES_MAX, JoinedWrites
@@ -65,6 +65,7 @@ class TestWrites:
         assert transport.sent == [b"head", b"body"]
 
     @given(st.lists(st.binary(min_size=1, max_size=5 * WAITING_BYTES_MAX // 4), max_size=5))
+    @example([bytes(WAITING_BYTES_MAX), b"more", b"end"])
     def test_stay_in_order_and_few_wait(self, parts: list[bytes]) -> None:
         transport = Transport()
 

@@ -313,7 +313,7 @@ class TestInto:
             export_into(interop.catalog, str(second), ExportOptions())
 
     def test_a_directory_that_cannot_be_made(self, interop: Interop, tmp_path: Path) -> None:
-        interop.run()
+        new_topic(interop.log_dir, partitions=1)
         (tmp_path / "file").touch()
 
         with pytest.raises(StorageError, match="cannot make .*file/to: Not a directory"):

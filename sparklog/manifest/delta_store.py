@@ -142,6 +142,10 @@ class DeltaManifestStore:
             self._rows[name] = self._parsed(name)
         return self._rows[name]
 
+    def _glimpsed(self, name: str) -> ManifestRows:
+        """Return the rows of a file without keeping them: receipts may be millions."""
+        return self._rows.get(name) or self._parsed(name)
+
     def _parsed(self, name: str) -> ManifestRows:
         return from_parquet(self._log.read(name), f"{self._directory}/{name}")
 
@@ -208,8 +212,7 @@ class DeltaManifestStore:
         return recent + self._receipt_files.holding(folded, keys)
 
     def _receipts_in(self, name: str) -> pa.Table:
-        """Return the receipts of a file, which is not kept: there may be millions."""
-        return (self._rows.get(name) or self._parsed(name)).receipts
+        return self._glimpsed(name).receipts
 
     def _try(self, snapshot: Snapshot, change: Change, pending: _Pending) -> Committed:
         now_ms = self._clock.now_ms()
@@ -237,7 +240,7 @@ class DeltaManifestStore:
         if not touched and not due:
             return [], []
         tables = [rewritten(self._read(name), change).table for name in touched]
-        tables += [(self._rows.get(name) or self._parsed(name)).table for name in sorted(due)]
+        tables += [self._glimpsed(name).table for name in sorted(due)]
         is_new = bool(touched)
         added = [
             self._write(role, table, now_ms, is_new=is_new)

@@ -11,6 +11,13 @@ class Clock(Protocol):
         """Wall clock, milliseconds since the epoch."""
         ...
 
+    def boot_ms(self) -> int:
+        """Milliseconds since the machine started, sleep included: for deadlines and ages.
+
+        Nobody sets this clock, so it never jumps.
+        """
+        ...
+
     def sleep_ms(self, ms: float) -> None:
         """Wait for `ms` milliseconds."""
         ...
@@ -22,6 +29,9 @@ class SystemClock:
     def now_ms(self) -> int:
         return time.time_ns() // 1_000_000
 
+    def boot_ms(self) -> int:
+        return time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1_000_000
+
     def sleep_ms(self, ms: float) -> None:
         time.sleep(ms / 1000)
 
@@ -31,14 +41,23 @@ class ManualClock:
 
     def __init__(self, now_ms: int = 1_700_000_000_000) -> None:
         self._now_ms = now_ms
+        self._boot_ms = 0.0
 
     def now_ms(self) -> int:
         return self._now_ms
 
+    def boot_ms(self) -> int:
+        return int(self._boot_ms)
+
     def sleep_ms(self, ms: float) -> None:
         """Waiting is moving forward: nothing sleeps."""
-        self._now_ms += max(1, round(ms))
+        self.advance(max(1, round(ms)))
 
     def advance(self, ms: int) -> None:
         """Move forward by `ms`."""
         self._now_ms += ms
+        self._boot_ms += ms
+
+    def set_wall(self, now_ms: int) -> None:
+        """Set the wall clock, as an administrator may: time since the start goes on."""
+        self._now_ms = now_ms

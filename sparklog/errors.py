@@ -16,12 +16,13 @@
     │   ├── UnexpectedAppendOffsetError  records whose own offsets do not continue the log
     │   ├── PolicyViolationError         the topic's cleanup policy does not allow it
     │   └── LogDirError                  not a log dir, or of a version this release cannot read
+    │       └── UnsupportedFeatureError  the log dir uses a feature of a newer release
     ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
     │   ├── CorruptRecordError           in a .log: file, position and offset are known
     │   │   ├── UnsupportedCodecError    codec bits that no release of Kafka defines
     │   │   └── UnknownRecordTypeError   a record of __consumer_offsets of a type not known here
     │   ├── CorruptIndexError            in a .index or .timeindex
-    │   ├── CorruptManifestError         in a manifest or in __cluster_metadata
+    │   ├── CorruptMetadataError         in __cluster_metadata: entries, runs, history
     │   └── PassedOverError              a file that dump-log says a line about and leaves out
     ├── StorageError                     the file system or object store failed
     │   ├── MissingFileError             a file that should be there is not
@@ -177,6 +178,12 @@ class LogDirError(UsageError):
     code = ErrorCode.LOG_DIR_NOT_FOUND
 
 
+class UnsupportedFeatureError(LogDirError):
+    """The log dir uses a feature that this release does not know: upgrade sparklog."""
+
+    code = ErrorCode.UNSUPPORTED_VERSION
+
+
 class CorruptionError(SparklogError):
     """Bytes on disk that cannot be what a writer wrote."""
 
@@ -221,8 +228,8 @@ class CorruptIndexError(CorruptionError):
     """A damaged `.index` or `.timeindex`; readers do without it and warn."""
 
 
-class CorruptManifestError(CorruptionError):
-    """A manifest, or `__cluster_metadata`, that does not say what it must."""
+class CorruptMetadataError(CorruptionError):
+    """A file of `__cluster_metadata` that does not say what it must."""
 
 
 class UnsupportedCodecError(CorruptRecordError):

@@ -14,6 +14,9 @@ NO_TIMESTAMP = -1
 MAX_RELATIVE_OFFSET = 2**31 - 1
 """Offsets inside a batch, an index or a segment are int32 relative to a base."""
 
+SHARED_PREFIX = "__shared/"
+"""Where shared segments lie in the log dir: record batches of many partitions in one file."""
+
 
 class Codec(IntEnum):
     """Compression of the records of a batch: the low three attribute bits (CompressionType)."""
@@ -77,6 +80,19 @@ UNKNOWN_OFFSET = TimestampOffset(NO_TIMESTAMP, -1)
 """ListOffsets' answer when no record matches (ListOffsetsResponse.UNKNOWN_OFFSET)."""
 
 
+class SegmentKey(NamedTuple):
+    """The identity of a segment within its topic; nothing else in the topic has the same."""
+
+    partition: int
+    log_path: str
+    log_position: int = 0
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether it names a slice of a shared segment."""
+        return self.log_path.startswith(SHARED_PREFIX)
+
+
 class AbortedRange(NamedTuple):
     """An aborted transaction's span, relative to the segment's base offset; may begin before it."""
 
@@ -91,7 +107,8 @@ class SegmentEntry:
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
     carry: a reader adds `shift` to what it finds in the file. Paths are relative to the topic's
-    directory. None in a column that only a walk through the file can fill means "not yet known".
+    directory, that of a shared segment to the log dir; its slice has `log_bytes` bytes from
+    `log_position` on. None in a column that only a walk through the file can fill means "not yet known".
     """
 
     partition: int
@@ -100,6 +117,7 @@ class SegmentEntry:
     file_base_offset: int
     log_path: str
     log_bytes: int
+    log_position: int = 0
     index_path: str | None = None
     index_bytes: int | None = None
     time_index_path: str | None = None
@@ -122,7 +140,16 @@ class SegmentEntry:
     delete_horizon_ms: int | None = None
     created_ms: int
     removed_ms: int | None = None
-    transaction_id: str | None = None
+
+    @property
+    def key(self) -> SegmentKey:
+        """The segment's identity within its topic."""
+        return SegmentKey(self.partition, self.log_path, self.log_position)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether its bytes are a slice of a shared segment."""
+        return self.log_path.startswith(SHARED_PREFIX)
 
     @property
     def shift(self) -> int:

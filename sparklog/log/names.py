@@ -28,6 +28,7 @@ LOG_SUFFIX: Final = ".log"
 INDEX_SUFFIX: Final = ".index"
 TIME_INDEX_SUFFIX: Final = ".timeindex"
 KEY_INDEX_SUFFIX: Final = ".keyindex"
+TXN_INDEX_SUFFIX: Final = ".txnindex"
 
 MANIFEST: Final = "manifest"
 QUARANTINE: Final = "quarantine"

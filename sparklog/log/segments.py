@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.model import AbortedRange, SegmentEntry
 
 _FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
@@ -40,7 +40,7 @@ class SegmentList:
     ) -> None:
         """Take int64 arrays of one length, sorted; `entry_of(i)` makes the entry of segment `i`.
 
-        `max_timestamp` is -1 for a segment without any. Raises CorruptManifestError naming the
+        `max_timestamp` is -1 for a segment without any. Raises CorruptMetadataError naming the
         first segment that is empty or overlaps the one before it.
         """
         self.base_offset = base_offset
@@ -121,7 +121,7 @@ class SegmentList:
         if not holds.all():
             slot = int(holds.argmin())
             before = f" behind one that ends at {self.next_offset[slot - 1]}" if slot else ""
-            raise CorruptManifestError(
+            raise CorruptMetadataError(
                 f"segment of offsets [{self.base_offset[slot]}, {self.next_offset[slot]}){before}:"
                 " segments hold at least one offset and do not overlap"
             )
@@ -150,5 +150,5 @@ class _Rows:
 def _int64(table: pa.Table, name: str) -> NDArray[np.int64]:
     values: NDArray[np.int64] = table.column(name).to_numpy()
     if values.dtype.kind != "i":
-        raise CorruptManifestError(f"column {name} of a segment's row is null")
+        raise CorruptMetadataError(f"column {name} of a segment's row is null")
     return values.astype(np.int64, copy=False)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 
 from sparklog.config import TopicConfig
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import parse_segment_name, uuid7_ms
 from sparklog.log.vacuum import Fate, fates
 from sparklog.manifest.catalog import topic_directory
@@ -32,7 +32,7 @@ def manifest_problems(topic: TopicDescription, snapshot: Snapshot) -> list[str]:
         name, state = f"{topic.name}-{partition}", snapshot.state(partition)
         try:
             snapshot.segments(partition)
-        except CorruptManifestError as error:
+        except CorruptMetadataError as error:
             problems.append(f"{name}: {error}")
         ends = [entry.next_offset for entry in segments_of(snapshot, partition)]
         for what, offset in (

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 
 from sparklog.config import TopicConfig
-from sparklog.errors import CorruptManifestError, SparklogError
+from sparklog.errors import CorruptMetadataError, SparklogError
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
@@ -61,7 +61,7 @@ def _mending(
     try:
         read()
         return
-    except CorruptManifestError:
+    except CorruptMetadataError:
         torn = torn_files(context.files, directory)
     if torn:
         rows = [{"torn": f"{directory}/_delta_log/{file}"} for file in torn]

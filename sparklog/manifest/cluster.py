@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import uuid7
 from sparklog.manifest.delta_rs import AddedFile, DeltaLog, RemovedFile
 from sparklog.manifest.rows import LIVE, file_name, read_parquet, to_parquet
@@ -141,7 +141,7 @@ class DeltaClusterStore:
         is_new = self._log.version < 0
         self._log.refresh()
         if is_new and self._log.description != METADATA_DESCRIPTION:
-            raise CorruptManifestError(
+            raise CorruptMetadataError(
                 f"{CLUSTER_METADATA}: the table says it is {self._log.description!r}; "
                 f"this release reads {METADATA_DESCRIPTION!r}"
             )

@@ -21,7 +21,7 @@ from deltalake.transaction import AddAction, RemoveAction
 from sparklog.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptManifestError,
+    CorruptMetadataError,
     MissingFileError,
     SparklogError,
     StorageError,
@@ -117,7 +117,7 @@ class DeltaLog:
     def refresh(self) -> int:
         """Read the log's new entries and return the version.
 
-        Raises MissingFileError when there is no table, CorruptManifestError when it cannot be read.
+        Raises MissingFileError when there is no table, CorruptMetadataError when it cannot be read.
         """
         if self._table is not None:
             if self.is_newest:
@@ -134,7 +134,7 @@ class DeltaLog:
         return self.version
 
     def _check_entries(self, first: int) -> None:
-        """Raise CorruptManifestError for an empty entry from `first` to the version read last.
+        """Raise CorruptMetadataError for an empty entry from `first` to the version read last.
 
         A power cut leaves such a one, and delta-rs passes over it; who commits behind it would be
         acknowledged for what `manifest.torn` then puts aside.
@@ -146,7 +146,7 @@ class DeltaLog:
             found = self._files.stat(entry)
             if found is not None and found.bytes == 0:
                 self._table = None
-                raise CorruptManifestError(f"{entry} is empty: {AFTER_A_POWER_CUT}")
+                raise CorruptMetadataError(f"{entry} is empty: {AFTER_A_POWER_CUT}")
 
     def check_present(self) -> None:
         """Raise MissingFileError when the table was deleted since it was opened.
@@ -179,7 +179,7 @@ class DeltaLog:
         if self._table is None:
             try:
                 self._table = self._open()
-            except CorruptManifestError:
+            except CorruptMetadataError:
                 # What was listed may have been cleaned up before it was read: not so a second time.
                 self._table = self._open()
             self._check_entries(max(0, self.version - CHECKPOINT_INTERVAL))
@@ -191,7 +191,7 @@ class DeltaLog:
         except TableNotFoundError as error:
             raise MissingFileError(f"{self._directory}: no Delta table here") from error
         except (DeltaError, OSError) as error:
-            raise CorruptManifestError(
+            raise CorruptMetadataError(
                 f"{self._directory}: the Delta log cannot be read ({AFTER_A_POWER_CUT}): {error}"
             ) from error
 

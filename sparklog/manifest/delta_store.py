@@ -21,7 +21,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from sparklog.clock import Clock
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import uuid7
 from sparklog.manifest.changes import holders, names_segments, new_rows, rewritten
 from sparklog.manifest.check import check_change
@@ -94,7 +94,7 @@ class DeltaManifestStore:
         is_new = self._log.version < 0
         version = self._log.refresh()
         if is_new and self._log.description != MANIFEST_DESCRIPTION:
-            raise CorruptManifestError(
+            raise CorruptMetadataError(
                 f"{self._directory}: the table says it is {self._log.description!r}; "
                 f"this release reads {MANIFEST_DESCRIPTION!r}"
             )

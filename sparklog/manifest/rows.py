@@ -24,7 +24,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.manifest.store import PartitionState
 from sparklog.manifest.tables import (
     MANIFEST_KINDS,
@@ -179,17 +179,17 @@ def to_parquet(table: pa.Table) -> bytes:
 
 
 def read_parquet(data: memoryview, where: str) -> pa.Table:
-    """Return the table of one Parquet file; raises CorruptManifestError when it is none."""
+    """Return the table of one Parquet file; raises CorruptMetadataError when it is none."""
     try:
         return pq.ParquetFile(pa.BufferReader(data)).read(use_threads=False)
     except (pa.ArrowException, OSError) as error:
-        raise CorruptManifestError(f"{where} cannot be read: {error}") from error
+        raise CorruptMetadataError(f"{where} cannot be read: {error}") from error
 
 
 def from_parquet(data: memoryview, where: str) -> ManifestRows:
     """Return the rows of a Parquet file.
 
-    Raises CorruptManifestError for a file that cannot be read, and for an unknown kind.
+    Raises CorruptMetadataError for a file that cannot be read, and for an unknown kind.
     """
     return ManifestRows(
         check_table(read_parquet(data, where), MANIFEST_SCHEMA, MANIFEST_KINDS, where)

@@ -242,7 +242,7 @@ class ManifestStore(Protocol):
     def snapshot(self) -> Snapshot:
         """Return the newest version.
 
-        Raises CorruptManifestError when it cannot be understood, MissingFileError when it is gone.
+        Raises CorruptMetadataError when it cannot be understood, MissingFileError when it is gone.
         """
         ...
 

@@ -23,7 +23,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.model import AbortedRange, SegmentEntry
 
 MANIFEST_DESCRIPTION = "sparklog manifest 1"
@@ -166,12 +166,12 @@ def check_table(table: pa.Table, schema: pa.Schema, kinds: tuple[str, ...], wher
     """Return `table` with exactly `schema`'s columns.
 
     Columns this release does not know are ignored, missing ones are null. A kind it does not know
-    raises CorruptManifestError: it may change what the other rows mean.
+    raises CorruptMetadataError: it may change what the other rows mean.
     """
     unknown = sorted(set(table.column("kind").unique().to_pylist()) - set(kinds))
     if unknown:
         allowed = ", ".join(kinds)
-        raise CorruptManifestError(
+        raise CorruptMetadataError(
             f"{where}: rows of unknown kind {', '.join(unknown)}; this release knows {allowed}"
         )
     known = set(table.column_names)

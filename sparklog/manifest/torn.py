@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.clock import Clock
-from sparklog.errors import CommitConflictError, CorruptManifestError, MissingFileError
+from sparklog.errors import CommitConflictError, CorruptMetadataError, MissingFileError
 from sparklog.manifest.turn import my_turn
 from sparklog.storage.files import Files
 
@@ -64,7 +64,7 @@ def torn_files(files: Files, directory: str) -> list[str]:
     """Return the names in a table's Delta log that no reader can use; none of a sound one.
 
     Always none on an object store, where a file is there as a whole or not at all. Raises
-    CorruptManifestError when without them there is no version left, but for a table that was never
+    CorruptMetadataError when without them there is no version left, but for a table that was never
     more than a torn first entry.
     """
     if not files.is_local:
@@ -76,7 +76,7 @@ def torn_files(files: Files, directory: str) -> list[str]:
     if end is None:
         if not log.entries | log.checkpoints:
             return []
-        raise CorruptManifestError(
+        raise CorruptMetadataError(
             f"{directory}: the Delta log has neither a sound first entry nor a sound checkpoint"
         )
     late_entries = {version for version in log.entries if version >= end}
@@ -94,7 +94,7 @@ def put_torn_aside(files: Files, directory: str, clock: Clock) -> list[str]:
     """Move a table's torn files to `<table>/_torn/`; return their new paths.
 
     May be killed and run again: what leads to a torn file goes first, an entry after those that
-    build on it. Raises CorruptManifestError as `torn_files`, and CommitConflictError while others
+    build on it. Raises CorruptMetadataError as `torn_files`, and CommitConflictError while others
     of this machine commit: what they clean up would be taken for lost.
     """
     with my_turn(files, directory, clock) as is_mine:

@@ -141,6 +141,23 @@ class Files(Protocol):
         """Write a whole new file. ExistingFileError, and nothing written, when there is one."""
         ...
 
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+        """Put a whole small file under a name nobody has, atomically; False when somebody has it.
+
+        No reader ever finds a part of it. `durable`: the bytes are synced before they get the name;
+        the name is durable after `sync_directory`. A StorageError of a local file system means that
+        the file is not there; an object store's may come after it is.
+        """
+        ...
+
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        """Put a whole small file, in place of the one of this name; a reader finds either."""
+        ...
+
+    def sync_directory(self, directory: str) -> None:
+        """Make the names in one directory durable; an object store has nothing to do."""
+        ...
+
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """Bytes [start, start + length) as a copy, to the end without `length`.
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import os_errors
-from sparklog.storage.files import FileStat, NewFile, Reader
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 from sparklog.storage.write_back import begin_write_back
 
@@ -66,6 +66,51 @@ class LocalFiles:
         """See `Files.write_new`."""
         with self.create(path) as file:
             file.write(data)
+
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+        """See `Files.put_new`: written under another name, synced, then linked."""
+        target = self._target(path)
+        with os_errors("put", path, self.uri):
+            aside = self._write_aside(target, data, durable)
+            try:
+                os.link(aside, target)
+            except FileExistsError:
+                return False
+            finally:
+                os.unlink(aside)
+        return True
+
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        """See `Files.overwrite`: written under another name, synced, then renamed."""
+        target = self._target(path)
+        with os_errors("put", path, self.uri):
+            os.rename(self._write_aside(target, data, True), target)
+
+    def _write_aside(self, target: str, data: "Buffer", durable: bool) -> str:
+        directory = os.path.dirname(target)
+        aside = f"{directory}/.tmp-{os.urandom(8).hex()}"
+        try:
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        except FileNotFoundError:
+            self._make_directories(directory)
+            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+        try:
+            view = flat_view(data)
+            while view:
+                view = view[os.write(descriptor, view) :]
+            if durable:
+                os.fdatasync(descriptor)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(aside)
+            raise
+        finally:
+            os.close(descriptor)
+        return aside
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`."""
+        self._sync(directory)
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """See `Files.read`."""

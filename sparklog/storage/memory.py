@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import ExistingFileError, MissingFileError, StorageError, UsageError
 from sparklog.storage.failures import failure
-from sparklog.storage.files import FileStat, NewFile, Reader
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 KINDS = frozenset(
     {"create", "write", "close", "abort", "read", "view", "keep", "stat", "list", "delete"}
-    | {"delete_tree", "sync", "link_or_copy"}
+    | {"delete_tree", "sync", "link_or_copy", "put_new", "overwrite", "sync_directory"}
 )
 """The kinds of operation that are traced and can be made to fail (`abort` never fails)."""
 
@@ -84,6 +84,27 @@ class MemoryFiles:
         """See `Files.write_new`."""
         with self.create(path) as file:
             file.write(data)
+
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+        """See `Files.put_new`."""
+        del durable
+        self.record("put_new", check_path(path), flat_view(data).nbytes)
+        if path in self._stored or path in self._being_written:
+            return False
+        self._stored[path] = Stored(bytes(flat_view(data)), self._clock.now_ms())
+        return True
+
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        """See `Files.overwrite`."""
+        self.record("overwrite", check_path(path), flat_view(data).nbytes)
+        self._stored[path] = Stored(bytes(flat_view(data)), self._clock.now_ms())
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`: small files' bytes are durable, their names are from now."""
+        self.record("sync_directory", check_directory(directory))
+        for path, stored in self._stored.items():
+            if path.rpartition("/")[0] == directory:
+                self._durable[path] = stored
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """See `Files.read`."""

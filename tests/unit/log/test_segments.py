@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.segments import SegmentList
 from sparklog.model import AbortedRange, SegmentEntry
 
@@ -95,7 +95,7 @@ class TestFromTable:
         slot = table.column_names.index(name)
         damaged = table.set_column(slot, name, pa.nulls(1, pa.int64()))
 
-        with pytest.raises(CorruptManifestError, match=f"column {name} of a segment's row is null"):
+        with pytest.raises(CorruptMetadataError, match=f"column {name} of a segment's row is null"):
             SegmentList.from_table(damaged)
 
     @pytest.mark.parametrize(
@@ -108,7 +108,7 @@ class TestFromTable:
         ),
     )
     def test_refuses_overlaps(self, spans: tuple[tuple[int, int], ...], problem: str) -> None:
-        with pytest.raises(CorruptManifestError, match=problem):
+        with pytest.raises(CorruptMetadataError, match=problem):
             listed([entry(*span) for span in spans])
 
 

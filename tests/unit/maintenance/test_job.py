@@ -1,6 +1,6 @@
 import pytest
 
-from sparklog.errors import CorruptManifestError, UnknownTopicError
+from sparklog.errors import CorruptMetadataError, UnknownTopicError
 from sparklog.maintenance.job import failing_step
 from tests.maintenance import context_of
 from tests.partitions import Partition
@@ -29,7 +29,7 @@ class TestContext:
 
 class TestFailingStep:
     def test_says_why_and_fails(self) -> None:
-        step = failing_step("t", CorruptManifestError("cannot be read"))
+        step = failing_step("t", CorruptMetadataError("cannot be read"))
 
         assert step.topic == "t"
         assert step.rows == [{"partition": None, "problem": "cannot be read"}]

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
@@ -99,7 +99,7 @@ class TestTornManifest:
         return log_dir
 
     def test_is_said_to_be_mended_by_repair(self, log_dir: Path) -> None:
-        with pytest.raises(CorruptManifestError, match="sparklog verify --repair"):
+        with pytest.raises(CorruptMetadataError, match="sparklog verify --repair"):
             run(verify, str(log_dir), repair=False)
 
     def test_is_put_aside_by_repair(self, log_dir: Path) -> None:
@@ -124,7 +124,7 @@ class TestTornManifest:
         assert rows_file.name in outcome.problems[0]
 
     def test_a_dry_run_shows_it(self, log_dir: Path) -> None:
-        with pytest.raises(CorruptManifestError):
+        with pytest.raises(CorruptMetadataError):
             run(verify, str(log_dir), repair=True, dry_run=True)
 
 

@@ -9,7 +9,7 @@ from deltalake import write_deltalake
 from sparklog.clock import ManualClock
 from sparklog.errors import (
     CommitOutcomeUnknownError,
-    CorruptManifestError,
+    CorruptMetadataError,
     StorageError,
     StorageFullError,
 )
@@ -52,7 +52,7 @@ class TestOpening:
         files = LocalFiles(str(tmp_path))
         DeltaLog.create(files, CLUSTER_METADATA, METADATA_SCHEMA, "somebody's")
 
-        with pytest.raises(CorruptManifestError, match='says it is "somebody\'s"'):
+        with pytest.raises(CorruptMetadataError, match='says it is "somebody\'s"'):
             DeltaClusterStore(files, ManualClock()).state()
 
     def test_rows_of_an_unknown_kind_are_refused(
@@ -62,7 +62,7 @@ class TestOpening:
         rows = pa.table({"kind": ["alias"]}, schema)
         write_deltalake(str(tmp_path / CLUSTER_METADATA), rows, mode="append", schema_mode="merge")
 
-        with pytest.raises(CorruptManifestError, match="unknown kind alias"):
+        with pytest.raises(CorruptMetadataError, match="unknown kind alias"):
             store.state()
 
     def test_is_one_file_however_many_commits(self, store: DeltaClusterStore) -> None:

@@ -11,7 +11,7 @@ from deltalake.exceptions import CommitFailedError, DeltaError
 from sparklog.clock import ManualClock
 from sparklog.errors import (
     CommitConflictError,
-    CorruptManifestError,
+    CorruptMetadataError,
     MissingFileError,
     StorageError,
     StorageFullError,
@@ -69,7 +69,7 @@ class TestRefresh:
         log.refresh()
         (tmp_path / DIRECTORY / "_delta_log" / f"{1:020}.json").write_text("{garbage")
 
-        with pytest.raises(CorruptManifestError, match="table: the Delta log cannot be read"):
+        with pytest.raises(CorruptMetadataError, match="table: the Delta log cannot be read"):
             log.refresh()
 
     def test_asks_delta_rs_only_when_there_is_a_next_entry(
@@ -164,5 +164,5 @@ class TestTablesThatAreNotOurs:
         files = LocalFiles(str(tmp_path))
         DeltaLog.create(files, "topic/manifest", MANIFEST_SCHEMA, "sparklog manifest 2")
 
-        with pytest.raises(CorruptManifestError, match="'sparklog manifest 2'; this release reads"):
+        with pytest.raises(CorruptMetadataError, match="'sparklog manifest 2'; this release reads"):
             delta_store(tmp_path, ManualClock())

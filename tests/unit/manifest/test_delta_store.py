@@ -9,7 +9,7 @@ import pytest
 from deltalake import write_deltalake
 
 from sparklog.clock import ManualClock, SystemClock
-from sparklog.errors import CorruptManifestError, MissingFileError, SparklogWarning
+from sparklog.errors import CorruptMetadataError, MissingFileError, SparklogWarning
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.rows import COMMIT, LIVE, REMOVED, parse_file_name
 from sparklog.manifest.store import Committed
@@ -88,7 +88,7 @@ class TestOpening:
             schema_mode="merge",
         )
 
-        with pytest.raises(CorruptManifestError, match="unknown kind alias"):
+        with pytest.raises(CorruptMetadataError, match="unknown kind alias"):
             store.snapshot()
 
     def test_of_a_table_that_got_a_column(self, store: DeltaManifestStore, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from sparklog.clock import SystemClock
 from sparklog.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptManifestError,
+    CorruptMetadataError,
     StorageError,
     StorageFullError,
 )
@@ -209,7 +209,7 @@ class TestAManifestThatCannotBeRead:
             raise FULL
 
         def unreadable(_: DeltaLog) -> int:
-            raise CorruptManifestError("gone")
+            raise CorruptMetadataError("gone")
 
         with monkeypatch.context() as patch:
             patch.setattr(DeltaLog, "commit", commit)
@@ -224,7 +224,7 @@ class TestAManifestThatCannotBeRead:
     ) -> None:
         (tmp_path / "topic/manifest/_delta_log/00000000000000000001.json").write_text("{garbage")
 
-        with pytest.raises(CorruptManifestError, match="the Delta log cannot be read"):
+        with pytest.raises(CorruptMetadataError, match="the Delta log cannot be read"):
             append(store, segment())
 
 

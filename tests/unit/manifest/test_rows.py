@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import uuid7
 from sparklog.manifest.changes import state_row
 from sparklog.manifest.rows import (
@@ -99,7 +99,7 @@ class TestFiles:
     def test_that_cannot_be_read_are_told_by_name(self, keep: int) -> None:
         data = to_parquet(manifest_table([segment_row(segment())]))[:keep]
 
-        with pytest.raises(CorruptManifestError, match=r"t/x\.parquet cannot be read"):
+        with pytest.raises(CorruptMetadataError, match=r"t/x\.parquet cannot be read"):
             from_parquet(memoryview(data), "t/x.parquet")
 
 

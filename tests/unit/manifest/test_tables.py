@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.errors import CorruptManifestError
+from sparklog.errors import CorruptMetadataError
 from sparklog.manifest.rows import from_parquet, read_parquet, to_parquet
 from sparklog.manifest.tables import (
     MANIFEST_KINDS,
@@ -71,7 +71,7 @@ class TestTablesOfOtherReleases:
     def test_an_unknown_kind_is_refused(self) -> None:
         table = pa.table({"kind": ["segment", "tombstone", "alias"]})
 
-        with pytest.raises(CorruptManifestError, match="a.parquet: rows of unknown kind alias, to"):
+        with pytest.raises(CorruptMetadataError, match="a.parquet: rows of unknown kind alias, to"):
             check_table(table, MANIFEST_SCHEMA, MANIFEST_KINDS, "a.parquet")
 
     def test_an_unknown_column_is_ignored_and_a_missing_one_is_null(self) -> None:

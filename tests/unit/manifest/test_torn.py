@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitConflictError, CorruptManifestError, StorageError
+from sparklog.errors import CommitConflictError, CorruptMetadataError, StorageError
 from sparklog.manifest import delta_rs
 from sparklog.manifest.delta_store import DeltaManifestStore
 from sparklog.manifest.torn import POINTER, put_torn_aside, torn_files
@@ -138,7 +138,7 @@ class TestTorn:
         tear(files, checkpoint(4), checkpoint(9), entry(0))
         before = names(log(files))
 
-        with pytest.raises(CorruptManifestError, match=f"^{DIRECTORY}: the Delta log has neither"):
+        with pytest.raises(CorruptMetadataError, match=f"^{DIRECTORY}: the Delta log has neither"):
             put_torn_aside(files, DIRECTORY, ManualClock())
         assert names(log(files)) == before
 
@@ -149,7 +149,7 @@ class TestAnEmptyEntry:
     def test_is_refused_when_a_table_is_opened(self, files: LocalFiles) -> None:
         tear(files, entry(11))
 
-        with pytest.raises(CorruptManifestError, match=f"{entry(11)} is empty: after a power cut"):
+        with pytest.raises(CorruptMetadataError, match=f"{entry(11)} is empty: after a power cut"):
             DeltaManifestStore(files, DIRECTORY, ManualClock()).snapshot()
 
     def test_is_refused_when_it_is_met_later(self, files: LocalFiles) -> None:
@@ -158,7 +158,7 @@ class TestAnEmptyEntry:
         (log(files) / entry(13)).touch()
 
         for _ in range(2):
-            with pytest.raises(CorruptManifestError, match=entry(13)):
+            with pytest.raises(CorruptMetadataError, match=entry(13)):
                 append(store, segment())
 
 

@@ -5,7 +5,7 @@ import pytest
 from sparklog.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
-    CorruptManifestError,
+    CorruptMetadataError,
     StorageError,
     UsageError,
 )
@@ -35,7 +35,7 @@ class TestTries:
 
         tries.check()
 
-    @pytest.mark.parametrize("error", [UsageError("no"), CorruptManifestError("no"), KeyError("k")])
+    @pytest.mark.parametrize("error", [UsageError("no"), CorruptMetadataError("no"), KeyError("k")])
     def test_bear_nothing_else(self, tries: Tries, error: Exception) -> None:
         with pytest.raises(type(error)):
             fail(tries, error)
@@ -72,12 +72,12 @@ class TestTries:
 
 class TestReading:
     def test_fails_as_it_is_before_any_try(self, tries: Tries) -> None:
-        with pytest.raises(CorruptManifestError, match="garbage"), tries.reading():
-            raise CorruptManifestError("garbage")
+        with pytest.raises(CorruptMetadataError, match="garbage"), tries.reading():
+            raise CorruptMetadataError("garbage")
 
     def test_leaves_the_outcome_unknown_after_one(self, tries: Tries) -> None:
         fail(tries, StorageError("hiccup"))
 
         unknown = pytest.raises(CommitOutcomeUnknownError, match=r"topic/manifest: .* \(garbage\)")
         with unknown, tries.reading():
-            raise CorruptManifestError("garbage")
+            raise CorruptMetadataError("garbage")

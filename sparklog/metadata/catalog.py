@@ -1,0 +1,229 @@
+"""Topics by name: the door through which readers, writers and administrators reach the metadata."""
+
+import warnings
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import Final
+
+from sparklog.clock import Clock, SystemClock
+from sparklog.errors import MissingFileError, SparklogWarning, UnknownTopicError
+from sparklog.log.names import topic_dir
+from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
+from sparklog.metadata.log import MetadataLog
+from sparklog.model import OffsetRange, TopicDescription
+from sparklog.storage.files import Files
+from sparklog.storage.log_dir import open_log_dir
+
+TopicPlan = Callable[[TopicImage], TopicEdit | Done]
+"""What should become of one topic. Pure; called again on every try."""
+
+RECEIPT_TTL_MS: Final = 24 * 3600 * 1000
+"""How long a request's key is remembered, at least."""
+
+
+def topic_directory(topic: TopicDescription) -> str:
+    """Return the topic's directory, relative to the log dir."""
+    return topic_dir(topic.name, topic.topic_id)
+
+
+def check_partition(topic: TopicDescription, partition: int) -> None:
+    """Raise UnknownTopicError unless the topic has the partition."""
+    if not 0 <= partition < topic.num_partitions:
+        raise UnknownTopicError(
+            f"topic {topic.name!r} has no partition {partition}: it has "
+            f"0 to {topic.num_partitions - 1}",
+            topic=topic.name,
+            partition=partition,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Landed:
+    """The answer to a commit of one topic: the version it made (or found), and its offsets.
+
+    `ranges` is None when a replay was skipped because its version is not the application's highest;
+    `replayed` says that the write had landed before.
+    """
+
+    version: int
+    ranges: tuple[OffsetRange, ...] | None = ()
+    replayed: bool = False
+    partition_count: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Write:
+    """What one commit does to one topic, planned on the topic.
+
+    With `app_id` and `version` (Delta's txnAppId and txnVersion) the write lands once: a replay is
+    answered with the offsets of the first time. With `app_id` alone, a request's key, this holds
+    for RECEIPT_TTL_MS at least.
+    """
+
+    topic: TopicDescription
+    plan: TopicPlan
+    app_id: str | None = None
+    version: int | None = None
+
+    @property
+    def key(self) -> ReceiptKey | None:
+        """The key of its receipt."""
+        return None if self.app_id is None else ReceiptKey(self.app_id, self.version is not None)
+
+
+class Catalog:
+    """The topics of one log dir, and the log that says so. For any number of threads."""
+
+    def __init__(
+        self,
+        files: Files,
+        clock: Clock | None = None,
+        *,
+        flush: bool = True,
+        after_commit: Callable[[MetadataLog], None] | None = None,
+    ) -> None:
+        from sparklog.metadata.housekeeping import keep_house
+
+        self.files = files
+        self.clock: Clock = clock or SystemClock()
+        self._log = MetadataLog(
+            files, self.clock, flush=flush, after_commit=after_commit or keep_house
+        )
+        self._is_log_dir = False
+
+    @property
+    def log(self) -> MetadataLog:
+        """The metadata log. Raises LogDirError when the directory is no log dir."""
+        if not self._is_log_dir:
+            open_log_dir(self.files)
+            self._is_log_dir = True
+        return self._log
+
+    def image(self, *topics: TopicDescription) -> Image:
+        """Return the newest image, with these topics opened."""
+        return self.log.image([topic.topic_id for topic in topics])
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        """Return the topics that exist, by name, in name order."""
+        return self.log.image().names
+
+    def topic(self, name: str) -> TopicDescription:
+        """Return a topic; raises UnknownTopicError naming the nearest ones."""
+        topics = self.topics()
+        if name not in topics:
+            near = get_close_matches(name, topics, n=3)
+            hint = f"; did you mean {' or '.join(near)}?" if near else ""
+            raise UnknownTopicError(
+                f"unknown topic {name!r}: create it first (topics are not made on first use){hint}",
+                topic=name,
+            )
+        return topics[name]
+
+    def topic_image(self, topic: TopicDescription) -> TopicImage:
+        """Return a topic as the newest image has it. Raises MissingFileError when it is forgotten."""
+        return _known(self.image(topic), topic)
+
+    def partition(self, topic: TopicDescription, partition: int) -> PartitionLog:
+        """Return one partition's log. Raises UnknownTopicError."""
+        check_partition(topic, partition)
+        return self.topic_image(topic).partition(partition)
+
+    def commit(
+        self,
+        topic: TopicDescription,
+        plan: TopicPlan,
+        *,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+        app_id: str | None = None,
+        version: int | None = None,
+    ) -> Landed:
+        """Commit what a plan of one topic says; raises as `MetadataLog.commit`."""
+        write = Write(topic=topic, plan=plan, app_id=app_id, version=version)
+        return self.commit_all([write], operation=operation, parameters=parameters)[0]
+
+    def commit_all(
+        self,
+        writes: Collection[Write],
+        *,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+    ) -> list[Landed]:
+        """Commit several topics' writes in one entry, all or none; return an answer a write."""
+        answers: list[Landed] = []
+
+        def plan(image: Image) -> Edit | Done:
+            answers.clear()
+            topics: dict[str, TopicEdit] = {}
+            for write in writes:
+                topic = _known(image, write.topic)
+                replayed = _replayed(topic, write)
+                answers.append(replayed or Landed(image.version))
+                if replayed is not None:
+                    continue
+                edit = write.plan(topic)
+                if isinstance(edit, Done) or (edit.is_empty and write.key is None):
+                    continue
+                ranges, count = added_ranges(topic, edit), write.topic.num_partitions
+                answers[-1] = Landed(image.version + 1, ranges, partition_count=count)
+                if write.key is not None:
+                    edit = edit.with_receipt(write.key, Receipt(ranges, count, write.version))
+                topics[write.topic.topic_id] = edit
+            named = [write.topic.name for write in writes if write.topic.topic_id in topics]
+            told = {"topics": ", ".join(named), **told_of(topics.values()), **(parameters or {})}
+            return Edit(operation=operation, parameters=told, topics=topics) if topics else Done()
+
+        committed = self.log.commit(plan, [write.topic.topic_id for write in writes])
+        version = committed.image.version
+        return [replace(answer, version=version) for answer in answers]
+
+    def is_committed(self, topic: TopicDescription, app_id: str, version: int) -> bool:
+        """Whether a write with this id has landed: asked before the work of writing is done."""
+        receipt = self.topic_image(topic).receipts.get(ReceiptKey(app_id, is_versioned=True))
+        return receipt is not None and receipt.version is not None and receipt.version >= version
+
+
+def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
+    """Return what people want to know of topic edits: how much came and went."""
+    segments = [entry for edit in edits for entry in edit.segments]
+    removed = sum(len(edit.remove) for edit in edits)
+    told: dict[str, int] = {}
+    if segments:
+        told["segments"] = len(segments)
+        told["records"] = sum(entry.record_count or 0 for entry in segments)
+        told["bytes"] = sum(entry.log_bytes for entry in segments)
+    if removed:
+        told["removed"] = removed
+    return {name: str(value) for name, value in told.items()}
+
+
+def _known(image: Image, topic: TopicDescription) -> TopicImage:
+    found = image.topic(topic.topic_id)
+    if found is None:
+        raise MissingFileError(
+            f"topic {topic.name!r} ({topic.topic_id}): there is no such topic (any more)"
+        )
+    return found
+
+
+def _replayed(topic: TopicImage, write: Write) -> Landed | None:
+    """Return the answer to a write that was committed before, None when this one is the first.
+
+    Warns when the offsets are no longer known.
+    """
+    receipt = None if write.key is None else topic.receipts.get(write.key)
+    if receipt is None:
+        return None
+    if write.version is None or receipt.version == write.version:
+        return Landed(topic.version, receipt.ranges, True, receipt.partition_count)
+    if receipt.version is None or receipt.version < write.version:
+        return None
+    warnings.warn(
+        f"version {write.version} of {write.app_id!r} was committed before, up to "
+        f"{receipt.version}, and offsets are told of the highest only: skipped, offsets unknown",
+        SparklogWarning,
+        stacklevel=2,
+    )
+    return Landed(topic.version, None, replayed=True)

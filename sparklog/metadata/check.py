@@ -1,0 +1,230 @@
+"""The rules an edit must keep: an edit that passes `check` on an image may be committed on it.
+
+The check is made on every try, on the image that the plan saw, so it knows what others committed
+meanwhile.
+"""
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from sparklog.errors import (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    LateWriterError,
+    MissingFileError,
+    OffsetOutOfRangeError,
+    TopicClosedError,
+    UnsupportedFeatureError,
+    UsageError,
+)
+from sparklog.log.names import parse_segment_name, uuid7_ms
+from sparklog.metadata.edit import FEATURE_LEVEL, Edit, FoldEdit, PartitionState, TopicEdit
+from sparklog.metadata.image import Image, TopicImage, changes_by_partition
+from sparklog.metadata.tables import PATH_COLUMNS
+from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
+
+Span = tuple[int, int]
+
+
+def check(image: Image, edit: Edit) -> None:
+    """Refuse an edit that the image does not allow (any more).
+
+    Raises TopicClosedError, MissingFileError (no such topic), LateWriterError,
+    FencedLeaderEpochError, CommitConflictError (a segment to replace or remove is no longer live, a
+    fold built on runs that were replaced), OffsetOutOfRangeError (offsets that do not continue the
+    log, or a log start behind the log end), UsageError (a replacement of other offsets) or
+    UnsupportedFeatureError (the log dir is of a newer release).
+    """
+    if image.level > FEATURE_LEVEL:
+        raise UnsupportedFeatureError(
+            f"the log dir has feature level {image.level}; this release commits to level "
+            f"{FEATURE_LEVEL}: upgrade sparklog"
+        )
+    for topic_id, of_topic in edit.topics.items():
+        _check_topic(image, topic_id, of_topic)
+    if edit.fold is not None:
+        _check_fold(image, edit.fold)
+    for path in edit.forget_shared:
+        if path in image.shared and image.shared[path].slice_count:
+            raise CommitConflictError(f"shared segment {path} has live slices")
+
+
+def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
+    topic = image.topic(topic_id)
+    if topic is None:
+        if edit.description is None:
+            raise MissingFileError(f"topic {topic_id}: there is no such topic (any more)")
+        topic = TopicImage(edit.description, image.version)
+    is_clearing = not (edit.segments or edit.receipts or edit.description or edit.replace)
+    if topic.closed_ms is not None and not is_clearing:
+        raise TopicClosedError(
+            f"topic {topic.description.name!r} was deleted: nothing more can be written to it"
+        )
+    if not (edit.segments or edit.replace or edit.remove or edit.partitions or edit.leader_epochs):
+        return
+    for partition, epoch in edit.leader_epochs.items():
+        current = topic.partition(partition).leader_epoch
+        if current > epoch:
+            raise FencedLeaderEpochError(
+                f"partition {partition}: planned with leader epoch {epoch}, it is {current} now"
+            )
+    touched = _touched(topic, edit)
+    _check_replacements(edit.replace, touched)
+    _check_ages(max(topic.vacuum_horizon_ms, image.horizon_ms), image.horizon_ms, edit, touched)
+    removed = [touched[key] for key in edit.remove]
+    ends = _check_offsets(topic, edit, removed)
+    _check_starts(topic, edit, ends)
+
+
+def _touched(topic: TopicImage, edit: TopicEdit) -> dict[SegmentKey, SegmentEntry]:
+    """Return the live segments that an edit removes or replaces, by key."""
+    found: dict[SegmentKey, SegmentEntry] = {}
+    for number, changes in changes_by_partition(edit).items():
+        keys = [*changes.removed, *(entry.key for entry in changes.replaced)]
+        if keys:
+            found.update((one.key, one) for one in topic.partition(number).live.find(keys))
+    gone = edit.touched - found.keys()
+    if gone:
+        names = sorted(f"{key.log_path} of partition {key.partition}" for key in gone)
+        raise CommitConflictError(f"segments are no longer live: {', '.join(names[:3])}")
+    return found
+
+
+def _check_replacements(
+    replace: Iterable[SegmentEntry], live: Mapping[SegmentKey, SegmentEntry]
+) -> None:
+    for entry in replace:
+        old = live[entry.key]
+        given, known = _span(entry), _span(old)
+        if given != known:
+            raise UsageError(
+                f"{entry.log_path}: a replacement holds other offsets, {list(given)} instead of "
+                f"{list(known)} (base offset, next offset)"
+            )
+
+
+def _span(entry: SegmentEntry) -> Span:
+    return entry.base_offset, entry.next_offset
+
+
+def _check_ages(
+    topic_horizon_ms: int,
+    horizon_ms: int,
+    edit: TopicEdit,
+    live: Mapping[SegmentKey, SegmentEntry],
+) -> None:
+    """Refuse files, named for the first time, that vacuum may have taken for orphans."""
+    if not topic_horizon_ms:
+        return
+    known = {path for entry in live.values() for path in paths_of(entry)}
+    for entry in (*edit.segments, *edit.replace):
+        for path in paths_of(entry):
+            limit_ms = horizon_ms if path.startswith(SHARED_PREFIX) else topic_horizon_ms
+            born_ms = birth_ms(path)
+            if born_ms is not None and born_ms < limit_ms and path not in known:
+                raise LateWriterError(
+                    f"{path}: written before the vacuum horizon {limit_ms} "
+                    f"(ms), so it may be gone: write it again"
+                )
+
+
+def birth_ms(path: str) -> int | None:
+    """Return when a file was named, from the uuid in its name; None for a name without one."""
+    last = path.rpartition("/")[2]
+    if path.startswith(SHARED_PREFIX):
+        return uuid7_ms(last.partition(".")[0])
+    name = parse_segment_name(last)
+    return uuid7_ms(name.uuid) if name and name.uuid else None
+
+
+def paths_of(entry: SegmentEntry) -> list[str]:
+    """Return the paths of a segment's files."""
+    paths = (getattr(entry, name) for name in PATH_COLUMNS)
+    return [path for path in paths if path is not None]
+
+
+def _check_offsets(
+    topic: TopicImage, edit: TopicEdit, removed: Iterable[SegmentEntry]
+) -> dict[int, int]:
+    """Return the log end offset of each partition that grows."""
+    spans = _spans(removed)
+    inside: dict[int, list[SegmentEntry]] = {}
+    ends: dict[int, int] = {}
+    for entry in edit.segments:
+        if entry.next_offset <= entry.base_offset:
+            raise OffsetOutOfRangeError(f"{entry.log_path}: a segment holds at least one offset")
+        low, high = spans.get(entry.partition, (0, 0))
+        if low <= entry.base_offset and entry.next_offset <= high:
+            inside.setdefault(entry.partition, []).append(entry)
+            continue
+        end = ends.get(entry.partition)
+        if end is None:
+            end = topic.partition(entry.partition).log_end_offset
+        if entry.base_offset < end or (entry.base_offset > end and not edit.allow_gaps):
+            raise OffsetOutOfRangeError(
+                f"partition {entry.partition}: a segment at offset {entry.base_offset} does not "
+                f"continue the log, whose end offset is {end}"
+            )
+        ends[entry.partition] = entry.next_offset
+    for partition, entries in inside.items():
+        gone = [one for one in removed if one.partition == partition]
+        _check_overlap(topic, partition, entries, gone)
+    return ends
+
+
+def _spans(removed: Iterable[SegmentEntry]) -> dict[int, Span]:
+    """Return per partition the offsets from the first to the last of the removed segments."""
+    spans: dict[int, Span] = {}
+    for entry in removed:
+        low, high = spans.get(entry.partition, _span(entry))
+        spans[entry.partition] = min(low, entry.base_offset), max(high, entry.next_offset)
+    return spans
+
+
+def _check_overlap(
+    topic: TopicImage,
+    partition: int,
+    entries: list[SegmentEntry],
+    removed: list[SegmentEntry],
+) -> None:
+    """Refuse segments, in place of removed ones, that overlap each other or what stays."""
+    segments = topic.partition(partition).segments
+    near = segments.range(
+        min(entry.base_offset for entry in removed), max(entry.next_offset for entry in removed)
+    )
+    gone = {entry.base_offset for entry in removed}
+    bases = segments.base_offset[near.start : near.stop]
+    ends = segments.next_offset[near.start : near.stop]
+    stays = ~np.isin(bases, list(gone))
+    spans = [*zip(bases[stays].tolist(), ends[stays].tolist(), strict=True)]
+    spans += [_span(entry) for entry in entries]
+    for (_, end), (start, _) in pairwise(sorted(spans)):
+        if start < end:
+            raise OffsetOutOfRangeError(
+                f"partition {partition}: a segment at offset {start} overlaps one that ends at "
+                f"{end}"
+            )
+
+
+def _check_starts(topic: TopicImage, edit: TopicEdit, ends: Mapping[int, int]) -> None:
+    for partition, state in edit.partitions.items():
+        end = PartitionState(log_end_offset=ends.get(partition, 0))
+        grown = topic.partition(partition).state.grown(state).grown(end)
+        if grown.log_start_offset > grown.log_end_offset:
+            raise OffsetOutOfRangeError(
+                f"partition {partition}: the log start offset {grown.log_start_offset} would lie "
+                f"behind the log end offset {grown.log_end_offset}"
+            )
+
+
+def _check_fold(image: Image, fold: FoldEdit) -> None:
+    current = image.fold
+    if fold.based_on != current.cover or fold.cover <= current.cover:
+        raise CommitConflictError(
+            f"the fold up to version {fold.cover} was made on the fold up to {fold.based_on}; "
+            f"the newest covers {current.cover}"
+        )
+    if fold.cover > image.version:
+        raise UsageError(f"a fold up to version {fold.cover} at version {image.version}")

@@ -1,0 +1,168 @@
+"""The metadata log as a Delta table: the actions that let everybody else read it.
+
+The table says reader 1, writer 7 with a writer feature that nobody else has: any engine reads rows
+and history, none may write. Its files are the runs.
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid5
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklog.metadata.edit import Edit, FoldEdit, RunFile
+from sparklog.metadata.tables import RUN_SCHEMA
+
+DESCRIPTION: Final = "sparklog metadata 2"
+WRITER_FEATURE: Final = "sparklog"
+PROTOCOL: Final = {
+    "minReaderVersion": 1,
+    "minWriterVersion": 7,
+    "writerFeatures": [WRITER_FEATURE],
+}
+
+Action = dict[str, Any]
+
+
+def table_actions(log_id: str) -> list[Action]:
+    """Return the actions that make the table: its protocol and its schema."""
+    return [{"protocol": PROTOCOL}, {"metaData": metadata(log_id)}]
+
+
+def metadata(log_id: str) -> Action:
+    """Return the content of Delta's action `metaData`; `log_id` is the log's incarnation.
+
+    Nothing else of the log dir is in it, so a folder can write it into a checkpoint.
+    """
+    return {
+        "id": str(uuid5(NAMESPACE_OID, log_id)),
+        "description": DESCRIPTION,
+        "format": {"provider": "parquet", "options": {}},
+        "schemaString": json.dumps(
+            {"type": "struct", "fields": [_field(field) for field in RUN_SCHEMA]}
+        ),
+        "partitionColumns": [],
+        "configuration": {},
+        "createdTime": 0,
+    }
+
+
+def run_actions(before: FoldEdit, edits: Sequence[Edit]) -> list[Action]:
+    """Return what edits do to Delta's files: nothing, unless one of them is a fold."""
+    actions: list[Action] = []
+    for edit in edits:
+        if edit.fold is None:
+            continue
+        old = {run.path: run for run in before.runs}
+        new = {run.path: run for run in edit.fold.runs}
+        actions += [{"add": add(run)} for path, run in new.items() if path not in old]
+        actions += [
+            {"remove": {"path": path, "dataChange": False}} for path in old if path not in new
+        ]
+    return actions
+
+
+def add(run: RunFile) -> Action:
+    """Return the content of Delta's action `add` for a run."""
+    return {
+        "path": run.path,
+        "partitionValues": {},
+        "size": run.bytes,
+        "modificationTime": 0,
+        "dataChange": False,
+        "stats": json.dumps({"numRecords": run.rows}),
+    }
+
+
+def checkpoint(table: Action, runs: Sequence[RunFile]) -> bytes:
+    """Return a checkpoint of the table: one row an action (Delta's protocol, "Checkpoints").
+
+    `table` is the content of its action `metaData`.
+    """
+    rows: list[Action] = [{"protocol": PROTOCOL}, {"metaData": table}]
+    rows += [{"add": add(run)} for run in runs]
+    sink = pa.BufferOutputStream()
+    pq.write_table(pa.Table.from_pylist(rows, _CHECKPOINT), sink, store_schema=False)
+    data: bytes = sink.getvalue().to_pybytes()
+    return data
+
+
+_STRINGS: Final = pa.map_(pa.string(), pa.string())
+_CHECKPOINT: Final = pa.schema(
+    [
+        (
+            "protocol",
+            pa.struct(
+                [
+                    ("minReaderVersion", pa.int32()),
+                    ("minWriterVersion", pa.int32()),
+                    ("writerFeatures", pa.list_(pa.string())),
+                ]
+            ),
+        ),
+        (
+            "metaData",
+            pa.struct(
+                [
+                    ("id", pa.string()),
+                    ("description", pa.string()),
+                    (
+                        "format",
+                        pa.struct([("provider", pa.string()), ("options", _STRINGS)]),
+                    ),
+                    ("schemaString", pa.string()),
+                    ("partitionColumns", pa.list_(pa.string())),
+                    ("configuration", _STRINGS),
+                    ("createdTime", pa.int64()),
+                ]
+            ),
+        ),
+        (
+            "add",
+            pa.struct(
+                [
+                    ("path", pa.string()),
+                    ("partitionValues", _STRINGS),
+                    ("size", pa.int64()),
+                    ("modificationTime", pa.int64()),
+                    ("dataChange", pa.bool_()),
+                    ("stats", pa.string()),
+                ]
+            ),
+        ),
+    ]
+)
+
+
+def _field(field: pa.Field) -> Action:
+    return {
+        "name": field.name,
+        "type": _type(field.type),
+        "nullable": field.nullable,
+        "metadata": {},
+    }
+
+
+_NAMES: Final = {
+    pa.string(): "string",
+    pa.int32(): "integer",
+    pa.int64(): "long",
+    pa.bool_(): "boolean",
+}
+
+
+def _type(kind: pa.DataType) -> Any:
+    if pa.types.is_list(kind):
+        return {"type": "array", "elementType": _type(kind.value_type), "containsNull": True}
+    if pa.types.is_map(kind):
+        return {
+            "type": "map",
+            "keyType": _type(kind.key_type),
+            "valueType": _type(kind.item_type),
+            "valueContainsNull": True,
+        }
+    if pa.types.is_struct(kind):
+        return {"type": "struct", "fields": [_field(one) for one in kind]}
+    return _NAMES[kind]

@@ -1,0 +1,230 @@
+"""An edit: everything one commit does, as plain values. Applying one is `Image.apply`.
+
+    Edit                 one commit: topics by id, and what belongs to the whole log dir
+      TopicEdit          one topic: its description, segments, partitions, receipts
+      Lease              a claim on a piece of work
+      FoldEdit           the runs that hold the folded image from now on
+
+An edit is planned on an image, checked against it (`check`), written into an entry (`entry`), and
+applied by everybody who follows. It holds absolute values wherever it can: a partition's state, a
+topic's description, the whole list of runs. Nothing in it depends on a clock: an edit that forgets
+says what ("receipts last used before T").
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+from sparklog.errors import UsageError
+from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
+
+FEATURE_LEVEL: Final = 1
+"""The level this release writes; it commits to no log dir of a higher one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """The numbers of a partition that stay when its segments go. Every field only grows."""
+
+    log_start_offset: int = 0
+    log_end_offset: int = 0
+    leader_epoch: int = 0
+    cleaner_offset: int = 0
+    imported_end_offset: int = 0
+
+    def grown(self, other: "PartitionState") -> "PartitionState":
+        """Return the larger of each field."""
+        if self == other:
+            return self
+        return PartitionState(
+            max(self.log_start_offset, other.log_start_offset),
+            max(self.log_end_offset, other.log_end_offset),
+            max(self.leader_epoch, other.leader_epoch),
+            max(self.cleaner_offset, other.cleaner_offset),
+            max(self.imported_end_offset, other.imported_end_offset),
+        )
+
+
+NEW_PARTITION: Final = PartitionState()
+
+
+class OpenTransaction(NamedTuple):
+    """A transaction without its end marker: its producer, and its first offset in the log."""
+
+    producer_id: int
+    first_offset: int
+
+
+class EpochStart(NamedTuple):
+    """A leader epoch and the offset of its first record (LeaderEpochFileCache's EpochEntry)."""
+
+    epoch: int
+    start_offset: int
+
+
+class ReceiptKey(NamedTuple):
+    """The identity of a write that lands once: an application, or a request's key.
+
+    An application (`is_versioned`) counts its writes: Delta's txnAppId and txnVersion. A request's
+    key is used once.
+    """
+
+    app_id: str
+    is_versioned: bool = False
+
+
+class Receipt(NamedTuple):
+    """The answer a committed write got: its offsets a partition, and the partition count it saw.
+
+    `version` is the application's highest, None for a request's key. `content_crc32c` is a checksum
+    of the records, None where the writer gave none. `used_ms` is the entry's time.
+    """
+
+    ranges: tuple[OffsetRange, ...]
+    partition_count: int | None = None
+    version: int | None = None
+    content_crc32c: int | None = None
+    used_ms: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """A claim that saves work: its owner goes first until it expires."""
+
+    name: str
+    owner: str
+    expires_ms: int
+
+
+class RunFile(NamedTuple):
+    """A run: its path below `__cluster_metadata`, size, checksum, rows, and versions it covers.
+
+    It holds the keys that entries `from_version` to `to_version` touched, as `to_version` left
+    them. `crc32c` is that of the whole file.
+    """
+
+    path: str
+    bytes: int
+    crc32c: int
+    rows: int
+    from_version: int
+    to_version: int
+
+
+@dataclass(frozen=True, slots=True)
+class FoldEdit:
+    """The folded image after this entry: `runs` hold it as of `cover`, `history` its past entries.
+
+    Both lists are whole, oldest first. `based_on` is the cover this fold was made on.
+    """
+
+    cover: int
+    based_on: int
+    runs: tuple[RunFile, ...]
+    history: tuple[RunFile, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicEdit:
+    """The part of an edit that belongs to one topic.
+
+    `description` makes the topic, or alters it; with `deleted_ms` in it the topic is closed.
+    `segments` are new and carry the log's offsets: they begin at the partition's log end offset, or
+    beyond it where `allow_gaps`, or lie inside what the same edit removes. `leader_epochs` are
+    those the edit was planned with. `replace` swaps a row for one of the same key and offsets (an
+    index rebuilt). `remove` names live segments: they get `removed_ms`, slices of shared files go
+    at once. `forget` names removed segments whose rows go. Receipts of keys last used before
+    `forget_receipts_before_ms` go, too. `transactions` replace a partition's open transactions,
+    `epochs` its leader epochs.
+    """
+
+    description: TopicDescription | None = None
+    segments: Sequence[SegmentEntry] = ()
+    partitions: Mapping[int, PartitionState] = field(default_factory=dict)
+    transactions: Mapping[int, tuple[OpenTransaction, ...]] = field(default_factory=dict)
+    epochs: Mapping[int, tuple[EpochStart, ...]] = field(default_factory=dict)
+    replace: Sequence[SegmentEntry] = ()
+    remove: Sequence[SegmentKey] = ()
+    removed_ms: int | None = None
+    forget: Sequence[SegmentKey] = ()
+    forget_receipts_before_ms: int | None = None
+    vacuum_horizon_ms: int | None = None
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    allow_gaps: bool = False
+    receipts: Mapping[ReceiptKey, Receipt] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raises UsageError for an edit that no image allows."""
+        if self.remove and self.removed_ms is None:
+            raise UsageError("an edit that removes segments says when: removed_ms is missing")
+        touched = self.touched
+        if not touched.isdisjoint(entry.key for entry in self.segments):
+            raise UsageError("an edit adds a segment that it also removes or replaces")
+        if len(touched) != len(self.remove) + len(self.replace):
+            raise UsageError("an edit removes or replaces a segment twice")
+
+    @property
+    def touched(self) -> frozenset[SegmentKey]:
+        """The keys of the live segments that it removes or replaces."""
+        return frozenset((*self.remove, *(entry.key for entry in self.replace)))
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        return not any(
+            (
+                self.description,
+                self.segments,
+                self.partitions,
+                self.transactions,
+                self.epochs,
+                self.replace,
+                self.remove,
+                self.forget,
+                self.receipts,
+                self.forget_receipts_before_ms is not None,
+                self.vacuum_horizon_ms is not None,
+            )
+        )
+
+    def with_receipt(self, key: ReceiptKey, receipt: Receipt) -> "TopicEdit":
+        """Return the edit that also remembers the answer of a write."""
+        return replace(self, receipts={**self.receipts, key: receipt})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Edit:
+    """What one commit does. `topics` are edits by topic id.
+
+    `leases` sets claims, None gives one up. `forget_topics` are ids of deleted topics whose files
+    are gone. `horizon_ms` is the log dir's: files born before it may be gone. `forget_shared` are
+    shared segments without a slice, whose files go.
+    """
+
+    operation: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    topics: Mapping[str, TopicEdit] = field(default_factory=dict)
+    leases: Mapping[str, Lease | None] = field(default_factory=dict)
+    horizon_ms: int | None = None
+    forget_topics: Sequence[str] = ()
+    forget_shared: Sequence[str] = ()
+    level: int | None = None
+    fold: FoldEdit | None = None
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it changes nothing."""
+        return (
+            all(one.is_empty for one in self.topics.values())
+            and not self.leases
+            and not self.forget_topics
+            and not self.forget_shared
+            and self.horizon_ms is None
+            and self.level is None
+            and self.fold is None
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """A plan's answer when there is nothing to commit."""

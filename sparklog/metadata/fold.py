@@ -1,0 +1,283 @@
+"""Folding: the entries since the last fold become a run, and runs of like size become one.
+
+    rows_since(image, entries)   the keys that entries touched, as the image has them: pure
+    fold(log)                    write the run, merge, commit the FoldEdit, then
+                                 Delta's checkpoint, the hint
+
+A fold changes nothing that is committed; it conflicts with other folds only. Each row is rewritten
+O(log n) times: a new run takes in the runs before it that are not twice its size. A folder that is
+killed leaves files that nobody names; vacuum takes them after the log dir's horizon.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from sparklog.errors import CommitConflictError, CorruptMetadataError
+from sparklog.metadata import delta
+from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
+from sparklog.metadata.entry import Entry
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
+from sparklog.metadata.runs import in_order, merged
+from sparklog.metadata.tables import (
+    HORIZON,
+    LEASE,
+    PARTITION,
+    RECEIPT,
+    RUN_SCHEMA,
+    SEGMENT,
+    SHARED,
+    TOPIC,
+    segment_row,
+    table_of,
+)
+from sparklog.model import SegmentKey
+
+FOLD_EVERY: Final = 256
+"""A committer of a version that is a multiple of it folds."""
+FOLD_AT_THE_LATEST: Final = 1024
+"""So many entries behind the last fold anybody folds."""
+
+Row = dict[str, Any]
+
+
+def is_due(image: Image) -> bool:
+    """Whether the committer of the image's version should fold."""
+    behind = image.version - image.fold.cover
+    return behind >= FOLD_AT_THE_LATEST or (behind > 1 and image.version % FOLD_EVERY == 0)
+
+
+def fold(log: MetadataLog) -> Image | None:
+    """Fold everything up to the newest version; None when somebody else did, or there is nothing.
+
+    Raises StorageError when the run cannot be written.
+    """
+    image = log.image()
+    based_on, cover = image.fold.cover, image.version
+    entries = [_present(log, version) for version in range(based_on + 1, cover + 1)]
+    if all(edit.fold is not None for entry in entries for edit in entry.edits):
+        return None
+    touched = {topic_id for entry in entries for edit in entry.edits for topic_id in edit.topics}
+    image = log.opened_at(image, touched)
+    rows = table_of(rows_since(image, entries), RUN_SCHEMA)
+    runs = _with_run(log, image, rows, based_on + 1)
+
+    def plan(newest: Image) -> Edit | Done:
+        if newest.fold.cover != based_on:
+            return Done()
+        return Edit(
+            operation="FOLD",
+            parameters={"cover": str(cover), "rows": str(rows.num_rows), "runs": str(len(runs))},
+            fold=FoldEdit(cover, based_on, runs, image.fold.history),
+        )
+
+    try:
+        committed = log.commit(plan, housekeeping=False)
+    except CommitConflictError:
+        return None
+    if committed.edit is None:
+        return None
+    _publish(log, committed.image)
+    return committed.image
+
+
+def _present(log: MetadataLog, version: int) -> Entry:
+    entry = log.read_entry(version)
+    if entry is None:
+        raise CorruptMetadataError(f"{ENTRIES}: entry {version} is missing")
+    return entry
+
+
+def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tuple[RunFile, ...]:
+    """Return the runs with a new one, which takes in those before it that are not twice as large."""
+    kept = list(image.fold.runs)
+    tables = [in_order(rows)]
+    count = rows.num_rows
+    while kept and kept[-1].rows <= 2 * count:
+        run = kept.pop()
+        tables.append(log.runs.whole(run))
+        count += run.rows
+        first = run.from_version
+    whole = merged(tables, drops_gone=not kept)
+    if not kept:
+        whole = _of_known_topics(whole, image)
+    fresh = log.runs.write(whole, (first, image.version), log.clock.now_ms())
+    return (*kept, fresh)
+
+
+def _of_known_topics(rows: pa.Table, image: Image) -> pa.Table:
+    """Return the rows without those of topics that were forgotten."""
+    import pyarrow.compute as pc
+
+    known = pa.array(sorted(image.topics), pa.string())
+    ids = rows.column("topic_id")
+    return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known)))
+
+
+# ------------------------------------------------------------------------------------------- rows
+
+
+def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
+    """Return a row for each key that entries touched, as the image has it.
+
+    The image is that of the last entry, with the topics they touched opened.
+    """
+    topics: dict[str, _Touched] = {}
+    leases: set[str] = set()
+    shared: set[str] = set()
+    for entry in entries:
+        for edit in entry.edits:
+            leases.update(edit.leases)
+            shared.update(edit.forget_shared)
+            for topic_id in edit.forget_topics:
+                topics.setdefault(topic_id, _Touched())
+            for topic_id, of_topic in edit.topics.items():
+                topics.setdefault(topic_id, _Touched()).add(of_topic)
+                shared.update(one.log_path for one in of_topic.segments if one.is_shared)
+                shared.update(key.log_path for key in of_topic.remove if key.is_shared)
+    rows: list[Row] = [_horizon_row(image)]
+    rows += [_lease_row(image, name) for name in sorted(leases)]
+    rows += [_shared_row(image, path) for path in sorted(shared)]
+    for topic_id, touched in topics.items():
+        topic = image.topic(topic_id)
+        if topic is None:
+            rows.append({"kind": TOPIC, "topic_id": topic_id, "gone": True})
+        else:
+            rows.append(_topic_row(topic))
+            rows += touched.rows(topic)
+    for row in rows:
+        row.setdefault("gone", False)
+        row["as_of"] = image.version
+    return rows
+
+
+class _Touched:
+    """The keys of one topic that edits touched."""
+
+    def __init__(self) -> None:
+        self._partitions: set[int] = set()
+        self._segments: dict[int, set[SegmentKey]] = {}
+        self._receipts: set[Any] = set()
+
+    def add(self, edit: Any) -> None:
+        """Note the keys of one more edit."""
+        keys = [
+            *(entry.key for entry in (*edit.segments, *edit.replace)),
+            *edit.remove,
+            *edit.forget,
+        ]
+        for key in keys:
+            self._segments.setdefault(key.partition, set()).add(key)
+        self._partitions.update(
+            {key.partition for key in keys},
+            edit.partitions,
+            edit.transactions,
+            edit.epochs,
+        )
+        self._receipts.update(edit.receipts)
+
+    def rows(self, topic: TopicImage) -> list[Row]:
+        """Return the rows of these keys, as the topic has them."""
+        place = {"topic_id": topic.description.topic_id}
+        rows = [
+            {**place, **_partition_row(topic, number)}
+            for number in sorted(self._partitions)
+            if number in topic.partitions
+        ]
+        rows += [{**place, **_receipt_row(topic, key)} for key in sorted(self._receipts)]
+        removed = {entry.key: entry for entry in topic.removed}
+        for number, keys in self._segments.items():
+            live = {entry.key: entry for entry in topic.partition(number).live.find(keys)}
+            for key in keys:
+                entry = live.get(key) or removed.get(key)
+                row = {**key._asdict(), "gone": True} if entry is None else segment_row(entry)
+                rows.append({**place, "kind": SEGMENT, **row})
+        return rows
+
+
+def _horizon_row(image: Image) -> Row:
+    """Return the row that also says where the run stands: the id and time of its last entry."""
+    return {
+        "kind": HORIZON,
+        "horizon_ms": image.horizon_ms,
+        "level": image.level,
+        "name": image.stamp.entry_id,
+        "used_ms": image.stamp.timestamp_ms,
+    }
+
+
+def _lease_row(image: Image, name: str) -> Row:
+    lease = image.leases.get(name)
+    if lease is None:
+        return {"kind": LEASE, "name": name, "gone": True}
+    return {
+        "kind": LEASE,
+        "name": name,
+        "owner": lease.owner,
+        "expires_ms": lease.expires_ms,
+    }
+
+
+def _shared_row(image: Image, path: str) -> Row:
+    found = image.shared.get(path)
+    if found is None:
+        return {"kind": SHARED, "log_path": path, "gone": True}
+    return {"kind": SHARED, "log_path": path, **found._asdict()}
+
+
+def _topic_row(topic: TopicImage) -> Row:
+    description = topic.description
+    return {
+        "kind": TOPIC,
+        "topic_id": description.topic_id,
+        "name": description.name,
+        "partition_count": description.num_partitions,
+        "configs": list(description.configs.items()),
+        "created_ms": description.created_ms,
+        "deleted_ms": description.deleted_ms,
+        "vacuum_horizon_ms": topic.vacuum_horizon_ms,
+        "receipts_before_ms": topic.receipts_before_ms,
+        "version": topic.version,
+    }
+
+
+def _partition_row(topic: TopicImage, number: int) -> Row:
+    log = topic.partition(number)
+    return {
+        "kind": PARTITION,
+        "partition": number,
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "leader_epoch": log.leader_epoch,
+        "cleaner_offset": log.cleaner_offset,
+        "imported_end_offset": log.imported_end_offset,
+        "transactions": [one._asdict() for one in log.transactions] or None,
+        "epochs": [one._asdict() for one in log.epochs] or None,
+    }
+
+
+def _receipt_row(topic: TopicImage, key: Any) -> Row:
+    receipt = topic.receipts.get(key)
+    row = {"kind": RECEIPT, "app_id": key.app_id, "is_versioned": key.is_versioned}
+    if receipt is None:
+        return {**row, "gone": True}
+    return {**row, **receipt._asdict(), "ranges": [one._asdict() for one in receipt.ranges]}
+
+
+# ------------------------------------------------------------------------------------------ delta
+
+
+def _publish(log: MetadataLog, image: Image) -> None:
+    """Write Delta's checkpoint of the fold's version, and the two hints that lead to it."""
+    version = image.version
+    checkpoint = f"{ENTRIES}/{version:020}.checkpoint.parquet"
+    data = delta.checkpoint(delta.metadata(log.log_id), image.fold.runs)
+    if log.files.put_new(checkpoint, data):
+        log.files.sync_directory(ENTRIES)
+    size = 2 + len(image.fold.runs)
+    pointer: Mapping[str, int] = {"version": version, "size": size}
+    log.files.overwrite(f"{ENTRIES}/_last_checkpoint", orjson.dumps(pointer))
+    log.files.overwrite(HINT, orjson.dumps({"version": version}))

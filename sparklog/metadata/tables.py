@@ -1,0 +1,225 @@
+"""The columns of a run, and rows to values and back.
+
+A run is one Parquet file of rows of several kinds. Every column but `kind`, `as_of` and `gone` is
+nullable; a row fills the columns of its kind:
+
+    kind       key                                           says
+    topic      topic_id                                      name … receipts_before_ms
+    partition  topic_id, partition                           log_start_offset … epochs
+    segment    topic_id, partition, log_path, log_position   base_offset … removed_ms
+    receipt    topic_id, app_id, is_versioned                ranges … used_ms
+    lease      name                                          owner, expires_ms
+    shared     log_path                                      slice_count, unused_ms
+    horizon    (one row)                                     horizon_ms, level
+
+A row is absolute: it says all there is to say of its key as of version `as_of`. Of several rows of
+one key the one with the largest `as_of` counts; `gone` says that the key is no more.
+
+A path column that is empty ("") names a file beside the log: `log_path` with the column's own
+suffix. It saves two thirds of what a segment takes in memory.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import fields
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sparklog.errors import CorruptMetadataError
+from sparklog.log.names import (
+    INDEX_SUFFIX,
+    KEY_INDEX_SUFFIX,
+    LOG_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TXN_INDEX_SUFFIX,
+)
+from sparklog.model import AbortedRange, SegmentEntry
+
+TOPIC: Final = "topic"
+PARTITION: Final = "partition"
+SEGMENT: Final = "segment"
+RECEIPT: Final = "receipt"
+LEASE: Final = "lease"
+SHARED: Final = "shared"
+HORIZON: Final = "horizon"
+
+_ABORTED = pa.struct(
+    [("producer_id", pa.int64()), ("first_delta", pa.int64()), ("last_delta", pa.int64())]
+)
+_TRANSACTION = pa.struct([("producer_id", pa.int64()), ("first_offset", pa.int64())])
+_EPOCH = pa.struct([("epoch", pa.int64()), ("start_offset", pa.int64())])
+_RANGE = pa.struct([("partition", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
+
+_SEGMENT_COLUMNS: dict[str, pa.DataType] = {
+    "partition": pa.int32(),
+    "base_offset": pa.int64(),
+    "next_offset": pa.int64(),
+    "file_base_offset": pa.int64(),
+    "log_path": pa.string(),
+    "log_position": pa.int64(),
+    "log_bytes": pa.int64(),
+    "index_path": pa.string(),
+    "index_bytes": pa.int64(),
+    "time_index_path": pa.string(),
+    "time_index_bytes": pa.int64(),
+    "txn_index_path": pa.string(),
+    "txn_index_bytes": pa.int64(),
+    "key_index_path": pa.string(),
+    "key_index_bytes": pa.int64(),
+    "log_crc32c": pa.int64(),
+    "record_count": pa.int64(),
+    "batch_count": pa.int64(),
+    "min_timestamp": pa.int64(),
+    "max_timestamp": pa.int64(),
+    "max_timestamp_delta": pa.int64(),
+    "codec": pa.int32(),
+    "max_leader_epoch": pa.int32(),
+    "producer_ids": pa.list_(pa.int64()),
+    "transactional": pa.bool_(),
+    "aborted": pa.list_(_ABORTED),
+    "delete_horizon_ms": pa.int64(),
+    "created_ms": pa.int64(),
+    "removed_ms": pa.int64(),
+}
+
+SEGMENT_SCHEMA = pa.schema(list(_SEGMENT_COLUMNS.items()))
+"""A table of segments alone: what an image holds, and what a task hands to its driver."""
+
+RUN_SCHEMA = pa.schema(
+    [
+        pa.field("kind", pa.string(), nullable=False),
+        pa.field("as_of", pa.int64(), nullable=False),
+        pa.field("gone", pa.bool_(), nullable=False),
+        pa.field("topic_id", pa.string()),
+        *SEGMENT_SCHEMA,
+        pa.field("log_start_offset", pa.int64()),
+        pa.field("log_end_offset", pa.int64()),
+        pa.field("leader_epoch", pa.int64()),
+        pa.field("cleaner_offset", pa.int64()),
+        pa.field("imported_end_offset", pa.int64()),
+        pa.field("transactions", pa.list_(_TRANSACTION)),
+        pa.field("epochs", pa.list_(_EPOCH)),
+        pa.field("name", pa.string()),
+        pa.field("partition_count", pa.int32()),
+        pa.field("configs", pa.map_(pa.string(), pa.string())),
+        pa.field("deleted_ms", pa.int64()),
+        pa.field("vacuum_horizon_ms", pa.int64()),
+        pa.field("receipts_before_ms", pa.int64()),
+        pa.field("app_id", pa.string()),
+        pa.field("is_versioned", pa.bool_()),
+        pa.field("version", pa.int64()),
+        pa.field("ranges", pa.list_(_RANGE)),
+        pa.field("content_crc32c", pa.int64()),
+        pa.field("used_ms", pa.int64()),
+        pa.field("owner", pa.string()),
+        pa.field("expires_ms", pa.int64()),
+        pa.field("slice_count", pa.int64()),
+        pa.field("unused_ms", pa.int64()),
+        pa.field("horizon_ms", pa.int64()),
+        pa.field("level", pa.int64()),
+    ]
+)
+"""Every column of a run; also the schema of `__cluster_metadata` as a Delta table."""
+
+KEY_COLUMNS: Final = {
+    TOPIC: ("topic_id",),
+    PARTITION: ("topic_id", "partition"),
+    SEGMENT: ("topic_id", "partition", "log_path", "log_position"),
+    RECEIPT: ("topic_id", "app_id", "is_versioned"),
+    LEASE: ("name",),
+    SHARED: ("log_path",),
+    HORIZON: (),
+}
+
+PATH_COLUMNS: Final = tuple(name for name in _SEGMENT_COLUMNS if name.endswith("_path"))
+"""The columns that name files of a segment."""
+
+_SUFFIXES: Final = {
+    "index_path": INDEX_SUFFIX,
+    "time_index_path": TIME_INDEX_SUFFIX,
+    "txn_index_path": TXN_INDEX_SUFFIX,
+    "key_index_path": KEY_INDEX_SUFFIX,
+}
+_FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
+_DEFAULTS: Final = {
+    "max_timestamp": -1,
+    "max_timestamp_delta": 0,
+    "log_position": 0,
+    "transactional": False,
+    "aborted": (),
+}
+
+
+def segment_row(entry: SegmentEntry) -> dict[str, Any]:
+    """Return a segment as a row: every column of SEGMENT_SCHEMA."""
+    row: dict[str, Any] = {name: getattr(entry, name) for name in _FIELDS}
+    for name, suffix in _SUFFIXES.items():
+        if row[name] is not None and row[name] == _beside(entry.log_path, suffix):
+            row[name] = ""
+    row["aborted"] = [one._asdict() for one in entry.aborted] or None
+    return row
+
+
+def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
+    """Return the segment of a row; other columns are ignored, absent ones take their defaults."""
+    values: dict[str, Any] = {}
+    for name in _FIELDS:
+        value = row.get(name)
+        if value is None:
+            if name in _DEFAULTS:
+                value = _DEFAULTS[name]
+        elif name in _SUFFIXES and not value:
+            value = _beside(row["log_path"], _SUFFIXES[name])
+        values[name] = value
+    if values["producer_ids"] is not None:
+        values["producer_ids"] = tuple(values["producer_ids"])
+    values["aborted"] = tuple(AbortedRange(**one) for one in values["aborted"])
+    return SegmentEntry(**values)
+
+
+def _beside(log_path: str, suffix: str) -> str:
+    return log_path.removesuffix(LOG_SUFFIX) + suffix
+
+
+def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
+    """Return a table of SEGMENT_SCHEMA, a row an entry, in the order given."""
+    return table_of([segment_row(entry) for entry in entries], SEGMENT_SCHEMA)
+
+
+def segment_entries(table: pa.Table) -> list[SegmentEntry]:
+    """Return the entries of a table that has SEGMENT_SCHEMA's columns."""
+    return [segment_entry(row) for row in table.to_pylist()]
+
+
+def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
+    """Return rows as a table of `schema`; absent columns are null."""
+    used = {name for row in rows for name, value in row.items() if value is not None}
+    columns = [
+        pa.array([row.get(field.name) for row in rows], field.type)
+        if field.name in used
+        else pa.nulls(len(rows), field.type)
+        for field in schema
+    ]
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def checked(table: pa.Table, where: str) -> pa.Table:
+    """Return a run's rows with exactly RUN_SCHEMA's columns, those it lacks null.
+
+    Raises CorruptMetadataError for a kind this release does not know: it may change the meaning of
+    the others.
+    """
+    unknown = sorted(set(table.column("kind").unique().to_pylist()) - KEY_COLUMNS.keys())
+    if unknown:
+        raise CorruptMetadataError(
+            f"{where}: rows of unknown kind {', '.join(unknown)}; this release knows "
+            f"{', '.join(KEY_COLUMNS)}"
+        )
+    known = set(table.column_names)
+    columns = [
+        table.column(field.name).cast(field.type)
+        if field.name in known
+        else pa.nulls(table.num_rows, field.type)
+        for field in RUN_SCHEMA
+    ]
+    return pa.Table.from_arrays(columns, schema=RUN_SCHEMA)

@@ -22,7 +22,7 @@ from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from tests.damage import Log
-from tests.maintenance import OneTopic
+from tests.maintenance import context_of
 from tests.naive.compaction import NaiveLog
 from tests.naive.records import Record, binary_column, header_column, timestamps
 from tests.partitions import Partition, Piece
@@ -105,7 +105,7 @@ class Compacted:
     def __init__(self, **configs: Any) -> None:
         self.partition = Partition()
         given = {name.replace("_", "."): str(value) for name, value in configs.items()}
-        self.catalog = OneTopic(self.partition, COMPACTED | given)
+        self.catalog = context_of(self.partition, COMPACTED | given).catalog
         self.time = T0
 
     def put(self, *texts: str, sealed: bool = False, **options: Any) -> Self:

@@ -106,7 +106,7 @@ class TestKeptSegments:
     def test_are_not_asked_for_when_they_were_removed(self) -> None:
         log = Kept(segments=2)
         log.check()
-        removed = log.partition.segments[0].log_path
+        removed = log.partition.segments[0].key
         log.partition.commit(remove=[removed], removed_ms=1)
 
         assert log.reader.list_offset(0, 0) == TimestampOffset(0, 8)

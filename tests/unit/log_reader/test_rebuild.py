@@ -150,8 +150,7 @@ class TestCommitIndexes:
     def test_leaves_out_a_segment_that_was_removed_meanwhile(self) -> None:
         partition = large()
         first, second = partition.segments
-        change = TopicEdit(remove=[first.log_path], removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        partition.commit(remove=[first.key], removed_ms=NOW_MS)
 
         assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [second]
         assert commit_indexes(partition.catalog, TOPIC, [first]) == []
@@ -160,8 +159,7 @@ class TestCommitIndexes:
         partition = large()
         first, second = partition.segments
         other = replace(second, log_path="t-0/other.log")
-        change = TopicEdit(segments=[other], remove=[second.log_path], removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        partition.commit(segments=[other], remove=[second.key], removed_ms=NOW_MS)
 
         assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [first]
 

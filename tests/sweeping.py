@@ -77,7 +77,9 @@ def remove(
     paths = [entry.log_path for entry in removed]
     found = catalog(log_dir)
     now_ms = (clock or SystemClock()).now_ms()
-    found.commit(found.topic(topic), lambda _: TopicEdit(remove=paths, removed_ms=now_ms), operation="TEST")
+    found.commit(
+        found.topic(topic), lambda _: TopicEdit(remove=paths, removed_ms=now_ms), operation="TEST"
+    )
     return removed
 
 

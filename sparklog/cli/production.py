@@ -89,8 +89,9 @@ class Production:
         app_id, version = self._transaction
         writes, pending = [], []
         for topic in sorted(self._open):
-            plan, writer = self._open.pop(topic)
+            plan, writer = self._open[topic]
             written = writer.close()
+            del self._open[topic]
             if written or app_id is not None:
                 writes.append(write_of(plan, written, app_id=app_id, version=version))
                 pending.append(written)

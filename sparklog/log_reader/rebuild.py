@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError, MissingFileError

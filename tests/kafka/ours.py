@@ -62,7 +62,10 @@ def read_log(
 ) -> Found:
     """(offset, record) of every record that sparklog shows of a partition."""
     reader = TopicReader.open(catalog, topic)
-    start, end = reader.partition(partition).log_start_offset, reader.partition(partition).log_end_offset
+    start, end = (
+        reader.partition(partition).log_start_offset,
+        reader.partition(partition).log_end_offset,
+    )
     slices = reader.slices(partition, start, end)
     found: Found = []
     for block in read_slices(reader.files, reader.directory, slices, isolation=isolation):

@@ -37,9 +37,7 @@ class TestDeltaSpark:
         (manifest,) = Path(log_dir).glob("t-*/manifest")
         table = spark.read.format("delta").load(str(manifest)).where("kind = 'segment'")
         found = table.select("partition", "base_offset", "next_offset", "log_path").collect()
-        live = image(log_dir).live.select(
-            ["partition", "base_offset", "next_offset", "log_path"]
-        )
+        live = image(log_dir).live.select(["partition", "base_offset", "next_offset", "log_path"])
 
         assert sorted(map(tuple, found)) == sorted(tuple(row.values()) for row in live.to_pylist())
         assert len(found) == COMMITS

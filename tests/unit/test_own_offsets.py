@@ -160,9 +160,7 @@ class TestRowsWithoutAny:
 
 
 class TestCommit:
-    def commit(
-        self, found: Catalog, *tasks: Given, gaps: bool = False, **write: Any
-    ) -> Landed:
+    def commit(self, found: Catalog, *tasks: Given, gaps: bool = False, **write: Any) -> Landed:
         pending = [entry for task in tasks for entry in written(task, gaps=gaps)]
         return commit_write(found, plan(gaps=gaps), pending, **write)
 

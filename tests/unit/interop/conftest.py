@@ -38,7 +38,9 @@ class Interop:
     def offsets(self, topic: str = "t", isolation: str = READ_UNCOMMITTED) -> list[int]:
         """The offsets of all records of partition 0."""
         reader = TopicReader.open(self.catalog, topic)
-        slices = reader.slices(0, reader.partition(0).log_start_offset, reader.partition(0).log_end_offset)
+        slices = reader.slices(
+            0, reader.partition(0).log_start_offset, reader.partition(0).log_end_offset
+        )
         blocks = read_slices(
             reader.files, reader.directory, slices, columns=("offset",), isolation=isolation
         )

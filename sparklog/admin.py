@@ -168,7 +168,7 @@ class AdminClient:
     def incremental_alter_configs(
         self, changes: Mapping[str, Iterable[AlterConfigOp]]
     ) -> list[TopicDescription]:
-        """TopicEdit configs of topics, all or none, in one commit; return the topics as they are now.
+        """Change configs of topics, all or none, in one commit; return the topics as they are now.
 
         Raises UnknownTopicError, InvalidConfigError.
         """

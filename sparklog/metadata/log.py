@@ -39,11 +39,12 @@ from sparklog.metadata import delta
 from sparklog.metadata.check import check
 from sparklog.metadata.edit import FEATURE_LEVEL, Done, Edit
 from sparklog.metadata.entry import (
+    EDITS,
     EDITS_BYTES_MAX,
     EditsFile,
     Entry,
     decode,
-    edits_of,
+    decode_edits,
     encode,
     encode_edits,
 )
@@ -54,7 +55,6 @@ from sparklog.storage.files import Files
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
 ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
-EDITS: Final = "_edits"
 HINT: Final = f"{CLUSTER_METADATA}/_newest_fold"
 """A JSON object: `version` is that of a fold. It may be late or missing, never early."""
 
@@ -269,15 +269,8 @@ class MetadataLog:
         entry = decode(version, data, path)
         if entry.edits_file is None:
             return entry
-        file = entry.edits_file
-        where = f"{CLUSTER_METADATA}/{file.path}"
-        found = bytes(self.files.read(where))
-        if len(found) != file.bytes or crc32c(found) != file.crc32c:
-            raise CorruptMetadataError(
-                f"{where}: {len(found)} bytes with CRC-32C {crc32c(found):08x}; {path} says "
-                f"{file.bytes} and {file.crc32c:08x}"
-            )
-        return replace(entry, edits=edits_of(orjson.loads(found), entry.parameters, where))
+        where = f"{CLUSTER_METADATA}/{entry.edits_file.path}"
+        return decode_edits(bytes(self.files.read(where)), entry, where)
 
     def _open(self) -> Image:
         """Return the image of the newest fold that the hint leads to, or the empty one."""

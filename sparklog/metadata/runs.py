@@ -163,6 +163,22 @@ class Runs:
         with _told(self._where(run)):
             return checked(file.read(use_threads=False), self._where(run))
 
+    def outline(self, runs: Sequence[RunFile]) -> pa.Table:
+        """Return the newest rows of the kinds horizon, topic and partition: an image's numbers."""
+        kinds = pa.array([HORIZON, PARTITION, TOPIC])
+        tables = []
+        for run in reversed(runs):
+            file = self._file(run)
+            segments = frozenset(SEGMENT_SCHEMA.names) - {"partition"}
+            names = [name for name in file.schema_arrow.names if name not in segments]
+            with _told(self._where(run)):
+                rows = checked(file.read(columns=names, use_threads=False), self._where(run))
+            tables.append(rows.filter(pc.is_in(rows.column("kind"), kinds)))
+        rows = merged(tables, drops_gone=True)
+        known = rows.filter(pc.equal(rows.column("kind"), TOPIC)).column("topic_id")
+        ids = rows.column("topic_id")
+        return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known.combine_chunks())))
+
     def _rows(self, run: RunFile, topics: Sequence[str] | None) -> pa.Table:
         file = self._file(run)
         groups = [
@@ -195,9 +211,11 @@ class Runs:
 
     # -------------------------------------------------------------------------------------- write
 
-    def write(self, rows: pa.Table, span: tuple[int, int], now_ms: int) -> RunFile:
+    def write(
+        self, rows: pa.Table, span: tuple[int, int], now_ms: int, directory: str = RUNS
+    ) -> RunFile:
         """Write a run, durably, of the entries in `span` (both ends included); return its name."""
-        name = f"{RUNS}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
+        name = f"{directory}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
         data = parquet_of(rows)
         path = f"{self._directory}/{name}"
         self._files.write_new(path, data)

@@ -24,7 +24,7 @@ from sparklog.errors import InvalidOptionError
 
 if TYPE_CHECKING:
     from sparklog.admin import AdminClient
-    from sparklog.manifest.catalog import Catalog
+    from sparklog.metadata.catalog import Catalog
 
 LOG_DIR_VARIABLE = "SPARKLOG_LOG_DIR"
 
@@ -95,7 +95,7 @@ class CommonArguments:
 
     def catalog(self, *, flush: bool = True, storage: Mapping[str, str] | None = None) -> "Catalog":
         """The topics of the log dir; `storage` holds further settings."""
-        from sparklog.manifest.catalog import Catalog
+        from sparklog.metadata.catalog import Catalog
         from sparklog.storage import open_files
 
         options = self.storage_options | dict(storage or {})

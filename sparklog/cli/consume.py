@@ -86,7 +86,7 @@ def consume(arguments: ConsumeArguments) -> None:
     """
     from sparklog.cli.printing import Printer, follow
     from sparklog.log_reader import TopicReader
-    from sparklog.manifest.catalog import check_partition
+    from sparklog.metadata.catalog import check_partition
 
     topic = one_topic(arguments.name, arguments.topic)
     renderer = _renderer(arguments)
@@ -96,7 +96,7 @@ def consume(arguments: ConsumeArguments) -> None:
     chosen = numbers(arguments.partitions or (), "-p/--partition")
     for partition in chosen:
         check_partition(reader.topic, partition)
-    ranges = _ranges(reader, chosen or range(reader.topic.num_partitions), span)
+    ranges = _ranges(reader, chosen or range(reader.topic.num_partitions), span, arguments.isolation)
     printer = Printer(renderer, arguments.count, arguments.isolation)
     printer.print(reader, ranges)
     if arguments.follow:
@@ -135,11 +135,12 @@ def _renderer(arguments: ConsumeArguments) -> "Renderer":
 
 
 def _ranges(
-    reader: "TopicReader", partitions: Sequence[int], span: Span
+    reader: "TopicReader", partitions: Sequence[int], span: Span, isolation: str
 ) -> dict[int, tuple[int, int]]:
     ranges = {}
     for partition in partitions:
-        low, high = reader.log_start_offset(partition), reader.log_end_offset(partition)
+        log = reader.partition(partition)
+        low, high = log.log_start_offset, log.end_offset(isolation)
         start = resolve(span.start, reader, partition) if span.start else low
         end = resolve(span.end, reader, partition) if span.end else high
         if span.start and span.start.kind == "offset" and span.start.value < low:
@@ -147,7 +148,7 @@ def _ranges(
                 f"{reader.topic.name}-{partition}: offsets {span.start.value} to {low - 1} are "
                 f"gone; starting at {low}"
             )
-        ranges[partition] = start, max(start, end)
+        ranges[partition] = start, max(start, min(end, high))
     return ranges
 
 

@@ -12,7 +12,7 @@ from sparklog.cli.output import print_json, print_table
 from sparklog.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from sparklog.manifest.store import Snapshot
+    from sparklog.metadata.image import TopicImage
     from sparklog.model import TopicDescription
 
 Named = Annotated[
@@ -105,7 +105,7 @@ def describe(arguments: DescribeArguments) -> None:
     names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
     topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
     for topic in topics:
-        partitions = _partitions(topic, catalog.store(topic).snapshot())
+        partitions = _partitions(topic, catalog.topic_image(topic))
         entries = TopicConfig.parse(topic.configs).describe()
         configs = {e.name: e.value for e in entries if arguments.all_configs or not e.is_default}
         if arguments.is_json:
@@ -118,25 +118,29 @@ def describe(arguments: DescribeArguments) -> None:
             print(f"{name}={value}")
 
 
-_PARTITION_COLUMNS = ("partition", "log_start_offset", "log_end_offset", "segments", "bytes")
+_PARTITION_COLUMNS = (
+    "partition",
+    "log_start_offset",
+    "last_stable_offset",
+    "log_end_offset",
+    "segments",
+    "bytes",
+)
 
 
-def _partitions(topic: "TopicDescription", snapshot: "Snapshot") -> list[dict[str, int]]:
-    import numpy as np
+def _partitions(topic: "TopicDescription", image: "TopicImage") -> list[dict[str, int]]:
+    import pyarrow.compute as pc
 
-    of = snapshot.live.column("partition").to_numpy()
-    sizes = snapshot.live.column("log_bytes").to_numpy()
-    segments = np.bincount(of, minlength=topic.num_partitions)
-    size = np.bincount(of, weights=sizes, minlength=topic.num_partitions)
     rows = []
-    for partition in range(topic.num_partitions):
-        state = snapshot.state(partition)
+    for number in range(topic.num_partitions):
+        log = image.partition(number)
         row = (
-            partition,
-            state.log_start_offset,
-            state.log_end_offset,
-            int(segments[partition]),
-            int(size[partition]),
+            number,
+            log.log_start_offset,
+            log.last_stable_offset,
+            log.log_end_offset,
+            len(log.live),
+            pc.sum(log.live.table.column("log_bytes")).as_py() or 0,
         )
         rows.append(dict(zip(_PARTITION_COLUMNS, row, strict=True)))
     return rows

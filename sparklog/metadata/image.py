@@ -35,15 +35,13 @@ from sparklog.metadata.edit import (
 from sparklog.metadata.segments import NO_ROWS, LiveSegments
 from sparklog.metadata.tables import segment_entries
 from sparklog.model import (
+    READ_COMMITTED,
+    READ_UNCOMMITTED,
     OffsetRange,
     SegmentEntry,
     SegmentKey,
     TopicDescription,
 )
-
-READ_COMMITTED: Final = "read_committed"
-READ_UNCOMMITTED: Final = "read_uncommitted"
-
 
 class Stamp(NamedTuple):
     """The place of an entry in the log: its version, its id, and its time."""

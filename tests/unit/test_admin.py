@@ -31,15 +31,16 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.cluster import EMPTY_STATE, DeltaClusterStore
-from sparklog.manifest.delta_store import DeltaManifestStore
+from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.UNKNOWN import DeltaClusterStore
+from sparklog.metadata.image import Image
+from sparklog.metadata.UNKNOWN import DeltaManifestStore
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.record.encode import RecordColumns
 from sparklog.storage import open_files
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
-from tests.manifests import append, segment
+from tests.edits import append, segment
 
 
 @pytest.fixture
@@ -76,7 +77,7 @@ def write(catalog: Catalog, topic: str, *timestamps: int) -> None:
     values = pa.array([b"v"] * len(timestamps), pa.binary())
     columns = RecordColumns(values, values, np.array(timestamps, np.int64), None)
     writer.write(columns, pa.array([0] * len(timestamps), pa.int32()))
-    commit_write(catalog.store(plan.topic), plan, writer.close())
+    commit_write(catalog, plan, writer.close())
 
 
 def lose_an_answer(
@@ -301,7 +302,7 @@ class TestCreatePartitions:
     def test_of_one_that_is_gone_when_it_answers(
         self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(DeltaClusterStore, "commit", lambda *_: EMPTY_STATE)
+        monkeypatch.setattr(DeltaClusterStore, "commit", lambda *_: Image)
 
         with pytest.raises(UnknownTopicError, match="'flights'"):
             admin.create_partitions({"flights": 5})
@@ -489,7 +490,7 @@ class TestDeleteRecords:
 
         assert admin.delete_records({partition: -1}) == {partition: 10}
         assert admin.delete_records({partition: 3}) == {partition: 10}
-        assert catalog.store(filled).snapshot().version == 2
+        assert catalog.topic_image(filled).version == 2
 
     @pytest.mark.parametrize("offset", [11, -2])
     def test_not_outside_the_log(
@@ -519,14 +520,14 @@ class TestRebuildIndexes:
         self, admin: AdminClient, topic: TopicDescription, catalog: Catalog, log_dir: Path
     ) -> None:
         write(catalog, "flights", 1_000, 3_000, 2_000)
-        (before,) = catalog.store(topic).snapshot().segments(0)
+        (before,) = catalog.topic_image(topic).segments(0)
         damaged = log_dir / topic_directory(topic) / str(before.time_index_path)
         sound = damaged.read_bytes()
         damaged.write_bytes(bytes(len(sound)))
 
         assert admin.rebuild_indexes("flights", 1) == []
         (mended,) = admin.rebuild_indexes("flights")
-        assert [mended] == list(catalog.store(topic).snapshot().segments(0)) != [before]
+        assert [mended] == list(catalog.topic_image(topic).segments(0)) != [before]
         rebuilt = log_dir / topic_directory(topic) / str(mended.time_index_path)
         assert rebuilt.read_bytes() == sound != b""
         assert admin.rebuild_indexes("flights", 0) == []

@@ -31,8 +31,8 @@ from sparklog.log_writer import (
     is_committed,
     plan_write,
 )
-from sparklog.manifest.memory import MemoryManifestStore
-from sparklog.manifest.store import Change, PartitionState
+from sparklog.metadata.UNKNOWN import MemoryManifestStore
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import Codec, OffsetRange, SegmentEntry, TimestampType, TopicDescription
 from sparklog.record.scan import scan_batches, verify_checksums
 from sparklog.storage.memory import MemoryFiles
@@ -118,7 +118,7 @@ class TestPlan:
         log_dir = new_topic(tmp_path / "log", partitions=3)
         found = catalog(log_dir)
         state = PartitionState(leader_epoch=5)
-        found.store(found.topic("t")).commit(lambda _: Change(partitions={1: state}))
+        found.commit(found.topic("t"), lambda _: TopicEdit(partitions={1: state}), operation="TEST")
         wanted = plan_write(found, "t", WriteOptions())
 
         assert (wanted.leader_epoch, wanted.topic.num_partitions) == (5, 3)
@@ -358,7 +358,7 @@ class TestCommit:
 
         assert first.ranges == (OffsetRange(0, 0, 7),)
         assert second.ranges == (OffsetRange(0, 7, 12),)
-        assert [entry.base_offset for entry in store.snapshot().segments(0)] == [0, 3, 7]
+        assert [entry.base_offset for entry in store.image().segments(0)] == [0, 3, 7]
 
     def test_happens_once_for_a_transaction(self, files: MemoryFiles) -> None:
         store = MemoryManifestStore(ManualClock())
@@ -387,7 +387,7 @@ class TestCommit:
         AdminClient(log_dir).delete_topics(["t"])
 
         with pytest.raises(TopicClosedError, match="is being deleted"):
-            commit_write(found.store(wanted.topic), wanted, one.close())
+            commit_write(found, wanted, one.close())
 
     def test_keeps_the_partitions_of_its_plan(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log", partitions=2)
@@ -396,7 +396,7 @@ class TestCommit:
         AdminClient(log_dir).create_partitions({"t": 5})
         one = TopicWriter(found.files, wanted, ManualClock(), seed=0)
         one.write(columns(range(10)))
-        committed = commit_write(found.store(wanted.topic), wanted, one.close())
+        committed = commit_write(found, wanted, one.close())
         append(log_dir, 4, ["new"])
 
         assert committed.partition_count == 2
@@ -408,7 +408,7 @@ class TestCommit:
 
     def test_is_refused_when_an_import_came_between(self, files: MemoryFiles) -> None:
         store = MemoryManifestStore(ManualClock())
-        store.commit(lambda _: Change(partitions={0: PartitionState(leader_epoch=1)}))
+        store.commit(lambda _: TopicEdit(partitions={0: PartitionState(leader_epoch=1)}))
         pending = self.written(files, 3)
 
         with pytest.raises(

@@ -22,8 +22,8 @@ from sparklog.log_writer import (
     commit_write,
     plan_write,
 )
-from sparklog.manifest.memory import MemoryManifestStore
-from sparklog.manifest.store import Committed
+from sparklog.metadata.UNKNOWN import MemoryManifestStore
+from sparklog.metadata.catalog import Landed
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.memory import MemoryFiles
@@ -161,7 +161,7 @@ class TestRowsWithoutAny:
 class TestCommit:
     def commit(
         self, store: MemoryManifestStore, *tasks: Given, gaps: bool = False, **write: Any
-    ) -> Committed:
+    ) -> Landed:
         pending = [entry for task in tasks for entry in written(task, gaps=gaps)]
         return commit_write(store, plan(gaps=gaps), pending, **write)
 
@@ -172,7 +172,7 @@ class TestCommit:
 
         assert first.ranges == (OffsetRange(0, 0, 4), OffsetRange(1, 0, 1))
         assert second.ranges == (OffsetRange(0, 4, 5), OffsetRange(1, 1, 2))
-        assert [entry.shift for entry in store.snapshot().segments(0)] == [0, 0, 0]
+        assert [entry.shift for entry in store.image().segments(0)] == [0, 0, 0]
 
     @pytest.mark.parametrize(
         ("tasks", "offset", "expected"),
@@ -190,13 +190,13 @@ class TestCommit:
     ) -> None:
         store = MemoryManifestStore(ManualClock())
         self.commit(store, [(0, 0), (0, 1)])
-        version = store.snapshot().version
+        version = store.image().version
 
         with pytest.raises(
             UnexpectedAppendOffsetError, match=rf"t-0: .* offset {offset}, expected is {expected},"
         ):
             self.commit(store, *tasks)
-        assert store.snapshot().version == version
+        assert store.image().version == version
 
     def test_leaves_gaps_where_they_are_allowed(self) -> None:
         store = MemoryManifestStore(ManualClock())
@@ -227,7 +227,7 @@ class TestCommit:
         append(log_dir, 0, ["theirs"])
 
         with pytest.raises(UnexpectedAppendOffsetError, match="t-0: .* offset 0, expected is 1,"):
-            commit_write(found.store(wanted.topic), wanted, writer.close())
+            commit_write(found, wanted, writer.close())
         assert [row.value for row in rows(log_dir)[0]] == [b"theirs"]
 
 
@@ -249,7 +249,7 @@ class TestLog:
         assert [(row.offset, row.value) for row in rows(log_dir)[0]] == [
             (offset, b"%d" % offset) for offset in offsets
         ]
-        assert reader.log_end_offset(0) == offsets[-1] + 1
+        assert reader.partition(0).log_end_offset == offsets[-1] + 1
         for offset in offsets:
             (one,) = reader.slices(0, offset, offset + 1)
             assert (one.start, one.end) == (offset, offset + 1)
@@ -265,5 +265,5 @@ def mirrored(path: Path, offsets: Sequence[int]) -> str:
     wanted = plan_write(found, "t", options)
     writer = TopicWriter(found.files, wanted, ManualClock(), seed=0)
     writer.write(*records([(0, offset) for offset in offsets]))
-    commit_write(found.store(wanted.topic), wanted, writer.close())
+    commit_write(found, wanted, writer.close())
     return log_dir

@@ -81,7 +81,8 @@ def entry_path(version: int) -> str:
     return f"{ENTRIES}/{version:020}.json"
 
 
-def _fold_of(entry: Entry) -> FoldEdit | None:
+def fold_of(entry: Entry) -> FoldEdit | None:
+    """Return the fold of an entry; None for an entry that is none."""
     return next((edit.fold for edit in entry.edits if edit.fold is not None), None)
 
 
@@ -149,14 +150,18 @@ class MetadataLog:
         self._image: Image | None = None
         self._log_id = ""
         self._looked_ms = 0
+        self.begin_anew()
+        self._synced = -1
+        self.bytes_behind = 0
+        """About how much the entries behind the newest fold take."""
+
+    def begin_anew(self) -> None:
+        """Make locks and queue anew, as after a fork: threads that hold them did not come along."""
         self._reading = RLock()
         self._committing = Lock()
         self._queueing = Lock()
         self._syncing = Lock()
         self._queue: list[_Request] = []
-        self._synced = -1
-        self.bytes_behind = 0
-        """About how much the entries behind the newest fold take."""
 
     @classmethod
     def create(cls, files: Files, clock: Clock) -> "MetadataLog":
@@ -257,7 +262,7 @@ class MetadataLog:
 
     def _after(self, image: Image, entry: Entry) -> Image:
         """Return the image after an entry; raises CorruptMetadataError when it does not follow."""
-        self.bytes_behind = 0 if _fold_of(entry) is not None else self.bytes_behind + entry.bytes
+        self.bytes_behind = 0 if fold_of(entry) is not None else self.bytes_behind + entry.bytes
         if entry.is_foreign:
             stamp = Stamp(entry.version, image.stamp.entry_id, image.stamp.timestamp_ms)
             return image.apply((), stamp)
@@ -338,7 +343,7 @@ class MetadataLog:
         entry = self.read_entry(version)
         if entry is None:
             return None
-        fold = _fold_of(entry)
+        fold = fold_of(entry)
         if fold is None:
             raise CorruptMetadataError(f"{HINT} names {entry.version}, which is no fold")
         self._log_id = entry.log

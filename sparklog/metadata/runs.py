@@ -160,7 +160,7 @@ class Runs:
     def whole(self, run: RunFile) -> pa.Table:
         """Return all rows of a run, checked against every checksum."""
         file = self._file(run)
-        with _told(self._where(run)):
+        with told(self._where(run)):
             return checked(file.read(use_threads=False), self._where(run))
 
     def outline(self, runs: Sequence[RunFile]) -> pa.Table:
@@ -171,7 +171,7 @@ class Runs:
             file = self._file(run)
             segments = frozenset(SEGMENT_SCHEMA.names) - {"partition"}
             names = [name for name in file.schema_arrow.names if name not in segments]
-            with _told(self._where(run)):
+            with told(self._where(run)):
                 rows = checked(file.read(columns=names, use_threads=False), self._where(run))
             tables.append(rows.filter(pc.is_in(rows.column("kind"), kinds)))
         rows = merged(tables, drops_gone=True)
@@ -186,7 +186,7 @@ class Runs:
             for number in range(file.metadata.num_row_groups)
             if _may_hold(file.metadata.row_group(number), topics)
         ]
-        with _told(self._where(run)):
+        with told(self._where(run)):
             rows = file.read_row_groups(groups, use_threads=False)
         rows = checked(rows, self._where(run))
         if topics is not None:
@@ -201,7 +201,7 @@ class Runs:
                 f"{path}: {len(data)} bytes whose footer has CRC-32C {crc32c(footer(data)):08x}; "
                 f"the fold that names it says {run.bytes} and {run.crc32c:08x}"
             )
-        with _told(path):
+        with told(path):
             return pq.ParquetFile(
                 pa.BufferReader(pa.py_buffer(data)), page_checksum_verification=True
             )
@@ -383,7 +383,7 @@ def _content(topic: TopicImage, head: Mapping[str, Any], rows: pa.Table) -> Topi
     )
 
 
-class _told:  # noqa: N801 - used as a with statement
+class told:  # noqa: N801 - used as a with statement
     """Turn what Arrow says of a damaged file into CorruptMetadataError naming the file."""
 
     def __init__(self, where: str) -> None:

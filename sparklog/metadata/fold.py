@@ -10,7 +10,8 @@ O(log n) times: a new run takes in the runs before it that are not twice its siz
 killed leaves files that nobody names; vacuum takes them after the log dir's horizon.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
@@ -20,7 +21,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWrite
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
-from sparklog.metadata.history import Retention, continued, present
+from sparklog.metadata.history import Retention, continued, present, without_damaged
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.runs import in_order, merged
@@ -59,12 +60,17 @@ def is_due(image: Image, bytes_behind: int = 0) -> bool:
 
 
 def fold(
-    log: MetadataLog, *, retention: Retention = RETENTION, is_forced: bool = False
+    log: MetadataLog,
+    *,
+    retention: Retention = RETENTION,
+    is_forced: bool = False,
+    damaged: Collection[str] = (),
 ) -> Image | None:
     """Fold everything up to the newest version; None when somebody else did, or there is nothing.
 
-    `is_forced` folds when nothing but folds came since the last one, too. Raises StorageError when
-    a file cannot be written, CorruptMetadataError when an entry cannot be read.
+    `is_forced` folds when nothing but folds came since the last one, too; `damaged` are files of
+    the history that are left out. Raises StorageError when a file cannot be written,
+    CorruptMetadataError when an entry cannot be read.
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
@@ -76,7 +82,8 @@ def fold(
     image = log.opened_at(image, touched)
     rows = table_of(rows_since(image, entries), RUN_SCHEMA)
     runs = _with_run(log, image, rows, based_on + 1)
-    history = continued(log, image.fold, entries, runs, retention)
+    before = replace(image.fold, history=without_damaged(image.fold, damaged))
+    history = continued(log, before, entries, runs, retention)
     return commit_fold(log, FoldEdit(cover, based_on, runs, history))
 
 

@@ -136,7 +136,7 @@ def history(
     image = log.image()
     first = max(from_version or 0, oldest_version(image))
     last = image.version if to_version is None else min(to_version, image.version)
-    found = _records(log, image, first, last, newest_first)
+    found = records(log, image.fold, first, last, newest_first=newest_first)
     return found if limit is None else (one for one, _ in zip(found, range(limit), strict=False))
 
 
@@ -150,7 +150,7 @@ def record_at(log: MetadataLog, version: int) -> HistoryRecord:
     """Return the commit of one version. Raises VersionOutOfRangeError."""
     image = log.image()
     _check_known(image, version, oldest_version(image))
-    return next(_records(log, image, version, version, True))
+    return next(records(log, image.fold, version, version))
 
 
 def version_at(log: MetadataLog, timestamp_ms: int) -> int:
@@ -199,8 +199,7 @@ def cut_at(log: MetadataLog, version: int, topics: Collection[str] | None = None
     closed = {key: topic for key in ids if (topic := past.topic(key)) is not None}
     if closed:
         past = past.with_topics(log.runs.opened(past.fold, closed))
-    base = past
-    for record in _records(log, image, base.version + 1, version, False):
+    for record in records(log, image.fold, past.version + 1, version):
         past = past.apply(record.edits, record.stamp)
     found = {
         topic_id: _topic_cut(topic.description, topic.partitions)
@@ -255,13 +254,12 @@ def _check_known(image: Image, version: int, oldest: int) -> None:
         )
 
 
-def _records(
-    log: MetadataLog, image: Image, first: int, last: int, newest_first: bool
+def records(
+    log: MetadataLog, fold: FoldEdit, first: int, last: int, *, newest_first: bool = False
 ) -> Iterator[HistoryRecord]:
-    """Return the commits from `first` to `last`, of history runs and of entries."""
-    cover = image.fold.cover
-    behind = range(max(first, cover + 1), last + 1)
-    runs = [run for run in _past(image.fold) if run.from_version <= last]
+    """Return the commits from `first` to `last`: a fold's history, and entries behind its cover."""
+    behind = range(max(first, fold.cover + 1), last + 1)
+    runs = [run for run in _past(fold) if run.from_version <= last]
     runs = [run for run in runs if run.to_version >= first]
     if newest_first:
         yield from (_of_entry(present(log, version)) for version in reversed(behind))

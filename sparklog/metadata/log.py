@@ -163,6 +163,10 @@ class MetadataLog:
         self._syncing = Lock()
         self._queue: list[_Request] = []
 
+    def go_on_from(self, image: Image, log_id: str) -> None:
+        """Take an image for the one read last: repair has built it without damaged files."""
+        self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
+
     @classmethod
     def create(cls, files: Files, clock: Clock) -> "MetadataLog":
         """Make the log of a new log dir, durably; making it twice is once."""

@@ -139,6 +139,19 @@ class SegmentEntry:
         """Offsets covered, including gaps."""
         return self.next_offset - self.base_offset
 
+    @property
+    def file_next_offset(self) -> int:
+        """The offset behind the segment's last, in the file's own numbering."""
+        return self.file_base_offset + self.offset_span
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every offset has its record, so that batches follow each other without a gap.
+
+        False also where the manifest does not know how many records there are.
+        """
+        return self.record_count == self.offset_span
+
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptRecordError
-from sparklog.log.placement import file_next_offset
 from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
 from sparklog.model import OffsetPosition
 from sparklog.record import layout
@@ -138,7 +137,7 @@ def _batch_at(segment: SegmentLog, position: int, due: int) -> _Found | None:
     if not len(batches):
         return None
     base_offset, last_offset = int(batches.base_offset[0]), int(batches.last_offset[0])
-    if not due <= base_offset <= last_offset < file_next_offset(segment.entry):
+    if not due <= base_offset <= last_offset < segment.entry.file_next_offset:
         return None
     try:
         verify_checksums(data, batches)
@@ -161,7 +160,7 @@ def _candidates(segment: SegmentLog, start: int, due: int) -> Iterator[int]:
         left = entry.log_bytes - origin - first - layout.LOG_OVERHEAD
         first = first[(length >= _LEAST_LENGTH) & (length <= left)]
         offset = _numbers(data, first + layout.BASE_OFFSET, ">i8")
-        first = first[(offset >= due) & (offset < file_next_offset(entry))]
+        first = first[(offset >= due) & (offset < entry.file_next_offset)]
         yield from (origin + first).tolist()
 
 

@@ -211,15 +211,15 @@ def offsets_problem(
     Offsets must grow from batch to batch and lie at most 2^31 - 1 above the base (gaps are fine:
     compaction leaves them). None when all do.
     """
-    lowest = np.concatenate(([next_offset], batches.last_offset[:-1] + 1))
-    grows = (batches.base_offset >= lowest) & (batches.last_offset >= batches.base_offset)
-    holds = grows & (batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET)
+    fits = batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET
+    holds = batches.rises(next_offset) & fits
     if holds.all():
         return None
     slot = int(np.argmin(holds))
     first, last = int(batches.base_offset[slot]), int(batches.last_offset[slot])
+    due = batches.due_offsets(next_offset)[slot]
     return CorruptRecordError(
-        f"batch of offsets {first} to {last}, where {lowest[slot]} or more is due and at most"
+        f"batch of offsets {first} to {last}, where {due} or more is due and at most"
         f" {base_offset + MAX_RELATIVE_OFFSET}",
         position=int(batches.position[slot]),
         offset=first,

@@ -1,4 +1,4 @@
-"""What a topic's manifest says to readers: where its log begins and ends, and what lies where."""
+"""A topic at one snapshot: where the log of each partition begins and ends, and its slices."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -83,11 +83,11 @@ class TopicReader:
                 f"-3 (largest timestamp) and milliseconds since 1970"
             )
         # Only a time needs to look into files: the rest answers without loading the decoder.
-        from sparklog.log_reader.times import find_first, find_newest
+        from sparklog.log_reader.find import find_newest, find_timestamp
 
         if timestamp == MAX_TIMESTAMP:
             return find_newest(self, partition)
-        return find_first(self, partition, timestamp)
+        return find_timestamp(self, partition, timestamp)
 
     def opened(self, entry: SegmentEntry) -> "SegmentLog":
         """Return one of the topic's segments, to look into."""

@@ -104,6 +104,19 @@ class BatchTable:
         """The offset after each batch's last."""
         return self.last_offset + 1
 
+    def due_offsets(self, first: int) -> Int64s:
+        """Where each batch would begin if there were no gaps, the first at `first`."""
+        return np.concatenate(([first], self.last_offset + 1))[: len(self)]
+
+    def rises(self, first: int) -> NDArray[np.bool_]:
+        """Whether each batch begins behind the one before it, the first at or above `first`.
+
+        And ends no sooner than it begins. Gaps are fine: compaction leaves them.
+        """
+        begins = self.base_offset >= self.due_offsets(first)
+        rises: NDArray[np.bool_] = begins & (self.last_offset >= self.base_offset)
+        return rises
+
     @property
     def codec(self) -> Int64s:
         """Codec bits, 0..7; 5 to 7 are undefined."""

@@ -384,7 +384,7 @@ class TestRefused:
         assert "batch of offsets 2 to 3, where 6 or more is due" in self.refused(interop)
 
     def test_a_decompression_bomb(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.record.pile.BATCH_BYTES_MAX", 100)
+        monkeypatch.setattr("sparklog.record.payload.BATCH_BYTES_MAX", 100)
         monkeypatch.setattr("sparklog.interop.examine.DECOMPRESSED_BYTES_MAX", 100)
         bomb = [batch(base, 50, codec=Codec.GZIP) for base in (0, 50)]
         write_segment(interop.partition(), 0, *bomb)

@@ -10,8 +10,8 @@ from sparklog.errors import CorruptRecordError, MissingFileError, SparklogWarnin
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.windows import LOOKUP_BYTES
 from sparklog.log_reader import TopicReader, kept
+from sparklog.log_reader.find import find_offset
 from sparklog.log_reader.kept import KeptSegments
-from sparklog.log_reader.places import find_place
 from sparklog.manifest.store import Change
 from sparklog.model import TimestampOffset
 from sparklog.storage.memory import MemoryFiles
@@ -40,7 +40,7 @@ class Kept:
         for time in TIMES:
             assert reader.list_offset(0, time) == self.partition.expected_offset(time)
         for record in self.partition.expected():
-            place = find_place(reader, 0, record.offset)
+            place = find_offset(reader, 0, record.offset)
             assert place is not None
             assert (place.timestamp, place.offset) == (record.timestamp, record.offset)
 

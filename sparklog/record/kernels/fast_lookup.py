@@ -1,4 +1,4 @@
-"""The two steps of a lookup in what one read has of a log: to the batch, and to the record in it.
+"""The two steps of a fast lookup within one read of a log: to the batch, and to its record.
 
 Numbers come as plain tuples: a NamedTuple takes longer to hand over than a batch to walk.
 """

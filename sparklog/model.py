@@ -90,8 +90,11 @@ class SegmentEntry:
     """One segment, as a row of the manifest says it (kind `segment`, see `manifest.tables`).
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
-    carry: a reader adds `shift` to what it finds in the file. Paths are relative to the topic's
-    directory. None in a column that only a walk through the file can fill means "not yet known".
+    carry: a reader adds `shift` to an offset in the file. Its batches are `log_bytes` bytes of the
+    file at `log_path`, from `log_position` on: a whole file, or a slice of a shared segment, whose
+    log_path begins with `__shared/`. Paths are relative to the topic's directory, that of a shared
+    segment to the log dir. None in a column that only a walk through the file can fill means "not
+    yet known".
     """
 
     partition: int
@@ -100,6 +103,7 @@ class SegmentEntry:
     file_base_offset: int
     log_path: str
     log_bytes: int
+    log_position: int = 0
     index_path: str | None = None
     index_bytes: int | None = None
     time_index_path: str | None = None
@@ -128,6 +132,11 @@ class SegmentEntry:
     def shift(self) -> int:
         """What to add to an offset in the file to get the offset in the log; 0 when sealed."""
         return self.base_offset - self.file_base_offset
+
+    @property
+    def key(self) -> tuple[int, str, int]:
+        """A name of the segment within its topic: a path alone may be that of a shared segment."""
+        return self.partition, self.log_path, self.log_position
 
     @property
     def max_timestamp_offset(self) -> int:

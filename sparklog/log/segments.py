@@ -1,12 +1,12 @@
-"""The segments of one partition, in the order of their offsets: found in microseconds.
+"""The segments of one partition, in the order of their offsets; and a segment as a row, and back.
 
-A columnar list: what lookups need lies in int64 arrays, everything else stays in the manifest's
-Arrow table until `entry` asks for it. Segment `i` holds the offsets [base_offset, next_offset);
-between two segments there may be a gap, never an overlap.
+`SegmentList` finds a segment in microseconds: the columns that lookups need are int64 arrays, all
+others stay in the manifest's Arrow table until `entry` asks for them. Segment `i` holds the offsets
+[base_offset, next_offset); between two segments there may be a gap, never an overlap.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import fields
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import MISSING, fields
 from functools import lru_cache
 from typing import Any, Final
 
@@ -15,9 +15,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptManifestError
-from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.model import NO_TIMESTAMP, AbortedRange, SegmentEntry
 
 _FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
+_REQUIRED: Final = tuple(one.name for one in fields(SegmentEntry) if one.default is MISSING)
 _SCAN_STEP: Final = 4096
 ENTRIES: Final = 16
 """Entries that are kept once made: a lookup comes back to the same segments."""
@@ -29,13 +30,21 @@ class SegmentList:
     A miss is None everywhere: no segment answers.
     """
 
-    __slots__ = ("_entry_of", "_newest_before", "base_offset", "max_timestamp", "next_offset")
+    __slots__ = (
+        "_entry_of",
+        "_newest_before",
+        "base_offset",
+        "log_bytes",
+        "max_timestamp",
+        "next_offset",
+    )
 
     def __init__(
         self,
         base_offset: NDArray[np.int64],
         next_offset: NDArray[np.int64],
         max_timestamp: NDArray[np.int64],
+        log_bytes: NDArray[np.int64],
         entry_of: Callable[[int], SegmentEntry],
     ) -> None:
         """Take int64 arrays of one length, sorted; `entry_of(i)` makes the entry of segment `i`.
@@ -46,6 +55,7 @@ class SegmentList:
         self.base_offset = base_offset
         self.next_offset = next_offset
         self.max_timestamp = max_timestamp
+        self.log_bytes = log_bytes
         self._entry_of = lru_cache(ENTRIES)(entry_of)
         self._newest_before = np.maximum.accumulate(max_timestamp)
         self._check()
@@ -56,14 +66,17 @@ class SegmentList:
 
         Columns that are absent take SegmentEntry's defaults; others are ignored.
         """
-        base_offset = _int64(table, "base_offset")
-        order, rows = np.argsort(base_offset, kind="stable"), _Rows(table)
-        return cls(
-            base_offset[order],
-            _int64(table, "next_offset")[order],
-            _int64(table, "max_timestamp")[order],
-            lambda slot: rows.entry(int(order[slot])),
-        )
+        names = ("base_offset", "next_offset", "max_timestamp", "log_bytes")
+        columns = [_int64(table, name) for name in names]
+        order = np.argsort(columns[0], kind="stable")
+        cells = {name: table.column(name) for name in _FIELDS if name in table.column_names}
+
+        def entry_of(slot: int) -> SegmentEntry:
+            row = int(order[slot])
+            return segment_entry({name: cell[row].as_py() for name, cell in cells.items()})
+
+        base, end, newest, size = (column[order] for column in columns)
+        return cls(base, end, newest, size, entry_of)
 
     def __len__(self) -> int:
         return len(self.base_offset)
@@ -75,13 +88,15 @@ class SegmentList:
         """Everything the manifest says of segment `slot` (0 .. len - 1)."""
         return self._entry_of(slot)
 
-    def floor(self, offset: int) -> int | None:
-        """The last segment whose base offset is at or below `offset` (LocalLog.read).
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all segments' batches."""
+        return int(self.log_bytes.sum())
 
-        `offset` may lie behind its end, in a gap: what is read next is then the segment after it.
-        """
-        slot = int(self.base_offset.searchsorted(offset, "right")) - 1
-        return slot if slot >= 0 else None
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of all segments; NO_TIMESTAMP when there is none."""
+        return int(self._newest_before[-1]) if len(self) else NO_TIMESTAMP
 
     def first_ending_after(self, offset: int) -> int | None:
         """The first segment with an offset at or above `offset`: where a read from there begins."""
@@ -127,28 +142,37 @@ class SegmentList:
             )
 
 
-class _Rows:
-    """Makes the SegmentEntry of a row when it is asked for."""
+def segment_row(entry: SegmentEntry) -> dict[str, Any]:
+    """Return a segment as a row: a value for each of SegmentEntry's fields, None for null."""
+    row: dict[str, Any] = {name: getattr(entry, name) for name in _FIELDS}
+    row["aborted"] = [aborted._asdict() for aborted in entry.aborted] or None
+    return row
 
-    __slots__ = ("_columns",)
 
-    def __init__(self, table: pa.Table) -> None:
-        self._columns = {name: table.column(name) for name in _FIELDS if name in table.column_names}
+def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
+    """Return the segment of a row.
 
-    def entry(self, row: int) -> SegmentEntry:
-        values: dict[str, Any] = {}
-        for name, column in self._columns.items():
-            value = column[row].as_py()
-            if value is not None:
-                values[name] = value
-        if "producer_ids" in values:
-            values["producer_ids"] = tuple(values["producer_ids"])
-        values["aborted"] = tuple(AbortedRange(**span) for span in values.get("aborted", ()))
+    A column that is null or absent takes SegmentEntry's default, other columns are ignored. Raises
+    CorruptManifestError naming a column that must not be null.
+    """
+    values = {name: row[name] for name in _FIELDS if row.get(name) is not None}
+    if "producer_ids" in values:
+        values["producer_ids"] = tuple(values["producer_ids"])
+    if "aborted" in values:
+        values["aborted"] = tuple(AbortedRange(**span) for span in values["aborted"])
+    try:
         return SegmentEntry(**values)
+    except TypeError:
+        name = next(name for name in _REQUIRED if name not in values)
+        raise _null(name) from None
 
 
 def _int64(table: pa.Table, name: str) -> NDArray[np.int64]:
     values: NDArray[np.int64] = table.column(name).to_numpy()
     if values.dtype.kind != "i":
-        raise CorruptManifestError(f"column {name} of a segment's row is null")
+        raise _null(name)
     return values.astype(np.int64, copy=False)
+
+
+def _null(name: str) -> CorruptManifestError:
+    return CorruptManifestError(f"column {name} of a segment's row is null")

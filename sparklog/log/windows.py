@@ -28,14 +28,20 @@ LOOKUP_BYTES: Final = 64 * 1024
 BEGINNING: Final = OffsetPosition(0, 0)
 """Where to walk from without an index."""
 
+Reader = Callable[[int, int], Buffer]
+"""read(position, length) gives bytes, fewer where there are no more."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SegmentLog:
-    """One segment: its row of the manifest, and its bytes as they are needed."""
+    """One segment: its row of the manifest, and its bytes as they are needed.
+
+    Positions count from the segment's first byte, which is not the file's in a shared segment.
+    """
 
     entry: SegmentEntry
-    read: Callable[[int, int], Buffer]
-    """read(position, length) of the `.log`; fewer bytes where the file ends first."""
+    read: Reader
+    """read(position, length) of the segment's bytes; fewer where they, or the file, end first."""
     offset_index: Callable[[], OffsetIndex | None] = lambda: None
     """None when there is none: the file is walked from its beginning."""
     time_index: Callable[[], TimeIndex | None] = lambda: None

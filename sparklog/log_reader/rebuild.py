@@ -114,9 +114,7 @@ def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> lis
     def plan(snapshot: Snapshot) -> Change | Done:
         live = live_entries(snapshot, entries)
         swapped[:] = [
-            _with_indexes(live[entry.log_path], entry)
-            for entry in entries
-            if entry.log_path in live
+            _with_indexes(live[entry.key], entry) for entry in entries if entry.key in live
         ]
         return Change(replace=swapped.copy()) if swapped else Done()
 
@@ -125,11 +123,13 @@ def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> lis
     return swapped
 
 
-def live_entries(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Mapping[str, SegmentEntry]:
-    """Return the rows that segments have in a snapshot by log_path, of those that are live."""
+def live_entries(
+    snapshot: Snapshot, entries: Sequence[SegmentEntry]
+) -> Mapping[tuple[int, str, int], SegmentEntry]:
+    """Return the rows that segments have in a snapshot by their keys, of those that are live."""
     wanted = pa.array([entry.log_path for entry in entries], pa.string())
     rows = snapshot.live.filter(pc.is_in(snapshot.live.column("log_path"), wanted))
-    return {entry.log_path: entry for entry in segment_entries(rows)}
+    return {entry.key: entry for entry in segment_entries(rows)}
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:

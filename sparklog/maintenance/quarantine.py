@@ -107,7 +107,7 @@ def commit_salvaged(
         landed[:] = [
             one
             for one in salvages
-            if one.damaged.log_path in live and same_log(live[one.damaged.log_path], one.damaged)
+            if one.damaged.key in live and same_log(live[one.damaged.key], one.damaged)
         ]
         if not landed:
             return Done()

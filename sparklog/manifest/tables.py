@@ -18,13 +18,13 @@ Every column but `kind` is nullable; a row fills the columns of its kind:
 """
 
 from collections.abc import Iterable, Mapping
-from dataclasses import fields
 from typing import Any
 
 import pyarrow as pa
 
 from sparklog.errors import CorruptManifestError
-from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.log import segments
+from sparklog.model import SegmentEntry
 
 MANIFEST_DESCRIPTION = "sparklog manifest 1"
 METADATA_DESCRIPTION = "sparklog cluster metadata 1"
@@ -49,6 +49,7 @@ _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
     "next_offset": pa.int64(),
     "file_base_offset": pa.int64(),
     "log_path": pa.string(),
+    "log_position": pa.int64(),
     "log_bytes": pa.int64(),
     "index_path": pa.string(),
     "index_bytes": pa.int64(),
@@ -119,24 +120,10 @@ SEGMENT_SCHEMA = pa.schema([pa.field(name, kind) for name, kind in _SEGMENT_COLU
 PATH_COLUMNS = tuple(name for name in _SEGMENT_COLUMNS if name.endswith("_path"))
 """The columns that name files of a segment, relative to the topic's directory."""
 
-_ENTRY_FIELDS = tuple(field.name for field in fields(SegmentEntry))
-
 
 def segment_row(entry: SegmentEntry) -> dict[str, Any]:
     """Return the row of a segment, `kind` included."""
-    row: dict[str, Any] = {name: getattr(entry, name) for name in _ENTRY_FIELDS}
-    row["aborted"] = [aborted._asdict() for aborted in entry.aborted] or None
-    return {"kind": SEGMENT, **row}
-
-
-def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
-    """Return the segment of a row; columns that are not a SegmentEntry's are ignored."""
-    values = {name: row[name] for name in _ENTRY_FIELDS}
-    ids = values["producer_ids"]
-    values["producer_ids"] = None if ids is None else tuple(ids)
-    values["aborted"] = tuple(AbortedRange(**aborted) for aborted in values["aborted"] or ())
-    values["transactional"] = bool(values["transactional"])
-    return SegmentEntry(**values)
+    return {"kind": SEGMENT, **segments.segment_row(entry)}
 
 
 def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
@@ -146,7 +133,7 @@ def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
 
 def segment_entries(table: pa.Table) -> list[SegmentEntry]:
     """Return the entries of a table that has SEGMENT_SCHEMA's columns."""
-    return [segment_entry(row) for row in table.to_pylist()]
+    return [segments.segment_entry(row) for row in table.to_pylist()]
 
 
 def manifest_table(rows: Iterable[Mapping[str, Any]] = ()) -> pa.Table:

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptManifestError
-from sparklog.log.segments import SegmentList
-from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.log.segments import SegmentList, segment_entry, segment_row
+from sparklog.model import NO_TIMESTAMP, AbortedRange, SegmentEntry
 
 ABORTED = pa.list_(pa.struct([(name, pa.int64()) for name in AbortedRange._fields]))
 
@@ -89,7 +89,7 @@ class TestFromTable:
 
         assert SegmentList.from_table(as_table([full])).entry(0) == full
 
-    @pytest.mark.parametrize("name", ("base_offset", "next_offset", "max_timestamp"))
+    @pytest.mark.parametrize("name", ("base_offset", "next_offset", "max_timestamp", "log_bytes"))
     def test_refuses_null_where_a_number_must_be(self, name: str) -> None:
         table = as_table([entry(0, 9)])
         slot = table.column_names.index(name)
@@ -112,13 +112,39 @@ class TestFromTable:
             listed([entry(*span) for span in spans])
 
 
-class TestByOffset:
-    @pytest.mark.parametrize(
-        ("offset", "slot"), ((9, None), (10, 0), (19, 0), (25, 0), (30, 1), (45, 2), (2**63 - 1, 2))
+class TestRow:
+    FULL = replace(
+        entry(3, 9, 5), log_position=7, producer_ids=(3, 4), aborted=(AbortedRange(3, -2, 5),)
     )
-    def test_floor_is_the_last_that_begins_at_or_below(self, offset: int, slot: int | None) -> None:
-        assert three().floor(offset) == slot
 
+    @pytest.mark.parametrize("one", (entry(3, 9), FULL))
+    def test_gives_the_segment_back(self, one: SegmentEntry) -> None:
+        assert segment_entry(segment_row(one)) == one
+
+    def test_takes_defaults_for_columns_that_are_null_or_absent(self) -> None:
+        row = segment_row(entry(3, 9)) | {"transactional": None, "max_timestamp": None, "x": 1}
+        del row["log_position"]
+
+        assert segment_entry(row) == entry(3, 9)
+
+    def test_must_say_where_the_segment_lies(self) -> None:
+        row = segment_row(entry(3, 9)) | {"log_path": None}
+
+        with pytest.raises(CorruptManifestError, match="log_path of a segment's row is null"):
+            segment_entry(row)
+
+
+class TestOfAll:
+    def test_sums_bytes_and_knows_the_largest_timestamp(self) -> None:
+        assert three().total_bytes == 300
+        assert three().largest_timestamp == 300
+
+    def test_of_no_segments_are_none(self) -> None:
+        assert listed([]).total_bytes == 0
+        assert listed([]).largest_timestamp == NO_TIMESTAMP
+
+
+class TestByOffset:
     @pytest.mark.parametrize(
         ("offset", "slot"), ((0, 0), (19, 0), (20, 1), (39, 1), (40, 2), (49, 2), (50, None))
     )
@@ -148,7 +174,6 @@ class TestByOffset:
         empty = listed([])
 
         assert len(empty) == 0
-        assert empty.floor(0) is None
         assert empty.first_ending_after(0) is None
         assert list(empty.range(0, 9)) == []
         assert empty.first_with_timestamp(0) is None
@@ -175,7 +200,7 @@ class TestByTimestamp:
         base = np.arange(count, dtype=np.int64)
         newest = np.zeros(count, np.int64)
         newest[[3, 9_876]] = 50
-        segments = SegmentList(base, base + 1, newest, lambda slot: entry(slot, slot + 1))
+        segments = SegmentList(base, base + 1, newest, base, lambda slot: entry(slot, slot + 1))
 
         assert segments.first_with_timestamp(50) == 3
         assert segments.first_with_timestamp(50, from_offset=4) == 9_876

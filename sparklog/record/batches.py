@@ -118,6 +118,19 @@ class BatchTable:
         return rises
 
     @property
+    def first_timestamp(self) -> Int64s:
+        """The time of each batch's first record as its header tells it; -1 where that has none.
+
+        The batch may hold older records. It is the base timestamp; the largest timestamp where the
+        base timestamp is no record's: all records of LogAppendTime have the largest, with a delete
+        horizon (KIP-534) the base timestamp is that horizon, and a batch that compaction has
+        emptied has none. A message set's header has one time, for a wrapper the largest.
+        """
+        has_base = (self.timestamp_type == 0) & (self.record_count != 0)
+        has_base &= ~self._flag(layout.DELETE_HORIZON_MASK)
+        return np.where(has_base, self.base_timestamp, self.max_timestamp)
+
+    @property
     def codec(self) -> Int64s:
         """Codec bits, 0..7; 5 to 7 are undefined."""
         return self.attributes & layout.CODEC_MASK

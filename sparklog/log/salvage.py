@@ -1,4 +1,4 @@
-"""Every sound batch of a damaged `.log`: the walk goes on behind what is not whole.
+"""Every sound batch of a damaged `.log`: the walk goes on behind the damage.
 
     sound │ sound │ damage … │ sound │ …
                   P          Q
@@ -24,7 +24,7 @@ from sparklog.record.batches import byte_view
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
 
 SEARCH_BYTES: Final = 1 << 20
-"""How much is looked through at once: what is made of it takes some ten times as much memory."""
+"""Bytes searched at once: the search takes some ten times as much memory."""
 
 _LEAST_LENGTH: Final = layout.LEGACY_MIN_LENGTH_V0
 
@@ -52,10 +52,10 @@ class _Found(NamedTuple):
 
 
 def sound_windows(segment: SegmentLog, size: int = WINDOW_BYTES) -> Iterator[Window | Damage]:
-    """Yield the sound batches of a segment, checksums verified, and what lies between them.
+    """Yield the sound batches of a segment, checksums verified, and the damage between them.
 
     In file order. A sound segment yields no damage; a file that ends too early ends in one.
-    Raises what reading raises.
+    Raises the errors of storage.
     """
     entry = segment.entry
     floor, position, due = BEGINNING, 0, entry.file_base_offset
@@ -90,7 +90,7 @@ def sound_windows(segment: SegmentLog, size: int = WINDOW_BYTES) -> Iterator[Win
 
 
 def _sound(window: Window) -> tuple[int, CorruptRecordError | None]:
-    """How many leading batches have the right checksum, and what is wrong with the next."""
+    """How many leading batches have the right checksum, and the problem of the next."""
     batches, problem = window.batches, None
     while True:
         try:

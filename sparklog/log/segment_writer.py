@@ -1,7 +1,7 @@
 """A segment that is being written: everything but its bytes.
 
-The bytes of the `.log` go straight from the encoder to a file; what the manifest and the indexes
-need to know of them is collected here, batch table by batch table. A file numbers its records
+The bytes of the `.log` go straight from the encoder to a file; the facts for the manifest and the
+indexes are collected here, batch table by batch table. A file numbers its records
 from its own base offset, normally 0; the log's base offset is given when the segment is committed.
 """
 
@@ -19,7 +19,7 @@ from sparklog.record.checksum import extend_crc32c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """What the manifest says of a segment, before it has a place in the log.
+    """The facts of a segment for the manifest, before it has its offsets in the log.
 
     Offsets are the file's own. None means "not known": `log_crc32c` when the bytes were not shown,
     `record_count` when a compressed message set (magic 0, 1) was not opened,
@@ -87,7 +87,7 @@ class SegmentSummary:
 
 
 class SegmentBuilder:
-    """Collects what is known of a segment while its batches are written, in file order."""
+    """Collects the facts of a segment while its batches are written, in file order."""
 
     def __init__(
         self,
@@ -175,7 +175,7 @@ class SegmentBuilder:
             self._crc32c = extend_crc32c(self._crc32c, data)
 
     def finish(self) -> tuple[SegmentSummary, Indexes]:
-        """What the manifest and the index files say of the segment as it stands."""
+        """The facts and the index files of the segment as it stands."""
         max_timestamp, max_timestamp_offset = self._indexer.newest
         summary = SegmentSummary(
             partition=self.partition,

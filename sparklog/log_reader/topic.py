@@ -31,7 +31,7 @@ class Slice:
 class TopicReader:
     """Reads one topic at one snapshot.
 
-    With `kept` segments stay open from one lookup to the next: for who makes many.
+    With `kept` segments stay open from one lookup to the next, for a process that makes many.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Kernels' buffers to Arrow columns, without a copy: what `decode` answers with."""
+"""Kernels' buffers to Arrow columns, without a copy, for `decode`."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass

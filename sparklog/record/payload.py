@@ -1,7 +1,7 @@
 """The payload of batches (the bytes behind their headers), decompressed, for a kernel to walk.
 
-The decompressed records of many batches lie one after the other in one array; what is not
-compressed stays where it is. Here is also what a kernel's answer says of a damaged record.
+The decompressed records of many batches lie one after the other in one array; records that are not
+compressed stay where they are. A kernel's negative answer becomes an error here (`damaged_record`).
 """
 
 from typing import Final
@@ -123,7 +123,7 @@ def at_batch(error: CorruptRecordError, batches: BatchTable, batch: int) -> Corr
 
 
 def frozen(values: Int64s) -> Int64s:
-    """A read-only contiguous view: what the kernels' signatures name."""
+    """A read-only contiguous view, as the kernels' signatures name it."""
     view = np.ascontiguousarray(values).view()
     view.setflags(write=False)
     return view

@@ -87,7 +87,7 @@ def _problem(view: NDArray[np.uint8], at: int, status: int) -> str | None:
 
 
 def told_size(data: Buffer) -> int:
-    """The size that the entry at the front of `data` says it has; if that is cut, what tells it."""
+    """The size that the entry at the front of `data` says it has; HEADER_PREFIX if that is cut."""
     view = byte_view(data)
     if len(view) < layout.HEADER_PREFIX:
         return layout.HEADER_PREFIX
@@ -96,7 +96,7 @@ def told_size(data: Buffer) -> int:
 
 
 class BatchHeader(NamedTuple):
-    """The 13 fields of a batch header, in the order of their bytes, and what follows from them."""
+    """The 13 fields of a batch header, in the order of their bytes."""
 
     base_offset: int
     length: int

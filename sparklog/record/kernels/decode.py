@@ -201,7 +201,7 @@ def put_binary(sink: BinarySink, row: int, data: Bytes, at: int, size: int) -> N
 def put_row(
     sinks: Sinks, wanted: int, row: int, scalars: Scalars, data: Bytes, fields: Fields
 ) -> None:
-    """Writes what is asked for of one row, headers excepted."""
+    """Writes the wanted columns of one row, headers excepted."""
     if wanted & OFFSETS:
         sinks.offset[row] = scalars.offset
     if wanted & TIMESTAMP:
@@ -347,7 +347,7 @@ def decode_batches(
 
 @kernel(types.void(bytes_in, bytes_in, int64s_in, header_sinks_type))
 def gather_headers(log: Bytes, decompressed: Bytes, headers_at: Int64s, sinks: HeaderSinks) -> None:
-    """Writes the headers of each row; `headers_at` is what `decode_batches` left in its sinks.
+    """Writes the headers of each row; `headers_at` is that of `decode_batches`' sinks.
 
     The positions must be those of records that were found sound.
     """

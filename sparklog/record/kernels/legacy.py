@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 -> columns; and the walk through what a compressed message holds."""
+"""Messages of magic 0 and 1 -> columns; and the walk through the messages of a compressed one."""
 
 from typing import Final, NamedTuple
 

@@ -67,9 +67,9 @@ async def read_offset_place(request: Request) -> Response:
 
 def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
     """What models.OffsetPlace describes."""
-    from sparklog.log_reader.places import find_place
+    from sparklog.log_reader.find import find_offset
 
-    found = find_place(reader, partition, offset)
+    found = find_offset(reader, partition, offset)
     if found is None:
         raise ApiError(OFFSET_NOT_FOUND, f"there is no record at or after offset {offset}")
     entry, directory, index_entry = found.segment, reader.directory, None

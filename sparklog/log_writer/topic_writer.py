@@ -81,20 +81,18 @@ class TopicWriter:
             del held[largest]
 
     def _append(self, stream: EncodedStream) -> None:
-        batches, start = stream.batches, 0
+        batches, times, start = stream.batches, stream.min_timestamps, 0
         while len(batches):
             segment = self._segment(stream.stream, int(batches.base_offset[0]))
             count = segment.builder.fits(batches, self._clock.now_ms())
             if count:
                 end = int(batches.end_position[count - 1])
-                # Of a part of the stream the smallest timestamp is not known without decoding.
-                is_whole = count == len(stream.batches)
                 segment.append(
                     batches.slice(0, count),
                     stream.data[start:end],
-                    min_timestamp=stream.min_timestamp if is_whole else None,
+                    min_timestamp=int(times[:count].min()),
                 )
-                batches, start = batches.slice(count), end
+                batches, times, start = batches.slice(count), times[count:], end
             if len(batches):
                 self._close(stream.stream)
         self._next_offsets[stream.stream] = stream.batches.next_offset[-1]

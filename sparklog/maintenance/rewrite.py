@@ -32,8 +32,8 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode
-from sparklog.record.modern import modern
 from sparklog.record.retain import Retained, Rules, retain
+from sparklog.record.up_convert import up_convert
 from sparklog.storage.files import Files
 
 Int64s = NDArray[np.int64]
@@ -153,7 +153,7 @@ def _retained(
     except CorruptRecordError as error:
         raise error.in_file(path) from None
     try:
-        for data, batches in modern(window.data, window.batches):
+        for data, batches in up_convert(window.data, window.batches):
             rules = _rules(work, batches, dropped, last_batches, shift)
             yield retain(data, batches, rules, shift=shift)
     except CorruptRecordError as error:

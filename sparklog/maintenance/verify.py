@@ -144,7 +144,7 @@ def _judged(
     judged: list[Judged] = []
     errors: list[str] = []
     for entry, answer in zip(entries, answers, strict=True):
-        if entry.log_path not in live:
+        if entry.key not in live:
             continue
         if isinstance(answer, SparklogError):
             errors.append(f"{topic.name}-{entry.partition}: {answer}")

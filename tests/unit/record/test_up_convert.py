@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 from sparklog.errors import CorruptRecordError, InvalidTimestampError
 from sparklog.model import Codec
 from sparklog.record.decode import decode
-from sparklog.record.modern import modern
 from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.up_convert import up_convert
 from tests import golden
 from tests.damage import Log
 from tests.naive.messages import message, wrapper
@@ -22,7 +22,7 @@ RECORDS = [Record(7, T0, b"k0", b"v0"), Record(8, T0 + 5, None, b""), Record(11,
 def converted(data: bytes) -> tuple[list[Record], list[int]]:
     """The records behind a conversion, and the codec of each of its batches."""
     found, codecs = [], []
-    for part, table in modern(data, scan_batches(data).batches):
+    for part, table in up_convert(data, scan_batches(data).batches):
         scanned = scan_batches(part)
         verify_checksums(part, scanned.batches)
         assert (table.position == scanned.batches.position).all()
@@ -37,7 +37,7 @@ def expected(records: list[Record]) -> list[Record]:
     return [one._replace(timestamp_type=max(one.timestamp_type, 0)) for one in records]
 
 
-class TestModern:
+class TestUpConvert:
     @given(st.lists(legacy_entries(), min_size=1, max_size=3))
     @example([message(RECORDS[0]._replace(timestamp=-2), 1)])
     @example([message(RECORDS[0]._replace(timestamp=-1), 1)])
@@ -79,7 +79,7 @@ class TestModern:
     def test_leaves_batches_as_they_are(self) -> None:
         batch = golden.CREATE_TIME
         data = message(RECORDS[0], 1) + batch
-        (_, _), (same, table) = modern(data, scan_batches(data).batches)
+        (_, _), (same, table) = up_convert(data, scan_batches(data).batches)
 
         assert same is data
         assert table.position.tolist() == [len(data) - len(batch)]
@@ -90,5 +90,5 @@ class TestModern:
         cut[-1] ^= 1
 
         with pytest.raises(CorruptRecordError) as caught:
-            list(modern(bytes(cut), scan_batches(bytes(cut)).batches))
+            list(up_convert(bytes(cut), scan_batches(bytes(cut)).batches))
         assert caught.value.position == len(message(RECORDS[0], 1))

@@ -1,4 +1,4 @@
-"""The two steps of a lookup in what one read has of a log: to the batch, and to the record in it.
+"""The two steps of a fast lookup within one read of a log: to the batch, and to its record.
 
 Numbers come as plain tuples: a NamedTuple takes longer to hand over than a batch to walk.
 """
@@ -36,17 +36,17 @@ def fits(first: int, last: int, newest: int, named: Two) -> bool:
 
 
 @kernel(int64(bytes_in, three, two, two, int64_matrix_out))
-def walk_to(data: Bytes, place: Three, named: Two, wanted: Two, passed: NDArray[np.int64]) -> int:
+def walk_to(data: Bytes, bounds: Three, named: Two, wanted: Two, passed: NDArray[np.int64]) -> int:
     """Walks batches of magic 2 to the first that may hold a record with neither below `wanted`.
 
-    `wanted` is (timestamp, offset). `place` is what bounds the batches: the last offset of the
-    first one (-1: it begins at the next number), the least offset, the one behind the segment's
-    last. Each begins where the one before it ends. `named` is an entry (timestamp, offset) of the
-    time index that must fit, its offset -1 for none. Writes a row (start, end, checksum) for each
-    batch up to the one found and returns their number; NONE when there is none within `data` and
-    the rows, or anything is not as it must be.
+    `wanted` is (timestamp, offset). `bounds` are the last offset of the first batch (-1: it begins
+    at the next number), the least offset, the one behind the segment's last. Each batch begins
+    where the one before it ends. `named` is an entry (timestamp, offset) of the time index that
+    must fit, its offset -1 for none. Writes a row (start, end, checksum) for each batch up to the
+    one found and returns their number; NONE when there is none within `data` and the rows, or
+    anything is not as it must be.
     """
-    at, lowest = as_int64(0), place[1]
+    at, lowest = as_int64(0), bounds[1]
     is_named = named[1] >= 0
     for row in range(len(passed)):
         if check(data, at, len(data)) != DONE or data[at + layout.MAGIC] != layout.MAGIC_V2:
@@ -54,8 +54,8 @@ def walk_to(data: Bytes, place: Three, named: Two, wanted: Two, passed: NDArray[
         first = get_int64(data, at)
         last = wrapping_add(first, get_int32(data, at + layout.LAST_OFFSET_DELTA))
         newest = get_int64(data, at + layout.MAX_TIMESTAMP)
-        is_due = last == place[0] if row == 0 and place[0] >= 0 else first == lowest
-        if not is_due or first < lowest or last < first or last >= place[2]:
+        is_due = last == bounds[0] if row == 0 and bounds[0] >= 0 else first == lowest
+        if not is_due or first < lowest or last < first or last >= bounds[2]:
             return NONE
         if is_named and not fits(first, last, newest, named):
             return NONE

@@ -5,14 +5,14 @@ from dataclasses import replace
 import pytest
 
 from sparklog.errors import OffsetOutOfRangeError
+from sparklog.log.fast_lookup import FoundBatch
 from sparklog.log.names import INDEX_SUFFIX
-from sparklog.log_reader.places import RecordPlace, find_place
-from sparklog.metadata.edit import TopicEdit
+from sparklog.log_reader.find import find_offset
 from tests.partitions import Partition, batch, marker
 
 
-def place(partition: Partition, offset: int) -> RecordPlace | None:
-    return find_place(partition.reader, 0, offset)
+def place(partition: Partition, offset: int) -> FoundBatch | None:
+    return find_offset(partition.reader, 0, offset)
 
 
 def found(partition: Partition, offset: int) -> tuple[int, int, int, int]:
@@ -22,7 +22,7 @@ def found(partition: Partition, offset: int) -> tuple[int, int, int, int]:
     return answer.offset, answer.timestamp, answer.base_offset, answer.last_offset
 
 
-class TestFindPlace:
+class TestFindOffset:
     def test_is_the_batch_that_holds_the_offset(self) -> None:
         partition = Partition().append(batch(1, 5), batch(2, 9)).append(batch(3))
         size = len(partition.bytes_of(partition.path())) // 2

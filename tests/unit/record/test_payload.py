@@ -3,9 +3,9 @@ import pytest
 
 from sparklog.errors import CorruptRecordError, UnsupportedCodecError, UsageError
 from sparklog.model import Codec
-from sparklog.record import columns, pile
+from sparklog.record import columns, payload
 from sparklog.record.batches import BatchTable
-from sparklog.record.pile import decompress_all, placed
+from sparklog.record.payload import at_batch, decompress_all
 from sparklog.record.scan import scan_batches
 from tests import golden
 from tests.damage import raw_batch
@@ -13,7 +13,7 @@ from tests.strategies import compressed
 
 
 def opened(*batches: bytes, max_bytes: int | None = None) -> tuple[bytes, list[int], list[int]]:
-    """The pile of these v2 batches, and where each one's records begin and end in it."""
+    """The decompressed records of these v2 batches, and where those of each begin and end."""
     data = np.frombuffer(b"".join(batches), np.uint8)
     table = scan_batches(data).batches
     plain, starts, ends = decompress_all(
@@ -26,7 +26,7 @@ def batch(body: bytes, codec: Codec) -> bytes:
     return compressed(raw_batch(body, 1, base=5, attributes=int(codec)), codec)
 
 
-class TestPile:
+class TestDecompressAll:
     def test_holds_streams_of_all_codecs_one_after_another(self) -> None:
         bodies = [bytes([codec]) * (codec + 1) for codec in Codec]
         batches = [batch(body, codec) for body, codec in zip(bodies, Codec, strict=True)]
@@ -47,7 +47,7 @@ class TestPile:
         assert (caught.value.position, caught.value.offset) == (len(first), 5)
 
     def test_has_a_limit_when_none_is_given(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(pile, "BATCH_BYTES_MAX", 9)
+        monkeypatch.setattr(payload, "BATCH_BYTES_MAX", 9)
 
         with pytest.raises(CorruptRecordError, match="above 9 bytes"):
             opened(batch(bytes(10), Codec.LZ4))
@@ -62,10 +62,10 @@ class TestPile:
         assert opened(*[batch(bytes(9), Codec.SNAPPY)] * 3, max_bytes=9)[2] == [9, 18, 27]
 
 
-class TestPlaced:
+class TestAtBatch:
     def test_keeps_what_was_wrong_and_its_class(self) -> None:
         table: BatchTable = scan_batches(golden.COMPACTED + golden.CREATE_TIME).batches
-        error = placed(UnsupportedCodecError("codec bits 7"), table, 1)
+        error = at_batch(UnsupportedCodecError("codec bits 7"), table, 1)
 
         assert isinstance(error, UnsupportedCodecError)
         assert str(error) == f"position {len(golden.COMPACTED)}, offset 100: codec bits 7"

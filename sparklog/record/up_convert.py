@@ -1,8 +1,8 @@
 """Message sets (magic 0 and 1) as record batches: same records, offsets, times and codecs.
 
-A tombstone in a message set has no delete horizon, and nothing of ours writes one: whoever changes
-what stands in it, compaction, makes batches of it first, as a broker does when the format of a
-topic is raised (LogValidator.convertAndAssignOffsetsNonCompressed). Magic 0 has no times: -1.
+Nothing here writes message sets: compaction makes batches of them first, as a broker does when the
+format of a topic is raised (LogValidator.convertAndAssignOffsetsNonCompressed). A tombstone in a
+message set has no delete horizon. Magic 0 has no times: -1.
 """
 
 from collections.abc import Iterator
@@ -22,7 +22,7 @@ SIZE_MAX: Final = 2**31 - 1
 """A record is not refused for its size: it is there already."""
 
 
-def modern(data: Buffer, batches: BatchTable) -> Iterator[tuple[Buffer, BatchTable]]:
+def up_convert(data: Buffer, batches: BatchTable) -> Iterator[tuple[Buffer, BatchTable]]:
     """Yield the batches, which must not be none, as runs of magic 2, each with its own bytes.
 
     What is of magic 2 already is yielded as it is. Raises CorruptRecordError, with position in

@@ -97,13 +97,13 @@ class LocalNewFile(NewFile):
         # Nobody refers to the file, so what cannot be unlinked is left to vacuum; the error that
         # led here is the one to see.
         self._wake()
+        with suppress(OSError):
+            if self._is_same(os.lstat(self._target)):
+                os.unlink(self._target)
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             with suppress(OSError):
                 os.close(descriptor)
-        with suppress(OSError):
-            if os.path.samestat(self._identity, os.lstat(self._target)):
-                os.unlink(self._target)
 
     def _wake(self) -> None:
         """Take the file out of those that may be parked."""
@@ -129,10 +129,16 @@ class LocalNewFile(NewFile):
         if self._parked is not None:
             self._parked.result()
         descriptor = os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
-        if not os.path.samestat(self._identity, os.fstat(descriptor)):
+        if not self._is_same(os.fstat(descriptor)):
             os.close(descriptor)
             raise OSError(errno.ESTALE, os.strerror(errno.ESTALE))
         return descriptor
+
+    def _is_same(self, found: os.stat_result) -> bool:
+        """Whether it is this file, by its number; when nothing holds that, by its size as well."""
+        is_held = self._descriptor is not None
+        is_as_left = is_held or found.st_size == self.bytes_written
+        return os.path.samestat(self._identity, found) and is_as_left
 
 
 def finish(target: str) -> bool:

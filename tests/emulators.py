@@ -4,7 +4,7 @@ They are installed once: Azurite by npm, fake-gcs-server by go, into `.cache` (S
 another folder). With SPARKLOG_OFFLINE=1 and nothing there the tests are skipped; otherwise a server
 that cannot be had is a failure.
 
-fake-gcs-server keeps no preconditions, and of Google's XML protocol it speaks the reading half only.
+fake-gcs-server keeps no preconditions, and speaks only the reading half of Google's XML protocol.
 `GcsProxy` stands before it: it turns the writing half into the JSON protocol, and keeps
 `x-goog-if-generation-match: 0` (unless told not to), as the real service does.
 """
@@ -61,7 +61,12 @@ def installed(name: str, command: list[str], environ: Mapping[str, str], inside:
         asked = [part.format(aside) for part in command]
         variables = {key: value.format(aside) for key, value in environ.items()}
         done = subprocess.run(
-            asked, env=os.environ | variables, capture_output=True, text=True, timeout=900
+            asked,
+            env=os.environ | variables,
+            capture_output=True,
+            text=True,
+            timeout=900,
+            check=False,
         )
         if done.returncode:
             shutil.rmtree(aside)
@@ -73,7 +78,9 @@ def installed(name: str, command: list[str], environ: Mapping[str, str], inside:
     return folder / inside
 
 
-def started(command: list[str], log_file: Path, ready: str) -> tuple["subprocess.Popen[bytes]", str]:
+def started(
+    command: list[str], log_file: Path, ready: str
+) -> tuple["subprocess.Popen[bytes]", str]:
     """Start a server; returns it, and what the group in `ready` matches in what it prints."""
     with log_file.open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
@@ -166,6 +173,8 @@ class GcsProxy(StoreProxy):
             return Answer(200, {"etag": f'"{number}"'}, b"")
         if self._is_refused(request, bucket, name):
             return _xml(412, "<Error><Code>PreconditionFailed</Code></Error>")
+        if bucket != BUCKET:
+            return _xml(404, "<Error><Code>NoSuchBucket</Code></Error>")
         if upload:
             parts = self._parts.pop(upload)
             done = self._put(bucket, name, b"".join(parts[number] for number in sorted(parts)))
@@ -198,9 +207,12 @@ class GcsProxy(StoreProxy):
         self, method: str, path: str, headers: Mapping[str, str] | None = None, body: bytes = b""
     ) -> Answer:
         # The server tells by the host that it is asked in XML.
-        found = self.passed_on(Request(method, path, {**(headers or {}), "host": self._host}, body))
-        if found.status != 500 or b"no bucket" not in found.body:
+        host = {"host": self._host}
+        found = self.passed_on(Request(method, path, {**(headers or {}), **host}, body))
+        bucket = path.lstrip("/").partition("/")[0].partition("?")[0]
+        if found.status not in {404, 500} or bucket in {"upload", "storage", BUCKET}:
             return found
+        # Google says so; the server says that there is no object, or that it has failed.
         return _xml(404, "<Error><Code>NoSuchBucket</Code></Error>")
 
 

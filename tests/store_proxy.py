@@ -13,12 +13,12 @@ leaves at `bytes_per_s` a connection. A fault is taken from the list when a requ
     Fault("PUT", "a.log", answer=503, after=True)       the store has done it, the answer is 503
     Fault("PUT", "a.log", answer=412, after=True)       "it exists", after one's own success
     Fault("PUT", "a.log", answer=409)                   a conflict with nothing written
-    Fault("GET", "a.log", drop=True)                    the connection breaks (after=True: done)
-    Fault("GET", "a.log", stall_s=5)                    nothing happens for a while, then all is well
+    Fault("GET", "a.log", drop=True)                    the connection breaks
+    Fault("GET", "a.log", stall_s=5)                    nothing happens for a while
 
-`times` says how many requests a fault is for, `skip` how many that fit pass before it. `without` are
-headers that are not passed on ("if-none-match": a store that ignores conditions). `refuse` looks at
-each request and may answer it with a status and a body.
+`times` says how many requests a fault is for, `skip` how many that fit pass before it. `without`
+are headers that are not passed on ("if-none-match": a store that ignores conditions). `refuse`
+looks at each request and may answer it.
 """
 
 import http.client
@@ -131,9 +131,7 @@ class StoreProxy:
 
     def passed_on(self, request: Request) -> Answer:
         """Ask the store."""
-        kept = {
-            name: value for name, value in request.headers.items() if name not in self._without
-        }
+        kept = {name: value for name, value in request.headers.items() if name not in self._without}
         store = http.client.HTTPConnection(self._target, timeout=60)
         try:
             store.request(request.method, request.path, request.body or None, kept)
@@ -192,17 +190,10 @@ def _handler(proxy: StoreProxy) -> type[BaseHTTPRequestHandler]:
 
         def _send(self, answer: Answer) -> None:
             self.send_response(answer.status)
-            for name, value in answer.headers.items():
-                if name not in {"connection", "content-length", "transfer-encoding", "date"}:
-                    self.send_header(name, value)
-            # The answer to a HEAD tells the length of what it does not hold.
-            told = answer.headers.get("content-length") if self.command == "HEAD" else None
-            if answer.status not in {204, 304}:
-                self.send_header("content-length", told or str(len(answer.body)))
+            for name, value in _sent_headers(self.command, answer).items():
+                self.send_header(name, value)
             self.end_headers()
-            if self.command == "HEAD":
-                return
-            view = memoryview(answer.body)
+            view = memoryview(answer.body if self.command != "HEAD" else b"")
             for start in range(0, len(view), CHUNK):
                 self.wfile.write(view[start : start + CHUNK])
                 if proxy.bytes_per_s:
@@ -211,3 +202,14 @@ def _handler(proxy: StoreProxy) -> type[BaseHTTPRequestHandler]:
         do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _serve  # noqa: N815 - their names
 
     return Handler
+
+
+def _sent_headers(method: str, answer: Answer) -> dict[str, str]:
+    """The store's headers, but for those of its own connection."""
+    of_the_connection = {"connection", "content-length", "transfer-encoding", "date"}
+    headers = {name: answer.headers[name] for name in answer.headers.keys() - of_the_connection}
+    if answer.status in {204, 304}:
+        return headers
+    # The answer to a HEAD tells the length of what it does not hold.
+    told = answer.headers.get("content-length") if method == "HEAD" else None
+    return headers | {"content-length": told or str(len(answer.body))}

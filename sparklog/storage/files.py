@@ -158,9 +158,9 @@ class Files(Protocol):
         True when it is put, False when a file of that name is there. Of several that put the same
         name at once, one gets True. The name never leads to half of a file, and with `durable`
         never to one whose bytes a power cut could take; the name itself is durable after
-        `sync_directory`. A failure tells nothing about whether it is put; over an object store
-        False does not, either, for the client tries again what the store has not answered. So look
-        what stands there.
+        `sync_directory`. A failure does not tell whether it is put. Over an object store False does
+        not tell whose the file is: the client asks again when it got no answer, and may find what
+        it has put itself. So look what stands there.
         """
         ...
 

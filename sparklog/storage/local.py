@@ -15,8 +15,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from sparklog.storage.at_once import each_at_once
 from sparklog.errors import StorageError
+from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import failure, os_errors
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
 from sparklog.storage.local_file import LocalNewFile, finish
@@ -178,8 +178,11 @@ class LocalFiles:
         above = parents(files)
         unnamed = [directory for directory in above if directory not in self._named]
         directories = sorted({os.path.dirname(path) for path in (*files, *unnamed)})
-        each_at_once(self._sync, [*files, *directories])
+        self._sync_all(files, directories)
         self._named.update(above)
+
+    def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
+        each_at_once(self._sync, [*files, *directories])
 
     def sync_directory(self, directory: str) -> None:
         """See `Files.sync_directory`."""

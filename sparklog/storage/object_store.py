@@ -77,6 +77,8 @@ _DENIED_WORDS: Final = (
 )
 """A refusal that obstore takes for any other error: of a list, of a part of a bulk delete, or S3's
 of a token, with status 400."""
+_CONFLICT: Final = "ConditionalRequestConflict"
+"""S3 has not looked whether the name is free, for another request was at it; nothing is written."""
 _BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Wanted range starting at")
 """How a store, or obstore for one that answers anyway, says that a range begins behind the end."""
 
@@ -126,7 +128,9 @@ class ObjectFiles:
         with self.errors(operation, path):
             try:
                 obstore.put(self.store, path, view, mode="create", use_multipart=False)
-            except AlreadyExistsError:
+            except AlreadyExistsError as error:
+                if _CONFLICT in str(error):
+                    raise failure(StorageError, operation, path, self.uri, _CONFLICT) from None
                 return False
         return True
 

@@ -294,7 +294,7 @@ class TestReadAhead:
         files.write_new("a", bytes(range(100)))
         read = files.read_ahead("a", 20)
 
-        assert [bytes(read(start, 10))[:1] for start in (0, 50, 5, 90)] == [b"\0", b"2", b"\5", b"Z"]
+        assert [read(start, 10)[0] for start in (0, 50, 5, 90)] == [0, 50, 5, 90]
         assert bytes(read(100, 10)) == b""
 
 
@@ -393,7 +393,6 @@ class TestSync:
         files.sync([])
 
         assert paths(files, recursive=True) == ["a", "d/b", "d/e/c"]
-
 
     def test_takes_a_directory(self, files: Files) -> None:
         files.write_new("d/a", b"x")

@@ -258,7 +258,9 @@ class TestPutNew:
 
         monkeypatch.setattr(os, "link", refuse)
 
-        with pytest.raises(StorageError, match="cannot put a in .*makes no hard links.*allowed: ") as e:
+        with pytest.raises(
+            StorageError, match="cannot put a in .*makes no hard links.*allowed: "
+        ) as e:
             files.put_new("a", b"x")
 
         assert type(e.value) is StorageError

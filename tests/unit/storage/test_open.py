@@ -179,7 +179,13 @@ class TestOtherStores:
 
     @pytest.mark.parametrize(
         "log_dir",
-        ("gs://b/a", "az://Container/a", "az://con_tainer", "abfss://container/a", "gs://bucket//a"),
+        (
+            "gs://b/a",
+            "az://Container/a",
+            "az://con_tainer",
+            "abfss://container/a",
+            "gs://bucket//a",
+        ),
     )
     def test_refuse_what_is_no_address(self, log_dir: str) -> None:
         with pytest.raises(LogDirError, match="allowed"):

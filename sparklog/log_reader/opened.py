@@ -61,6 +61,27 @@ def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
     )
 
 
+def scanned(
+    files: Files, directory: str, segment: SegmentLog, position: int, end_offset: int
+) -> SegmentLog:
+    """Return a segment to be read from front to back, from `position` up to an offset of the log.
+
+    What comes next is fetched meanwhile, if it has to be fetched; where the offset stands in the
+    file is estimated from its place among the segment's.
+    """
+    entry = segment.entry
+    wanted = min(end_offset, entry.next_offset) - entry.base_offset
+    share = wanted / max(1, entry.next_offset - entry.base_offset)
+    end = max(position, min(entry.log_bytes, int(share * entry.log_bytes)))
+    return replace(segment, read=files.read_ahead(log_path(directory, entry), end))
+
+
+def scanned_whole(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
+    """As `opened`, for a walk over the whole `.log`."""
+    segment = opened(files, directory, entry)
+    return scanned(files, directory, segment, 0, entry.next_offset)
+
+
 def ask(segment: SegmentLog, directory: str, question: Callable[[SegmentLog], Answer]) -> Answer:
     """Return the answer to a question about a segment, asked again without an index that is wrong.
 

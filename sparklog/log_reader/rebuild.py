@@ -16,7 +16,7 @@ from sparklog.errors import CorruptRecordError, MissingFileError
 from sparklog.log.indexer import Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
 from sparklog.log.windows import windows
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
@@ -73,7 +73,7 @@ def rebuilt(
         name = segment_name(entry.file_base_offset, uuid, suffix)
         path = f"{partition_dir(topic.name, entry.partition)}/{name}"
         if data:
-            files.write_new(f"{directory}/{path}", data)
+            files.write_new(f"{directory}/{path}", data, durable=True)
             written[suffix] = path
     files.sync(f"{directory}/{path}" for path in written.values())
     return replace(
@@ -93,7 +93,7 @@ def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes
     """
     indexer = Indexer(entry.file_base_offset, interval_bytes)
     try:
-        for window in windows(opened(files, directory, entry)):
+        for window in windows(scanned_whole(files, directory, entry)):
             window.verify(window.batches)
             indexer.append(window.batches)
     except CorruptRecordError as error:

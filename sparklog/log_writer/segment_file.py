@@ -41,7 +41,7 @@ class SegmentFile:
         self._inside = partition_dir(topic.name, builder.partition)
         self._uuid = uuid7(now_ms, os.urandom(10))
         self._flush = flush
-        self._log = files.create(f"{self._directory}/{self._path(LOG_SUFFIX)}")
+        self._log = files.create(f"{self._directory}/{self._path(LOG_SUFFIX)}", durable=flush)
 
     @property
     def bytes_written(self) -> int:
@@ -87,7 +87,7 @@ class SegmentFile:
         if not data:
             return None
         path = self._path(suffix)
-        self._files.write_new(f"{self._directory}/{path}", data)
+        self._files.write_new(f"{self._directory}/{path}", data, durable=self._flush)
         self.paths.append(f"{self._directory}/{path}")
         return path
 

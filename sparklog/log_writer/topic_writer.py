@@ -17,7 +17,8 @@ from sparklog.record.encode import EncodedStream, RecordColumns, encode
 from sparklog.storage.files import Files
 
 UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
-"""An object store's file is sent in parts of this size; what is no whole part yet is in memory."""
+"""An object store's file is sent in parts of this size; in memory are the last whole part, which
+may still be on its way, and what is no whole part yet."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 """Most bytes of all open segments of a writer that wait so; beyond it the largest are closed."""
 
@@ -73,6 +74,7 @@ class TopicWriter:
         """Close segments of an object store while too much of them waits in memory to be sent."""
         held = {
             partition: segment.bytes_written % UPLOAD_PART_BYTES
+            + UPLOAD_PART_BYTES * (segment.bytes_written >= UPLOAD_PART_BYTES)
             for partition, segment in self._open.items()
         }
         while sum(held.values()) > HELD_BYTES_MAX:

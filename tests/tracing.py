@@ -48,6 +48,10 @@ class TracingFiles:
         self._done("put_new", path, memoryview(bytes(data)).nbytes)
         return is_put
 
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        self.inner.overwrite(path, data)
+        self._done("overwrite", path, memoryview(bytes(data)).nbytes)
+
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         data = self.inner.read(path, start, length)
         self._done("read", path, data.nbytes)

@@ -12,8 +12,8 @@ from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.edit import TopicEdit
 from sparklog.storage.memory import MemoryFiles
-from tests.logs import append, log_files, new_topic, rows, image
-from tests.maintenance import OneTopic, outcome_of, run
+from tests.logs import append, image, log_files, new_topic, rows
+from tests.maintenance import make_unreadable, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch
 
 DEFAULT: dict[str, Any] = {"check": False, "rebuild": False}
@@ -103,7 +103,7 @@ class TestWhich:
 
     def test_a_closed_topic_is_left_alone(self) -> None:
         partition = two(interval=None)
-        partition.commit(closed_ms=NOW_MS)
+        partition.delete_topic()
 
         assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
 
@@ -131,10 +131,11 @@ class TestFaults:
         sizes = [now.segments(partition).entry(0).time_index_bytes for partition in range(2)]
         assert sizes == [None, 12]
 
-    def test_a_manifest_that_is_gone_fails_its_topic(self, tmp_path: Path) -> None:
+    def test_a_topic_that_cannot_be_read_fails(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         log_dir = new_topic(tmp_path / "log")
-        for path in Path(log_dir).glob("t-*/manifest/_delta_log/*"):
-            path.unlink()
+        make_unreadable(monkeypatch, "t")
 
         code, (report,) = run(build_index, log_dir, **DEFAULT)
         assert (code, report.rows[0]["partition"]) == (FAILED, None)
@@ -166,7 +167,7 @@ class TestFaults:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         partition = two(interval=None)
-        first = partition.segments[0].log_path
+        first = partition.segments[0].key
         sync = partition.files.sync
 
         def late(paths: list[str]) -> None:
@@ -192,5 +193,5 @@ class TestAdminClient:
         partition = two(interval=None)
         build(partition, **DEFAULT)
 
-        assert rebuild_indexes(OneTopic(partition, ZERO), "t") == []
+        assert rebuild_indexes(partition.catalog, "t") == []
         assert partition.bytes_of(partition.path(LOG_SUFFIX))

@@ -1,4 +1,4 @@
-"""The job over real manifests; which segments go is tested in tests/unit/log/test_retention.py."""
+"""The job over a real log dir; which segments go is tested in tests/unit/log/test_retention.py."""
 
 from pathlib import Path
 
@@ -12,8 +12,9 @@ from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
-from tests.logs import append, log_files, new_topic, image, values
 from tests.edits import spans
+from tests.logs import append, image, log_files, new_topic, values
+from tests.maintenance import make_unreadable
 
 NOW = 1_700_000_000_000
 OLD = NOW - 10_001
@@ -54,10 +55,10 @@ class TestRetention:
 
     def test_the_log_start_follows_and_the_log_end_stays(self, log_dir: str) -> None:
         run(log_dir)
-        states = image(log_dir).states
+        logs = image(log_dir).partitions
 
-        assert (states[0].log_start_offset, states[0].log_end_offset) == (10, 15)
-        assert (states[1].log_start_offset, states[1].log_end_offset) == (5, 5)
+        assert (logs[0].log_start_offset, logs[0].log_end_offset) == (10, 15)
+        assert (logs[1].log_start_offset, logs[1].log_end_offset) == (5, 5)
         assert append(log_dir, 1, ["next"]).ranges == ((1, 5, 6),)
 
     def test_unlinks_nothing(self, log_dir: str) -> None:
@@ -92,7 +93,7 @@ class TestRetention:
 
         assert code == DONE
         assert spans(image(log_dir)) == [(10, 15)]
-        assert image(log_dir).state(0).log_start_offset == 12
+        assert image(log_dir).partition(0).log_start_offset == 12
 
 
 class TestOthers:
@@ -117,10 +118,11 @@ class TestOthers:
 
         assert step.execute().counts == {"segments": 0, "bytes": 0}
 
-    def test_a_manifest_that_cannot_be_read_fails_alone(self, log_dir: str) -> None:
+    def test_a_topic_that_cannot_be_read_fails_alone(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         new_topic(log_dir, "broken")
-        (manifest,) = Path(log_dir).glob("broken-*/manifest/_delta_log/*.json")
-        manifest.write_text("no JSON")
+        make_unreadable(monkeypatch, "broken")
         code, (broken, sound) = run(log_dir)
 
         assert code == FAILED

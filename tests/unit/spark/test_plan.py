@@ -16,6 +16,7 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log_writer import WriteOptions
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
 from tests.logs import append, catalog, new_topic
 
@@ -212,12 +213,16 @@ class TestDataLoss:
         assert found == expected
 
 
+def finder(log_dir: str, isolation: str = READ_UNCOMMITTED, *, fails: bool = True) -> SliceFinder:
+    return SliceFinder(catalog(log_dir), isolation, fails=fails)
+
+
 class TestSlices:
     def wanted(self, log_dir: str, start: int, end: int) -> ReadRange:
         return ReadRange("t", catalog(log_dir).topic("t").topic_id, 0, start, end)
 
     def test_cover_a_range(self, log: str) -> None:
-        found = SliceFinder(catalog(log), fails=True).slices(self.wanted(log, 3, 20))
+        found = finder(log).slices(self.wanted(log, 3, 20))
 
         assert [piece.start for piece in found] == [3, *(piece.end for piece in found[:-1])]
         assert found[-1].end == 20
@@ -226,9 +231,9 @@ class TestSlices:
         wanted = self.wanted(trimmed, 5, 15)
 
         with pytest.raises(OffsetOutOfRangeError, match=r"\[5, 15\) are not all in the log"):
-            SliceFinder(catalog(trimmed), fails=True).slices(wanted)
+            finder(trimmed).slices(wanted)
         with pytest.warns(SparklogWarning, match="reading what there is"):
-            (piece,) = SliceFinder(catalog(trimmed), fails=False).slices(wanted)
+            (piece,) = finder(trimmed, fails=False).slices(wanted)
         assert (piece.start, piece.end) == (12, 15)
 
     def test_of_a_topic_that_was_made_again_are_not_the_same(self, trimmed: str) -> None:
@@ -238,4 +243,4 @@ class TestSlices:
         append(trimmed, 0, range(20))
 
         with pytest.raises(UnknownTopicError, match="'t' was deleted after the read was planned"):
-            SliceFinder(catalog(trimmed), fails=True).slices(wanted)
+            finder(trimmed).slices(wanted)

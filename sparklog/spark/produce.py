@@ -21,7 +21,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.spark.cluster import clustered
 from sparklog.spark.first_error import FirstError
 from sparklog.spark.schema import input_columns
-from sparklog.spark.session import require_classic
+from sparklog.spark.session import require_classic, require_workers
 from sparklog.spark.write_job import FILES_MAX, ProduceResult, TaskSegments, WriteJob
 from sparklog.spark.write_task import RESULT_SCHEMA, TaskResult, WriteTask
 from sparklog.storage import open_files
@@ -51,6 +51,7 @@ def produce(
     itself raises is Spark's.
     """
     _require_batch(df)
+    require_workers(df.sparkSession)
     given, storage = parse_options(
         PRODUCE_OPTIONS, without_connector_options(options, PRODUCE_OPTIONS)
     )

@@ -28,7 +28,7 @@ def delta_jars() -> None:
 
 @pytest.fixture(scope="module")
 def log_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Topic `t` with folds, two runs and commits behind them; topic `u`, as old as the newest run."""
+    """Topic `t`, with two runs and a commit behind them; topic `u`, of the newest run."""
     log_dir = new_topic(tmp_path_factory.mktemp("delta") / "log", partitions=2)
     for number in range(COMMITS):
         append(log_dir, number % 2, [number])

@@ -17,9 +17,8 @@ synced before the commit is answered, unless the log was opened with `flush=Fals
 """
 
 import os
-import random
-from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection
+from dataclasses import replace
 from threading import Lock, RLock
 from typing import Final
 
@@ -36,88 +35,43 @@ from sparklog.errors import (
 )
 from sparklog.log.names import random_uuid, uuid7
 from sparklog.metadata import delta
-from sparklog.metadata.check import check
-from sparklog.metadata.edit import FEATURE_LEVEL, Done, Edit
+from sparklog.metadata.batch import Batch, Committed, Plan, Planned, Request
+from sparklog.metadata.edit import FEATURE_LEVEL, Edit, FoldEdit, Stamp
+from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, Entries, Outcome, entry_path
 from sparklog.metadata.entry import (
     EDITS,
     EDITS_BYTES_MAX,
     EditsFile,
     Entry,
-    decode,
-    decode_edits,
     encode,
     encode_edits,
 )
-from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.image import Image
 from sparklog.metadata.runs import Runs, crc32c
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 
-CLUSTER_METADATA: Final = "__cluster_metadata"
-ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
+__all__ = [
+    "CLUSTER_METADATA",
+    "EDITS",
+    "ENTRIES",
+    "HINT",
+    "Committed",
+    "MetadataLog",
+    "Plan",
+    "entry_path",
+]
+
 HINT: Final = f"{CLUSTER_METADATA}/_newest_fold"
 """A JSON object: `version` is that of a fold. It may be late or missing, never early."""
+CHECKPOINT: Final = ".checkpoint.parquet"
+"""How the names of Delta's checkpoints end: one for each fold."""
 
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit goes on when others keep winning: Kafka's delivery.timeout.ms."""
-PUT_TIMEOUT_MS: Final = 60_000
-"""How long one entry is put again while its slot stays empty."""
-LOCAL_PUT_TRIES: Final = 3
 KEEP_LOCAL_MS: Final = 10 * 60_000
 KEEP_REMOTE_MS: Final = 60 * 60_000
 """How long an entry stays, at least, after a fold has covered it, by the store's own time."""
-BACK_OFF_MAX_EXPONENT: Final = 6
-AFTER_A_POWER_CUT: Final = "after a power cut, run sparklog verify --repair"
-
-Plan = Callable[[Image], Edit | Done]
-
-
-def entry_path(version: int) -> str:
-    """Return the path of an entry in the log dir."""
-    return f"{ENTRIES}/{version:020}.json"
-
-
-@dataclass(frozen=True, slots=True)
-class Committed:
-    """A commit's answer: the image after it, and the edit that made it; None when none was needed.
-
-    `before` is the image that the winning plan saw.
-    """
-
-    image: Image
-    before: Image
-    edit: Edit | None
-
-
-class _Request:
-    """One call of `commit`: its plan, and the outcome of the newest try."""
-
-    def __init__(self, plan: Plan, topics: Collection[str]) -> None:
-        self.plan = plan
-        self.topics = topics
-        self.is_settled = False
-        self.outcome: Committed | BaseException | None = None
-
-    def run(self, image: Image) -> Edit | None:
-        """Plan on an image; return the edit to commit, None when there is none."""
-        try:
-            edit = self.plan(image)
-            if isinstance(edit, Done) or edit.is_empty:
-                self.outcome = Committed(image, image, None)
-                return None
-            check(image, edit)
-        except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
-            self.outcome = error
-            return None
-        return edit
-
-    def answer(self) -> Committed:
-        """Return or raise the outcome."""
-        if isinstance(self.outcome, Committed):
-            return self.outcome
-        if self.outcome is None:
-            raise CommitOutcomeUnknownError("the thread that committed for this one was stopped")
-        raise self.outcome
 
 
 class MetadataLog:
@@ -135,6 +89,7 @@ class MetadataLog:
         self.files = files
         self.clock = clock
         self.runs = Runs(files, CLUSTER_METADATA)
+        self.entries = Entries(files, clock, self.keep_ms)
         self._flush = flush
         self._after_commit = after_commit
         self._turn = Turn(files, ENTRIES, clock)
@@ -145,31 +100,46 @@ class MetadataLog:
         self._committing = Lock()
         self._queueing = Lock()
         self._syncing = Lock()
-        self._queue: list[_Request] = []
+        self._queue: list[Request] = []
         self._synced = -1
 
     @classmethod
     def create(cls, files: Files, clock: Clock) -> "MetadataLog":
-        """Make the log of a new log dir, durably; making it twice is once."""
+        """Make the log of a new log dir, durably; making it twice is once.
+
+        Raises StorageError for a storage that does not keep put-if-absent.
+        """
         log = cls(files, clock)
         first = Edit(operation="CREATE LOG DIR", level=FEATURE_LEVEL)
         log_id = random_uuid(os.urandom(16))
-        data = encode(
-            Entry(
-                0,
-                os.urandom(12).hex(),
-                "",
-                log_id,
-                clock.now_ms(),
-                first.operation,
-                actions=delta.table_actions(log_id),
-            ),
-            encode_edits([first]),
+        entry = Entry(
+            version=0,
+            id=os.urandom(12).hex(),
+            previous="",
+            log=log_id,
+            timestamp_ms=clock.now_ms(),
+            operation=first.operation,
+            actions=delta.table_actions(log_id),
         )
-        files.put_new(entry_path(0), data)
+        data = encode(entry, encode_edits([first]))
+        if files.put_new(entry_path(0), data) and files.put_new(entry_path(0), data):
+            raise StorageError(
+                f"{files.uri}: two files were put under one name, so commits would be lost: the "
+                f"storage does not keep put-if-absent (If-None-Match)"
+            )
+        files.sync([entry_path(0)])
         log.image()
-        log.sync()
         return log
+
+    @property
+    def log_id(self) -> str:
+        """The incarnation of the log dir that was opened; a restored one has another."""
+        return self._log_id
+
+    @property
+    def keep_ms(self) -> int:
+        """How long entries stay after they were folded."""
+        return KEEP_LOCAL_MS if self.files.is_local else KEEP_REMOTE_MS
 
     # ------------------------------------------------------------------------------------- follow
 
@@ -181,7 +151,8 @@ class MetadataLog:
         """
         with self._reading:
             self._follow()
-            return self._opened(topics)
+            image = self._image = self.opened_at(self._read, topics)
+            return image
 
     def read_last(self) -> Image:
         """Return the image that was read last, without looking for a newer one."""
@@ -195,12 +166,8 @@ class MetadataLog:
         image = self._image
         if image is None or not self.files.is_local or self._is_late():
             return None
-        is_newest = not os.access(f"{self.files.uri}/{entry_path(image.version + 1)}", os.F_OK)
+        is_newest = not self.entries.has(image.version + 1) and not self._turn.is_replaced()
         return image if is_newest else None
-
-    def _opened(self, topics: Collection[str]) -> Image:
-        image = self._image = self.opened_at(self._read, topics)
-        return image
 
     def opened_at(self, image: Image, topics: Collection[str]) -> Image:
         """Return an image with these topics opened, whatever was committed since."""
@@ -213,33 +180,36 @@ class MetadataLog:
             return image
         return image.with_topics(self.runs.opened(image.fold, closed))
 
+    def read_entry(self, version: int) -> Entry | None:
+        """Return an entry, its edits read; None when there is none of this version.
+
+        Raises CorruptMetadataError naming the file.
+        """
+        return self.entries.read(version)
+
     @property
     def _read(self) -> Image:
-        if self._image is None:
+        image = self._image
+        if image is None:
             raise MissingFileError(f"{CLUSTER_METADATA}: the log was not read yet")
-        return self._image
+        return image
 
     def _follow(self) -> None:
+        if self._turn.is_replaced():
+            self._forget()
+            raise MissingFileError(
+                f"{ENTRIES} was deleted or replaced by another directory: open the log dir anew"
+            )
         if self._image is None or self._is_late():
-            self._image = self._open()
+            self._image = self._reopened()
         self._looked_ms = self.clock.boot_ms()
         image = self._image
-        while (entry := self.read_entry(image.version + 1)) is not None:
+        while (entry := self.entries.read(image.version + 1)) is not None:
             image = self._image = self._after(image, entry)
 
     def _is_late(self) -> bool:
         """Whether entries that were not read may have been cleaned by now."""
         return self.clock.boot_ms() - self._looked_ms > self.keep_ms // 2
-
-    @property
-    def log_id(self) -> str:
-        """The incarnation of the log dir that was opened; a restored one has another."""
-        return self._log_id
-
-    @property
-    def keep_ms(self) -> int:
-        """How long entries stay after they were folded."""
-        return KEEP_LOCAL_MS if self.files.is_local else KEEP_REMOTE_MS
 
     def _after(self, image: Image, entry: Entry) -> Image:
         """Return the image after an entry; raises CorruptMetadataError when it does not follow."""
@@ -256,46 +226,55 @@ class MetadataLog:
         self._log_id = entry.log
         return image.apply(entry.edits, entry.stamp)
 
-    def read_entry(self, version: int) -> Entry | None:
-        """Return an entry, its edits read; None when there is none of this version.
+    # --------------------------------------------------------------------------------------- open
 
-        Raises CorruptMetadataError naming the file.
-        """
-        path = entry_path(version)
-        try:
-            data = bytes(self.files.read(path))
-        except MissingFileError:
-            return None
-        entry = decode(version, data, path)
-        if entry.edits_file is None:
-            return entry
-        where = f"{CLUSTER_METADATA}/{entry.edits_file.path}"
-        return decode_edits(bytes(self.files.read(where)), entry, where)
-
-    def _open(self) -> Image:
-        """Return the image of the newest fold that the hint leads to, or the empty one."""
-        self._log_id = ""
-        hinted = self._hinted()
-        entry = self.read_entry(hinted) if hinted >= 0 else None
-        while entry is not None:
-            fold = next((edit.fold for edit in entry.edits if edit.fold is not None), None)
-            if fold is None:
-                raise CorruptMetadataError(f"{HINT} names {entry.version}, which is no fold")
-            covered = self.runs.covered(fold)
-            self._log_id = entry.log
-            return covered
-        if self.files.stat(entry_path(0)) is None:
-            raise MissingFileError(
-                f"{CLUSTER_METADATA}: no metadata log here, {entry_path(0)} is missing"
+    def _reopened(self) -> Image:
+        """Return the image of the newest fold: of the same log as before, and not before it."""
+        known, log_id = self._image, self._log_id
+        image, self._log_id = self._opened()
+        is_other = log_id and self._log_id and self._log_id != log_id
+        if is_other or (known is not None and image.version < known.fold.cover):
+            found = f"version {image.version} of log {self._log_id}"
+            self._forget()
+            raise CorruptMetadataError(
+                f"{CLUSTER_METADATA}: {found} where log {log_id} was followed: the log dir was "
+                f"restored or replaced; open it anew"
             )
-        return Image()
+        self._turn.hold()
+        return image
+
+    def _forget(self) -> None:
+        """Forget the log that was followed: the next one is opened as if it were the first."""
+        self._turn.forget()
+        self._image, self._log_id, self._synced = None, "", -1
+
+    def _opened(self) -> tuple[Image, str]:
+        """Return the image of the newest fold that can be found, else the empty one; the log's id.
+
+        The hint is a shortcut: when it does not lead anywhere, the checkpoints of folds do.
+        """
+        fold = self._fold_at(self._hinted())
+        if fold is None and not self.entries.has(0):
+            names = [file.path.rpartition("/")[2] for file in self.files.list(ENTRIES)]
+            folds = [int(name[:20]) for name in names if name.endswith(CHECKPOINT)]
+            found = map(self._fold_at, sorted(folds, reverse=True))
+            fold = next((one for one in found if one is not None), None)
+            if fold is None:
+                raise MissingFileError(
+                    f"{CLUSTER_METADATA}: no metadata log here, {entry_path(0)} is missing"
+                )
+        return (Image(), "") if fold is None else (self.runs.covered(fold[0]), fold[1])
+
+    def _fold_at(self, version: int) -> tuple[FoldEdit, str] | None:
+        """Return the fold of an entry and the log's id; None when it is no fold (any more)."""
+        entry = self.entries.read(version) if version >= 0 else None
+        folds = [] if entry is None else [one.fold for one in entry.edits if one.fold is not None]
+        return (folds[-1], entry.log) if entry is not None and folds else None
 
     def _hinted(self) -> int:
         try:
             return int(orjson.loads(bytes(self.files.read(HINT)))["version"])
-        except MissingFileError:
-            return -1
-        except (ValueError, KeyError, TypeError):
+        except (MissingFileError, ValueError, KeyError, TypeError):
             return -1
 
     # ------------------------------------------------------------------------------------- commit
@@ -311,18 +290,12 @@ class MetadataLog:
         minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError when it may
         have landed and the slot cannot be read.
         """
-        request = _Request(plan, topics)
+        request = Request(plan, topics)
         with self._queueing:
             self._queue.append(request)
         with self._committing:
             if not request.is_settled:
-                with self._queueing:
-                    batch, self._queue = self._queue, []
-                try:
-                    self._land(batch)
-                finally:
-                    for one in batch:
-                        one.is_settled = True
+                self._lead(request)
         answer = request.answer()
         if self._flush or not self.files.is_local:
             self.sync(answer.image.version)
@@ -330,132 +303,96 @@ class MetadataLog:
             self._after_commit(self)
         return answer
 
-    def _land(self, batch: Sequence[_Request]) -> None:
+    def _lead(self, request: Request) -> None:
+        """Commit for all who wait in this process: `request` is this thread's own."""
+        with self._queueing:
+            batch, self._queue = Batch(self._queue), []
+        try:
+            self._land(batch)
+        except SparklogError as error:
+            batch.fail(error)
+        except BaseException:
+            others = batch.interrupted(request)
+            with self._queueing:
+                self._queue = [*others, *self._queue]
+            raise
+
+    def _land(self, batch: Batch) -> None:
         """Commit what the requests plan, in one entry; each gets its outcome."""
-        topics = [topic_id for request in batch for topic_id in request.topics]
+        self._open_for(batch)  # what is long to read is read before the turn
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
-        try:
-            self.image(topics)  # what is long to read is read before the turn
-            with self._turn.taken():
-                while not self._try(batch, topics):
-                    tries += 1
-                    if self.clock.boot_ms() > deadline_ms:
-                        raise CommitConflictError(
-                            f"{CLUSTER_METADATA}: others won {tries} times in a row for "
-                            f"{COMMIT_TIMEOUT_MS} ms"
-                        )
-                    self._pause(tries)
-        except SparklogError as error:
-            for request in batch:
-                request.outcome = error
+        with self._turn.taken():
+            while batch.waiting and not self._try(batch):
+                tries += 1
+                if self.clock.boot_ms() > deadline_ms:
+                    raise CommitConflictError(
+                        f"{CLUSTER_METADATA}: others won {tries} times in a row for "
+                        f"{COMMIT_TIMEOUT_MS} ms"
+                    )
+                self.entries.pause(tries)
 
-    def _try(self, batch: Sequence[_Request], topics: Collection[str]) -> bool:
-        before = image = self.image(topics)
-        stamp = Stamp(before.version + 1, os.urandom(12).hex(), self._time(before))
-        edits: list[Edit] = []
-        for request in batch:
-            edit = request.run(image)
-            if edit is not None:
-                after = image.apply((edit,), stamp)
-                request.outcome = Committed(after, image, edit)
-                image = after
-                edits.append(edit)
-        if not edits:
-            return True
-        data = self._encoded(stamp, before.stamp.entry_id, edits)
-        if not self._put(stamp, data):
-            return False
+    def _open_for(self, batch: Batch) -> Image:
+        """Return the newest image with the batch's topics; one that is damaged fails alone."""
+        try:
+            return self.image(batch.topics)
+        except SparklogError:
+            if len(batch.waiting) == 1:
+                raise
+        for request in batch.waiting:
+            try:
+                self.image(request.topics)
+            except SparklogError as error:
+                request.fail(error)
+        return self.image(batch.topics)
+
+    def _try(self, batch: Batch) -> bool:
+        """Plan and put once; return whether that settled the batch."""
+        before = self._open_for(batch)
+        # Time never goes back, wherever somebody sets a clock.
+        now_ms = max(self.clock.now_ms(), before.stamp.timestamp_ms)
+        stamp = Stamp(before.version + 1, os.urandom(12).hex(), now_ms)
+        planned = batch.plan(before, stamp)
+        if planned.edits:
+            data = self._encoded(stamp, before, planned)
+            batch.is_in_flight = True
+            outcome = self.entries.put(stamp, data)
+            batch.is_in_flight = False
+            if outcome is Outcome.CLEANED:
+                self._image = None
+            if outcome is not Outcome.LANDED:
+                return False
         with self._reading:
             # Another thread may have read the entry and opened topics meanwhile: both are the same.
-            if self._read is before:
-                self._image = image
+            if self._image is before:
+                self._image = planned.image
+        batch.land()
         return True
 
-    def _time(self, image: Image) -> int:
-        return max(self.clock.now_ms(), image.stamp.timestamp_ms)
-
-    def _encoded(self, stamp: Stamp, previous: str, edits: Sequence[Edit]) -> bytes:
-        operations = dict.fromkeys(edit.operation for edit in edits)
+    def _encoded(self, stamp: Stamp, before: Image, planned: Planned) -> bytes:
         parameters: dict[str, str] = {}
-        for edit in edits:
+        for edit in planned.edits:
             parameters.update(edit.parameters)
         entry = Entry(
-            stamp.version,
-            stamp.entry_id,
-            previous,
-            self._log_id,
-            stamp.timestamp_ms,
-            ", ".join(operations),
-            parameters,
-            actions=delta.run_actions(self._read.fold, edits),
+            version=stamp.version,
+            id=stamp.entry_id,
+            previous=before.stamp.entry_id,
+            log=self._log_id,
+            timestamp_ms=stamp.timestamp_ms,
+            operation=", ".join(dict.fromkeys(edit.operation for edit in planned.edits)),
+            parameters=parameters,
+            actions=delta.run_actions(before.fold, planned.edits),
         )
-        content = encode_edits(edits)
-        if len(content) > EDITS_BYTES_MAX:
-            name = f"{EDITS}/{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"
-            path = f"{CLUSTER_METADATA}/{name}"
-            self.files.put_new(path, content)
-            self.files.sync([path])
-            entry = replace(entry, edits_file=EditsFile(name, len(content), crc32c(content)))
-        return encode(entry, content)
+        if len(planned.data) > EDITS_BYTES_MAX:
+            entry = replace(entry, edits_file=self._put_edits(stamp, planned.data))
+        return encode(entry, planned.data)
 
-    def _put(self, stamp: Stamp, data: bytes) -> bool:
-        """Put an entry into its slot; return whether the slot holds it."""
-        path, tries = entry_path(stamp.version), 0
-        begun_ms = self.clock.boot_ms()
-        while True:
-            tries += 1
-            failure: StorageError | None = None
-            try:
-                if self.files.put_new(path, data):
-                    return self._is_above_mark(stamp.version, begun_ms)
-            except StorageError as error:
-                failure = error
-            found = self._in_slot(stamp.version, failure)
-            if found is not None:
-                return found == stamp.entry_id
-            if failure is not None and self.files.is_local and tries >= LOCAL_PUT_TRIES:
-                raise failure  # no name, so no entry: a link is made or is not
-            if self.clock.boot_ms() - begun_ms > PUT_TIMEOUT_MS:
-                raise CommitOutcomeUnknownError(
-                    f"{path}: the entry was put {tries} times in {PUT_TIMEOUT_MS} ms, is not there "
-                    f"and may still land ({failure}): replay with the same txnAppId and txnVersion"
-                ) from failure
-            self._pause(tries)
-
-    def _in_slot(self, version: int, failure: StorageError | None) -> str | None:
-        """Return the id of the entry in a slot, None when it is empty."""
-        try:
-            entry = self.read_entry(version)
-        except (StorageError, CorruptMetadataError) as error:
-            raise CommitOutcomeUnknownError(
-                f"{entry_path(version)}: the entry may have landed ({failure}) and the slot cannot "
-                f"be read ({error}): replay with the same txnAppId and txnVersion"
-            ) from error
-        return None if entry is None else entry.id
-
-    def _is_above_mark(self, version: int, begun_ms: int) -> bool:
-        """Whether an entry that was put is at the end of the log, and not where it was cleaned.
-
-        A put that was held up may fill a slot whose entry was cleaned long ago. Then the entry
-        before it is gone, too: it is taken back.
-        """
-        is_quick = self.clock.boot_ms() - begun_ms < self.keep_ms // 4
-        if version == 0 or (is_quick and not self.files.is_local):
-            return True
-        if self.files.stat(entry_path(version - 1)) is not None:
-            return True
-        self.files.delete(entry_path(version))
-        self._image = None
-        if is_quick:
-            raise MissingFileError(
-                f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
-            )
-        return False
-
-    def _pause(self, tries: int) -> None:
-        longest_ms = 2.0 ** min(tries, BACK_OFF_MAX_EXPONENT)
-        self.clock.sleep_ms(longest_ms * random.random())  # noqa: S311 - jitter, not a secret
+    def _put_edits(self, stamp: Stamp, data: bytes) -> EditsFile:
+        name = f"{EDITS}/{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"
+        path = f"{CLUSTER_METADATA}/{name}"
+        self.files.put_new(path, data)
+        self.files.sync([path])
+        return EditsFile(name, len(data), crc32c(data))
 
     def sync(self, version: int | None = None) -> None:
         """Make every entry up to a version durable, whoever committed it; all that were read by now.

@@ -20,8 +20,9 @@ import pyarrow.compute as pc
 
 from api.errors import FORMAT_MISMATCH, ApiError
 from sparklog.errors import SparklogError
-from sparklog.log_reader import Slice, TopicReader
-from sparklog.log_reader.isolation import READ_UNCOMMITTED
+from sparklog.log_reader import TopicReader
+from sparklog.metadata.image import Slice
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_reader.raw import raw_batches
 from sparklog.log_reader.slices import read_slices
 from sparklog.record.columns import DecodedRecords
@@ -95,8 +96,8 @@ class Page:
     @property
     def slices(self) -> Iterator[Slice]:
         """The slices of segments to the log end offset. Raises OffsetOutOfRangeError."""
-        end = self.reader.log_end_offset(self.partition)
-        return self.reader.iter_slices(self.partition, self.start, max(self.start, end))
+        end = self.reader.partition(self.partition).log_end_offset
+        return self.reader.slices(self.partition, self.start, max(self.start, end))
 
     def raw(self) -> Iterator[memoryview]:
         """Yield record batches."""

@@ -23,7 +23,7 @@ from api.settings import Settings
 from sparklog.clock import Clock
 from sparklog.errors import SparklogError
 from sparklog.log_writer import WriteOptions
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage.files import Files
 
 COMMIT_THREADS = 8

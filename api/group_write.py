@@ -36,16 +36,10 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, plan_write_to
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import (
-    Change,
-    Done,
-    ManifestStore,
-    Plan,
-    Receipt,
-    Snapshot,
-    at_log_end,
-)
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.catalog import Catalog, TopicPlan
+from sparklog.metadata.edit import Done, Receipt, TopicEdit
+from sparklog.metadata.image import TopicImage, at_log_end
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
@@ -131,7 +125,7 @@ class GroupWriter:
                 for rows, key in requests
             ]
 
-    def _planned(self, topic: str) -> tuple[ManifestStore, WritePlan]:
+    def _planned(self, topic: str) -> tuple[Catalog, WritePlan]:
         with self._lock:
             description = self._catalog.topics().get(topic)
             if description is None:
@@ -141,7 +135,7 @@ class GroupWriter:
 
     def _committed(
         self,
-        store: ManifestStore,
+        store: Catalog,
         plan: WritePlan,
         requests: Sequence[Request],
         receipts: dict[str, Receipt],
@@ -178,12 +172,12 @@ class GroupWriter:
         pending: Sequence[SegmentEntry],
         spans: dict[str, list[OffsetRange]],
         receipts: dict[str, Receipt],
-    ) -> Plan:
+    ) -> TopicPlan:
         """Return the plan of the commit; `receipts` gets those of keys that have landed before."""
         partitions = {entry.partition for entry in pending}
         tries: list[int] = []
 
-        def place(snapshot: Snapshot) -> Change | Done:
+        def place(snapshot: TopicImage) -> TopicEdit | Done:
             if tries:
                 self._on_conflict()
             tries.append(snapshot.version)
@@ -191,7 +185,7 @@ class GroupWriter:
             if landed:
                 receipts.update(landed)
                 return Done()
-            return Change(
+            return TopicEdit(
                 segments=at_log_end(snapshot, pending),
                 leader_epochs=dict.fromkeys(partitions, plan.leader_epoch),
                 partition_count=plan.topic.num_partitions,
@@ -244,6 +238,6 @@ class GroupWriter:
         return Written(partitions, offsets, NO_TIMESTAMP, replayed=True)
 
 
-def _moved(span: OffsetRange, snapshot: Snapshot) -> OffsetRange:
-    base = snapshot.state(span.partition).log_end_offset
+def _moved(span: OffsetRange, snapshot: TopicImage) -> OffsetRange:
+    base = snapshot.partition(span.partition).log_end_offset
     return OffsetRange(span.partition, base + span.start, base + span.end)

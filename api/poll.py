@@ -38,7 +38,7 @@ class Poll:
         deadline = asyncio.get_running_loop().time() + timeout_s
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                while reader.log_end_offset(partition) <= offset and not self._is_closed:
+                while reader.partition(partition).log_end_offset <= offset and not self._is_closed:
                     await self._change(topic)
                     reader = await self._readers.reader(topic)
         return reader

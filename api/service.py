@@ -63,7 +63,7 @@ class Service:
     ) -> Answer:
         """Run a lookup in one partition, as `look_at`."""
         place = reader.topic.topic_id, partition
-        if place in self._quick and reader.snapshot.has_segments(partition):
+        if place in self._quick and reader.image.has_segments(partition):
             return self._timed(reader, [place], question)
         return await self.look_at(reader, (partition,), question)
 
@@ -80,7 +80,7 @@ class Service:
         """
         if len(partitions) > FEW:
             return await self.bulk(question)
-        count, has_segments = reader.topic.num_partitions, reader.snapshot.has_segments
+        count, has_segments = reader.topic.num_partitions, reader.image.has_segments
         places = [(reader.topic.topic_id, number) for number in partitions if number < count]
         if self._quick.issuperset(places) and all(has_segments(number) for _, number in places):
             return self._timed(reader, places, question)

@@ -15,9 +15,9 @@ from sparklog.clock import Clock
 from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.kept import KeptSegments
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.cluster import ClusterState
-from sparklog.manifest.store import ManifestStore
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Image
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 
@@ -27,7 +27,7 @@ Topics = Mapping[str, TopicDescription]
 class _Followed:
     """One topic: its store, the reader of the newest snapshot, and when that was looked at."""
 
-    def __init__(self, store: ManifestStore) -> None:
+    def __init__(self, store: Catalog) -> None:
         self.store = store
         self.lock = Lock()
         self.reader: TopicReader | None = None
@@ -44,7 +44,7 @@ class FollowedTopics:
         self._poll_interval_ms = poll_interval_ms
         self._catalog = Catalog(files, clock)
         self._lock = Lock()
-        self._state: ClusterState | None = None
+        self._state: Image | None = None
         self._live: Topics = {}
         self._checked_ms = 0
         self._followed: dict[str, _Followed] = {}
@@ -56,14 +56,14 @@ class FollowedTopics:
         """
         with self._lock:
             try:
-                state = self._catalog.cluster.state()
+                state = self._catalog.image()
             except LogDirError:
                 if any(True for _ in self.files.list()):
                     raise
                 return {}
             return self._noted(state)
 
-    def _noted(self, state: ClusterState) -> Topics:
+    def _noted(self, state: Image) -> Topics:
         self._checked_ms = self._clock.now_ms()
         if state is not self._state:
             self._state, self._live = state, self._catalog.topics()
@@ -114,7 +114,7 @@ class FollowedTopics:
             return None
         if not self.files.is_local:
             return reader if self._is_fresh(followed.checked_ms) else None
-        if followed.store.current() is not reader.snapshot:
+        if followed.store.current() is not reader.image:
             return None
         followed.checked_ms = self._clock.now_ms()
         return reader

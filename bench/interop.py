@@ -19,7 +19,7 @@ from sparklog.interop.export_log import ExportOptions, export_to
 from sparklog.interop.import_log import ImportOptions, import_log_dir
 from sparklog.interop.workers import Threads
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.encode import BatchSettings, encode
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files

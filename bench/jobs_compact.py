@@ -29,7 +29,7 @@ from bench.settings import Settings
 from bench.spark import spark_session
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import JobContext
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.jobs.fleet import SparkFleet
 from sparklog.storage import open_files
 from tests.kafka.broker import Broker

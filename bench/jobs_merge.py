@@ -23,7 +23,7 @@ from sparklog.log_reader.rebuild import indexes_of
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance.merged import MergeWork, merged
 from sparklog.maintenance.verified import VerifyWork, verified
-from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 
@@ -55,7 +55,7 @@ class Log:
         self.folder = folder / topic_directory(self.topic)
         for _ in range(SEGMENTS):
             self._produce(max(1, records // SEGMENTS // ROWS))
-        snapshot = self.catalog.store(self.topic).snapshot()
+        snapshot = self.catalog.topic_image(self.topic)
         self.group: Group = tuple(snapshot.segments(0))
         self.bytes = sum(entry.log_bytes for entry in self.group)
 

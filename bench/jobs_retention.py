@@ -18,8 +18,9 @@ from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
-from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.store import Change, Snapshot, at_log_end
+from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.image import TopicImage, at_log_end
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
 
@@ -74,8 +75,8 @@ def _fill(folder: Path) -> None:
     catalog.store(topic).commit(partial(_adding, entries=entries))
 
 
-def _adding(snapshot: Snapshot, entries: list[SegmentEntry]) -> Change:
-    return Change(segments=at_log_end(snapshot, entries))
+def _adding(snapshot: TopicImage, entries: list[SegmentEntry]) -> TopicEdit:
+    return TopicEdit(segments=at_log_end(snapshot, entries))
 
 
 def _segment(partition: int, now_ms: int) -> SegmentEntry:

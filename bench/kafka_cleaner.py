@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from bench.keyed_log import TOPIC, snapshot
-from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.metadata.catalog import Catalog, topic_directory
 from tests.kafka.broker import Broker, running_broker
 from tests.kafka.dump import SegmentFiles
 from tests.kafka.scenarios import mount

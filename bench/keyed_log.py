@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import SegmentFile
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Change, Snapshot
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from sparklog.storage import open_files
@@ -44,17 +45,17 @@ def append(catalog: Catalog, segments: Sequence[Int64s]) -> None:
     The newest segment is never compacted: what is asked for shall be.
     """
     topic = catalog.topic(TOPIC)
-    base = catalog.store(topic).snapshot().state(0).log_end_offset
+    base = catalog.topic_image(topic).state(0).log_end_offset
     entries = []
     for keys in (*segments, np.array([-1], np.int64)):
         entries.append(_segment(catalog, topic, base, keys))
         base += len(keys)
-    catalog.store(topic).commit(lambda _: Change(segments=entries))
+    catalog.store(topic).commit(lambda _: TopicEdit(segments=entries))
 
 
-def snapshot(catalog: Catalog) -> Snapshot:
+def snapshot(catalog: Catalog) -> TopicImage:
     """The topic as it is."""
-    return catalog.store(catalog.topic(TOPIC)).snapshot()
+    return catalog.topic_image(catalog.topic(TOPIC))
 
 
 def shuffled(records: int, keys: int, segments: int, seed: int = 1) -> list[Int64s]:

@@ -18,7 +18,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.log_reader import TopicReader
 from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write, plan_write
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.open import open_files
 
@@ -71,13 +71,13 @@ def _write(
     value = pa.array([b"x" * 100] * len(timestamps), pa.binary())
     writer = TopicWriter(catalog.files, plan, SystemClock(), seed=0)
     writer.write(RecordColumns(value, value, timestamps))
-    commit_write(catalog.store(plan.topic), plan, writer.close())
+    commit_write(catalog, plan, writer.close())
 
 
 def _open(log_dir: Path) -> TopicReader:
     reader = TopicReader.open(Catalog(open_files(str(log_dir))), TOPIC)
-    if len(reader.snapshot.segments(0)) != SEGMENTS:
-        raise RuntimeError(f"{len(reader.snapshot.segments(0))} segments, not {SEGMENTS}")
+    if len(reader.image.segments(0)) != SEGMENTS:
+        raise RuntimeError(f"{len(reader.image.segments(0))} segments, not {SEGMENTS}")
     return reader
 
 

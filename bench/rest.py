@@ -21,7 +21,7 @@ from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 
@@ -64,7 +64,7 @@ def fill(log_dir: Path, records: int) -> Path:
     )
     writer.write(rows, pa.array(np.zeros(records, np.int32)))
     segments = writer.close()
-    commit_write(catalog.store(plan.topic), plan, segments)
+    commit_write(catalog, plan, segments)
     (file,) = log_dir.glob("*/bench-0/*.log")
     return file
 

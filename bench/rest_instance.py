@@ -15,7 +15,7 @@ from bench.figures import Bar, Figure
 from bench.rest_load import ROOT, Connection, each_get, get, load, resident_mb, service
 from sparklog.clock import SystemClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 
@@ -72,7 +72,7 @@ def _commit(catalog: Catalog, timestamp: int) -> None:
     value = pa.array([b"x"])
     rows = RecordColumns(value, value, np.array([timestamp]))
     writer.write(rows, pa.array([3], pa.int32()))
-    commit_write(catalog.store(plan.topic), plan, writer.close())
+    commit_write(catalog, plan, writer.close())
 
 
 def many_segments(log_dir: Path) -> Figure:

@@ -2,15 +2,12 @@
 
     AdminClient(log_dir).create_topics([NewTopic("flights", 4, config={"retention.ms": "-1"})])
 
-A topic exists from the commit to `__cluster_metadata` on; its manifest table is made before. It is
-gone from the commit of `closed_ms` to its manifest on, where every writer's commit is refused; its
-name is free from the next commit on, and its files go later, when vacuum runs. A crash between
-the two leaves a closed topic that is still listed: whoever meets it finishes its deletion.
+A topic exists from the commit that makes it to the one that deletes it: from then on every writer's
+commit is refused, its name is free, and its files go later, when vacuum runs.
 """
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -24,7 +21,6 @@ from sparklog.errors import (
     InvalidTopicError,
     LateWriterError,
     LogDirError,
-    MissingFileError,
     OffsetOutOfRangeError,
     PolicyViolationError,
     TopicExistsError,
@@ -32,22 +28,21 @@ from sparklog.errors import (
 )
 from sparklog.log.names import PARTITION_MAX, collides, random_uuid, validate_topic_name
 from sparklog.log_reader import TopicReader
-from sparklog.manifest.catalog import Catalog, check_partition, manifest_directory
-from sparklog.manifest.cluster import (
-    CLUSTER_METADATA,
-    EMPTY_STATE,
-    ClusterState,
-    DeltaClusterStore,
+from sparklog.metadata.catalog import Catalog, Write, check_partition
+from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.model import (
+    READ_UNCOMMITTED,
+    SegmentEntry,
+    TimestampOffset,
+    TopicDescription,
+    TopicPartition,
 )
-from sparklog.manifest.delta_store import DeltaManifestStore
-from sparklog.manifest.store import Change, Done, PartitionState, Snapshot
-from sparklog.model import SegmentEntry, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES, create_log_dir
 
 LATEST_TIMESTAMP = -1
-EARLIEST_TIMESTAMP = -2
-MAX_TIMESTAMP = -3
 
 Place = TypeVar("Place", bound=tuple[str, int])
 """A TopicPartition, or a plain (topic, partition)."""
@@ -103,22 +98,19 @@ class AdminClient:
         InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError.
         """
         wanted = [self._described(topic) for topic in new_topics]
-        state = self._state_or_none()
-        closed = self._closed_ids(state or EMPTY_STATE, wanted)
-        plan = partial(_with_new, wanted=wanted, closed=closed, now_ms=self._clock.now_ms())
-        plan(state or EMPTY_STATE)
+        image = self._image_or_none()
+        plan = partial(_with_new, wanted=wanted)
+        plan(image or Image())
         if validate_only or not wanted:
             return wanted
-        if state is None:
+        if image is None:
             # In this order, a directory that looks like a log dir has its metadata.
-            DeltaClusterStore.create(self._files, self._clock)
+            MetadataLog.create(self._files, self._clock)
             create_log_dir(self._files, os.urandom(16))
-        for topic in wanted:
-            DeltaManifestStore.create(self._files, manifest_directory(topic), self._clock)
-        self._catalog.cluster.commit(plan)
+        self._catalog.log.commit(plan)
         return wanted
 
-    def _state_or_none(self) -> ClusterState | None:
+    def _image_or_none(self) -> Image | None:
         """Return what exists, None where a log dir may be made."""
         if self._files.stat(META_PROPERTIES) is None:
             # A creation of the log dir that was cut off leaves these, and nothing else.
@@ -133,7 +125,7 @@ class AdminClient:
                     f"{self._files.uri} is not a log dir and not empty (it has {strange}): a "
                     f"log dir is made in a new or an empty directory"
                 )
-        return self._catalog.cluster.state()
+        return self._catalog.image()
 
     def _described(self, topic: NewTopic) -> TopicDescription:
         validate_topic_name(topic.name)
@@ -151,32 +143,13 @@ class AdminClient:
             self._clock.now_ms(),
         )
 
-    def _closed_ids(self, state: ClusterState, wanted: Sequence[TopicDescription]) -> list[str]:
-        """Return topics in the way of the wanted names whose deletion a crash interrupted."""
-        return [
-            topic.topic_id
-            for topic in state.live().values()
-            if any(collides(topic.name, new.name) for new in wanted) and self._is_closed(topic)
-        ]
-
-    def _is_closed(self, topic: TopicDescription) -> bool:
-        try:
-            return self._catalog.store(topic).snapshot().closed_ms is not None
-        except MissingFileError:
-            return False
-
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics: writers are refused and the names are free at once, files go later.
+        """Delete topics, all or none: writers are refused, names are free, files go later.
 
         Raises UnknownTopicError before anything is deleted when one of them does not exist.
         """
-        topics = [self._catalog.topic(name) for name in names]
-        now_ms = self._clock.now_ms()
-        for topic in topics:
-            with suppress(MissingFileError):  # no manifest, so nothing can be written to it
-                self._catalog.store(topic).commit(partial(_closing, now_ms=now_ms))
-        ids = [topic.topic_id for topic in topics]
-        self._catalog.cluster.commit(partial(_unlisted, topic_ids=ids, now_ms=now_ms))
+        ids = [self._catalog.topic(name).topic_id for name in names]
+        self._catalog.log.commit(partial(_without, topic_ids=ids, now_ms=self._clock.now_ms()))
 
     def list_topics(self) -> list[str]:
         """Return the names of the topics, sorted."""
@@ -201,36 +174,32 @@ class AdminClient:
         """
         ops = {name: list(wanted) for name, wanted in changes.items()}
 
-        def plan(state: ClusterState) -> ClusterState | None:
-            topics = [_live(state, name) for name in ops]
+        def plan(image: Image) -> Edit | Done:
+            topics = [_live(image, name) for name in ops]
             altered = [
                 replace(topic, configs=_altered(topic.configs, ops[topic.name])) for topic in topics
             ]
-            return state.with_topics(*altered) if altered != topics else None
+            return _describing("ALTER CONFIGS", topics, altered)
 
-        state = self._catalog.cluster.commit(plan)
-        return [_live(state, name) for name in ops]
+        image = self._catalog.log.commit(plan).image
+        return [_live(image, name) for name in ops]
 
     def create_partitions(self, totals: Mapping[str, int]) -> list[TopicDescription]:
         """Grow topics to the given numbers of partitions, all or none; return them.
 
         Raises UnknownTopicError, InvalidPartitionsError for a count that does not grow.
         """
-        tried: dict[str, int] = {}
 
-        def plan(state: ClusterState) -> ClusterState | None:
-            topics = [_live(state, name) for name in totals]
-            if all(tried.get(topic.topic_id) == topic.num_partitions for topic in topics):
-                return None  # an earlier try landed and its answer was lost
+        def plan(image: Image) -> Edit | Done:
+            topics = [_live(image, name) for name in totals]
             grown = [_grown(topic, totals[topic.name]) for topic in topics]
-            tried.update((topic.topic_id, topic.num_partitions) for topic in grown)
-            return state.with_topics(*grown)
+            return _describing("CREATE PARTITIONS", topics, grown)
 
-        state = self._catalog.cluster.commit(plan)
-        return [_live(state, name) for name in totals]
+        image = self._catalog.log.commit(plan).image
+        return [_live(image, name) for name in totals]
 
     def delete_records(self, before: Mapping[Place, int]) -> dict[TopicPartition, int]:
-        """Raise log start offsets; records below become unreadable at once, segments go later.
+        """Raise log start offsets, in one commit; records below are unreadable, segments go later.
 
         -1 means the log end offset. Returns each partition's log start offset (low watermark).
         Raises OffsetOutOfRangeError, PolicyViolationError (cleanup.policy without delete).
@@ -240,13 +209,19 @@ class AdminClient:
             partition = TopicPartition(*key)
             offsets.setdefault(partition.topic, {})[partition.partition] = offset
         topics = [self._deletable(name, partitions) for name, partitions in offsets.items()]
+        self._catalog.commit_all(
+            [
+                Write(topic=topic, plan=partial(_trimmed, before=offsets[topic.name]))
+                for topic in topics
+            ],
+            operation="DELETE RECORDS",
+        )
+        image = self._catalog.image(*topics)
         low: dict[TopicPartition, int] = {}
         for topic in topics:
-            store = self._catalog.store(topic)
-            store.commit(partial(_trimmed, topic=topic.name, before=offsets[topic.name]))
-            states = store.snapshot()
-            for number in offsets[topic.name]:
-                low[TopicPartition(topic.name, number)] = states.state(number).log_start_offset
+            found = image.topic(topic.topic_id)
+            for number in offsets[topic.name] if found is not None else ():
+                low[TopicPartition(topic.name, number)] = found.partition(number).log_start_offset
         return low
 
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
@@ -271,16 +246,21 @@ class AdminClient:
             )
         return topic
 
-    def list_offsets(self, wanted: Mapping[Place, int]) -> dict[TopicPartition, TimestampOffset]:
+    def list_offsets(
+        self, wanted: Mapping[Place, int], *, isolation_level: str = READ_UNCOMMITTED
+    ) -> dict[TopicPartition, TimestampOffset]:
         """Answer ListOffsets: -1 latest, -2 earliest, -3 largest timestamp, T >= 0 first from T on.
 
-        (-1, -1) when no record matches. Raises UnknownTopicError.
+        With `isolation_level` "read_committed" the latest is the last stable offset, and records
+        behind it are not found. (-1, -1) when no record matches. Raises UnknownTopicError.
         """
         places = {TopicPartition(*place): timestamp for place, timestamp in wanted.items()}
         names = dict.fromkeys(partition.topic for partition in places)
         readers = {name: TopicReader.open(self._catalog, name) for name in names}
         return {
-            partition: readers[partition.topic].list_offset(partition.partition, timestamp)
+            partition: readers[partition.topic].list_offset(
+                partition.partition, timestamp, isolation_level
+            )
             for partition, timestamp in places.items()
         }
 
@@ -292,21 +272,15 @@ def _check_count(name: str, count: int) -> None:
         )
 
 
-def _with_new(
-    state: ClusterState, wanted: Sequence[TopicDescription], closed: Sequence[str], now_ms: int
-) -> ClusterState | None:
-    """Return the state with new topics, and with the deletion of closed ones finished."""
-    if all(topic.topic_id in state.topics for topic in wanted):
-        return None  # an earlier try landed and its answer was lost
+def _with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
+    """Return the edit that makes new topics."""
+    names = set(image.names)
     for topic in wanted:
-        if topic.created_ms < state.vacuum_horizon_ms:
+        if topic.created_ms < image.horizon_ms:
             raise LateWriterError(
                 f"topic {topic.name!r}: its creation began before the vacuum horizon "
-                f"{state.vacuum_horizon_ms} (ms), so its directory may be gone: create it again"
+                f"{image.horizon_ms} (ms), so its directory may be gone: create it again"
             )
-    state = _unlisted(state, closed, now_ms) or state
-    names = set(state.live())
-    for topic in wanted:
         if topic.name in names:
             raise TopicExistsError(f"topic {topic.name!r} already exists", topic=topic.name)
         for name in names:
@@ -316,22 +290,36 @@ def _with_new(
                     f"in metric names"
                 )
         names.add(topic.name)
-    return state.with_topics(*wanted)
+    return _described_edit("CREATE TOPICS", wanted)
 
 
-def _closing(snapshot: Snapshot, now_ms: int) -> Change | Done:
-    return Done() if snapshot.closed_ms is not None else Change(closed_ms=now_ms)
-
-
-def _unlisted(state: ClusterState, topic_ids: Iterable[str], now_ms: int) -> ClusterState | None:
-    """Return the state without these topics; None when none of them is listed."""
-    found = [state.topics[topic_id] for topic_id in topic_ids if topic_id in state.topics]
+def _without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
+    """Return the edit that deletes topics, those that are not deleted yet."""
+    found = [
+        image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
+    ]
     gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
-    return state.with_topics(*gone) if gone else None
+    return _described_edit("DELETE TOPICS", gone) if gone else Done()
 
 
-def _live(state: ClusterState, name: str) -> TopicDescription:
-    topic = state.live().get(name)
+def _describing(
+    operation: str, before: Sequence[TopicDescription], after: Sequence[TopicDescription]
+) -> Edit | Done:
+    """Return the edit that alters topics, those that change; Done when none does."""
+    changed = [new for old, new in zip(before, after, strict=True) if new != old]
+    return _described_edit(operation, changed) if changed else Done()
+
+
+def _described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
+    return Edit(
+        operation=operation,
+        parameters={"topics": ", ".join(topic.name for topic in topics)},
+        topics={topic.topic_id: TopicEdit(description=topic) for topic in topics},
+    )
+
+
+def _live(image: Image, name: str) -> TopicDescription:
+    topic = image.names.get(name)
     if topic is None:
         raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
     return topic
@@ -383,17 +371,17 @@ def _list_edited(key: ConfigKey, current: object, op: AlterConfigOp) -> str:
     return ",".join([*values, *(value for value in edits if value not in values)])
 
 
-def _trimmed(snapshot: Snapshot, topic: str, before: Mapping[int, int]) -> Change | Done:
-    """Return the change that raises log start offsets, as far as they rise."""
+def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:
+    """Return the edit that raises log start offsets, as far as they rise."""
     starts = {}
     for partition, wanted in before.items():
-        state = snapshot.state(partition)
-        offset = state.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
-        if not 0 <= offset <= state.log_end_offset:
+        log = topic.partition(partition)
+        offset = log.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
+        if not 0 <= offset <= log.log_end_offset:
             raise OffsetOutOfRangeError(
-                f"{topic}-{partition}: cannot delete records before {wanted}; allowed are 0 to "
-                f"{state.log_end_offset}, and -1 for the log end offset"
+                f"{log.name}: cannot delete records before {wanted}; allowed are 0 to "
+                f"{log.log_end_offset}, and -1 for the log end offset"
             )
-        if offset > state.log_start_offset:
+        if offset > log.log_start_offset:
             starts[partition] = PartitionState(log_start_offset=offset)
-    return Change(partitions=starts) if starts else Done()
+    return TopicEdit(partitions=starts) if starts else Done()

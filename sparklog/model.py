@@ -18,6 +18,12 @@ SHARED_PREFIX = "__shared/"
 """Where shared segments lie in the log dir: record batches of many partitions in one file."""
 
 
+READ_COMMITTED = "read_committed"
+READ_UNCOMMITTED = "read_uncommitted"
+"""isolation.level: whether a reader ends at the last stable offset and leaves out aborted records.
+Kafka's default is read_uncommitted."""
+
+
 class Codec(IntEnum):
     """Compression of the records of a batch: the low three attribute bits (CompressionType)."""
 

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
-from sparklog.manifest.store import Change, Committed, PartitionState, Plan
+from sparklog.metadata.catalog import Landed, TopicPlan
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import Codec, TimestampType
 from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from tests.damage import Log
-from tests.maintenance import OneTopic
+from tests.maintenance import context_of
 from tests.naive.compaction import NaiveLog
 from tests.naive.records import Record, binary_column, header_column, timestamps
 from tests.partitions import Partition, Piece
@@ -104,7 +105,7 @@ class Compacted:
     def __init__(self, **configs: Any) -> None:
         self.partition = Partition()
         given = {name.replace("_", "."): str(value) for name, value in configs.items()}
-        self.catalog = OneTopic(self.partition, COMPACTED | given)
+        self.catalog = context_of(self.partition, COMPACTED | given).catalog
         self.time = T0
 
     def put(self, *texts: str, sealed: bool = False, **options: Any) -> Self:
@@ -123,7 +124,7 @@ class Compacted:
     def skip(self, offsets: int) -> Self:
         """Leave offsets out, as a mounted log may: the next segment begins behind them."""
         state = PartitionState(log_end_offset=self.partition.end + offsets)
-        self.partition.store.commit(lambda _: Change(partitions={0: state}))
+        self.partition.commit(partitions={0: state})
         return self
 
     def wait(self, ms: int) -> Self:
@@ -161,7 +162,7 @@ class Compacted:
         store = self.partition.store
         commit = store.commit
 
-        def late(plan: Plan, **options: Any) -> Committed:
+        def late(plan: TopicPlan, **options: Any) -> Landed:
             del store.commit
             action()
             return commit(plan, **options)
@@ -214,9 +215,9 @@ def check_rounds(steps: Rounds, codec: Codec = Codec.NONE) -> None:
     for step in steps:
         if isinstance(step, int):
             log.wait(step)
-            now_ms, before = log.now_ms, log.partition.snapshot.state(0).cleaner_offset
+            now_ms, before = log.now_ms, log.partition.log.cleaner_offset
             log.compact()
-            end = log.partition.snapshot.state(0).cleaner_offset
+            end = log.partition.log.cleaner_offset
             if end > before:
                 naive.compact(end, now_ms)
         else:

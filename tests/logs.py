@@ -12,8 +12,8 @@ from sparklog.clock import Clock, SystemClock
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Committed, Snapshot
+from sparklog.metadata.catalog import Catalog, Landed
+from sparklog.metadata.image import TopicImage
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 
@@ -63,7 +63,7 @@ def append(
     keys: Sequence[object] | None = None,
     timestamps: Sequence[int] | None = None,
     options: WriteOptions | None = None,
-) -> Committed:
+) -> Landed:
     """Write records to one partition, as one task of a produce does, and commit."""
     found = catalog(log_dir)
     plan = plan_write(found, topic, options or WriteOptions(flush=False))
@@ -71,7 +71,7 @@ def append(
     writer = TopicWriter(found.files, plan, clock, seed=0)
     records = columns(values, keys and [str(key).encode() for key in keys], timestamps)
     writer.write(records, pa.array([partition] * len(records), pa.int32()))
-    return commit_write(found.store(plan.topic), plan, writer.close())
+    return commit_write(found, plan, writer.close())
 
 
 def catalog(log_dir: str | Path, options: Mapping[str, str] | None = None) -> Catalog:
@@ -79,10 +79,10 @@ def catalog(log_dir: str | Path, options: Mapping[str, str] | None = None) -> Ca
     return Catalog(open_files(str(log_dir), options))
 
 
-def snapshot(log_dir: str | Path, topic: str = "t") -> Snapshot:
-    """The newest version of a topic's manifest."""
+def image(log_dir: str | Path, topic: str = "t") -> TopicImage:
+    """A topic as it is now."""
     found = catalog(log_dir)
-    return found.store(found.topic(topic)).snapshot()
+    return found.topic_image(found.topic(topic))
 
 
 def rows(
@@ -92,7 +92,10 @@ def rows(
     reader = TopicReader.open(catalog(log_dir, options), topic)
     found = {}
     for partition in range(reader.topic.num_partitions):
-        start, end = reader.log_start_offset(partition), reader.log_end_offset(partition)
+        start, end = (
+            reader.partition(partition).log_start_offset,
+            reader.partition(partition).log_end_offset,
+        )
         if start < end:
             found[partition] = _rows_of(reader, partition, start, end)
     return found

@@ -1,43 +1,27 @@
 """Jobs without Spark, over the one partition of tests.partitions or over a log dir."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sparklog.clock import ManualClock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.cluster import ClusterStore, MemoryClusterStore
-from sparklog.manifest.store import ManifestStore
-from sparklog.model import TopicDescription
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Edit, TopicEdit
 from sparklog.storage import open_files
 from tests.partitions import TOPIC, Partition
-
-
-class OneTopic(Catalog):
-    """A catalog of the topic of a test's partition."""
-
-    def __init__(self, partition: Partition, configs: Mapping[str, str] | None = None) -> None:
-        super().__init__(partition.files, ManualClock())
-        self._one = partition
-        self._state = MemoryClusterStore()
-        topic = TopicDescription("t", TOPIC.topic_id, 1, dict(configs or {}), 0)
-        self._state.commit(lambda state: state.with_topics(topic))
-
-    @property
-    def cluster(self) -> ClusterStore:
-        return self._state
-
-    def store(self, topic: TopicDescription) -> ManifestStore:
-        return self._one.store
 
 
 def context_of(log: Partition | str | Path, configs: Mapping[str, str] | None = None) -> JobContext:
     """What a job of this process works with."""
     if isinstance(log, Partition):
-        return JobContext(OneTopic(log, configs), LocalFleet())
+        if configs:
+            topic = replace(TOPIC, configs=dict(configs))
+            edit = Edit(operation="TEST", topics={TOPIC.topic_id: TopicEdit(description=topic)})
+            log.catalog.log.commit(lambda _: edit)
+        return JobContext(log.catalog, LocalFleet())
     return JobContext(Catalog(open_files(str(log))), LocalFleet())
 
 

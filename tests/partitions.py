@@ -21,9 +21,10 @@ from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_reader import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
 from sparklog.log_reader.slices import read_slices
-from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.memory import MemoryManifestStore
-from sparklog.manifest.store import Change, PartitionState, Snapshot
+from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
+from sparklog.metadata.image import PartitionLog, TopicImage
+from sparklog.metadata.log import MetadataLog
 from sparklog.model import Codec, SegmentEntry, TimestampOffset, TimestampType, TopicDescription
 from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
@@ -138,12 +139,23 @@ def marks_of(data: bytes) -> list[naive.Record]:
     return found
 
 
+def catalog_of(files: Files, topic: TopicDescription = TOPIC) -> Catalog:
+    """A catalog of one topic over these files; its metadata lies elsewhere, out of the trace."""
+    clock = ManualClock()
+    catalog = Catalog(files, clock)
+    catalog._log = MetadataLog.create(MemoryFiles(), clock)
+    catalog._is_log_dir = True
+    made = TopicEdit(description=topic)
+    catalog.log.commit(lambda _: Edit(operation="CREATE TOPICS", topics={topic.topic_id: made}))
+    return catalog
+
+
 class Partition:
     """Partition 0 of a topic: files, manifest, and the records that must be read from them."""
 
     def __init__(self, files: Files | None = None) -> None:
         self.files = files or MemoryFiles()
-        self.store = MemoryManifestStore(ManualClock())
+        self.catalog = catalog_of(self.files)
         self.records: list[Record] = []
         self.times: list[naive.Record] = []
         """Offsets and times of all records, control records as well."""
@@ -159,7 +171,7 @@ class Partition:
 
         `columns` overrule what the manifest says of it.
         """
-        end = self.store.snapshot().state(0).log_end_offset
+        end = self.log.log_end_offset
         base = end if sealed else 0
         data = log_bytes(pieces, base)
         builder = SegmentBuilder(base, 0, RollPolicy(index_interval_bytes=interval or 0))
@@ -190,37 +202,44 @@ class Partition:
         return self
 
     def _commit(self, entry: SegmentEntry) -> None:
-        self.store.commit(lambda _: Change(segments=[entry]))
+        self.commit(segments=[entry])
+
+    def commit(self, **edit: Any) -> Self:
+        """Commit an edit of the topic."""
+        self.catalog.commit(TOPIC, lambda _: TopicEdit(**edit), operation="TEST")
+        return self
 
     def delete_records(self, before: int) -> Self:
         """Raise the log start offset."""
-        change = Change(partitions={0: PartitionState(log_start_offset=before)})
-        self.store.commit(lambda _: change)
-        return self
+        return self.commit(partitions={0: PartitionState(log_start_offset=before)})
 
     def with_columns(self, entry: SegmentEntry, **columns: Any) -> SegmentEntry:
         """Let the manifest say something else of a segment."""
         changed = replace(entry, **columns)
-        self.store.commit(lambda _: Change(replace=[changed]))
+        self.commit(replace=[changed])
         return changed
 
     # --- asking ----------------------------------------------------------------------------------
 
     @property
     def reader(self) -> TopicReader:
-        return TopicReader(self.files, TOPIC, self.store.snapshot())
+        return TopicReader(self.files, TOPIC, self.image)
 
     @property
-    def snapshot(self) -> Snapshot:
-        return self.store.snapshot()
+    def image(self) -> TopicImage:
+        return self.catalog.topic_image(TOPIC)
+
+    @property
+    def log(self) -> PartitionLog:
+        return self.image.partition(0)
 
     @property
     def segments(self) -> list[SegmentEntry]:
-        return list(self.snapshot.segments(0))
+        return list(self.log.segments)
 
     @property
     def end(self) -> int:
-        return self.snapshot.state(0).log_end_offset
+        return self.log.log_end_offset
 
     def read(self, start: int = 0, end: int | None = None, **options: Any) -> list[Record]:
         """What a reader gets of [start, end)."""
@@ -239,7 +258,7 @@ class Partition:
 
     def expected_offset(self, timestamp: int) -> TimestampOffset:
         """What ListOffsets must answer."""
-        state = self.snapshot.state(0)
+        state = self.log
         if timestamp == LATEST:
             return TimestampOffset(-1, state.log_end_offset)
         if timestamp == EARLIEST:

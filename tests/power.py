@@ -14,7 +14,7 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sparklog.manifest.torn import POINTER
+from sparklog.metadata.UNKNOWN import POINTER
 from sparklog.storage.files import NewFile
 from sparklog.storage.local import LocalFiles
 

@@ -15,12 +15,12 @@ from sparklog.maintenance.fleet import Fleet, LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
-from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.store import Change
+from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
-from tests.logs import catalog, columns, snapshot
+from tests.logs import catalog, columns, image
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -72,12 +72,14 @@ def remove(
     clock: ManualClock | None = None,
 ) -> list[SegmentEntry]:
     """Remove live segments, as retention does; return them."""
-    entries = list(snapshot(log_dir, topic).segments(partition))
+    entries = list(image(log_dir, topic).segments(partition))
     removed = [entries[slot] for slot in slots]
     paths = [entry.log_path for entry in removed]
     found = catalog(log_dir)
     now_ms = (clock or SystemClock()).now_ms()
-    found.store(found.topic(topic)).commit(lambda _: Change(remove=paths, removed_ms=now_ms))
+    found.commit(
+        found.topic(topic), lambda _: TopicEdit(remove=paths, removed_ms=now_ms), operation="TEST"
+    )
     return removed
 
 

@@ -204,6 +204,6 @@ async def read_cluster_offset(
         cluster_id=cluster_id,
         topic_name=topic,
         partition_id=partition,
-        earliest_offset=reader.log_start_offset(partition),
-        latest_offset=reader.log_end_offset(partition),
+        earliest_offset=reader.partition(partition).log_start_offset,
+        latest_offset=reader.partition(partition).log_end_offset,
     )

@@ -35,7 +35,7 @@ async def read_partition_offsets(request: Request) -> Response:
     reader = service.topics.reader_at_hand(topic) or await service.reader(topic)
     timestamp = query_of(request, "timestamp")
     if timestamp is None:
-        beginning, end = reader.log_start_offset(partition), reader.log_end_offset(partition)
+        beginning, end = reader.partition(partition).log_start_offset, reader.partition(partition).log_end_offset
         return Json({"beginning_offset": beginning, "end_offset": end})
     when = parse_time(timestamp)
     if when in _AT_HAND:

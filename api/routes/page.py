@@ -80,12 +80,12 @@ def _summary(reader: TopicReader) -> dict[str, Any]:
 
 
 def _partition(reader: TopicReader, number: int) -> dict[str, int]:
-    live = reader.snapshot.live
+    live = reader.image.live
     mine = live.column("partition").to_numpy() == number
     return {
         "number": number,
-        "start": reader.log_start_offset(number),
-        "end": reader.log_end_offset(number),
+        "start": reader.partition(number).log_start_offset,
+        "end": reader.partition(number).log_end_offset,
         "segments": int(mine.sum()),
         "bytes": int(live.column("log_bytes").to_numpy()[mine].sum()),
     }

@@ -14,7 +14,7 @@ from api.security import Scope
 from api.service import Service
 from api.times import Time, parse_time
 from sparklog.log_reader import TopicReader
-from sparklog.log_reader.isolation import READ_UNCOMMITTED
+from sparklog.model import READ_UNCOMMITTED
 
 router = APIRouter(tags=["records"])
 
@@ -60,7 +60,7 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     reader = await service.reader(topic)
     start = await _start(service, reader, partition, offset, timestamp)
     settings = service.settings
-    if start == reader.log_end_offset(partition) and timeout:
+    if start == reader.partition(partition).log_end_offset and timeout:
         wait_s = min(timeout, settings.max_poll_ms) / 1000
         reader = await service.poll.wait_for_more(reader, partition, start, wait_s)
     page = Page(
@@ -73,8 +73,8 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     )
     body = await service.bulk(lambda: body_in(form, page))
     headers = {
-        "Sparklog-Log-Start-Offset": str(reader.log_start_offset(partition)),
-        "Sparklog-Log-End-Offset": str(reader.log_end_offset(partition)),
+        "Sparklog-Log-Start-Offset": str(reader.partition(partition).log_start_offset),
+        "Sparklog-Log-End-Offset": str(reader.partition(partition).log_end_offset),
     }
     return StreamingResponse(_on_threads(service, body), headers=headers, media_type=form)
 
@@ -91,10 +91,10 @@ async def _start(
     if offset is not None:
         return offset
     if timestamp is None:
-        return reader.log_start_offset(partition)
+        return reader.partition(partition).log_start_offset
     when = parse_time(timestamp)
     found = await service.look(reader, partition, lambda: reader.list_offset(partition, when))
-    return found.offset if found.offset >= 0 else reader.log_end_offset(partition)
+    return found.offset if found.offset >= 0 else reader.partition(partition).log_end_offset
 
 
 async def _on_threads(

@@ -18,7 +18,7 @@ def topic_names(context: typer.Context, incomplete: str) -> list[str]:
 
 def _topics(context: typer.Context) -> list[str]:
     from sparklog.config.pairs import pairs
-    from sparklog.manifest.catalog import Catalog
+    from sparklog.metadata.catalog import Catalog
     from sparklog.storage import open_files
 
     log_dir = log_dir_of(context) or os.environ.get(LOG_DIR_VARIABLE)

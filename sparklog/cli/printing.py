@@ -8,9 +8,9 @@ import pyarrow as pa
 from sparklog.cli.output import binary_stdout, warn
 from sparklog.errors import UnknownTopicError
 from sparklog.log_reader import TopicReader
-from sparklog.log_reader.isolation import READ_UNCOMMITTED
 from sparklog.log_reader.slices import read_slices
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.record.decode import DecodedRecords
 
 POLL_MS: Final = 500
@@ -41,7 +41,7 @@ class Printer:
         self, renderer: Renderer, limit: int | None, isolation: str = READ_UNCOMMITTED
     ) -> None:
         self._renderer = renderer
-        self._isolation = isolation
+        self.isolation = isolation
         self._left = limit
 
     @property
@@ -69,7 +69,7 @@ class Printer:
             reader.slices(partition, start, end),
             columns=self._renderer.columns,
             rows_max=rows_max,
-            isolation=self._isolation,
+            isolation=self.isolation,
         ):
             wanted = records if self._left is None else records.slice(0, self._left)
             yield wanted
@@ -102,11 +102,12 @@ def follow(
             )
         ranges = {}
         for partition in chosen or range(newest.topic.num_partitions):
-            low = newest.log_start_offset(partition)
+            log = newest.partition(partition)
+            low = log.log_start_offset
             start = at.get(partition, low)
             if start < low:
                 warn(f"{newest.topic.name}-{partition}: offsets {start} to {low - 1} are gone")
                 start = low
-            at[partition] = newest.log_end_offset(partition)
+            at[partition] = max(start, log.end_offset(printer.isolation))
             ranges[partition] = start, at[partition]
         printer.print(newest, ranges)

@@ -1,22 +1,24 @@
-"""A produce from the command line: rows to open segments, and one commit a topic when asked."""
+"""A produce from the command line: rows to open segments, and one commit when asked."""
 
 import os
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from sparklog.cli.input import InputRows
 from sparklog.log_writer import (
+    PRODUCE,
     TopicWriter,
     WriteOptions,
     WritePlan,
-    commit_write,
     counted_from,
     plan_write,
+    write_of,
 )
-from sparklog.manifest.catalog import Catalog
-from sparklog.model import OffsetRange, TopicPartition
+from sparklog.metadata.catalog import Catalog, Landed
+from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
 from sparklog.record.rows import RecordColumns
 
 
@@ -83,27 +85,30 @@ class Production:
         self.pending += len(rows)
 
     def commit(self) -> None:
-        """Make everything written visible, topic by topic. Raises as `commit_write`."""
+        """Make everything written visible, all topics in one commit. Raises as `commit_write`."""
+        app_id, version = self._transaction
+        writes, pending = [], []
         for topic in sorted(self._open):
-            self._commit(topic)
+            plan, writer = self._open[topic]
+            written = writer.close()
+            del self._open[topic]
+            if written or app_id is not None:
+                writes.append(write_of(plan, written, app_id=app_id, version=version))
+                pending.append(written)
+        if writes:
+            landed = self._catalog.commit_all(writes, operation=PRODUCE)
+            for write, written, got in zip(writes, pending, landed, strict=True):
+                self._note(write.topic.name, written, got)
         self.pending = 0
 
-    def _commit(self, topic: str) -> None:
-        plan, writer = self._open[topic]
-        pending = writer.close()
-        del self._open[topic]
-        app_id, version = self._transaction
-        if not pending and app_id is None:
-            return
-        store = self._catalog.store(plan.topic)
-        committed = commit_write(store, plan, pending, app_id=app_id, version=version)
-        if committed.replayed:
+    def _note(self, topic: str, pending: Sequence[SegmentEntry], landed: Landed) -> None:
+        if landed.replayed:
             self.produced.replayed.add(topic)
-        if committed.ranges is None:
+        if landed.ranges is None:
             self.produced.forgotten.add(topic)
-        for got in committed.ranges or ():
+        for got in landed.ranges or ():
             self.produced.add(topic, got)
-        for entry in () if committed.replayed else pending:
+        for entry in () if landed.replayed else pending:
             self.produced.add_bytes(TopicPartition(topic, entry.partition), entry.log_bytes)
 
     def abort(self) -> None:

@@ -1,6 +1,6 @@
 """`sparklog topic`: create, list, describe, alter, delete. Flags and answers are kafka-topics'."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +12,7 @@ from sparklog.cli.output import print_json, print_table
 from sparklog.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from sparklog.manifest.store import Snapshot
+    from sparklog.metadata.image import TopicImage
     from sparklog.model import TopicDescription
 
 Named = Annotated[
@@ -105,38 +105,49 @@ def describe(arguments: DescribeArguments) -> None:
     names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
     topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
     for topic in topics:
-        partitions = _partitions(topic, catalog.store(topic).snapshot())
+        partitions = _partitions(topic, catalog.topic_image(topic))
         entries = TopicConfig.parse(topic.configs).describe()
         configs = {e.name: e.value for e in entries if arguments.all_configs or not e.is_default}
         if arguments.is_json:
             print_json(_as_json(topic) | {"configs": configs, "partitions": partitions})
             continue
         title = f"{topic.name}  id {topic.topic_id}  partitions {topic.num_partitions}"
-        rows = [list(row.values()) for row in partitions]
-        print_table(title, [name.replace("_", " ") for name in _PARTITION_COLUMNS], rows)
+        shown = _shown(partitions)
+        rows = [[row[name] for name in shown] for row in partitions]
+        print_table(title, [name.replace("_", " ") for name in shown], rows)
         for name, value in configs.items():
             print(f"{name}={value}")
 
 
-_PARTITION_COLUMNS = ("partition", "log_start_offset", "log_end_offset", "segments", "bytes")
+_PARTITION_COLUMNS = (
+    "partition",
+    "log_start_offset",
+    "last_stable_offset",
+    "log_end_offset",
+    "segments",
+    "bytes",
+)
 
 
-def _partitions(topic: "TopicDescription", snapshot: "Snapshot") -> list[dict[str, int]]:
-    import numpy as np
+def _shown(partitions: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the columns of the table: the last stable offset only where a transaction is open."""
+    is_open = any(row["last_stable_offset"] < row["log_end_offset"] for row in partitions)
+    return [name for name in _PARTITION_COLUMNS if is_open or name != "last_stable_offset"]
 
-    of = snapshot.live.column("partition").to_numpy()
-    sizes = snapshot.live.column("log_bytes").to_numpy()
-    segments = np.bincount(of, minlength=topic.num_partitions)
-    size = np.bincount(of, weights=sizes, minlength=topic.num_partitions)
+
+def _partitions(topic: "TopicDescription", image: "TopicImage") -> list[dict[str, int]]:
+    import pyarrow.compute as pc
+
     rows = []
-    for partition in range(topic.num_partitions):
-        state = snapshot.state(partition)
+    for number in range(topic.num_partitions):
+        log = image.partition(number)
         row = (
-            partition,
-            state.log_start_offset,
-            state.log_end_offset,
-            int(segments[partition]),
-            int(size[partition]),
+            number,
+            log.log_start_offset,
+            log.last_stable_offset,
+            log.log_end_offset,
+            len(log.live),
+            pc.sum(log.live.table.column("log_bytes")).as_py() or 0,
         )
         rows.append(dict(zip(_PARTITION_COLUMNS, row, strict=True)))
     return rows

@@ -26,8 +26,9 @@ from sparklog.interop.checkpoints import (
 )
 from sparklog.interop.export_partition import Exported, PartitionExport
 from sparklog.interop.staging import LIST, NAME, Staging, replace_file
-from sparklog.manifest.catalog import Catalog, topic_directory
-from sparklog.manifest.store import PartitionState, Snapshot
+from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.storage.failures import os_errors
 
@@ -152,7 +153,7 @@ def _exported(
     *,
     has_ids: bool = True,
 ) -> list[ExportReport]:
-    snapshots = {topic.name: catalog.store(topic).snapshot() for topic in topics}
+    snapshots = {topic.name: catalog.topic_image(topic) for topic in topics}
     jobs = [(topic, place) for topic in topics for place in _places(topic)]
 
     def export(job: tuple[TopicDescription, TopicPartition]) -> ExportReport:
@@ -179,13 +180,13 @@ def _partition(
     catalog: Catalog,
     topic: TopicDescription,
     place: TopicPartition,
-    snapshot: Snapshot,
+    snapshot: TopicImage,
     options: ExportOptions,
     staging: Staging,
 ) -> ExportReport:
-    state = snapshot.state(place.partition)
+    state = snapshot.partition(place.partition)
     target = staging.folder(place)
-    entries = snapshot.entries(place.partition, state.log_start_offset)
+    entries = snapshot.partition(place.partition).entries(state.log_start_offset)
     done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
         entries, state
     )

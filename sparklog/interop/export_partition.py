@@ -24,7 +24,7 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segm
 from sparklog.log.windows import windows
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import indexes_of
-from sparklog.manifest.store import PartitionState
+from sparklog.metadata.edit import PartitionState
 from sparklog.model import SegmentEntry
 from sparklog.record import layout
 from sparklog.record.batches import byte_view, with_offsets_raised

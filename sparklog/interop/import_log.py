@@ -1,6 +1,6 @@
 """A broker's log directory becomes topics here: topics made, partitions taken, one commit a topic.
 
-    broker dir -> checked, linked and copied, several partitions at once -> Change -> commit
+    broker dir -> checked, linked and copied, several partitions at once -> TopicEdit -> commit
 
 A partition that is damaged is refused as a whole, and the others go on. Importing again takes what
 came since. Topics that are made here keep everything (retention.ms=-1) unless told otherwise.
@@ -32,9 +32,10 @@ from sparklog.interop.import_partition import (
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
 from sparklog.interop.workers import Threads
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Change, Done, Snapshot
-from sparklog.manifest.tables import segment_entries
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.metadata.tables import segment_entries
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
 from sparklog.storage.files import Files
 from sparklog.tasks import Workers
@@ -156,7 +157,7 @@ def _jobs(
     """The jobs of a topic, which is made if need be."""
     starts, cleaned = checkpoints
     topic = _topic(admin, catalog, name, parts, _config(parts, cleaned, options.config))
-    snapshot = catalog.store(topic).snapshot()
+    snapshot = catalog.topic_image(topic)
     rules = ImportRules(now_ms=catalog.clock.now_ms(), check=options.check, link=options.link)
     for one in parts:
         known = _what_is_known(snapshot, one.place, starts, cleaned)
@@ -172,12 +173,12 @@ def take(job: Job) -> ImportedPartition:
 
 
 def _what_is_known(
-    snapshot: Snapshot,
+    snapshot: TopicImage,
     place: TopicPartition,
     starts: Mapping[TopicPartition, int],
     cleaned: Mapping[TopicPartition, int],
 ) -> Known:
-    state = snapshot.state(place.partition)
+    state = snapshot.partition(place.partition)
     return Known(
         state=state,
         open_at={
@@ -191,7 +192,7 @@ def _what_is_known(
     )
 
 
-def _with_aborted(snapshot: Snapshot, partition: int) -> list[SegmentEntry]:
+def _with_aborted(snapshot: TopicImage, partition: int) -> list[SegmentEntry]:
     """The live segments of a partition that aborted transactions reach into."""
     live = snapshot.live
     chosen = pc.and_(
@@ -288,11 +289,11 @@ def _report(job: Job, answer: ImportedPartition | SparklogError) -> PartitionRep
 
 
 def _change(
-    snapshot: Snapshot, known: Mapping[int, Known], taken: Mapping[int, ImportedPartition]
-) -> Change | Done:
+    snapshot: TopicImage, known: Mapping[int, Known], taken: Mapping[int, ImportedPartition]
+) -> TopicEdit | Done:
     """The commit of a topic: new segments, and old rows whose open transactions have ended."""
     for partition in taken:
-        if snapshot.state(partition) != known[partition].state:
+        if snapshot.partition(partition) != known[partition].state:
             raise CommitConflictError(
                 f"partition {partition}: somebody else wrote to it during the import"
             )
@@ -303,7 +304,7 @@ def _change(
     }
     if not grown:
         return Done()
-    return Change(
+    return TopicEdit(
         segments=[entry for partition in sorted(grown) for entry in taken[partition].entries],
         partitions=grown,
         replace=[
@@ -317,7 +318,7 @@ def _change(
 
 
 def _settled(
-    snapshot: Snapshot, partition: int, known: Known, found: ImportedPartition
+    snapshot: TopicImage, partition: int, known: Known, found: ImportedPartition
 ) -> list[SegmentEntry]:
     """The rows that say of a transaction that it is open, with what has become of it."""
     ends = {(span.producer_id, span.first): span for span in found.aborted}

@@ -24,7 +24,7 @@ from sparklog.interop.sealed import trusted
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.manifest.store import PartitionState
+from sparklog.metadata.edit import PartitionState
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 

@@ -21,7 +21,7 @@ from sparklog.log.names import (
     segment_name,
     uuid7,
 )
-from sparklog.manifest.catalog import topic_directory
+from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles

@@ -13,6 +13,6 @@ whoever reads, so planning a read costs no look into any file. `slices` is not i
 loads the kernels, which a command that only asks for offsets does without.
 """
 
-from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, Slice, TopicReader
+from sparklog.log_reader.topic import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
 
-__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "Slice", "TopicReader"]
+__all__ = ["EARLIEST", "LATEST", "MAX_TIMESTAMP", "TopicReader"]

@@ -6,16 +6,13 @@ marker: control batches are never records. Kafka's default is read_uncommitted.
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import BatchTable
-
-READ_COMMITTED: Final = "read_committed"
-READ_UNCOMMITTED: Final = "read_uncommitted"
 
 
 class AbortedSpan(NamedTuple):

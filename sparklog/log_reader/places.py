@@ -40,8 +40,8 @@ def find_place(reader: TopicReader, partition: int, offset: int) -> RecordPlace 
     Raises UnknownTopicError, OffsetOutOfRangeError for an offset that is not in the log,
     CorruptRecordError naming file, position and offset, and MissingFileError.
     """
-    reader.check_range(partition, offset, offset + 1)
-    segments = reader.snapshot.segments(partition)
+    reader.partition(partition).check_range(offset, offset + 1)
+    segments = reader.image.segments(partition)
     slot = segments.first_ending_after(offset)
     for later in range(len(segments) if slot is None else slot, len(segments)):
         question = partial(_first_from, offset=offset)

@@ -10,9 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-import pyarrow as pa
-import pyarrow.compute as pc
-
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError, MissingFileError
@@ -20,10 +17,10 @@ from sparklog.log.indexer import Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
 from sparklog.log.windows import windows
 from sparklog.log_reader.opened import log_path, opened
-from sparklog.manifest.catalog import Catalog, check_partition, topic_directory
-from sparklog.manifest.store import Change, Done, ManifestStore, Snapshot
-from sparklog.manifest.tables import segment_entries
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.files import Files
 
 
@@ -41,14 +38,14 @@ def rebuild_indexes(
     if partition is not None:
         check_partition(description, partition)
     interval = TopicConfig.parse(description.configs).index_interval_bytes
-    store = catalog.store(description)
     mended: list[SegmentEntry] = []
     for number in range(description.num_partitions) if partition is None else [partition]:
         found = [
             rebuilt(catalog.files, catalog.clock, description, entry, interval)
-            for entry in store.snapshot().segments(number)
+            for entry in catalog.topic_image(description).segments(number)
         ]
-        mended += commit_indexes(store, [entry for entry in found if entry is not None])
+        fresh = [entry for entry in found if entry is not None]
+        mended += commit_indexes(catalog, description, fresh)
     return mended
 
 
@@ -104,32 +101,39 @@ def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes
     return indexer.finish()
 
 
-def commit_indexes(store: ManifestStore, entries: Sequence[SegmentEntry]) -> list[SegmentEntry]:
+def commit_indexes(
+    catalog: Catalog, topic: TopicDescription, entries: Sequence[SegmentEntry]
+) -> list[SegmentEntry]:
     """Swap the index paths of segments in one commit; return their rows as they are now.
 
     Segments that were removed meanwhile are left out.
     """
     swapped: list[SegmentEntry] = []
 
-    def plan(snapshot: Snapshot) -> Change | Done:
-        live = live_entries(snapshot, entries)
+    def plan(image: TopicImage) -> TopicEdit | Done:
+        live = live_entries(image, entries)
         swapped[:] = [
-            _with_indexes(live[entry.log_path], entry)
-            for entry in entries
-            if entry.log_path in live
+            _with_indexes(live[entry.key], entry) for entry in entries if entry.key in live
         ]
-        return Change(replace=swapped.copy()) if swapped else Done()
+        return TopicEdit(replace=swapped.copy()) if swapped else Done()
 
     if entries:
-        store.commit(plan)
+        catalog.commit(topic, plan, operation="BUILD INDEX")
     return swapped
 
 
-def live_entries(snapshot: Snapshot, entries: Sequence[SegmentEntry]) -> Mapping[str, SegmentEntry]:
-    """Return the rows that segments have in a snapshot by log_path, of those that are live."""
-    wanted = pa.array([entry.log_path for entry in entries], pa.string())
-    rows = snapshot.live.filter(pc.is_in(snapshot.live.column("log_path"), wanted))
-    return {entry.log_path: entry for entry in segment_entries(rows)}
+def live_entries(
+    image: TopicImage, entries: Sequence[SegmentEntry]
+) -> Mapping[SegmentKey, SegmentEntry]:
+    """Return the rows that segments have in an image by key, of those that are live."""
+    wanted: dict[int, list[SegmentKey]] = {}
+    for entry in entries:
+        wanted.setdefault(entry.partition, []).append(entry.key)
+    return {
+        entry.key: entry
+        for partition, keys in wanted.items()
+        for entry in image.partition(partition).live.find(keys)
+    }
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:

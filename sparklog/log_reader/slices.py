@@ -9,9 +9,10 @@ import numpy as np
 from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
-from sparklog.log_reader.isolation import READ_COMMITTED, READ_UNCOMMITTED, committed
+from sparklog.log_reader.isolation import committed
 from sparklog.log_reader.opened import ask, log_path, opened
-from sparklog.log_reader.topic import Slice
+from sparklog.metadata.image import Slice
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.storage.files import Files

@@ -17,7 +17,7 @@ def find_first(reader: TopicReader, partition: int, timestamp: int) -> Timestamp
     (-1, -1) when there is none. Where Kafka gives up after the first segment that may match
     (UnifiedLog.fetchOffsetByTimestamp), the search goes on to later ones.
     """
-    start, segments = reader.log_start_offset(partition), reader.snapshot.segments(partition)
+    start, segments = reader.partition(partition).log_start_offset, reader.image.segments(partition)
     slot = segments.first_with_timestamp(timestamp, start)
     while slot is not None:
         entry = segments.entry(slot)
@@ -35,7 +35,7 @@ def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
     (-1, -1) when no record has a timestamp. What the manifest says of a segment is an upper bound:
     the log may start above the record, or compaction may have dropped it.
     """
-    start, segments = reader.log_start_offset(partition), reader.snapshot.segments(partition)
+    start, segments = reader.partition(partition).log_start_offset, reader.image.segments(partition)
     first = segments.first_ending_after(start)
     best = UNKNOWN_OFFSET
     if first is None:

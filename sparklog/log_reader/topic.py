@@ -1,13 +1,19 @@
-"""What a topic's manifest says to readers: where its log begins and ends, and what lies where."""
+"""A topic at one version, to readers: where its log begins and ends, and the bytes behind offsets."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from sparklog.errors import OffsetOutOfRangeError, UsageError
-from sparklog.manifest.catalog import Catalog, check_partition, topic_directory
-from sparklog.manifest.store import PartitionState, Snapshot
-from sparklog.model import NO_TIMESTAMP, SegmentEntry, TimestampOffset, TopicDescription
+from sparklog.errors import UsageError
+from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
+from sparklog.metadata.image import PartitionLog, Slice, TopicImage
+from sparklog.model import (
+    NO_TIMESTAMP,
+    READ_UNCOMMITTED,
+    UNKNOWN_OFFSET,
+    SegmentEntry,
+    TimestampOffset,
+    TopicDescription,
+)
 from sparklog.storage.files import Files
 
 if TYPE_CHECKING:
@@ -19,17 +25,8 @@ EARLIEST: Final = -2
 MAX_TIMESTAMP: Final = -3
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
-    """The offsets [start, end) of the log that lie in one segment. Picklable, without bytes."""
-
-    segment: SegmentEntry
-    start: int
-    end: int
-
-
 class TopicReader:
-    """Reads one topic at one snapshot.
+    """Reads one topic at one version.
 
     With `kept` segments stay open from one lookup to the next: for who makes many.
     """
@@ -38,45 +35,42 @@ class TopicReader:
         self,
         files: Files,
         topic: TopicDescription,
-        snapshot: Snapshot,
+        image: TopicImage,
         kept: "KeptSegments | None" = None,
     ) -> None:
         self.files = files
         self.topic = topic
-        self.snapshot = snapshot
+        self.image = image
         self.directory = topic_directory(topic)
         self._kept = kept
 
     @classmethod
     def open(cls, catalog: Catalog, topic: str) -> "TopicReader":
-        """Return a reader of the newest snapshot. Raises UnknownTopicError."""
+        """Return a reader of the newest version. Raises UnknownTopicError."""
         description = catalog.topic(topic)
-        return cls(catalog.files, description, catalog.store(description).snapshot())
+        return cls(catalog.files, description, catalog.topic_image(description))
 
-    def log_start_offset(self, partition: int) -> int:
-        """Return the first offset that can be read. Raises UnknownTopicError."""
-        return self._state(partition).log_start_offset
-
-    def log_end_offset(self, partition: int) -> int:
-        """Return the offset that the next record will get. Raises UnknownTopicError."""
-        return self._state(partition).log_end_offset
-
-    def _state(self, partition: int) -> PartitionState:
+    def partition(self, partition: int) -> PartitionLog:
+        """Return one partition's log. Raises UnknownTopicError."""
         check_partition(self.topic, partition)
-        return self.snapshot.state(partition)
+        return self.image.partition(partition)
 
-    def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:
+    def list_offset(
+        self, partition: int, timestamp: int, isolation: str = READ_UNCOMMITTED
+    ) -> TimestampOffset:
         """Answer ListOffsets for one partition (UnifiedLog.fetchOffsetByTimestamp).
 
         -1 latest and -2 earliest answer with timestamp -1; -3 the record with the largest
         timestamp; T >= 0 the first record at or after T. (-1, -1) when there is none. Where Kafka
-        gives up after the first segment that may match, the search goes on to later ones. Raises
+        gives up after the first segment that may match, the search goes on to later ones. With
+        `isolation` "read_committed" the log ends at the last stable offset. Raises
         UnknownTopicError, UsageError (another negative time), CorruptRecordError, MissingFileError.
         """
+        log = self.partition(partition)
         if timestamp == LATEST:
-            return TimestampOffset(NO_TIMESTAMP, self.log_end_offset(partition))
+            return TimestampOffset(NO_TIMESTAMP, log.end_offset(isolation))
         if timestamp == EARLIEST:
-            return TimestampOffset(NO_TIMESTAMP, self.log_start_offset(partition))
+            return TimestampOffset(NO_TIMESTAMP, log.log_start_offset)
         if timestamp < MAX_TIMESTAMP:
             raise UsageError(
                 f"timestamp {timestamp} means nothing: allowed are -1 (latest), -2 (earliest), "
@@ -86,8 +80,10 @@ class TopicReader:
         from sparklog.log_reader.times import find_first, find_newest
 
         if timestamp == MAX_TIMESTAMP:
-            return find_newest(self, partition)
-        return find_first(self, partition, timestamp)
+            found = find_newest(self, partition)
+        else:
+            found = find_first(self, partition, timestamp)
+        return found if found.offset < log.end_offset(isolation) else UNKNOWN_OFFSET
 
     def opened(self, entry: SegmentEntry) -> "SegmentLog":
         """Return one of the topic's segments, to look into."""
@@ -97,32 +93,9 @@ class TopicReader:
 
         return opened(self.files, self.directory, entry)
 
-    def slices(self, partition: int, start: int, end: int) -> list[Slice]:
-        """Return the slices that hold [start, end), in order; raises as `iter_slices`."""
-        return list(self.iter_slices(partition, start, end))
+    def slices(self, partition: int, start: int, end: int) -> Iterator[Slice]:
+        """Return the slices that hold [start, end), in order, each made when it is asked for.
 
-    def iter_slices(self, partition: int, start: int, end: int) -> Iterator[Slice]:
-        """Return the same, each made when it is asked for: a fetch reads the first few of many.
-
-        Gaps that compaction left give no slice. Raises UnknownTopicError, and OffsetOutOfRangeError
-        when the range does not lie within the log.
+        Raises UnknownTopicError, and OffsetOutOfRangeError when the range is not within the log.
         """
-        self.check_range(partition, start, end)
-        segments = self.snapshot.segments(partition)
-        entries = map(segments.entry, segments.range(start, end))
-        return (
-            Slice(entry, max(start, entry.base_offset), min(end, entry.next_offset))
-            for entry in entries
-        )
-
-    def check_range(self, partition: int, start: int, end: int) -> None:
-        """Raise OffsetOutOfRangeError unless [start, end) is within the log, UnknownTopicError."""
-        state = self._state(partition)
-        low, high = state.log_start_offset, state.log_end_offset
-        if not low <= start <= end <= high:
-            is_one = 0 <= end - start < 2
-            what = f"offset {start} is" if is_one else f"offsets [{start}, {end}) are"
-            raise OffsetOutOfRangeError(
-                f"{self.topic.name}-{partition}: {what} not within the log, [{low}, {high})",
-                partition=partition,
-            )
+        return self.partition(partition).slices(start, end)

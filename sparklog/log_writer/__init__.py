@@ -13,7 +13,7 @@ visible before it, and files of a writer that never commits are unlinked by vacu
 """
 
 from sparklog.log_writer.checks import check_rows, counted_from
-from sparklog.log_writer.commit import commit_write, in_order, is_committed
+from sparklog.log_writer.commit import PRODUCE, commit_write, in_order, write_of
 from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
 from sparklog.log_writer.plan import WriteOptions, WritePlan, plan_write, plan_write_to
 from sparklog.log_writer.segment_file import SegmentFile
@@ -21,6 +21,7 @@ from sparklog.log_writer.topic_writer import TopicWriter
 
 __all__ = [
     "NO_OFFSET",
+    "PRODUCE",
     "SegmentFile",
     "TopicWriter",
     "WriteOptions",
@@ -29,8 +30,8 @@ __all__ = [
     "commit_write",
     "counted_from",
     "in_order",
-    "is_committed",
     "mixed",
     "plan_write",
     "plan_write_to",
+    "write_of",
 ]

@@ -4,46 +4,56 @@ from collections.abc import Iterable, Sequence
 
 from sparklog.log_writer.own_offsets import at_own_offsets
 from sparklog.log_writer.plan import WritePlan
-from sparklog.manifest.store import Change, Committed, Done, ManifestStore, Snapshot, at_log_end
+from sparklog.metadata.catalog import Catalog, Landed, Write
+from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.image import TopicImage, at_log_end
 from sparklog.model import SegmentEntry
 
-
-def is_committed(store: ManifestStore, app_id: str, version: int) -> bool:
-    """Whether a write with this id has landed: asked before the work of writing is done."""
-    return store.commit(lambda _: Done(), app_id=app_id, version=version).replayed
+PRODUCE = "PRODUCE"
 
 
 def commit_write(
-    store: ManifestStore,
+    catalog: Catalog,
     plan: WritePlan,
     pending: Sequence[SegmentEntry],
     *,
     app_id: str | None = None,
     version: int | None = None,
-) -> Committed:
-    """Make what was written visible in one commit, at the log end of each partition.
+) -> Landed:
+    """Make one topic's new segments visible in one commit, at the log end of each partition.
 
     Segments get their offsets in the order given, or keep those that their records bring if the
-    plan says so. With `app_id` and `version` this happens once. Raises what `ManifestStore.commit`
-    raises; TopicClosedError when the topic is being deleted; UnexpectedAppendOffsetError for
-    offsets that do not continue the log.
+    plan says so. With `app_id` and `version` this happens once. Raises what `Catalog.commit`
+    raises; TopicClosedError when the topic was deleted; UnexpectedAppendOffsetError for offsets
+    that do not continue the log.
     """
-    partitions = {entry.partition for entry in pending}
+    write = write_of(plan, pending, app_id=app_id, version=version)
+    return catalog.commit_all([write], operation=PRODUCE)[0]
 
-    def place(snapshot: Snapshot) -> Change:
-        keeps_offsets = plan.options.keeps_offsets
-        return Change(
+
+def write_of(
+    plan: WritePlan,
+    pending: Sequence[SegmentEntry],
+    *,
+    app_id: str | None = None,
+    version: int | None = None,
+) -> Write:
+    """Return what `commit_write` commits, to be committed with writes of other topics."""
+    partitions = {entry.partition for entry in pending}
+    keeps_offsets = plan.options.keeps_offsets
+
+    def place(topic: TopicImage) -> TopicEdit:
+        return TopicEdit(
             segments=(
-                at_own_offsets(snapshot, plan, pending)
+                at_own_offsets(topic, plan, pending)
                 if keeps_offsets
-                else at_log_end(snapshot, pending)
+                else at_log_end(topic, pending)
             ),
             leader_epochs=dict.fromkeys(partitions, plan.leader_epoch),
             allow_gaps=keeps_offsets and plan.options.allow_offset_gaps,
-            partition_count=plan.topic.num_partitions,
         )
 
-    return store.commit(place, app_id=app_id, version=version)
+    return Write(topic=plan.topic, plan=place, app_id=app_id, version=version)
 
 
 def in_order(results: Iterable[tuple[int, Sequence[SegmentEntry]]]) -> list[SegmentEntry]:

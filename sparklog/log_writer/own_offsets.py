@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from sparklog.errors import InvalidRecordError, UnexpectedAppendOffsetError
 from sparklog.log_writer.plan import WritePlan
-from sparklog.manifest.store import Snapshot
+from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry
 from sparklog.record.rows import RecordColumns
 
@@ -83,7 +83,7 @@ class OwnOffsets:
 
 
 def at_own_offsets(
-    snapshot: Snapshot, plan: WritePlan, pending: Sequence[SegmentEntry]
+    topic: TopicImage, plan: WritePlan, pending: Sequence[SegmentEntry]
 ) -> tuple[SegmentEntry, ...]:
     """Return `pending` in the order of its offsets, if they continue the log.
 
@@ -92,7 +92,7 @@ def at_own_offsets(
     ends: dict[int, int] = {}
     placed = sorted(pending, key=lambda entry: (entry.partition, entry.base_offset))
     for entry in placed:
-        end = ends.get(entry.partition, snapshot.state(entry.partition).log_end_offset)
+        end = ends.get(entry.partition, topic.partition(entry.partition).log_end_offset)
         is_gap = entry.base_offset > end and not plan.options.allow_offset_gaps
         if entry.base_offset < end or is_gap:
             raise _unexpected(plan, entry.partition, entry.base_offset, end)

@@ -6,7 +6,7 @@ from typing import Any
 
 from sparklog.config import TopicConfig
 from sparklog.log.roll import RollPolicy
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import Codec, TimestampType, TopicDescription
 from sparklog.record.encode import BatchSettings
 
@@ -95,7 +95,7 @@ class WritePlan:
 
 
 def plan_write(catalog: Catalog, topic: str, options: WriteOptions) -> WritePlan:
-    """Return the plan of a write to a topic, from the newest snapshot. Raises UnknownTopicError."""
+    """Return the plan of a write to a topic, from the newest image. Raises UnknownTopicError."""
     return plan_write_to(catalog, catalog.topic(topic), options)
 
 
@@ -103,11 +103,11 @@ def plan_write_to(
     catalog: Catalog, description: TopicDescription, options: WriteOptions
 ) -> WritePlan:
     """Return the plan of a write to a topic that has been looked up already."""
-    states = catalog.store(description).snapshot().states
+    logs = catalog.topic_image(description).partitions.values()
     return WritePlan(
         topic=description,
         config=TopicConfig.parse(description.configs),
-        leader_epoch=max((state.leader_epoch for state in states.values()), default=0),
+        leader_epoch=max((log.leader_epoch for log in logs), default=0),
         now_ms=catalog.clock.now_ms(),
         options=options,
     )

@@ -12,7 +12,7 @@ from sparklog.log.names import (
     uuid7,
 )
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.manifest.catalog import topic_directory
+from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.batches import BatchTable, Buffer
 from sparklog.storage.files import Files

@@ -21,7 +21,7 @@ from sparklog.errors import SparklogError
 from sparklog.log.names import partition_dir
 from sparklog.log_reader.rebuild import commit_indexes, rebuilt
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.manifest.catalog import topic_directory
+from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
@@ -77,7 +77,7 @@ def build_index(
 def _needed(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> list[_Needed]:
-    snapshot = context.catalog.store(topic).snapshot()
+    snapshot = context.catalog.topic_image(topic)
     if snapshot.closed_ms is not None:
         return []
     asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None

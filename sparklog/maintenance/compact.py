@@ -29,8 +29,8 @@ from sparklog.maintenance.superseded import (
     index_keys,
     mark,
 )
-from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.store import Change, PartitionState
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import SegmentEntry, TopicDescription
 
 RECORD_BYTES = 100
@@ -56,7 +56,7 @@ def compact(
 
 def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, Any]) -> Step | None:
     config = TopicConfig.parse(topic.configs)
-    snapshot = context.catalog.store(topic).snapshot() if config.is_compacted else None
+    snapshot = context.catalog.topic_image(topic) if config.is_compacted else None
     if snapshot is None or snapshot.closed_ms is not None:
         return None
     now_ms = context.clock.now_ms()
@@ -179,7 +179,7 @@ class _Compaction:
     ) -> dict[str, int]:
         old = [part.entry for group, _ in written for part in group.parts]
         new = [entry for _, entry in written if entry is not None]
-        change = Change(
+        change = TopicEdit(
             segments=new,
             remove=[entry.log_path for entry in old],
             removed_ms=self.context.clock.now_ms(),

@@ -7,7 +7,8 @@ from typing import Any
 from sparklog.config import TopicConfig
 from sparklog.log.compaction import CompactionPlan, CompactionPolicy, plan_compaction
 from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
-from sparklog.manifest.store import PartitionState, Snapshot
+from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry
 
 
@@ -50,7 +51,7 @@ class DuePartition:
 
 
 def due_partition(
-    snapshot: Snapshot,
+    snapshot: TopicImage,
     partition: int,
     config: TopicConfig,
     now_ms: int,
@@ -60,7 +61,7 @@ def due_partition(
 
     `options` are those of the job.
     """
-    state = snapshot.state(partition)
+    state = snapshot.partition(partition)
     segments = [
         entry
         for entry in snapshot.segments(partition)

@@ -16,9 +16,9 @@ from typing import Final
 
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.cluster import Lease
-from sparklog.manifest.leases import LEASE_TTL_MS, acquire, release
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Lease
+from sparklog.metadata.leases import LEASE_TTL_MS, acquire, release
 
 REWRITING: Final = frozenset({"build_index", "compact", "merge_segments"})
 

@@ -18,7 +18,8 @@ from sparklog.errors import SparklogError
 from sparklog.log.merge import Group, MergeLimits, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.merged import MergeWork, merged, same_log
-from sparklog.manifest.store import Change, Done, Snapshot
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 
 STEP_BYTES: Final = 64 * 1024**3
@@ -47,14 +48,14 @@ def merge_segments(
 
 
 def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list[Group]:
-    snapshot = context.catalog.store(topic).snapshot()
+    snapshot = context.catalog.topic_image(topic)
     if snapshot.closed_ms is not None:
         return []
     config = TopicConfig.parse(topic.configs)
     limits = MergeLimits.of(config)
     groups: list[Group] = []
     for partition in range(topic.num_partitions):
-        state = snapshot.state(partition)
+        state = snapshot.partition(partition)
         entries = list(snapshot.segments(partition))
         groups += plan_merge(
             # The newest segment of a compacted topic stays dirty, so it must not grow.
@@ -138,11 +139,11 @@ def _commit(
     now_ms = context.clock.now_ms()
     landed: list[_Merge] = []
 
-    def plan(snapshot: Snapshot) -> Change | Done:
+    def plan(snapshot: TopicImage) -> TopicEdit | Done:
         landed[:] = [merge for merge in made if _is_current(snapshot, merge.group)]
         if not landed:
             return Done()
-        return Change(
+        return TopicEdit(
             segments=[merge.segment for merge in landed],
             remove=[entry.log_path for merge in landed for entry in merge.group],
             removed_ms=now_ms,
@@ -152,12 +153,12 @@ def _commit(
     return landed
 
 
-def _is_current(snapshot: Snapshot, group: Group) -> bool:
+def _is_current(snapshot: TopicImage, group: Group) -> bool:
     """Whether these are the live segments of their offsets, all clean or all dirty as planned."""
     partition, start, end = group[0].partition, group[0].base_offset, group[-1].next_offset
     segments = snapshot.segments(partition)
     slots = segments.range(start, end)
-    if len(slots) != len(group) or start < snapshot.state(partition).cleaner_offset < end:
+    if len(slots) != len(group) or start < snapshot.partition(partition).cleaner_offset < end:
         return False
     return all(
         same_log(segments.entry(slot), planned) for slot, planned in zip(slots, group, strict=True)

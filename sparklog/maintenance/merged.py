@@ -21,7 +21,7 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_writer.segment_file import SegmentFile
-from sparklog.manifest.catalog import topic_directory
+from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
 from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view, with_offsets_raised

@@ -22,8 +22,10 @@ from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.merged import same_log
-from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.store import Change, Done, ManifestStore, Snapshot
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
 from sparklog.storage.files import Files
@@ -97,12 +99,12 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
 
 
 def commit_salvaged(
-    store: ManifestStore, salvages: Sequence[Salvaged], now_ms: int
+    store: Catalog, salvages: Sequence[Salvaged], now_ms: int
 ) -> Sequence[Salvaged]:
     """Swap the rows in one commit; return what was swapped, without what is no longer live."""
     landed: list[Salvaged] = []
 
-    def plan(snapshot: Snapshot) -> Change | Done:
+    def plan(snapshot: TopicImage) -> TopicEdit | Done:
         live = live_entries(snapshot, [one.damaged for one in salvages])
         landed[:] = [
             one
@@ -111,7 +113,7 @@ def commit_salvaged(
         ]
         if not landed:
             return Done()
-        return Change(
+        return TopicEdit(
             segments=[one.segment for one in landed if one.segment is not None],
             remove=[one.damaged.log_path for one in landed],
             removed_ms=now_ms,

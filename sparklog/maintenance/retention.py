@@ -15,7 +15,9 @@ from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.log.retention import Expired, Segments, expired_segments
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.manifest.store import Change, Done, ManifestStore, PartitionState, Snapshot
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Done, PartitionState, TopicEdit
+from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 
 
@@ -44,7 +46,7 @@ def retention(
     for topic in context.topics(topics):
         try:
             removals = _removals(
-                context.catalog.store(topic).snapshot(),
+                context.catalog.topic_image(topic),
                 TopicConfig.parse(topic.configs),
                 context.clock.now_ms(),
             )
@@ -60,7 +62,7 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
     removed: list[_Removal] = []
 
-    def plan(snapshot: Snapshot) -> Change | Done:
+    def plan(snapshot: TopicImage) -> TopicEdit | Done:
         removed[:] = _removals(snapshot, config, now_ms)
         return _change(removed, now_ms)
 
@@ -74,10 +76,10 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     )
 
 
-def _change(removals: Sequence[_Removal], now_ms: int) -> Change | Done:
+def _change(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
     if not removals:
         return Done()
-    return Change(
+    return TopicEdit(
         remove=[path for removal in removals for path in removal.paths],
         removed_ms=now_ms,
         partitions={
@@ -87,7 +89,7 @@ def _change(removals: Sequence[_Removal], now_ms: int) -> Change | Done:
     )
 
 
-def _removals(snapshot: Snapshot, config: TopicConfig, now_ms: int) -> list[_Removal]:
+def _removals(snapshot: TopicImage, config: TopicConfig, now_ms: int) -> list[_Removal]:
     """Return what goes, partition by partition; nothing of a topic that is being deleted."""
     if snapshot.closed_ms is not None:
         return []
@@ -96,7 +98,7 @@ def _removals(snapshot: Snapshot, config: TopicConfig, now_ms: int) -> list[_Rem
     for partition in np.unique(column).tolist():
         start, end = np.searchsorted(column, [partition, partition + 1])
         live = snapshot.live.slice(start, end - start)
-        state = snapshot.state(partition)
+        state = snapshot.partition(partition)
         segments = _segments(live)
         expired = expired_segments(
             segments, state.log_start_offset, state.log_end_offset, config, now_ms

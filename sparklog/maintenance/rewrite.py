@@ -28,7 +28,7 @@ from sparklog.log_reader.isolation import AbortedSpan, is_aborted
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
-from sparklog.manifest.catalog import topic_directory
+from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sparklog.errors import CommitConflictError, SparklogError, TopicClosedError
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
-from sparklog.manifest.cluster import Lease
+from sparklog.metadata.edit import Lease
 
 DONE: Final = 0
 FAILED: Final = 1

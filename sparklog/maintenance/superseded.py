@@ -24,7 +24,7 @@ from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.log_reader.slices import read_slices
-from sparklog.log_reader.topic import Slice
+from sparklog.metadata.image import Slice
 from sparklog.maintenance.aborted import without_aborted
 from sparklog.model import SegmentEntry
 from sparklog.record.decode import DecodedRecords

@@ -29,10 +29,11 @@ from sparklog.maintenance.vacuum_log_dir import (
     finish_deletion,
     log_dir_steps,
 )
-from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.store import Change, Done, Snapshot
-from sparklog.manifest.tables import PATH_COLUMNS
-from sparklog.manifest.tries import COMMIT_TIMEOUT_MS
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.metadata.tables import PATH_COLUMNS
+from sparklog.metadata.UNKNOWN import COMMIT_TIMEOUT_MS
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 
@@ -69,12 +70,12 @@ def _chosen(
 
     Raises UnknownTopicError for a name that neither have.
     """
-    state = context.catalog.cluster.state()
+    state = context.catalog.image()
     deleted = [topic for topic in state.topics.values() if topic.deleted_ms is not None]
     if not names:
-        return list(state.live().values()), deleted
+        return list(state.names.values()), deleted
     deleted = [topic for topic in deleted if topic.name in names]
-    gone = {topic.name for topic in deleted} - state.live().keys()
+    gone = {topic.name for topic in deleted} - state.names.keys()
     return [context.catalog.topic(name) for name in names if name not in gone], deleted
 
 
@@ -94,7 +95,7 @@ def _sizes(files: Iterable[FileStat]) -> dict[str, int]:
 
 def _step(context: JobContext, topic: TopicDescription, sizes: Mapping[str, int]) -> Step:
     """Return the step of a topic; one without rows when there is nothing to do."""
-    if context.catalog.store(topic).snapshot().closed_ms is not None:
+    if context.catalog.topic_image(topic).closed_ms is not None:
         rows = [_row(None, "deletion that was cut off", 1, None, None)]
         return Step(topic=topic.name, rows=rows, execute=partial(finish_deletion, context, topic))
     rows = _leavings(context, topic, sizes, context.clock.now_ms()).rows(sizes)
@@ -179,7 +180,7 @@ def _execute(context: JobContext, topic: TopicDescription, sizes: Mapping[str, i
     """Vacuum one topic. `sizes` may be older: what came since then is above the horizon."""
     store, now_ms = context.catalog.store(topic), context.clock.now_ms()
     horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), now_ms)
-    store.commit(lambda _: Change(vacuum_horizon_ms=horizon_ms))
+    store.commit(lambda _: TopicEdit(vacuum_horizon_ms=horizon_ms))
     leavings = _leavings(context, topic, sizes, now_ms)
     directory = topic_directory(topic)
     doomed = [*leavings.files[Fate.REMOVED], *leavings.files[Fate.ORPHAN]]
@@ -205,8 +206,8 @@ def _execute(context: JobContext, topic: TopicDescription, sizes: Mapping[str, i
     )
 
 
-def _forgetting(snapshot: Snapshot, forgotten: Sequence[str], now_ms: int) -> Change | Done:
+def _forgetting(snapshot: TopicImage, forgotten: Sequence[str], now_ms: int) -> TopicEdit | Done:
     has_expired = snapshot.receipts_expired(now_ms) > 0
     if not forgotten and not has_expired:
         return Done()
-    return Change(forget=forgotten, receipts_before_ms=now_ms if has_expired else None)
+    return TopicEdit(forget=forgotten, receipts_before_ms=now_ms if has_expired else None)

@@ -25,8 +25,9 @@ from sparklog.log.names import (
 )
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
-from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.cluster import CLUSTER_METADATA, ClusterState
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
@@ -53,7 +54,7 @@ def deleted_topic_steps(
 def log_dir_steps(context: JobContext, listing: Listing) -> Iterator[Step]:
     """Yield a step for each directory that is no topic's, and one for the log dir itself."""
     now_ms = context.clock.now_ms()
-    state = context.catalog.cluster.state()
+    state = context.catalog.image()
     for directory, files in listing.items():
         if _is_unfinished(directory, files, state, _horizon_ms(now_ms)):
             rows = [_row("unfinished topic", files)]
@@ -90,7 +91,7 @@ def _horizon_ms(now_ms: int) -> int:
 
 
 def _is_unfinished(
-    directory: str, files: Sequence[FileStat], state: ClusterState, horizon_ms: int
+    directory: str, files: Sequence[FileStat], state: Image, horizon_ms: int
 ) -> bool:
     """Whether a directory is a topic's that never came to be, and no longer can."""
     topic_id = topic_id_of(directory)
@@ -118,7 +119,7 @@ def _name(file: FileStat) -> str:
     return file.path.rpartition("/")[2]
 
 
-def _strangers(listing: Listing, state: ClusterState) -> list[FileStat]:
+def _strangers(listing: Listing, state: Image) -> list[FileStat]:
     """Return files that are neither in a topic's directory nor the log dir's own."""
     found = []
     for directory, files in listing.items():
@@ -140,7 +141,7 @@ def _delete_topic(
     if problems:
         return Outcome(problems=problems)
 
-    def plan(state: ClusterState) -> ClusterState | None:
+    def plan(state: Image) -> Image | None:
         if topic.topic_id not in state.topics:
             return None
         rest = {key: one for key, one in state.topics.items() if key != topic.topic_id}
@@ -154,7 +155,7 @@ def finish_deletion(context: JobContext, topic: TopicDescription) -> Outcome:
     """Take a topic off the list whose manifest is closed: who began to delete it died."""
     now_ms = context.clock.now_ms()
 
-    def plan(state: ClusterState) -> ClusterState | None:
+    def plan(state: Image) -> Image | None:
         found = state.topics.get(topic.topic_id)
         if found is None or found.deleted_ms is not None:
             return None
@@ -180,11 +181,11 @@ def _clean_cluster_metadata(context: JobContext, unknown: int) -> Outcome:
     return Outcome(counts=counts, problems=problems_of(failed))
 
 
-def _commit_horizon(context: JobContext) -> ClusterState:
+def _commit_horizon(context: JobContext) -> Image:
     """Commit the horizon of creations, and return the state as it is then."""
     horizon_ms = _horizon_ms(context.clock.now_ms())
 
-    def plan(state: ClusterState) -> ClusterState:
+    def plan(state: Image) -> Image:
         return replace(state, vacuum_horizon_ms=max(state.vacuum_horizon_ms, horizon_ms))
 
     return context.catalog.cluster.commit(plan)

@@ -22,7 +22,7 @@ from sparklog.log.windows import SegmentLog, Window
 from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import are_right
 from sparklog.maintenance.merged import read_keys
-from sparklog.manifest.catalog import topic_directory
+from sparklog.metadata.catalog import topic_directory
 from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
 from sparklog.record.batches import byte_view
 from sparklog.storage.files import Files

@@ -7,21 +7,21 @@ from sparklog.config import TopicConfig
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import parse_segment_name, uuid7_ms
 from sparklog.log.vacuum import Fate, fates
-from sparklog.manifest.catalog import topic_directory
-from sparklog.manifest.store import Snapshot
-from sparklog.manifest.tables import PATH_COLUMNS, segment_entries
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.image import TopicImage
+from sparklog.metadata.tables import PATH_COLUMNS, segment_entries
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
 
-def segments_of(snapshot: Snapshot, partition: int) -> Sequence[SegmentEntry]:
+def segments_of(snapshot: TopicImage, partition: int) -> Sequence[SegmentEntry]:
     """Return the live segments of a partition in offset order, also where they overlap."""
     column = snapshot.live.column("partition").to_numpy()
     start, stop = column.searchsorted([partition, partition + 1])
     return segment_entries(snapshot.live.slice(start, stop - start))
 
 
-def manifest_problems(topic: TopicDescription, snapshot: Snapshot) -> list[str]:
+def manifest_problems(topic: TopicDescription, snapshot: TopicImage) -> list[str]:
     """Return what the manifest says that cannot be."""
     problems = [
         f"{topic.name}-{partition}: the topic has no such partition"
@@ -29,7 +29,7 @@ def manifest_problems(topic: TopicDescription, snapshot: Snapshot) -> list[str]:
         if not 0 <= partition < topic.num_partitions
     ]
     for partition in range(topic.num_partitions):
-        name, state = f"{topic.name}-{partition}", snapshot.state(partition)
+        name, state = f"{topic.name}-{partition}", snapshot.partition(partition)
         try:
             snapshot.segments(partition)
         except CorruptMetadataError as error:
@@ -49,7 +49,7 @@ def manifest_problems(topic: TopicDescription, snapshot: Snapshot) -> list[str]:
 
 
 def file_findings(
-    files: Files, topic: TopicDescription, snapshot: Snapshot, now_ms: int
+    files: Files, topic: TopicDescription, snapshot: TopicImage, now_ms: int
 ) -> tuple[list[str], list[str]]:
     """Return problems and notes: files that are gone early; files that no row names, and gaps."""
     config, directory = TopicConfig.parse(topic.configs), f"{topic_directory(topic)}/"
@@ -91,13 +91,13 @@ def _orphans(
     )
 
 
-def _gaps(topic: TopicDescription, snapshot: Snapshot) -> list[str]:
+def _gaps(topic: TopicDescription, snapshot: TopicImage) -> list[str]:
     """Offsets above the log start that no segment covers, where compaction is not the reason."""
     if TopicConfig.parse(topic.configs).is_compacted:
         return []
     notes = []
     for partition in range(topic.num_partitions):
-        state = snapshot.state(partition)
+        state = snapshot.partition(partition)
         spans = [(e.base_offset, e.next_offset) for e in segments_of(snapshot, partition)]
         start, end = state.log_start_offset, state.log_end_offset
         covered = [(0, start), *(span for span in spans if span[1] > start), (end, end)]

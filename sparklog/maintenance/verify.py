@@ -21,10 +21,10 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_manifest import file_findings, manifest_problems, segments_of
-from sparklog.manifest.catalog import manifest_directory
-from sparklog.manifest.cluster import CLUSTER_METADATA
-from sparklog.manifest.store import Snapshot
-from sparklog.manifest.torn import put_torn_aside, torn_files
+from sparklog.metadata.UNKNOWN import manifest_directory
+from sparklog.metadata.log import CLUSTER_METADATA
+from sparklog.metadata.image import TopicImage
+from sparklog.metadata.UNKNOWN import put_torn_aside, torn_files
 from sparklog.model import SegmentEntry, TopicDescription
 
 
@@ -42,7 +42,7 @@ def verify(
             if options["repair"]:
                 read = context.catalog.store(topic).snapshot
                 yield from _mending(context, topic.name, manifest_directory(topic), read)
-            snapshot = context.catalog.store(topic).snapshot()
+            snapshot = context.catalog.topic_image(topic)
             rows = _rows(topic, snapshot)
         except SparklogError as error:
             yield failing_step(topic.name, error)
@@ -74,7 +74,7 @@ def _put_aside(context: JobContext, directory: str) -> Outcome:
     return Outcome(counts={"torn": len(put)}, notes=notes)
 
 
-def _rows(topic: TopicDescription, snapshot: Snapshot) -> list[dict[str, Any]]:
+def _rows(topic: TopicDescription, snapshot: TopicImage) -> list[dict[str, Any]]:
     rows = []
     for partition in range(topic.num_partitions):
         sizes = [entry.log_bytes for entry in segments_of(snapshot, partition)]
@@ -85,7 +85,7 @@ def _rows(topic: TopicDescription, snapshot: Snapshot) -> list[dict[str, Any]]:
 def _execute(
     context: JobContext,
     topic: TopicDescription,
-    snapshot: Snapshot,
+    snapshot: TopicImage,
     options: Mapping[str, Any],
 ) -> Outcome:
     now_ms = context.clock.now_ms()
@@ -140,7 +140,7 @@ def _judged(
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")
     # What a job took away meanwhile, and vacuum unlinked, is not missing.
-    live = live_entries(context.catalog.store(topic).snapshot(), entries)
+    live = live_entries(context.catalog.topic_image(topic), entries)
     judged: list[Judged] = []
     errors: list[str] = []
     for entry, answer in zip(entries, answers, strict=True):

@@ -20,6 +20,7 @@ from sparklog.errors import (
 )
 from sparklog.metadata.edit import Stamp
 from sparklog.metadata.entry import Entry, decode, decode_edits
+from sparklog.metadata.marks import newest_mark
 from sparklog.storage.files import Files
 
 CLUSTER_METADATA: Final = "__cluster_metadata"
@@ -44,7 +45,10 @@ class Outcome(Enum):
     LOST = "lost"
     """Another entry has the slot."""
     CLEANED = "cleaned"
-    """The slot was filled and cleaned long ago: what was put there was taken back."""
+    """The slot was filled and cleaned long ago, perhaps by an earlier try of this put.
+
+    What was put there now was taken back.
+    """
 
 
 class Entries:
@@ -78,8 +82,10 @@ class Entries:
             return os.access(f"{self._files.uri}/{entry_path(version)}", os.F_OK)
         return self._files.stat(entry_path(version)) is not None
 
-    def put(self, stamp: Stamp, data: bytes) -> Outcome:
+    def put(self, stamp: Stamp, data: bytes, looked_ms: int) -> Outcome:
         """Put an entry into its slot; return what became of it.
+
+        `looked_ms` is when the slot was seen empty (`Clock.boot_ms`).
 
         Raises StorageError when it cannot be put and is not there, CommitOutcomeUnknownError when
         it may have landed.
@@ -91,7 +97,7 @@ class Entries:
             trouble: SparklogError | None = None
             try:
                 if self._files.put_new(path, data):
-                    return self._landed(stamp.version, begun_ms, tries)
+                    return self._landed(stamp.version, looked_ms)
             except StorageError as error:
                 trouble = error
             found, unread = self._in_slot(stamp.version)
@@ -137,25 +143,21 @@ class Entries:
                 f"({unread or trouble or 'the slot stays empty'}): {REPLAY}"
             ) from (unread or trouble)
 
-    def _landed(self, version: int, begun_ms: int, tries: int) -> Outcome:
+    def _landed(self, version: int, looked_ms: int) -> Outcome:
         """Return whether an entry that was put is at the log's end, and not where it was cleaned.
 
-        A put that was held up may fill a slot whose entry was cleaned long ago. Entries are cleaned
-        upwards, and only behind a fold that came later, so then the entry before it is gone, too.
+        A put that was held up may fill a slot whose entry was cleaned long ago: the mark tells.
         """
-        is_quick = self._clock.boot_ms() - begun_ms < self._keep_ms // 4
-        if version == 0 or (is_quick and not self._files.is_local) or self.has(version - 1):
+        if self._clock.boot_ms() - looked_ms < self._keep_ms // 4:
+            if version and self._files.is_local and not self.has(version - 1):
+                self._files.delete(entry_path(version))
+                raise MissingFileError(
+                    f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
+                )
+            return Outcome.LANDED
+        if version >= newest_mark(self._files, CLUSTER_METADATA).first_kept:
             return Outcome.LANDED
         self._files.delete(entry_path(version))
-        if is_quick:
-            raise MissingFileError(
-                f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
-            )
-        if tries > 1 or not self._files.is_local:
-            raise CommitOutcomeUnknownError(
-                f"{entry_path(version)}: the put took so long that the slot was cleaned meanwhile, "
-                f"and may have held this entry: {REPLAY}"
-            )
         return Outcome.CLEANED
 
     def pause(self, tries: int) -> None:

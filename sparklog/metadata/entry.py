@@ -81,6 +81,8 @@ class Entry:
     edits_file: EditsFile | None = None
     actions: Sequence[Mapping[str, Any]] = ()
     is_foreign: bool = False
+    bytes: int = field(default=0, compare=False)
+    """The size of the entry and its edits as they were read."""
 
     @property
     def stamp(self) -> Stamp:
@@ -176,6 +178,7 @@ def _own(number: int, data: bytes, end: int, where: str) -> Entry:
         edits=tuple(edit_of(one, parameters) for one in ours.get("edits", ())),
         edits_file=None if file is None else _edits_file(*file),
         actions=[orjson.loads(line) for line in data[end + 1 :].split(b"\n") if line],
+        bytes=len(data) + (0 if file is None else integer(file[1])),
     )
 
 

@@ -17,8 +17,6 @@ from immutables import Map
 from sparklog.errors import UsageError
 from sparklog.metadata.edit import NO_FOLD, NO_STAMP, Edit, FoldEdit, Lease, Stamp, TopicEdit
 from sparklog.metadata.partition_log import (
-    READ_COMMITTED,
-    READ_UNCOMMITTED,
     PartitionLog,
     SegmentChanges,
     Slice,
@@ -35,8 +33,6 @@ from sparklog.model import TopicDescription
 
 __all__ = [
     "NO_STAMP",
-    "READ_COMMITTED",
-    "READ_UNCOMMITTED",
     "Image",
     "PartitionLog",
     "SegmentChanges",

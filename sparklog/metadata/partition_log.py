@@ -15,10 +15,8 @@ from sparklog.metadata.edit import (
 )
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import segment_entries
-from sparklog.model import SegmentEntry, SegmentKey
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, SegmentEntry, SegmentKey
 
-READ_COMMITTED: Final = "read_committed"
-READ_UNCOMMITTED: Final = "read_uncommitted"
 _NO_SEGMENTS: Final = LiveSegments(())
 
 

@@ -21,7 +21,7 @@ from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.run_file import RunReader, crc32c, footer, parquet_of
 from sparklog.metadata.run_rows import in_order, merged
 from sparklog.metadata.run_values import contents, image_of
-from sparklog.metadata.tables import RUN_SCHEMA, padded
+from sparklog.metadata.tables import HORIZON, PARTITION, RUN_SCHEMA, TOPIC, padded
 from sparklog.storage.files import Files
 
 __all__ = ["RUNS", "Runs", "crc32c", "footer", "in_order", "merged", "parquet_of"]
@@ -75,9 +75,23 @@ class Runs:
         reader = self._reader(run)
         return padded(reader.read(range(len(reader.groups))), RUN_SCHEMA)
 
-    def write(self, rows: pa.Table, span: tuple[int, int], now_ms: int) -> RunFile:
+    def outline(self, runs: Sequence[RunFile]) -> pa.Table:
+        """Return the newest rows of the kinds horizon, topic and partition: an image's numbers."""
+        kinds = pa.array([HORIZON, PARTITION, TOPIC])
+        tables = []
+        for run in reversed(runs):
+            rows = self.whole(run)
+            tables.append(rows.filter(pc.is_in(rows.column("kind"), kinds)))
+        rows = merged(tables, drops_gone=True)
+        known = rows.filter(pc.equal(rows.column("kind"), TOPIC)).column("topic_id")
+        ids = rows.column("topic_id")
+        return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known.combine_chunks())))
+
+    def write(
+        self, rows: pa.Table, span: tuple[int, int], now_ms: int, directory: str = RUNS
+    ) -> RunFile:
         """Write a run, durably, of the entries in `span` (both ends included); return its name."""
-        name = f"{RUNS}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
+        name = f"{directory}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
         data = parquet_of(rows)
         path = f"{self._directory}/{name}"
         self._files.write_new(path, data)

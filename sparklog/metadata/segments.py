@@ -18,13 +18,19 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.log.segments import SegmentList
-from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entries, segments_table
+from sparklog.metadata.tables import (
+    SEGMENT_SCHEMA,
+    segment_entries,
+    segment_entry,
+    segments_table,
+)
 from sparklog.model import SegmentEntry, SegmentKey
 
 TAIL_MAX: Final = 64
 """A longer tail becomes rows: entries take five times their memory."""
 
 NO_ROWS: Final = SEGMENT_SCHEMA.empty_table()
+_NAMES: Final = tuple(SEGMENT_SCHEMA.names)
 
 
 class Rows(NamedTuple):
@@ -81,7 +87,22 @@ class LiveSegments:
     @cached_property
     def by_offset(self) -> SegmentList:
         """The segments to search in."""
-        return SegmentList.from_table(self.table)
+        rows = pa.concat_tables([NO_ROWS, *(one.table() for one in self._pieces)])
+        tail = self._tail
+        count = rows.num_rows
+
+        def numbers(name: str) -> NDArray[np.int64]:
+            ends = np.array([getattr(entry, name) for entry in tail], np.int64)
+            return np.concatenate((rows.column(name).to_numpy(), ends)) if count else ends
+
+        def entry(slot: int) -> SegmentEntry:
+            if slot >= count:
+                return tail[slot - count]
+            return segment_entry({name: rows.column(name)[slot].as_py() for name in _NAMES})
+
+        return SegmentList(
+            numbers("base_offset"), numbers("next_offset"), numbers("max_timestamp"), entry
+        )
 
     def appended(self, entry: SegmentEntry) -> "LiveSegments":
         """Return these and one more, behind them."""

@@ -11,7 +11,7 @@ from pyspark.sql.types import StructType
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.plan import ReadRange
 from sparklog.spark.schema import input_columns, output_columns, output_schema

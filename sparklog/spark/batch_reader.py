@@ -6,7 +6,7 @@ from typing import Any
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
 from sparklog.spark.read_task import RangePartition, ReadTask
 from sparklog.storage.files import Files

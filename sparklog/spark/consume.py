@@ -7,7 +7,7 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import CONSUME_OPTIONS, ISOLATION_LEVEL, STORAGE_PREFIX, parse_options
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.access import RANGES, encode_ranges
 from sparklog.spark.datasource import SparklogDataSource, register
 from sparklog.spark.plan import plan_read

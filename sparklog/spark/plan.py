@@ -11,8 +11,9 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
-from sparklog.log_reader import EARLIEST, LATEST, Slice, TopicReader
-from sparklog.manifest.catalog import Catalog
+from sparklog.log_reader import EARLIEST, LATEST, TopicReader
+from sparklog.metadata.image import Slice
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import UNKNOWN_OFFSET, TopicPartition
 from sparklog.spark.offsets import Bound, Bounds, parse_bounds
 from sparklog.spark.selection import Selected, selected
@@ -81,7 +82,7 @@ def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
     """Return a reader of the newest snapshot of each topic, by name."""
     topics = {topic.name: topic for topic in wanted.values()}
     return {
-        name: TopicReader(catalog.files, topic, catalog.store(topic).snapshot())
+        name: TopicReader(catalog.files, topic, catalog.topic_image(topic))
         for name, topic in topics.items()
     }
 
@@ -121,7 +122,7 @@ def _start(reader: TopicReader, key: TopicPartition, bound: Bound, strategy: str
     if found != UNKNOWN_OFFSET:
         return found.offset
     if strategy == "latest":
-        return reader.log_end_offset(key.partition)
+        return reader.partition(key.partition).log_end_offset
     raise OffsetOutOfRangeError(
         f"{key}: no record at or after timestamp {bound.timestamp}; "
         f"startingOffsetsByTimestampStrategy=latest would start at the log end"
@@ -132,13 +133,13 @@ def _end(reader: TopicReader, key: TopicPartition, bound: Bound) -> int:
     if bound.timestamp is None:
         return _offset(reader, key, bound)
     found = reader.list_offset(key.partition, bound.timestamp)
-    return reader.log_end_offset(key.partition) if found == UNKNOWN_OFFSET else found.offset
+    return reader.partition(key.partition).log_end_offset if found == UNKNOWN_OFFSET else found.offset
 
 
 def _offset(reader: TopicReader, key: TopicPartition, bound: Bound) -> int:
     if bound.offset == EARLIEST:
-        return reader.log_start_offset(key.partition)
-    return reader.log_end_offset(key.partition) if bound.offset == LATEST else bound.offset
+        return reader.partition(key.partition).log_start_offset
+    return reader.partition(key.partition).log_end_offset if bound.offset == LATEST else bound.offset
 
 
 def within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadRange:
@@ -146,8 +147,8 @@ def within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadRa
 
     What it lost, or never had, is an OffsetOutOfRangeError, or a warning unless `fails`.
     """
-    low = reader.log_start_offset(wanted.partition)
-    high = reader.log_end_offset(wanted.partition)
+    low = reader.partition(wanted.partition).log_start_offset
+    high = reader.partition(wanted.partition).log_end_offset
     if low <= wanted.start and wanted.end <= high:
         return wanted
     problem = (
@@ -194,9 +195,9 @@ class SliceFinder:
         return self._readers[wanted.topic_id]
 
     def _opened(self, wanted: ReadRange) -> TopicReader | None:
-        topic = self._catalog.cluster.state().topics.get(wanted.topic_id)
+        topic = self._catalog.image().topics.get(wanted.topic_id)
         if topic is None or topic.deleted_ms is not None:
             problem = f"topic {wanted.topic!r} was deleted after the read was planned"
             lost(UnknownTopicError(problem, topic=wanted.topic), fails=self._fails)
             return None
-        return TopicReader(self._catalog.files, topic, self._catalog.store(topic).snapshot())
+        return TopicReader(self._catalog.files, topic, self._catalog.topic_image(topic))

@@ -17,7 +17,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import PRODUCE_OPTIONS, parse_options
 from sparklog.errors import SparklogError, UsageError
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.cluster import clustered
 from sparklog.spark.first_error import FirstError
 from sparklog.spark.schema import input_columns

@@ -15,9 +15,9 @@ from pyspark.sql.datasource import InputPartition
 
 from sparklog.errors import MissingFileError
 from sparklog.log.names import topic_dir
-from sparklog.log_reader import Slice
+from sparklog.metadata.image import Slice
 from sparklog.log_reader.slices import read_slices
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.spark.plan import ReadRange, SliceFinder
 from sparklog.spark.schema import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema, output_columns

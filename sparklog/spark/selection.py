@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparklog.errors import InvalidOptionError
-from sparklog.manifest.catalog import Catalog, check_partition
+from sparklog.metadata.catalog import Catalog, check_partition
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.offsets import parse_assign
 

@@ -20,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import UnknownTopicError
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 from sparklog.spark.limits import Limits
 from sparklog.spark.plan import ReadRange, SliceFinder, lost, plan_start, readers_of
@@ -126,7 +126,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if self._newest is None or not self._is_available_now:
             wanted = selected(self._catalog, self._options, must_exist=False)
             readers = readers_of(self._catalog, wanted)
-            ends = {key: readers[key.topic].log_end_offset(key.partition) for key in wanted}
+            ends = {key: readers[key.topic].partition(key.partition).log_end_offset for key in wanted}
             newest = Position(ends, {topic.name: topic.topic_id for topic in wanted.values()})
             self._check(before, newest)
             self._newest = newest

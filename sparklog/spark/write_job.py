@@ -16,7 +16,7 @@ from sparklog.log_writer import (
     plan_write,
     plan_write_to,
 )
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark.write_task import TopicSegments, WriteTask
 from sparklog.storage.files import Files

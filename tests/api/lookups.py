@@ -18,7 +18,7 @@ from sparklog.admin import AdminClient
 from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.retention import retention
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from sparklog.model import TopicPartition
 from tests.logs import append, catalog, new_topic
 from tests.maintenance import run
@@ -198,8 +198,8 @@ def remove_last_segment(log_dir: Path, partition: int) -> None:
     """Leave a gap at the end of a log."""
     found = catalog(log_dir)
     store = found.store(found.topic("t"))
-    *_, last = store.snapshot().segments(partition)
-    store.commit(lambda _: Change(remove=[last.log_path], removed_ms=1))
+    *_, last = store.image().segments(partition)
+    store.commit(lambda _: TopicEdit(remove=[last.log_path], removed_ms=1))
 
 
 def add_segment(

@@ -13,7 +13,7 @@ from fastapi.testclient import TestClient
 from api.fetch import ARROW, BINARY, JSON, RAW
 from sparklog.admin import AdminClient
 from sparklog.interop.import_log import ImportOptions, import_log_dir
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.decode import decode
 from sparklog.record.scan import scan_batches
 from sparklog.storage import open_files

@@ -24,10 +24,10 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log_writer import WriteOptions
-from sparklog.manifest.store import Change, PartitionState
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.storage.local import LocalFiles
 from tests.api.conftest import FOREVER, settings_for
-from tests.logs import all_values, append, catalog, columns, snapshot
+from tests.logs import all_values, append, catalog, columns, image
 
 
 def rows(*values: str, partition: int | None = None, key: bytes | None = None) -> Rows:
@@ -85,7 +85,7 @@ class TestGroup:
         found = places(writer.write("t", group))
 
         assert found == [[(1, 3), (1, 4)], [(0, 0)], [(1, 5)]]
-        assert snapshot(log_dir).version == 2
+        assert image(log_dir).version == 2
 
     def test_is_halved_until_the_refused_are_found(self, writer: Writer, log_dir: str) -> None:
         config = {**FOREVER, "max.message.bytes": "200"}
@@ -176,7 +176,7 @@ class TestImportInBetween:
     def fence(self, log_dir: str, epoch: int) -> None:
         found = catalog(log_dir)
         state = PartitionState(leader_epoch=epoch)
-        found.store(found.topic("t")).commit(lambda _: Change(partitions={0: state}))
+        found.commit(found.topic("t"), lambda _: TopicEdit(partitions={0: state}), operation="TEST")
 
     def test_is_planned_again(self, writer: Writer, log_dir: str) -> None:
         writer.meanwhile = [lambda: self.fence(log_dir, 5)]
@@ -248,7 +248,7 @@ class TestGroups:
         found = self.run(log_dir, work, linger_ms=50)
 
         assert sorted(one.offset[0] for one in found) == list(range(20))
-        assert snapshot(log_dir).version == 1
+        assert image(log_dir).version == 1
 
     def test_those_who_come_again_share_the_next_one(self, log_dir: str) -> None:
         async def twice(groups: Groups) -> None:
@@ -260,7 +260,7 @@ class TestGroups:
 
         self.run(log_dir, work, linger_ms=50)
 
-        assert snapshot(log_dir).version == 2
+        assert image(log_dir).version == 2
 
     def test_who_was_just_answered_goes_with_those_who_waited(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
@@ -287,7 +287,7 @@ class TestGroups:
 
         self.run(log_dir, work, linger_ms=100)
 
-        assert snapshot(log_dir).version == 2
+        assert image(log_dir).version == 2
 
     def test_a_full_group_does_not_linger(self, log_dir: str) -> None:
         async def work(groups: Groups) -> Any:
@@ -296,7 +296,7 @@ class TestGroups:
 
         self.run(log_dir, work, linger_ms=10_000, batch_size=100)
 
-        assert snapshot(log_dir).version == 2
+        assert image(log_dir).version == 2
 
     def test_what_one_group_committed_is_read_before_the_next(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
@@ -305,7 +305,7 @@ class TestGroups:
 
         def noted(writer: GroupWriter, topic: str) -> None:
             catch_up(writer, topic)
-            caught_up.append(snapshot(log_dir).version)
+            caught_up.append(image(log_dir).version)
 
         async def work(groups: Groups) -> None:
             monkeypatch.setattr(GroupWriter, "catch_up", noted)

@@ -12,7 +12,7 @@ from api.app import create_app
 from api.service import FEW
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from tests.api.conftest import client_for, settings_for
 from tests.logs import append, catalog, log_files
 
@@ -253,8 +253,8 @@ class TestGaps:
         append(log_dir, 0, "ab")
         found = catalog(log_dir)
         store = found.store(found.topic("t"))
-        (entry,) = store.snapshot().segments(0)
-        store.commit(lambda _: Change(remove=[entry.log_path], removed_ms=1))
+        (entry,) = store.image().segments(0)
+        store.commit(lambda _: TopicEdit(remove=[entry.log_path], removed_ms=1))
 
         answer = client.get("/topics/t/partitions/0/offsets/1")
         assert (answer.status_code, answer.json()["error_code"]) == (404, 40404)

@@ -11,7 +11,7 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, JobRun
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.compat.cases import BROKER

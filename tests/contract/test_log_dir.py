@@ -13,7 +13,7 @@ from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.command_line import CommandLine
 from tests.s3 import S3LogDir

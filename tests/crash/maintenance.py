@@ -5,8 +5,8 @@ from typing import Any
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.runner import JobRun
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
 from tests.crash.producer import Fatal

@@ -17,9 +17,9 @@ import pyarrow as pa
 
 from sparklog.clock import SystemClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, in_order, plan_write
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.delta_rs import DeltaLog
-from sparklog.manifest.store import Committed
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.UNKNOWN import DeltaLog
+from sparklog.metadata.catalog import Landed
 from sparklog.model import OffsetRange, SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
@@ -61,7 +61,7 @@ class Fatal(list[Operation]):
         os.kill(os.getpid(), signal.SIGKILL if len(self) == self._steps else 0)
 
 
-def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Committed, list[Operation]]:
+def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Landed, list[Operation]]:
     """Write and commit; return the answer and the steps it took. Killed after `steps` steps."""
     trace = Fatal(steps)
     files = TracingFiles(LocalFiles(log_dir), trace)

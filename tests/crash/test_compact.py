@@ -11,7 +11,7 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.compaction import COMPACTED
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import Row, append, log_files, new_topic, rows, snapshot
+from tests.logs import Row, append, log_files, new_topic, rows, image
 from tests.maintenance import outcome_of
 
 KILLED = -signal.SIGKILL
@@ -68,4 +68,4 @@ class TestKill:
         run(log_dir, compact, FORCED)
 
         assert set(before) < set(log_files(log_dir))
-        assert len(snapshot(log_dir).live) == 4
+        assert len(image(log_dir).live) == 4

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.manifest.delta_rs import CHECKPOINT_INTERVAL
+from sparklog.metadata.UNKNOWN import CHECKPOINT_INTERVAL
 from sparklog.model import OffsetRange
 from sparklog.storage.memory import Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
-from tests.logs import append, new_topic, snapshot, values
+from tests.logs import append, new_topic, image, values
 
 KILLED = -signal.SIGKILL
 CONFIG = {"index.interval.bytes": 100}
@@ -102,4 +102,4 @@ class TestKill:
 
         assert in_process(run, log_dir, FIRST, None) == 0
         assert values(log_dir) == contents(2, FIRST)
-        assert snapshot(log_dir).state(0).log_end_offset == 1 + RECORDS
+        assert image(log_dir).state(0).log_end_offset == 1 + RECORDS

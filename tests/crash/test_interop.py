@@ -10,7 +10,7 @@ from sparklog.interop.broker_dir import LOCK_FILE
 from tests.broker_files import TRANSACTIONAL, batch, write_indexes, write_segment
 from tests.crash.interop import export_all, import_all
 from tests.crash.producer import in_process
-from tests.logs import Row, catalog, rows, snapshot
+from tests.logs import Row, catalog, rows, image
 
 KILLED = -signal.SIGKILL
 
@@ -36,7 +36,7 @@ def named(log_dir: Path) -> set[Path]:
     found = set()
     for topic in catalog(log_dir).topics().values() if records(log_dir) else ():
         (directory,) = log_dir.glob(f"{topic.name}-{topic.topic_id}")
-        for entry in snapshot(log_dir, topic.name).segments(0):
+        for entry in image(log_dir, topic.name).segments(0):
             found.add(directory / entry.log_path)
     return found
 

@@ -16,7 +16,7 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import append, log_files, new_topic, rows, snapshot
+from tests.logs import append, log_files, new_topic, rows, image
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
@@ -32,11 +32,11 @@ class Case(NamedTuple):
 
 
 def is_merged(log_dir: str) -> bool:
-    return len(snapshot(log_dir).live) == 2
+    return len(image(log_dir).live) == 2
 
 
 def is_indexed(log_dir: str) -> bool:
-    return all(size is not None for size in snapshot(log_dir).live["index_bytes"].to_pylist())
+    return all(size is not None for size in image(log_dir).live["index_bytes"].to_pylist())
 
 
 CASES = {

@@ -14,12 +14,12 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO, JobRun
 from sparklog.maintenance.vacuum import vacuum
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
 from tests.crash.producer import Fatal, in_process
-from tests.logs import append, catalog, new_topic, rows, snapshot
+from tests.logs import append, catalog, new_topic, rows, image
 from tests.sweeping import DAY_MS, directory_of, put, remove, written
 from tests.tracing import TracingFiles
 
@@ -61,7 +61,7 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     remove(log_dir, 1)
     plan, entries = written(log_dir, ["by key"])
     found = catalog(log_dir)
-    commit_write(found.store(plan.topic), plan, entries, app_id="key")
+    commit_write(found, plan, entries, app_id="key")
     put(directory_of(log_dir))
     put(Path(log_dir) / f"lost-{'A' * 22}")
     return log_dir
@@ -69,11 +69,11 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 def leavings(log_dir: str, now_ms: int) -> tuple[int, int, int, list[str]]:
     """What vacuum has to take away: files, rows, receipts, topics that are no more."""
-    state = snapshot(log_dir)
+    state = image(log_dir)
     files = {path.name for path in Path(log_dir).glob("*/*-0/*")}
     live = {Path(path).name for path in state.live.column("log_path").to_pylist()}
     live |= {Path(path).name for path in state.live.column("time_index_path").to_pylist()}
-    topics = sorted(topic.name for topic in catalog(log_dir).cluster.state().topics.values())
+    topics = sorted(topic.name for topic in catalog(log_dir).image().topics.values())
     assert live <= files, "a hole"
     return len(files - live), state.removed.num_rows, state.receipts_expired(now_ms), topics
 

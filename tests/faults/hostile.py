@@ -19,7 +19,7 @@ import zstandard
 from sparklog.admin import AdminClient
 from sparklog.interop.import_log import ImportOptions, import_log_dir
 from sparklog.interop.workers import Threads
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import Codec
 from sparklog.storage import open_files
 from tests.broker_files import batch, write_indexes, write_segment

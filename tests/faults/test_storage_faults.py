@@ -13,8 +13,8 @@ from sparklog.errors import StorageError, StorageFullError, StoragePermissionErr
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write
-from sparklog.manifest.memory import MemoryManifestStore
-from sparklog.manifest.store import Committed
+from sparklog.metadata.UNKNOWN import MemoryManifestStore
+from sparklog.metadata.catalog import Landed
 from sparklog.model import OffsetRange, TopicDescription
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.memory import MemoryFiles
@@ -44,7 +44,7 @@ class FailingFiles(MemoryFiles):
         super().record(kind, path, size)
 
 
-def write(files: MemoryFiles, store: MemoryManifestStore, version: int = 0) -> Committed:
+def write(files: MemoryFiles, store: MemoryManifestStore, version: int = 0) -> Landed:
     """Write all values in one commit."""
     config = TopicConfig.parse(TOPIC.configs)
     plan = WritePlan(
@@ -72,7 +72,7 @@ def read(files: MemoryFiles, store: MemoryManifestStore) -> list[list[bytes]]:
             for records in read_slices(files, reader.directory, slices, columns=("value",))
             for value in records.value.to_pylist()
         ]
-        for slices in (reader.slices(p, 0, reader.log_end_offset(p)) for p in (0, 1))
+        for slices in (reader.slices(p, 0, reader.partition(p).log_end_offset) for p in (0, 1))
     ]
 
 

@@ -11,7 +11,7 @@ from tests.kafka.dump import SegmentFiles
 from tests.kafka.scenarios import CODECS
 from tests.log_language import built
 from tests.maintenance import outcome_of
-from tests.manifests import changing
+from tests.edits import changing
 from tests.partitions import DIRECTORY, NOW_MS, Partition
 
 pytestmark = pytest.mark.kafka

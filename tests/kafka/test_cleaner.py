@@ -108,7 +108,7 @@ class Twins:
     @property
     def must_stay(self) -> list[tuple[int, Record]]:
         """What no cleaner may drop: the latest value of each key, and all that is not cleaned."""
-        end = self.ours.partition.snapshot.state(0).cleaner_offset
+        end = self.ours.partition.log.cleaner_offset
         live = [
             (offset, record)
             for offset, record in self.written
@@ -159,7 +159,7 @@ def days(twins: Twins, clients: list[Client], seed: int) -> Iterator[int]:
 def assert_the_same(twins: Twins) -> None:
     """Both cleaned as far, left the same records, and ours has what must stay."""
     ours, theirs = twins.ours_left, twins.theirs_left
-    cleaned = twins.ours.partition.snapshot.state(0).cleaner_offset
+    cleaned = twins.ours.partition.log.cleaner_offset
 
     assert cleaned == twins.broker.cleaner_offset(twins.topic)
     assert ours == theirs
@@ -189,7 +189,7 @@ class TestCleaner:
             assert_the_same(twins)
             assert len(twins.ours_left) < len(twins.written)
             assert min(tombstones) >= seen_before
-            seen_before = twins.ours.partition.snapshot.state(0).cleaner_offset
+            seen_before = twins.ours.partition.log.cleaner_offset
 
     def test_drops_records_of_an_aborted_transaction(self, broker: Broker) -> None:
         twins = Twins(broker, "aborted", FOREVER_MS)

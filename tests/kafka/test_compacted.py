@@ -9,7 +9,7 @@ from sparklog.maintenance.compact import compact
 from sparklog.model import SegmentEntry
 from tests.compaction import COMPACTED
 from tests.kafka.dump import SegmentDump, SegmentFiles, dump_segments
-from tests.logs import append, new_topic, rows, snapshot
+from tests.logs import append, new_topic, rows, image
 from tests.maintenance import outcome_of
 
 pytestmark = pytest.mark.kafka
@@ -48,7 +48,7 @@ def linked(log_dir: str, entry: SegmentEntry) -> SegmentFiles:
 
 @pytest.fixture(scope="module")
 def dump(log_dir: str) -> SegmentDump:
-    (found,) = dump_segments([linked(log_dir, next(iter(snapshot(log_dir).segments(0))))])
+    (found,) = dump_segments([linked(log_dir, next(iter(image(log_dir).segments(0))))])
     return found
 
 

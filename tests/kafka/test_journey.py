@@ -15,7 +15,7 @@ from sparklog.maintenance.compact import compact
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.command_line import CommandLine
 from tests.compat.cases import BROKER
@@ -23,7 +23,7 @@ from tests.kafka import journey
 from tests.kafka.broker import Broker, log_end_offsets, running_broker
 from tests.kafka.client import Client, Found, Record, offsets_for_times, read_topic
 from tests.kafka.journey import KEPT, PARTITIONS, TIMES, Place, View, places
-from tests.logs import append, snapshot
+from tests.logs import append, image
 from tests.maintenance import run
 from tests.sweeping import sweep
 
@@ -218,7 +218,7 @@ class TestMaintained:
             imported = [
                 epoch
                 for number in range(PARTITIONS[name])
-                for entry in snapshot(made.sparklog.log_dir, name).segments(number)
+                for entry in image(made.sparklog.log_dir, name).segments(number)
                 if (epoch := entry.max_leader_epoch) is not None
             ]
             assert plan_write(made.catalog, name, WriteOptions()).leader_epoch > max(imported)

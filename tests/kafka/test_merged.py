@@ -9,7 +9,7 @@ from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.model import SegmentEntry
 from tests.kafka.dump import SegmentFiles, assert_sound, dump_segments
-from tests.logs import append, new_topic, snapshot
+from tests.logs import append, new_topic, image
 from tests.maintenance import outcome_of
 
 pytestmark = pytest.mark.kafka
@@ -49,7 +49,7 @@ def linked(log_dir: str, entries: Sequence[SegmentEntry]) -> list[SegmentFiles]:
 
 class TestMerged:
     def test_is_one_contiguous_log(self, log_dir: str) -> None:
-        entries = list(snapshot(log_dir).segments(0))
+        entries = list(image(log_dir).segments(0))
         dumps = dump_segments(linked(log_dir, entries))
         batches = [batch for dump in dumps for batch in dump.batches]
 
@@ -60,7 +60,7 @@ class TestMerged:
         assert {batch.codec for batch in batches} == {"none", "zstd", "lz4"}
 
     def test_has_indexes_without_a_mismatch(self, log_dir: str) -> None:
-        entries = list(snapshot(log_dir).segments(0))
+        entries = list(image(log_dir).segments(0))
         dumps = dump_segments(linked(log_dir, entries))
 
         for dump, entry in zip(dumps, entries, strict=True):
@@ -70,7 +70,7 @@ class TestMerged:
             assert dump.time_index[-1] == (RECORDS - 1, entry.max_timestamp_offset)
 
     def test_holds_the_records(self, log_dir: str) -> None:
-        dumps = dump_segments(linked(log_dir, list(snapshot(log_dir).segments(0))))
+        dumps = dump_segments(linked(log_dir, list(image(log_dir).segments(0))))
         values = [record.value for dump in dumps for record in dump.records]
 
         assert values == [

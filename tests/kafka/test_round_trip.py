@@ -10,9 +10,9 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
-from sparklog.log_reader.isolation import READ_UNCOMMITTED
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.kafka.broker import log_end_offsets, running_broker
 from tests.kafka.client import Client, Found, Record, offsets_for_times, read_topic
@@ -46,7 +46,7 @@ def produce_ours(admin: AdminClient, catalog: Catalog) -> None:
         plan = plan_write(catalog, OURS, WriteOptions(compression_type="lz4", batch_size=2000))
         writer = TopicWriter(catalog.files, plan, catalog.clock, seed=part)
         writer.write(record_columns(varied_records(100)))
-        commit_write(catalog.store(plan.topic), plan, writer.close())
+        commit_write(catalog, plan, writer.close())
     admin.delete_records({(OURS, 0): DELETED})
 
 
@@ -106,7 +106,7 @@ class TestImport:
 
     def test_all_partitions_are_there(self, moved: Moved) -> None:
         reader = TopicReader.open(moved.catalog, "partitioned")
-        count = sum(reader.log_end_offset(number) for number in range(7))
+        count = sum(reader.partition(number).log_end_offset for number in range(7))
 
         assert (reader.topic.num_partitions, count) == (7, 41 * 6)
 
@@ -126,7 +126,7 @@ class TestExport:
     def test_times_have_the_same_offsets(self, moved: Moved) -> None:
         for name, found in moved.times.items():
             reader = TopicReader.open(moved.catalog, name)
-            end = reader.log_end_offset(0)
+            end = reader.partition(0).log_end_offset
             ours = [reader.list_offset(0, time).offset for time in TIMES]
             # librdkafka says the end where Kafka says that there is none.
             theirs = [-1 if offset in (-1, end) else offset for offset in found]

@@ -14,7 +14,7 @@ from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.maintenance.verify import verify
-from sparklog.manifest.catalog import Catalog, topic_directory
+from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.storage import open_files
 from tests.soak.history import Failed, Journal, Ran
 from tests.soak.setup import Life
@@ -78,7 +78,7 @@ def unnamed(catalog: Catalog) -> list[str]:
     found = []
     for topic in catalog.topics().values():
         directory = topic_directory(topic)
-        live = catalog.store(topic).snapshot().live
+        live = catalog.topic_image(topic).live
         named: set[str] = set()
         for column in ("log_path", "index_path", "time_index_path", "key_index_path"):
             named.update(live.column(column).drop_null().to_pylist())

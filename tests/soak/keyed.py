@@ -117,8 +117,8 @@ def read(reader: TopicReader, partition: int, wait_s: float) -> Read:
 def cleaner_offsets(life: Life) -> list[int]:
     """How far each partition is compacted."""
     catalog = life.catalog()
-    snapshot = catalog.store(catalog.topic(KEYED)).snapshot()
-    return [snapshot.state(one).cleaner_offset for one in range(KEYED_PARTITIONS)]
+    snapshot = catalog.topic_image(catalog.topic(KEYED))
+    return [snapshot.partition(one).cleaner_offset for one in range(KEYED_PARTITIONS)]
 
 
 def observed(key: bytes, value: bytes | None) -> int:

@@ -18,8 +18,8 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.maintenance.verify import verify
 from sparklog.manifest import delta_rs
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.delta_rs import DeltaLog
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
 from tests.power import CuttableFiles, PowerCutError

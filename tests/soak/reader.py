@@ -69,11 +69,11 @@ def bounds(reader: TopicReader) -> tuple[list[int], list[int]]:
     Of all partitions that the snapshot knows: it is newer than the topic's description, which may
     lack one that was added in between.
     """
-    count = max(reader.topic.num_partitions, *(1 + known for known in reader.snapshot.states), 0)
+    count = max(reader.topic.num_partitions, *(1 + known for known in reader.image.states), 0)
     partitions = range(count)
     return (
-        [reader.log_start_offset(partition) for partition in partitions],
-        [reader.log_end_offset(partition) for partition in partitions],
+        [reader.partition(partition).log_start_offset for partition in partitions],
+        [reader.partition(partition).log_end_offset for partition in partitions],
     )
 
 

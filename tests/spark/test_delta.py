@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from sparklog.manifest.delta_rs import CHECKPOINT_INTERVAL
+from sparklog.metadata.UNKNOWN import CHECKPOINT_INTERVAL
 from tests.kafka.jars import DELTA, is_offline, jars
-from tests.logs import append, catalog, new_topic, snapshot
+from tests.logs import append, catalog, new_topic, image
 
 pytestmark = pytest.mark.spark
 
@@ -37,9 +37,7 @@ class TestDeltaSpark:
         (manifest,) = Path(log_dir).glob("t-*/manifest")
         table = spark.read.format("delta").load(str(manifest)).where("kind = 'segment'")
         found = table.select("partition", "base_offset", "next_offset", "log_path").collect()
-        live = snapshot(log_dir).live.select(
-            ["partition", "base_offset", "next_offset", "log_path"]
-        )
+        live = image(log_dir).live.select(["partition", "base_offset", "next_offset", "log_path"])
 
         assert sorted(map(tuple, found)) == sorted(tuple(row.values()) for row in live.to_pylist())
         assert len(found) == COMMITS

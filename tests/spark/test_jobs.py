@@ -18,7 +18,7 @@ from sparklog.spark import consume
 from sparklog.spark.jobs import compact, fleet, merge_segments, retention
 from sparklog.spark.jobs.fleet import SparkFleet
 from tests.compaction import COMPACTED
-from tests.logs import append, log_files, new_topic, snapshot
+from tests.logs import append, log_files, new_topic, image
 from tests.sweeping import sweep
 from tests.works import digits, halved, smallest
 
@@ -144,12 +144,12 @@ class TestCommand:
         self, compacted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sparklog.spark.jobs.command.session", started)
-        before = snapshot(compacted).version
+        before = image(compacted).version
 
         assert compact.main(["--log-dir", compacted, "--topic", "t", "--dry-run"]) == 0
         (planned,) = lines(capsys)
         assert (planned["dry_run"], [row["partition"] for row in planned["plan"]]) == (True, [0, 1])
-        assert snapshot(compacted).version == before
+        assert image(compacted).version == before
 
     def test_shows_a_table_to_people(
         self,
@@ -219,7 +219,7 @@ class TestPlannedBefore:
         df = consume(spark, log_dir, subscribe="t", maxRecordsPerPartition=7)
         before = values(df)
         assert merge_segments.main(["--log-dir", log_dir, "--seal"]) == 0
-        assert len(snapshot(log_dir).live) < 4
+        assert len(image(log_dir).live) < 4
 
         assert values(df) == before
         sweep(log_dir)

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sparklog.spark.jobs import build_index, merge_segments, verify
-from tests.logs import append, log_files, new_topic, rows, snapshot
-from tests.manifests import spans
+from tests.logs import append, log_files, new_topic, rows, image
+from tests.edits import spans
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -47,7 +47,7 @@ class TestMergeSegments:
         code, found = report(merge_segments.main, small)
 
         assert (code, found["segments"], found["into"]) == (0, 6, 2)
-        assert spans(snapshot(small), 0) == spans(snapshot(small), 1) == [(0, 150)]
+        assert spans(image(small), 0) == spans(image(small), 1) == [(0, 150)]
         assert rows(small) == before
         assert report(merge_segments.main, small) == (3, {})
 
@@ -58,7 +58,7 @@ class TestMergeSegments:
         (problem,) = found["problems"]
         assert (code, found["into"]) == (1, 1)
         assert problem.startswith(f"t-0: {path}, position 0, offset 0: the checksum")
-        assert len(spans(snapshot(small), 0)) == 3
+        assert len(spans(image(small), 0)) == 3
 
 
 class TestBuildIndex:

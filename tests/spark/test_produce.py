@@ -20,7 +20,7 @@ from sparklog.errors import (
 )
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark import produce
-from tests.logs import all_values, log_files, new_topic, rows, snapshot, values
+from tests.logs import all_values, log_files, new_topic, rows, image, values
 from tests.spark.frames import numbers, one, slow_but_for_the_first
 
 pytestmark = pytest.mark.spark
@@ -222,12 +222,12 @@ class TestRefusal:
         self, spark: SparkSession, log_dir: str
     ) -> None:
         df = numbers(spark, 300_000, "if(id = 299999, 77, 0) partition", tasks=1)
-        before = snapshot(log_dir).version
+        before = image(log_dir).version
 
         with pytest.raises(UnknownTopicError):  # in the last of the task's three batches
             produce(df, log_dir, "t", **{"segment.bytes": 500_000})
         assert log_files(log_dir) != []
-        assert snapshot(log_dir).version == before
+        assert image(log_dir).version == before
 
     def test_does_not_wait_for_the_other_tasks(self, spark: SparkSession, log_dir: str) -> None:
         df = numbers(spark, 100, "if(id = 0, 77, 0) partition", tasks=100)

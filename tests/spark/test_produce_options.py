@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sparklog.errors import InvalidOptionError, SparklogWarning
 from sparklog.model import Codec
 from sparklog.spark import produce
-from tests.logs import all_values, log_files, new_topic, rows, snapshot, values
+from tests.logs import all_values, log_files, new_topic, rows, image, values
 from tests.spark.frames import numbers, one
 
 pytestmark = pytest.mark.spark
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.spark
 
 def codecs(log_dir: str, topic: str = "t") -> set[int]:
     """The codecs of a topic's segments."""
-    return set(snapshot(log_dir, topic).live.column("codec").to_pylist())
+    return set(image(log_dir, topic).live.column("codec").to_pylist())
 
 
 class TestCompression:
@@ -48,13 +48,13 @@ class TestSizes:
         produce(df, log_dir, "t")
         produce(df, log_dir, "t", batch_size=1)
 
-        assert snapshot(log_dir).live.column("batch_count").to_pylist() == [1, 1000]
+        assert image(log_dir).live.column("batch_count").to_pylist() == [1, 1000]
         assert values(log_dir)[0] == [str(number) for number in range(1000)] * 2
 
     def test_of_segments(self, spark: SparkSession, log_dir: str) -> None:
         df = numbers(spark, 1000, "0 partition", tasks=2)
         produce(df, log_dir, "t", **{"segment.bytes": "2000", "batch.size": 500})
-        sizes = snapshot(log_dir).live.column("log_bytes").to_pylist()
+        sizes = image(log_dir).live.column("log_bytes").to_pylist()
 
         assert len(sizes) > 4
         assert max(sizes) <= 2000

@@ -18,7 +18,7 @@ from sparklog.clock import SystemClock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
-from tests.logs import append, catalog, new_topic, snapshot
+from tests.logs import append, catalog, new_topic, image
 
 pytestmark = pytest.mark.spark
 
@@ -99,7 +99,7 @@ class TestProcess:
         assert (first["exit_code"], first["steps"][0]["segments"]) == (0, 1)
         assert (again["exit_code"], again["steps"]) == (3, [])
         assert (verified["exit_code"], verified["log_dir"]) == (0, log_dir)
-        assert len(snapshot(log_dir).live) == 0
+        assert len(image(log_dir).live) == 0
         assert (counts[0] >= 2, counts[1], counts[2] > 1e9) == (True, 0, True)
         assert ended == 0
 

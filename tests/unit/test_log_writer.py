@@ -1,5 +1,6 @@
 """Writing records: plans, segment files of one writer, and the commit that gives them offsets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -28,15 +29,17 @@ from sparklog.log_writer import (
     check_rows,
     commit_write,
     in_order,
-    is_committed,
     plan_write,
 )
-from sparklog.manifest.memory import MemoryManifestStore
-from sparklog.manifest.store import Change, PartitionState
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import Codec, OffsetRange, SegmentEntry, TimestampType, TopicDescription
 from sparklog.record.scan import scan_batches, verify_checksums
 from sparklog.storage.memory import MemoryFiles
+from tests.edits import edited
 from tests.logs import append, catalog, columns, new_topic, values
+from tests.partitions import catalog_of
+
+TOPIC = TopicDescription("t", "0123456789abcdefghijkl", 2, {}, 0)
 
 NOW_MS = ManualClock().now_ms()
 HOUR_MS = 3600 * 1000
@@ -46,7 +49,7 @@ def plan(
     config: dict[str, object] | None = None, partitions: int = 2, epoch: int = 0, **options: Any
 ) -> WritePlan:
     return WritePlan(
-        topic=TopicDescription("t", "0123456789abcdefghijkl", partitions, {}, 0),
+        topic=replace(TOPIC, num_partitions=partitions),
         config=TopicConfig.parse(config or {}),
         leader_epoch=epoch,
         now_ms=NOW_MS,
@@ -118,7 +121,7 @@ class TestPlan:
         log_dir = new_topic(tmp_path / "log", partitions=3)
         found = catalog(log_dir)
         state = PartitionState(leader_epoch=5)
-        found.store(found.topic("t")).commit(lambda _: Change(partitions={1: state}))
+        found.commit(found.topic("t"), lambda _: TopicEdit(partitions={1: state}), operation="TEST")
         wanted = plan_write(found, "t", WriteOptions())
 
         assert (wanted.leader_epoch, wanted.topic.num_partitions) == (5, 3)
@@ -352,31 +355,31 @@ class TestCommit:
         return entries
 
     def test_places_segments_one_after_the_other(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        first = commit_write(store, plan(), self.written(files, 3, 4))
-        second = commit_write(store, plan(), self.written(files, 5))
+        found = catalog_of(MemoryFiles(), TOPIC)
+        first = commit_write(found, plan(), self.written(files, 3, 4))
+        second = commit_write(found, plan(), self.written(files, 5))
 
         assert first.ranges == (OffsetRange(0, 0, 7),)
         assert second.ranges == (OffsetRange(0, 7, 12),)
-        assert [entry.base_offset for entry in store.snapshot().segments(0)] == [0, 3, 7]
+        assert [entry.base_offset for entry in found.topic_image(TOPIC).segments(0)] == [0, 3, 7]
 
     def test_happens_once_for_a_transaction(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
+        found = catalog_of(MemoryFiles(), TOPIC)
         write: dict[str, Any] = {"app_id": "app", "version": 1}
-        first = commit_write(store, plan(), self.written(files, 3), **write)
-        again = commit_write(store, plan(), self.written(files, 3), **write)
+        first = commit_write(found, plan(), self.written(files, 3), **write)
+        again = commit_write(found, plan(), self.written(files, 3), **write)
 
         assert again.ranges == first.ranges
         assert (first.replayed, again.replayed) == (False, True)
         assert again.partition_count == 2
 
     def test_can_be_asked_whether_it_happened(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        before = is_committed(store, "app", 1)
-        commit_write(store, plan(), self.written(files, 3), app_id="app", version=1)
+        found = catalog_of(MemoryFiles(), TOPIC)
+        before = found.is_committed(TOPIC, "app", 1)
+        commit_write(found, plan(), self.written(files, 3), app_id="app", version=1)
 
-        assert (before, is_committed(store, "app", 1)) == (False, True)
-        assert not is_committed(store, "app", 2)
+        assert (before, found.is_committed(TOPIC, "app", 1)) == (False, True)
+        assert not found.is_committed(TOPIC, "app", 2)
 
     def test_is_refused_when_the_topic_is_being_deleted(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log")
@@ -386,8 +389,8 @@ class TestCommit:
         one.write(columns([1]))
         AdminClient(log_dir).delete_topics(["t"])
 
-        with pytest.raises(TopicClosedError, match="is being deleted"):
-            commit_write(found.store(wanted.topic), wanted, one.close())
+        with pytest.raises(TopicClosedError, match="was deleted"):
+            commit_write(found, wanted, one.close())
 
     def test_keeps_the_partitions_of_its_plan(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log", partitions=2)
@@ -396,7 +399,7 @@ class TestCommit:
         AdminClient(log_dir).create_partitions({"t": 5})
         one = TopicWriter(found.files, wanted, ManualClock(), seed=0)
         one.write(columns(range(10)))
-        committed = commit_write(found.store(wanted.topic), wanted, one.close())
+        committed = commit_write(found, wanted, one.close())
         append(log_dir, 4, ["new"])
 
         assert committed.partition_count == 2
@@ -407,15 +410,15 @@ class TestCommit:
         }
 
     def test_is_refused_when_an_import_came_between(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        store.commit(lambda _: Change(partitions={0: PartitionState(leader_epoch=1)}))
+        found = catalog_of(MemoryFiles(), TOPIC)
+        edited(found, TOPIC, partitions={0: PartitionState(leader_epoch=1)})
         pending = self.written(files, 3)
 
         with pytest.raises(
             FencedLeaderEpochError, match="planned with leader epoch 0, it is 1 now"
         ):
-            commit_write(store, plan(), pending)
-        assert commit_write(store, plan(epoch=1), pending).ranges == (OffsetRange(0, 0, 3),)
+            commit_write(found, plan(), pending)
+        assert commit_write(found, plan(epoch=1), pending).ranges == (OffsetRange(0, 0, 3),)
 
     def test_of_tasks_is_in_their_order(self, files: MemoryFiles) -> None:
         first, second, third = self.written(files, 1, 2, 3)

@@ -23,7 +23,7 @@ from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.jobs.fleet import SparkFleet
 from sparklog.spark.session import session
 from sparklog.storage import open_files

@@ -15,7 +15,7 @@ from sparklog.config.pairs import pairs
 from sparklog.interop.consumer_offsets import committed_offsets
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.maintenance.runner import DONE, FAILED
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.jobs.command import (
     add_common_options,
     ended,

@@ -36,7 +36,7 @@ from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark.jobs.command import MISUSE, storage_settings
 from sparklog.spark.jobs.fleet import SparkFleet
 from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
@@ -125,8 +125,8 @@ class Scheduler:
     def _run(self, schedule: Schedule, log_dir: str, reports: list[StepReport]) -> int:
         files = open_files(log_dir, dict(self.config.storage))
         context = JobContext(Catalog(files, self._clock), self._fleet)
-        state = context.catalog.cluster.state()
-        known = state.topics.values() if schedule.job.takes_deleted else state.live().values()
+        state = context.catalog.image()
+        known = state.topics.values() if schedule.job.takes_deleted else state.names.values()
         topics = matching(sorted({topic.name for topic in known}), schedule.topics)
         if schedule.topics and not topics:
             return NOTHING_TO_DO

@@ -28,8 +28,8 @@ from sparklog.interop.export_log import (
 )
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.txn_index import read_txn_index
-from sparklog.log_reader.isolation import READ_COMMITTED
-from sparklog.manifest.store import Change
+from sparklog.model import READ_COMMITTED
+from sparklog.metadata.edit import TopicEdit
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
 from tests.compat.cases import BROKER
@@ -182,11 +182,11 @@ class TestFiles:
         kept.run(ImportOptions(topics=["magic1-none"]))
         catalog = kept.catalog
         store = catalog.store(catalog.topic("magic1-none"))
-        (entry,) = store.snapshot().segments(0)
+        (entry,) = store.image().segments(0)
         moved = replace(
             entry, base_offset=115, next_offset=130, log_path=f"{entry.log_path[:-4]}.x.log"
         )
-        store.commit(lambda _: Change(segments=[moved]))
+        store.commit(lambda _: TopicEdit(segments=[moved]))
         directory = kept.log_dir / f"magic1-none-{catalog.topic('magic1-none').topic_id}"
         os.link(directory / entry.log_path, directory / moved.log_path)
 
@@ -224,7 +224,7 @@ class TestOpenTransactions:
 
         assert back.offsets() == [0, 1, 2, 3]
         assert back.offsets("t", READ_COMMITTED) == [2, 3]
-        assert back.catalog.store(back.catalog.topic("t")).snapshot().state(0).log_end_offset == 5
+        assert back.catalog.store(back.catalog.topic("t")).image().state(0).log_end_offset == 5
 
     def test_of_which_no_batch_is_left_need_no_marker(
         self, interop: Interop, tmp_path: Path

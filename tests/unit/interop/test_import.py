@@ -18,9 +18,9 @@ from sparklog.errors import (
 from sparklog.interop import import_log, staging
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition, Known
-from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
-from sparklog.manifest.store import PartitionState
+from sparklog.metadata.edit import PartitionState
 from sparklog.model import Codec
 from tests.broker_files import (
     HORIZON,
@@ -42,7 +42,7 @@ NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
 
 def state(interop: Interop, topic: str = "t") -> PartitionState:
     catalog = interop.catalog
-    return catalog.store(catalog.topic(topic)).snapshot().state(0)
+    return catalog.topic_image(catalog.topic(topic)).state(0)
 
 
 class TestFirst:
@@ -111,7 +111,7 @@ class TestFirst:
         interop.run()
 
         catalog = interop.catalog
-        (entry,) = catalog.store(catalog.topic("t")).snapshot().segments(0)
+        (entry,) = catalog.topic_image(catalog.topic("t")).segments(0)
         assert entry.delete_horizon_ms == 1_700_000_000_004
         assert (entry.record_count, entry.min_timestamp) == (4, 1_700_000_000_004)
 
@@ -128,7 +128,7 @@ class TestFirst:
         interop.run(TRUST)
 
         catalog = interop.catalog
-        segments = catalog.store(catalog.topic("t")).snapshot().segments(0)
+        segments = catalog.topic_image(catalog.topic("t")).segments(0)
         assert [entry.max_leader_epoch for entry in segments] == epochs
 
     def test_chosen_topics_and_configs(self, interop: Interop) -> None:
@@ -248,7 +248,7 @@ class TestAgain:
         known = Known(state=PartitionState(log_end_offset=9), open_at={})
         interop.run()
         catalog = interop.catalog
-        snapshot = catalog.store(catalog.topic("t")).snapshot()
+        snapshot = catalog.topic_image(catalog.topic("t"))
         taken = ImportedPartition(
             entries=(),
             state=known.state,

@@ -10,7 +10,7 @@ import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.compact import compact
@@ -22,7 +22,7 @@ from sparklog.maintenance.verify import verify
 from sparklog.model import Codec
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.compat.cases import BROKER
-from tests.logs import Row, append, rows, snapshot
+from tests.logs import Row, append, rows, image
 from tests.maintenance import outcome_of, run
 from tests.naive.messages import message, wrapper
 from tests.naive.records import Record
@@ -134,7 +134,7 @@ class TestJobs:
         run(merge_segments, imported.log_dir, seal=False)
 
         # The log begins within the first, which stays as it is.
-        assert snapshot(imported.log_dir, "mixed").live["base_offset"].to_pylist() == [5, 10]
+        assert image(imported.log_dir, "mixed").live["base_offset"].to_pylist() == [5, 10]
 
     def test_retention_takes_what_is_old_and_leaves_the_end(self, imported: Interop) -> None:
         configure(imported, "mixed", {"retention.ms": "1000"})
@@ -186,7 +186,7 @@ class TestProduce:
         assert plan_write(imported.catalog, "mixed", WriteOptions()).leader_epoch == 7
         append(imported.log_dir, 0, ["a", "b"], topic="mixed")
 
-        newest = list(snapshot(imported.log_dir, "mixed").segments(0))[-1]
+        newest = list(image(imported.log_dir, "mixed").segments(0))[-1]
         assert (newest.base_offset, newest.max_leader_epoch) == (END, 7)
 
     def test_ends_an_open_transaction_for_good(self, imported: Interop) -> None:

@@ -17,7 +17,7 @@ from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.java_records import batch_records, message_records
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
 from sparklog.interop.txn_index import AbortedTxn, encode_txn_index, read_txn_index
-from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
@@ -30,7 +30,7 @@ from tests.broker_files import (
     write_indexes,
     write_segment,
 )
-from tests.logs import snapshot
+from tests.logs import image
 from tests.naive.messages import message
 from tests.naive.records import Record
 from tests.unit.interop.conftest import Interop
@@ -260,7 +260,7 @@ class TestTrusted:
         monkeypatch.setattr("sparklog.interop.sealed.INDEX_BYTES_MAX", 11)
         interop.run(TRUST)
 
-        counts = snapshot(str(interop.log_dir)).live.column("batch_count")
+        counts = image(str(interop.log_dir)).live.column("batch_count")
         assert counts.to_pylist() == [1, 1]
 
     def test_without_known_epochs_all_headers_are_read(self, interop: Interop) -> None:

@@ -15,7 +15,7 @@ from sparklog.log.compaction import (
     plan_groups,
 )
 from sparklog.model import SegmentEntry
-from tests.manifests import segment
+from tests.edits import segment
 from tests.naive import compaction as naive
 
 NOW = 1_700_000_000_000

@@ -99,7 +99,7 @@ class TestFindRecord:
         position = data.draw(st.integers(0, len(partition.bytes_of(path)) - 1))
         partition.flip_byte(path, position, data.draw(st.sampled_from((0, 0x01, 0xFF))))
         record = data.draw(st.sampled_from(partition.records))
-        slot = partition.snapshot.segments(0).first_ending_after(record.offset)
+        slot = partition.image.segments(0).first_ending_after(record.offset)
         assert slot is not None
         segment = segment_of(partition, slot)
         wanted = TimestampOffset(ANY_TIME, record.offset - segment.entry.shift)

@@ -7,7 +7,7 @@ from sparklog.model import AbortedRange
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import scan_batches
 from tests.compaction import keyed_batch, sent
-from tests.manifests import segment
+from tests.edits import segment
 from tests.partitions import log_bytes, marker
 
 

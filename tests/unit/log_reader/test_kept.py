@@ -12,7 +12,7 @@ from sparklog.log.windows import LOOKUP_BYTES
 from sparklog.log_reader import TopicReader, kept
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.log_reader.places import find_place
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from sparklog.model import TimestampOffset
 from sparklog.storage.memory import MemoryFiles
 from tests.partitions import DIRECTORY, TOPIC, Partition, batch
@@ -32,7 +32,7 @@ class Kept:
 
     @property
     def reader(self) -> TopicReader:
-        return TopicReader(self.files, TOPIC, self.partition.snapshot, self.segments)
+        return TopicReader(self.files, TOPIC, self.partition.image, self.segments)
 
     def check(self) -> None:
         """Every time and every offset is answered as it must be."""
@@ -63,7 +63,7 @@ class TestKeptSegments:
         log.check()
         log.partition.append(batch(99))
 
-        entry = log.reader.snapshot.segments(0).entry(0)
+        entry = log.reader.image.segments(0).entry(0)
         assert log.reader.opened(entry) is log.reader.opened(replace(entry))
 
     def test_are_few(self, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +106,8 @@ class TestKeptSegments:
     def test_are_not_asked_for_when_they_were_removed(self) -> None:
         log = Kept(segments=2)
         log.check()
-        removed = log.partition.segments[0].log_path
-        log.partition.store.commit(lambda _: Change(remove=[removed], removed_ms=1))
+        removed = log.partition.segments[0].key
+        log.partition.commit(remove=[removed], removed_ms=1)
 
         assert log.reader.list_offset(0, 0) == TimestampOffset(0, 8)
 

@@ -7,7 +7,7 @@ import pytest
 from sparklog.errors import OffsetOutOfRangeError
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log_reader.places import RecordPlace, find_place
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from tests.partitions import Partition, batch, marker
 
 
@@ -58,8 +58,8 @@ class TestFindPlace:
 
     def test_is_nowhere_when_the_segments_are_gone(self) -> None:
         partition = Partition().append(batch(1))
-        paths = [entry.log_path for entry in partition.segments]
-        partition.store.commit(lambda _: Change(remove=paths, removed_ms=1))
+        keys = [entry.key for entry in partition.segments]
+        partition.commit(remove=keys, removed_ms=1)
 
         assert place(partition, 0) is None
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from sparklog.errors import CorruptRecordError
-from sparklog.log_reader.isolation import READ_COMMITTED
+from sparklog.model import READ_COMMITTED
 from sparklog.log_reader.raw import raw_batches
 from sparklog.model import AbortedRange
 from sparklog.record.scan import scan_batches, verify_checksums
@@ -19,7 +19,7 @@ def raw(
     partition: Partition, start: int, end: int, max_bytes: int = 2**30, **options: Any
 ) -> list[tuple[int, int]]:
     """The (first, last) offsets of the batches of [start, end), their checksums verified."""
-    slices = partition.reader.iter_slices(0, start, end)
+    slices = partition.reader.slices(0, start, end)
     data = b"".join(raw_batches(partition.files, DIRECTORY, slices, max_bytes, **options))
     scan = scan_batches(data)
     assert (scan.problem, scan.end) == (None, len(data))
@@ -54,7 +54,7 @@ class TestRawBatches:
         assert raw(log, start, end, piece_bytes=piece_bytes) == expected
 
     def test_are_the_bytes_of_a_sealed_segment(self, log: Partition) -> None:
-        slices = log.reader.iter_slices(0, 0, 6)
+        slices = log.reader.slices(0, 0, 6)
 
         assert b"".join(raw_batches(log.files, DIRECTORY, slices, 2**30)) == log.bytes_of(
             log.path()
@@ -92,7 +92,7 @@ class TestRawBatches:
     def test_end_with_damage(self, log: Partition) -> None:
         size = len(log.bytes_of(log.path())) // 3
         log.zero(log.path(), size, 2 * size)
-        slices = log.reader.iter_slices(0, 0, 12)
+        slices = log.reader.slices(0, 0, 12)
 
         with pytest.raises(CorruptRecordError, match=r"\.log, position"):
             list(raw_batches(log.files, DIRECTORY, slices, 2**30))

@@ -9,12 +9,12 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CorruptRecordError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import commit_indexes, rebuild_indexes, rebuilt
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles, Operation
-from tests.maintenance import OneTopic
+
 from tests.naive import log as naive
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, partitions
 
@@ -23,7 +23,7 @@ INTERVAL = 4096
 
 
 def rebuild(partition: Partition) -> list[SegmentEntry]:
-    return rebuild_indexes(OneTopic(partition), "t")
+    return rebuild_indexes(partition.catalog, "t")
 
 
 def large(interval: int | None = INTERVAL) -> Partition:
@@ -109,8 +109,8 @@ class TestRebuildIndexes:
         files = MemoryFiles()
         partition = Partition(files).append(batch(1), batch(2), interval=None)
         files.trace.clear()
-        catalog = OneTopic(partition)
-        version = partition.snapshot.version
+        catalog = partition.catalog
+        version = partition.image.version
 
         (entry,) = rebuild_indexes(catalog, "t", 0)
 
@@ -118,11 +118,11 @@ class TestRebuildIndexes:
         steps = [step.kind for step in files.trace if step.path == index]
         assert steps == ["create", "write", "close", "sync"]
         assert Operation("sync", f"{DIRECTORY}/t-0") in files.trace
-        assert partition.snapshot.version == version + 1
+        assert partition.image.version == version + 1
 
     def test_refuses_a_partition_that_does_not_exist(self) -> None:
         with pytest.raises(UnknownTopicError, match="no partition 7"):
-            rebuild_indexes(OneTopic(Partition()), "t", 7)
+            rebuild_indexes(Partition().catalog, "t", 7)
 
     def test_works_on_files_of_the_machine(self, tmp_path: Path) -> None:
         partition = Partition(LocalFiles(str(tmp_path))).append(batch(1), batch(2), interval=None)
@@ -150,20 +150,18 @@ class TestCommitIndexes:
     def test_leaves_out_a_segment_that_was_removed_meanwhile(self) -> None:
         partition = large()
         first, second = partition.segments
-        change = Change(remove=[first.log_path], removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        partition.commit(remove=[first.key], removed_ms=NOW_MS)
 
-        assert commit_indexes(partition.store, [first, second]) == [second]
-        assert commit_indexes(partition.store, [first]) == []
+        assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [second]
+        assert commit_indexes(partition.catalog, TOPIC, [first]) == []
 
     def test_leaves_out_a_segment_whose_place_another_has(self) -> None:
         partition = large()
         first, second = partition.segments
         other = replace(second, log_path="t-0/other.log")
-        change = Change(segments=[other], remove=[second.log_path], removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        partition.commit(segments=[other], remove=[second.key], removed_ms=NOW_MS)
 
-        assert commit_indexes(partition.store, [first, second]) == [first]
+        assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [first]
 
     def test_keeps_what_else_changed_meanwhile(self) -> None:
         partition = large(interval=None)
@@ -172,7 +170,7 @@ class TestCommitIndexes:
         assert new is not None
         touched = partition.with_columns(entry, key_index_path="t-0/a.keyindex")
 
-        (committed,) = commit_indexes(partition.store, [new])
+        (committed,) = commit_indexes(partition.catalog, TOPIC, [new])
 
         assert committed.key_index_path == touched.key_index_path
         assert committed.index_path == new.index_path

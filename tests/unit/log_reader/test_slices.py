@@ -26,7 +26,7 @@ class TestReadSlices:
         """Goal: no record is lost, doubled or changed, whatever segments, codecs and gaps there
         are. Method: any range, small windows and answers, against the records of a plain reader.
         """
-        low = partition.snapshot.state(0).log_start_offset
+        low = partition.log.log_start_offset
         start = data.draw(st.integers(low, partition.end))
         end = data.draw(st.integers(start, partition.end))
         window_bytes = data.draw(st.sampled_from((1, 61, 100, 200, 2**23)))

@@ -10,9 +10,9 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import rebuild_indexes
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from sparklog.storage.memory import MemoryFiles
-from tests.logs import append, log_files, new_topic, rows, snapshot
+from tests.logs import append, log_files, new_topic, rows, image
 from tests.maintenance import OneTopic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch
 
@@ -103,7 +103,7 @@ class TestWhich:
 
     def test_a_closed_topic_is_left_alone(self) -> None:
         partition = two(interval=None)
-        partition.store.commit(lambda _: Change(closed_ms=NOW_MS))
+        partition.commit(closed_ms=NOW_MS)
 
         assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
 
@@ -127,7 +127,7 @@ class TestFaults:
 
         assert (code, report.outcome and len(report.outcome.problems)) == (FAILED, 1)
         assert report.as_row()["problems"][0].startswith(f"t-0: {bad.relative_to(log_dir)}")
-        now = snapshot(log_dir)
+        now = image(log_dir)
         sizes = [now.segments(partition).entry(0).time_index_bytes for partition in range(2)]
         assert sizes == [None, 12]
 
@@ -171,7 +171,7 @@ class TestFaults:
 
         def late(paths: list[str]) -> None:
             monkeypatch.undo()
-            partition.store.commit(lambda _: Change(remove=[first], removed_ms=NOW_MS))
+            partition.commit(remove=[first], removed_ms=NOW_MS)
             sync(paths)
 
         monkeypatch.setattr(partition.files, "sync", late)

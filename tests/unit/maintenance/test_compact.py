@@ -13,7 +13,7 @@ from sparklog.log.names import KEY_INDEX_SUFFIX
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from sparklog.model import AbortedRange, Codec
 from tests.compaction import (
     COMPACTED,
@@ -27,7 +27,7 @@ from tests.compaction import (
     of_producer,
     rounds,
 )
-from tests.logs import append, new_topic, rows, snapshot
+from tests.logs import append, new_topic, rows, image
 from tests.maintenance import outcome_of, run
 from tests.partitions import marker
 
@@ -167,13 +167,13 @@ class TestCleanPart:
             log.compact()
             assert len(log.spans) <= before
 
-        assert log.partition.snapshot.state(0).cleaner_offset == log.partition.end - 1
+        assert log.partition.log.cleaner_offset == log.partition.end - 1
 
     def test_ends_where_the_newest_segment_begins(self) -> None:
         log = Compacted().put("a=1").put("b=1").skip(5).put("newest=0")
         log.compact()
 
-        assert log.partition.snapshot.state(0).cleaner_offset == 7
+        assert log.partition.log.cleaner_offset == 7
         assert log.spans == [(0, 2), (7, 8)]
 
 
@@ -327,7 +327,7 @@ class TestStep:
                 "dirty_ratio": 1.0,
             }
         ]
-        assert log.partition.snapshot.state(0).cleaner_offset == 0
+        assert log.partition.log.cleaner_offset == 0
 
     def test_counts_what_it_did(self) -> None:
         log = Compacted().put("a=1").put("a=2").put("newest=0")
@@ -363,7 +363,7 @@ class TestStep:
 
     def test_is_none_for_a_topic_that_is_being_deleted(self) -> None:
         log = Compacted().put("a=1").put("newest=0")
-        log.partition.store.commit(lambda _: Change(closed_ms=5))
+        log.partition.commit(closed_ms=5)
 
         assert log.plan(force=True) == []
 
@@ -385,7 +385,7 @@ class TestPartitions:
         for number in range(6):
             append(log_dir, number % 2, [number, number + 10], keys=["a", number % 2])
         append(log_dir, 2, ["alone"], keys=["a"])
-        version = snapshot(log_dir).version
+        version = image(log_dir).version
         outcome = outcome_of(compact, log_dir, force=True, reindex=False)
 
         assert outcome.counts["partitions"] == 2
@@ -395,4 +395,4 @@ class TestPartitions:
             1: [b"3", b"13", b"5", b"15"],
             2: [b"alone"],
         }
-        assert snapshot(log_dir).version == version + 2
+        assert image(log_dir).version == version + 2

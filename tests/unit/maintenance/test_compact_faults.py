@@ -12,7 +12,7 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.manifest.store import Change, PartitionState
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
 from tests.logs import append, log_files, new_topic, rows
@@ -280,7 +280,7 @@ class TestRace:
     def test_segments_removed_meanwhile_stay_removed(self) -> None:
         log = two_rounds()
         path, end = log.partition.segments[0].log_path, 4
-        change = Change(
+        change = TopicEdit(
             remove=[path], removed_ms=5, partitions={0: PartitionState(log_start_offset=end)}
         )
         log.meanwhile(lambda: log.partition.store.commit(lambda _: change))

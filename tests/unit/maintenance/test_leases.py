@@ -13,9 +13,9 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import DONE, JobRun, StepReport
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.cluster import DeltaClusterStore
-from sparklog.manifest.leases import LEASE_TTL_MS, acquire
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.UNKNOWN import DeltaClusterStore
+from sparklog.metadata.leases import LEASE_TTL_MS, acquire
 from sparklog.storage.local import LocalFiles
 from tests.logs import catalog, new_topic
 
@@ -32,7 +32,7 @@ def context_of(log_dir: str) -> JobContext:
 
 
 def held(log_dir: str) -> dict[str, str]:
-    leases = catalog(log_dir).cluster.state().leases
+    leases = catalog(log_dir).image().leases
     return {name: lease.owner for name, lease in leases.items()}
 
 

@@ -19,12 +19,13 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.merged import read_keys
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
-from sparklog.manifest.store import Change, Committed, PartitionState, Plan
+from sparklog.metadata.catalog import Landed, TopicPlan
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import AbortedRange, Codec, SegmentEntry
 from sparklog.storage.memory import MemoryFiles
-from tests.logs import append, log_files, new_topic, rows, snapshot, values
+from tests.logs import append, log_files, new_topic, rows, image, values
 from tests.maintenance import OneTopic, outcome_of, run
-from tests.manifests import spans
+from tests.edits import spans
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, message_set, partitions
 
 FOREVER = {"segment.ms": str(2**63 - 1)}
@@ -51,7 +52,7 @@ def interrupted(
     """Let somebody do something once the new segments are written, before the commit."""
     commit = partition.store.commit
 
-    def late(plan: Plan, **options: Any) -> Committed:
+    def late(plan: TopicPlan, **options: Any) -> Landed:
         monkeypatch.undo()
         meanwhile()
         return commit(plan, **options)
@@ -62,7 +63,7 @@ def interrupted(
 class TestLog:
     @given(partitions())
     def test_reads_the_same_before_and_after(self, partition: Partition) -> None:
-        start, count = partition.snapshot.state(0).log_start_offset, len(partition.segments)
+        start, count = partition.log.log_start_offset, len(partition.segments)
         outcomes = [
             each.outcome for each in run(merge_segments, partition, seal=False, configs=FOREVER)[1]
         ]
@@ -119,8 +120,8 @@ class TestLog:
         partition = small()
         last = partition.segments[-1]
         longer = replace(last, next_offset=9, record_count=None)
-        partition.store.commit(lambda _: Change(remove=[last.log_path], removed_ms=NOW_MS))
-        partition.store.commit(lambda _: Change(segments=[shifted(longer, 6)], allow_gaps=True))
+        partition.commit(remove=[last.log_path], removed_ms=NOW_MS)
+        partition.commit(segments=[shifted(longer, 6)], allow_gaps=True)
         merge(partition)
 
         assert [entry.next_offset for entry in partition.segments] == [11]
@@ -256,11 +257,11 @@ class TestStep:
         log_dir = new_topic(tmp_path / "log", partitions=2, config=FOREVER)
         for number in range(4):
             append(log_dir, number % 2, range(9))
-        version = snapshot(log_dir).version
+        version = image(log_dir).version
         code, reports = run(merge_segments, log_dir, seal=False)
 
         assert (code, [row["partition"] for one in reports for row in one.rows]) == (DONE, [0, 1])
-        assert (len(reports), snapshot(log_dir).version) == (2, version + 2)
+        assert (len(reports), image(log_dir).version) == (2, version + 2)
 
     def test_a_second_run_has_nothing_to_do(self) -> None:
         partition = small()
@@ -272,17 +273,17 @@ class TestStep:
         partition = small()
         merge(partition, configs=FOREVER | {"cleanup.policy": "compact"})
 
-        assert spans(partition.snapshot) == [(0, 4), (4, 6)]
+        assert spans(partition.image) == [(0, 4), (4, 6)]
 
     def test_seals_it_when_asked(self) -> None:
         partition = small()
         merge(partition, configs=FOREVER | {"cleanup.policy": "compact"}, seal=True)
 
-        assert spans(partition.snapshot) == [(0, 6)]
+        assert spans(partition.image) == [(0, 6)]
 
     def test_leaves_a_closed_topic(self) -> None:
         partition = small()
-        partition.store.commit(lambda _: Change(closed_ms=NOW_MS))
+        partition.commit(closed_ms=NOW_MS)
 
         assert run(merge_segments, partition, seal=False, configs=FOREVER) == (NOTHING_TO_DO, [])
 
@@ -304,12 +305,12 @@ class TestStep:
         log_dir = new_topic(tmp_path / "log", partitions=2, config=FOREVER)
         for number in range(6):
             append(log_dir, number % 2, range(number, number + 9))
-        before, version = rows(log_dir), snapshot(log_dir).version
+        before, version = rows(log_dir), image(log_dir).version
         outcome = outcome_of(merge_segments, log_dir, seal=False)
 
         assert rows(log_dir) == before
         assert (outcome.counts["segments"], outcome.counts["into"]) == (6, 2)
-        assert snapshot(log_dir).version == version + 1
+        assert image(log_dir).version == version + 1
         assert len(log_files(log_dir)) == 8
 
 
@@ -328,7 +329,7 @@ class TestFaults:
 
         (problem,) = outcome.problems
         assert problem.startswith(f"t-0: {bad.relative_to(log_dir)}")
-        assert (spans(snapshot(log_dir), 0), spans(snapshot(log_dir), 1)) == (
+        assert (spans(image(log_dir), 0), spans(image(log_dir), 1)) == (
             [(0, 9), (9, 18)],
             [(0, 18)],
         )
@@ -400,7 +401,7 @@ class TestRace:
 
         assert merge(partition).counts["into"] == 1
         assert partition.read() == partition.expected()
-        assert spans(partition.snapshot) == [(0, 6), (6, 7)]
+        assert spans(partition.image) == [(0, 6), (6, 7)]
 
     def test_indexes_may_come_between(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partition = Partition().append(batch(1), interval=None).append(batch(1), interval=None)
@@ -425,7 +426,7 @@ class TestRace:
     ) -> None:
         partition = small()
         state = PartitionState(cleaner_offset=cleaner_offset)
-        change = Change(partitions={0: state})
+        change = TopicEdit(partitions={0: state})
         interrupted(monkeypatch, partition, lambda: partition.store.commit(lambda _: change))
 
         assert merge(partition).counts["conflicts"] == conflicts

@@ -10,10 +10,10 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
-from sparklog.manifest.catalog import Catalog
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
-from tests.logs import append, log_files, new_topic, snapshot, values
-from tests.manifests import spans
+from tests.logs import append, log_files, new_topic, image, values
+from tests.edits import spans
 
 NOW = 1_700_000_000_000
 OLD = NOW - 10_001
@@ -42,19 +42,19 @@ def row_of(partition: int, by_time: int, size: int, start: int) -> dict[str, int
 
 class TestRetention:
     def test_takes_old_segments_out_of_the_log(self, log_dir: str) -> None:
-        version = snapshot(log_dir).version
+        version = image(log_dir).version
         code, (report,) = run(log_dir)
 
         assert code == DONE
         assert report.outcome is not None
         assert report.outcome.counts["segments"] == 3
-        assert snapshot(log_dir).version == version + 1
-        assert spans(snapshot(log_dir), 0) == [(10, 15)]
+        assert image(log_dir).version == version + 1
+        assert spans(image(log_dir), 0) == [(10, 15)]
         assert values(log_dir) == {0: list("01234")}
 
     def test_the_log_start_follows_and_the_log_end_stays(self, log_dir: str) -> None:
         run(log_dir)
-        states = snapshot(log_dir).states
+        states = image(log_dir).states
 
         assert (states[0].log_start_offset, states[0].log_end_offset) == (10, 15)
         assert (states[1].log_start_offset, states[1].log_end_offset) == (5, 5)
@@ -67,13 +67,13 @@ class TestRetention:
         assert log_files(log_dir) == before
 
     def test_a_dry_run_says_what_would_go(self, log_dir: str) -> None:
-        version = snapshot(log_dir).version
+        version = image(log_dir).version
         size = log_files(log_dir)[0].stat().st_size
         code, (report,) = run(log_dir, dry_run=True)
 
         assert code == DONE
         assert report.rows == [row_of(0, 2, 2 * size, 10), row_of(1, 1, size, 5)]
-        assert snapshot(log_dir).version == version
+        assert image(log_dir).version == version
 
     def test_a_second_run_finds_nothing(self, log_dir: str) -> None:
         run(log_dir)
@@ -91,8 +91,8 @@ class TestRetention:
         code, _ = run(log_dir, "t")
 
         assert code == DONE
-        assert spans(snapshot(log_dir)) == [(10, 15)]
-        assert snapshot(log_dir).state(0).log_start_offset == 12
+        assert spans(image(log_dir)) == [(10, 15)]
+        assert image(log_dir).state(0).log_start_offset == 12
 
 
 class TestOthers:

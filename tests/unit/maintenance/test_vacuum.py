@@ -14,11 +14,11 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
-from sparklog.manifest.catalog import Catalog
-from sparklog.manifest.store import Change
-from sparklog.manifest.tries import COMMIT_TIMEOUT_MS
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.UNKNOWN import COMMIT_TIMEOUT_MS
 from sparklog.storage.local import LocalFiles
-from tests.logs import append, catalog, log_files, new_topic, rows, snapshot, values
+from tests.logs import append, catalog, log_files, new_topic, rows, image, values
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
@@ -44,7 +44,7 @@ def log_dir(tmp_path: Path) -> str:
 
 
 def removed_rows(log_dir: str) -> int:
-    return int(snapshot(log_dir).removed.num_rows)
+    return int(image(log_dir).removed.num_rows)
 
 
 class TestOrphans:
@@ -99,14 +99,14 @@ class TestOrphans:
 
     def test_are_shown_by_a_dry_run(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))
-        version = snapshot(log_dir).version
+        version = image(log_dir).version
         swept = sweep(log_dir, dry_run=True)
 
         assert swept.code == DONE
         row = {"partition": 0, "what": "orphan files", "count": 1, "bytes": 6}
         assert swept.reports[0].rows == [{**row, "example": f"t-0/{orphan.name}"}]
         assert orphan.exists()
-        assert snapshot(log_dir).version == version
+        assert image(log_dir).version == version
 
 
 class TestRemovedSegments:
@@ -122,7 +122,7 @@ class TestRemovedSegments:
         remove(log_dir, 0, 1, 2)
         sweep(log_dir)
 
-        assert snapshot(log_dir).state(0).log_end_offset == 60
+        assert image(log_dir).state(0).log_end_offset == 60
         assert rows(log_dir) == {0: []}
 
     @pytest.mark.parametrize("key", ["file.delete.delay.ms", "sparklog.reader.grace.ms"])
@@ -164,11 +164,11 @@ class TestManifest:
     def test_expired_receipts_go(self, log_dir: str) -> None:
         plan, entries = written(log_dir, ["x"])
         found = catalog(log_dir)
-        commit_write(found.store(plan.topic), plan, entries, app_id="key")
+        commit_write(found, plan, entries, app_id="key")
         swept = sweep(log_dir)
 
         assert swept.count("receipts") == 1
-        assert snapshot(log_dir).receipts_expired(later(9 * DAY_MS).now_ms()) == 0
+        assert image(log_dir).receipts_expired(later(9 * DAY_MS).now_ms()) == 0
 
     def test_old_files_of_its_own_go(self, log_dir: str) -> None:
         manifest = directory_of(log_dir) / "manifest"
@@ -217,7 +217,7 @@ class TestHorizon:
 
         class Watching(LocalFiles):
             def delete(self, path: str) -> None:
-                seen.append(snapshot(log_dir).vacuum_horizon_ms)
+                seen.append(image(log_dir).vacuum_horizon_ms)
                 super().delete(path)
 
         sweep(log_dir, files=Watching(log_dir), clock=clock)
@@ -294,7 +294,7 @@ class TestClosedTopic:
     def test_a_deletion_that_was_cut_off_is_finished(self, log_dir: str) -> None:
         found = catalog(log_dir)
         store = found.store(found.topic("t"))
-        store.commit(lambda _: Change(closed_ms=1))
+        store.commit(lambda _: TopicEdit(closed_ms=1))
         swept = sweep(log_dir)
 
         assert swept.count("topics") == 1

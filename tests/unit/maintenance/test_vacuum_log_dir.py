@@ -24,9 +24,10 @@ from sparklog.maintenance.vacuum_log_dir import (
     finish_deletion,
     log_dir_steps,
 )
-from sparklog.manifest.catalog import Catalog, manifest_directory
-from sparklog.manifest.cluster import CLUSTER_METADATA
-from sparklog.manifest.delta_store import DeltaManifestStore
+from sparklog.metadata.UNKNOWN import manifest_directory
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.log import CLUSTER_METADATA
+from sparklog.metadata.UNKNOWN import DeltaManifestStore
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
 from tests.logs import append, catalog, new_topic, rows
@@ -53,7 +54,7 @@ def delete(log_dir: str, topic: str = "gone") -> Path:
 
 
 def ids(log_dir: str) -> set[str]:
-    return {topic.name for topic in catalog(log_dir).cluster.state().topics.values()}
+    return {topic.name for topic in catalog(log_dir).image().topics.values()}
 
 
 def unfinished(log_dir: str) -> Path:
@@ -153,7 +154,7 @@ class TestDeletedTopic:
     def test_whose_row_is_gone_meanwhile_is_done(self, log_dir: str) -> None:
         delete(log_dir)
         context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        topics = context.catalog.cluster.state().topics.values()
+        topics = context.catalog.image().topics.values()
         (step,) = deleted_topic_steps(context, {}, topics)
         sweep(log_dir)
 
@@ -163,7 +164,7 @@ class TestDeletedTopic:
         """Also one whose store was open all the while, and so remembers the topic as it was."""
         plan, entries = written(log_dir, ["late"], topic="gone")
         store = Catalog(LocalFiles(log_dir), ManualClock()).store(plan.topic)
-        store.snapshot()
+        store.image()
         directory = delete(log_dir)
         sweep(log_dir)
 
@@ -187,7 +188,7 @@ class TestDeletedTopic:
         finish_deletion(context, topic)
         finish_deletion(JobContext(Catalog(LocalFiles(log_dir)), LocalFleet()), topic)
 
-        assert catalog(log_dir).cluster.state().topics[topic.topic_id].deleted_ms == 5
+        assert catalog(log_dir).image().topics[topic.topic_id].deleted_ms == 5
         sweep(log_dir)
         finish_deletion(context, topic)
         assert ids(log_dir) == {"t"}

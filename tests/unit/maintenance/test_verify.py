@@ -14,7 +14,7 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
 from sparklog.maintenance.verify import verify
-from sparklog.manifest.store import Change, PartitionState
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.storage.memory import MemoryFiles
 from tests.damage import Log
 from tests.logs import append, log_files, new_topic, rows
@@ -184,7 +184,7 @@ class TestLog:
 
         def late(path: str) -> Any:
             monkeypatch.undo()
-            partition.store.commit(lambda _: Change(remove=[first], removed_ms=NOW_MS))
+            partition.commit(remove=[first], removed_ms=NOW_MS)
             partition.remove(f"{DIRECTORY}/{first}")
             return stat(path)
 
@@ -278,7 +278,7 @@ class TestManifest:
     def test_offsets_behind_the_log_end_are_problems(self) -> None:
         partition = two()
         state = PartitionState(cleaner_offset=13)
-        partition.store.commit(lambda _: Change(partitions={0: state}))
+        partition.commit(partitions={0: state})
 
         (problem,) = check(partition).problems
         assert problem == "t-0: the cleaner offset 13 lies behind the log end offset 12"
@@ -293,7 +293,7 @@ class TestManifest:
     def test_a_partition_that_the_topic_does_not_have_is_a_problem(self) -> None:
         partition = two()
         entry = replace(partition.segments[1], partition=3, base_offset=0, next_offset=6)
-        partition.store.commit(lambda _: Change(segments=[replace(entry, log_path="t-3/x")]))
+        partition.commit(segments=[replace(entry, log_path="t-3/x")])
 
         assert "t-3: the topic has no such partition" in check(partition).problems
 
@@ -325,7 +325,7 @@ class TestFiles:
     ) -> None:
         partition = two()
         first = partition.segments[0]
-        change = Change(remove=[first.log_path], removed_ms=NOW_MS - age_ms)
+        change = TopicEdit(remove=[first.log_path], removed_ms=NOW_MS - age_ms)
         partition.store.commit(lambda _: change)
         for path in (first.log_path, first.index_path, first.time_index_path):
             partition.remove(f"{DIRECTORY}/{path}")
@@ -338,7 +338,7 @@ class TestFiles:
     def test_offsets_without_a_segment_are_told(self, policy: str, count: int) -> None:
         partition = Partition().append(batch(1)).append(batch(2)).append(batch(3)).append(batch(4))
         gone = [partition.segments[slot].log_path for slot in (0, 1, 3)]
-        change = Change(remove=gone, removed_ms=NOW_MS)
+        change = TopicEdit(remove=gone, removed_ms=NOW_MS)
         partition.store.commit(lambda _: change)
         partition.delete_records(1)
         outcome = check(partition, configs=ZERO | {"cleanup.policy": policy})
@@ -373,7 +373,7 @@ class TestRepair:
         for slot in range(len(partition.segments)):
             partition.flip_byte(partition.path(LOG_SUFFIX, slot), 20)
         repair(partition)
-        start = partition.snapshot.state(0).log_start_offset
+        start = partition.log.log_start_offset
 
         assert set(partition.read(start)) <= set(partition.expected(start))
         assert check(partition).problems == []
@@ -481,7 +481,7 @@ class TestRepair:
         def late(source: str, target: str) -> None:
             monkeypatch.undo()
             link(source, target)
-            partition.store.commit(lambda _: Change(remove=[path], removed_ms=NOW_MS))
+            partition.commit(remove=[path], removed_ms=NOW_MS)
 
         monkeypatch.setattr(partition.files, "link_or_copy", late)
         outcome = repair(partition)

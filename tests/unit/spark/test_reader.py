@@ -18,12 +18,12 @@ from sparklog.errors import (
     SparklogWarning,
 )
 from sparklog.log_writer import WriteOptions
-from sparklog.manifest.store import Change
+from sparklog.metadata.edit import TopicEdit
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.plan import ReadRange
 from sparklog.spark.read_task import RangePartition
 from sparklog.spark.schema import arrow_schema
-from tests.logs import append, catalog, log_files, new_topic, snapshot
+from tests.logs import append, catalog, log_files, new_topic, image
 
 RECORDS = 200
 SMALL = WriteOptions(batch_size=200, flush=False)
@@ -191,7 +191,7 @@ class TestMissingFile:
         """Give every segment a new file, as a merge does, and unlink the old ones."""
         found = catalog(log_dir)
         store = found.store(found.topic("t"))
-        old = list(snapshot(log_dir).segments(0))
+        old = list(image(log_dir).segments(0))
         base = Path(log_dir) / Path(log_files(log_dir)[0]).parts[-3]
         new = []
         for number, entry in enumerate(old):
@@ -199,7 +199,7 @@ class TestMissingFile:
             (base / entry.log_path).rename(base / path)
             new.append(replace(entry, log_path=path, index_path=None, index_bytes=None))
         paths = [entry.log_path for entry in old]
-        store.commit(lambda _: Change(segments=new, remove=paths, removed_ms=1))
+        store.commit(lambda _: TopicEdit(segments=new, remove=paths, removed_ms=1))
 
 
 class TestPartition:

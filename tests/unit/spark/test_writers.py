@@ -191,11 +191,11 @@ class TestStream:
 
     def test_without_rows_commits_nothing(self, log_dir: str) -> None:
         writer = StreamWriter(job(log_dir), COLUMNS)
-        before = catalog(log_dir).store(catalog(log_dir).topic("t")).snapshot().version
+        before = catalog(log_dir).store(catalog(log_dir).topic("t")).image().version
         writer.commit([written(writer), None], 0)
         writer.commit([], 1)
 
-        assert catalog(log_dir).store(catalog(log_dir).topic("t")).snapshot().version == before
+        assert catalog(log_dir).store(catalog(log_dir).topic("t")).image().version == before
 
     def test_without_a_query_id_is_refused(self, log_dir: str) -> None:
         writer = StreamWriter(job(log_dir), COLUMNS)

@@ -1,0 +1,53 @@
+"""Leases: claims that keep two from doing the same work.
+
+    name         of the work: "<kind>/<topic id>"
+    owner        unique to a process
+    expires_ms   until when the claim holds, unless it is renewed
+
+A lease only saves work. Nothing may rest on it, for clocks differ and a holder may sleep past its
+end: the log stays right because every commit checks its inputs.
+"""
+
+from typing import Final
+
+from sparklog.metadata.edit import Done, Edit, Lease
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import MetadataLog
+
+LEASE_TTL_MS: Final = 5 * 60 * 1000
+
+
+def acquire(log: MetadataLog, name: str, owner: str, now_ms: int) -> Lease:
+    """Claim `name` for LEASE_TTL_MS, or renew the claim; return the lease that is in force.
+
+    It is another owner's while that one has not expired. Expired leases of anybody are dropped.
+    Raises as `MetadataLog.commit`.
+    """
+    wanted = Lease(name, owner, now_ms + LEASE_TTL_MS)
+
+    def plan(image: Image) -> Edit | Done:
+        holder = image.leases.get(name)
+        if holder is not None and holder.owner != owner and holder.expires_ms > now_ms:
+            return Done()
+        expired = {key: None for key, one in image.leases.items() if one.expires_ms <= now_ms}
+        return Edit(
+            operation="LEASE",
+            parameters={"name": name, "owner": owner},
+            leases={**expired, name: wanted},
+        )
+
+    return log.commit(plan).image.leases[name]
+
+
+def release(log: MetadataLog, name: str, owner: str) -> None:
+    """Give up the claim, if it is still the owner's."""
+
+    def plan(image: Image) -> Edit | Done:
+        holder = image.leases.get(name)
+        if holder is None or holder.owner != owner:
+            return Done()
+        return Edit(
+            operation="RELEASE", parameters={"name": name, "owner": owner}, leases={name: None}
+        )
+
+    log.commit(plan)

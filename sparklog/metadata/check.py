@@ -27,8 +27,6 @@ from sparklog.metadata.tables import PATH_COLUMNS
 from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
 
 Span = tuple[int, int]
-_SUFFIX = len(".parquet")
-_UUID_END = _SUFFIX + 36
 
 
 def check(image: Image, edit: Edit) -> None:
@@ -293,9 +291,3 @@ def _check_fold(image: Image, fold: FoldEdit) -> None:
             )
     if fold.cover > image.version:
         raise UsageError(f"a fold up to version {fold.cover} at version {image.version}")
-    known = {run.path for run in (*current.runs, *current.history)}
-    for run in (*fold.runs, *fold.history):
-        if run.path not in known and uuid7_ms(run.path[-_UUID_END:-_SUFFIX]) < image.horizon_ms:
-            raise LateWriterError(
-                f"{run.path}: written before the horizon {image.horizon_ms} (ms), so it may be gone"
-            )

@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError, OffsetOutOfRangeError, VersionOutOfRangeError
 from sparklog.log.names import uuid7
-from sparklog.metadata.edit import Edit, FoldEdit, RunFile
 from sparklog.metadata.codec import edit_of
+from sparklog.metadata.edit import Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry, encode_edits, understood
 from sparklog.metadata.image import Image, PartitionLog, Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path

@@ -87,7 +87,8 @@ class LiveSegments:
     @cached_property
     def by_offset(self) -> SegmentList:
         """The segments to search in."""
-        rows, tail = pa.concat_tables([NO_ROWS, *(one.table() for one in self._pieces)]), self._tail
+        rows = pa.concat_tables([NO_ROWS, *(one.table() for one in self._pieces)])
+        tail = self._tail
         count = rows.num_rows
 
         def numbers(name: str) -> NDArray[np.int64]:

@@ -26,7 +26,7 @@ from sparklog.metadata.history import CUTS, HISTORY
 from sparklog.metadata.log import CLUSTER_METADATA, EDITS, ENTRIES, HINT, MetadataLog, fold_of
 from sparklog.metadata.marks import Mark, marks, newest_mark, write_mark
 from sparklog.metadata.runs import RUNS
-from sparklog.storage.files import FileStat, Files
+from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
 """So many files go in one call; the next one goes on."""

@@ -11,7 +11,7 @@ from functools import cache, partial
 from typing import Final, TypeVar
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError, SparklogWarning
-from sparklog.log.names import INDEX_SUFFIX, SHARED, TIME_INDEX_SUFFIX
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
 from sparklog.log.windows import Reader, SegmentLog
@@ -21,7 +21,6 @@ from sparklog.storage.files import Files
 
 Answer = TypeVar("Answer")
 
-_SHARED_PREFIX: Final = f"{SHARED}/"
 
 
 def log_path(directory: str, entry: SegmentEntry) -> str:
@@ -29,7 +28,7 @@ def log_path(directory: str, entry: SegmentEntry) -> str:
 
     `directory` is the topic's. A shared segment lies beside the topics.
     """
-    if entry.log_path.startswith(_SHARED_PREFIX):
+    if entry.is_shared:
         return entry.log_path
     return f"{directory}/{entry.log_path}"
 
@@ -73,7 +72,8 @@ def scanned(
     wanted = min(end_offset, entry.next_offset) - entry.base_offset
     share = wanted / max(1, entry.next_offset - entry.base_offset)
     end = max(position, min(entry.log_bytes, int(share * entry.log_bytes)))
-    return replace(segment, read=files.read_ahead(log_path(directory, entry), end))
+    ahead = files.read_ahead(log_path(directory, entry), entry.log_position + end)
+    return replace(segment, read=sliced(ahead, entry))
 
 
 def scanned_whole(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:

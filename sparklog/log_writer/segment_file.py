@@ -55,10 +55,14 @@ class SegmentFile:
 
         Raises CorruptRecordError as `SegmentBuilder.append`, and the errors of storage.
         """
+        self.write(data)
+        self.builder.append(batches, min_timestamp=min_timestamp, data=data)
+
+    def write(self, data: Buffer) -> None:
+        """Write bytes of batches that the builder knows already."""
         self._log.write(data)
         if self._flush:
             self._log.write_behind()
-        self.builder.append(batches, min_timestamp=min_timestamp, data=data)
 
     def close(
         self, now_ms: int, *, is_indexed: bool = True, next_offset: int | None = None

@@ -47,12 +47,15 @@ NOW_MS = ManualClock().now_ms()
 HOUR_MS = 3600 * 1000
 
 
+OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
+
+
 def plan(
     config: dict[str, object] | None = None, partitions: int = 2, epoch: int = 0, **options: Any
 ) -> WritePlan:
     return WritePlan(
         topic=replace(TOPIC, num_partitions=partitions),
-        config=TopicConfig.parse(config or {}),
+        config=TopicConfig.parse(OWN_FILES | (config or {})),
         leader_epoch=epoch,
         now_ms=NOW_MS,
         options=WriteOptions(**options),

@@ -1,13 +1,17 @@
-"""The records of a group of requests: as columns, a row a record, and the partition of each.
+"""The records of requests to one topic: as columns, a row a record, and the partition of each.
 
-partition     what a record names, else its key's, else sticky; with an Idempotency-Key nothing
-              is left to chance: toPositive(murmur2(Idempotency-Key)) takes records without key
+partition     the one that a record names, else its key's, else a sticky one; with an
+              Idempotency-Key nothing is left to chance: records without a key go to
+              toPositive(murmur2(Idempotency-Key))
 rank          how many rows before it go to the same partition
+content       a checksum of all that a request says, by which a retry is known
 """
 
+import struct
 from collections.abc import Iterator, Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
+import google_crc32c
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -27,8 +31,14 @@ from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
-Request = tuple[Rows, str | None]
-"""Records, and the Idempotency-Key they came with."""
+
+
+class Request(NamedTuple):
+    """Records, and the Idempotency-Key they came with."""
+
+    rows: Rows
+    key: str | None = None
+
 
 _BY_KEY: Final = resolve_partitioner(DEFAULT, 1, seed=0)
 """For records that all have a key: then it remembers nothing."""
@@ -123,7 +133,7 @@ def ranks_of(partitions: Int32s, count: int) -> Int64s:
 def key_spans(
     requests: Sequence[Request], partitions: Int32s, ranks: Int64s
 ) -> dict[str, list[OffsetRange]]:
-    """Return, by Idempotency-Key, what its records get of each partition, counted in ranks."""
+    """Return, by Idempotency-Key, the ranks that its records have in each of their partitions."""
     spans: dict[str, list[OffsetRange]] = {}
     for key, rows in _keyed(requests):
         found, first, counts = np.unique(partitions[rows], return_index=True, return_counts=True)
@@ -131,3 +141,30 @@ def key_spans(
         places = zip(found.tolist(), starts.tolist(), (starts + counts).tolist(), strict=True)
         spans[key] = [OffsetRange(*place) for place in places]
     return spans
+
+
+_NUMBER: Final = struct.Struct(">q")
+_NULL: Final = _NUMBER.pack(-1)
+
+
+def content_crc32c(rows: Rows) -> int:
+    """Return a CRC-32C of all that a request says of its records, in their order.
+
+    Keys, values and headers have their length in front of them, -1 for null; so have the lists.
+    Partitions and times count as they were given: -1 where the request leaves them open.
+    """
+    parts = [_NUMBER.pack(len(rows))]
+    for key, value, partition, timestamp, headers in zip(
+        rows.key, rows.value, rows.partition, rows.timestamp, rows.headers, strict=True
+    ):
+        parts += (*_sized(key), *_sized(value))
+        parts.append(_NULL if partition is None else _NUMBER.pack(partition))
+        parts.append(_NULL if timestamp is None else _NUMBER.pack(timestamp))
+        parts.append(_NUMBER.pack(len(headers or ())))
+        for header in headers or ():
+            parts += (*_sized(header["key"].encode()), *_sized(header["value"]))
+    return int(google_crc32c.value(b"".join(parts)))
+
+
+def _sized(data: bytes | None) -> tuple[bytes, ...]:
+    return (_NULL,) if data is None else (_NUMBER.pack(len(data)), data)

@@ -43,7 +43,8 @@ class TestWhich:
         partition.files.trace.clear()
 
         assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
-        assert {step.kind for step in partition.files.trace} == {"list"}
+        steps = [step for step in partition.files.trace if step.path.startswith(DIRECTORY)]
+        assert [step.kind for step in steps] == ["list"]
 
     def test_what_was_left_to_the_job_is_built(self) -> None:
         partition = two(interval=None)
@@ -102,10 +103,9 @@ class TestWhich:
         assert [entry.index_bytes for entry in partition.segments] == [0, 0]
 
     def test_a_closed_topic_is_left_alone(self) -> None:
-        partition = two(interval=None)
-        partition.delete_topic()
+        partition = two(interval=None).delete_topic()
 
-        assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
+        assert run(build_index, partition, **DEFAULT) == (NOTHING_TO_DO, [])
 
     def test_a_dry_run_builds_nothing(self) -> None:
         partition = two(interval=None)

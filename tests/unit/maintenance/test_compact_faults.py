@@ -19,7 +19,7 @@ from tests.logs import append, log_files, new_topic, rows
 from tests.maintenance import make_unreadable, outcome_of, run
 
 LARGE = "=" + "x" * 300
-KINDS = ("create", "write", "close", "sync", "view", "read")
+KINDS = ("create", "write", "close", "sync", "view")
 
 
 def two_rounds() -> Compacted:

@@ -53,7 +53,7 @@ def delete(log_dir: str, topic: str = "gone") -> Path:
 
 
 def ids(log_dir: str) -> set[str]:
-    return {topic.name for topic in catalog(log_dir).image().topics.values()}
+    return {topic.description.name for topic in catalog(log_dir).image().topics.values()}
 
 
 class Stuck(LocalFiles):

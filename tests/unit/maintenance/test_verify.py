@@ -435,13 +435,13 @@ class TestRepair:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         partition = damaged()
-        path = partition.segments[1].log_path
+        key = partition.segments[1].key
         link = partition.files.link_or_copy
 
         def late(source: str, target: str) -> None:
             monkeypatch.undo()
             link(source, target)
-            partition.commit(remove=[path], removed_ms=NOW_MS)
+            partition.commit(remove=[key], removed_ms=NOW_MS)
 
         monkeypatch.setattr(partition.files, "link_or_copy", late)
         outcome = repair(partition)

@@ -230,7 +230,9 @@ def _execute(context: JobContext, topic: TopicDescription, sizes: Sizes) -> Outc
             forget=forgotten, forget_receipts_before_ms=before_ms if has_expired else None
         )
 
-    catalog.commit(topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"})
+    catalog.commit(
+        topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"}
+    )
     gone = [size for path, size in doomed.items() if f"{directory}/{path}" not in failed]
     return Outcome(
         counts={

@@ -126,7 +126,10 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
         if known is None:
             return Done()
         slices: list[SegmentKey] = [
-            entry.key for log in known.partitions.values() for entry in log.entries() if entry.is_shared
+            entry.key
+            for log in known.partitions.values()
+            for entry in log.entries()
+            if entry.is_shared
         ]
         last = TopicEdit(remove=slices, removed_ms=now_ms)
         return Edit(

@@ -62,9 +62,7 @@ class TestFate:
         assert fate(path, released=path) is Fate.REMOVED
 
 
-directories = st.sampled_from(
-    ["t-0", "t-11", "a-b-3", "quarantine", "t", "t-0/x", "-1"]
-)
+directories = st.sampled_from(["t-0", "t-11", "a-b-3", "quarantine", "t", "t-0/x", "-1"])
 uuids = st.one_of(
     st.integers(HORIZON - 2, HORIZON + 2).map(lambda ms: f".{uuid7(ms, bytes(10))}"),
     st.sampled_from(["", ".x", f".{uuid7(0, bytes(10)).upper()}", ".01-7"]),

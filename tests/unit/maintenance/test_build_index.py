@@ -10,7 +10,6 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import rebuild_indexes
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.metadata.edit import TopicEdit
 from sparklog.storage.memory import MemoryFiles
 from tests.logs import append, image, log_files, new_topic, rows
 from tests.maintenance import make_unreadable, outcome_of, run

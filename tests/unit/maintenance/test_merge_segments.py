@@ -1,4 +1,4 @@
-"""The job over files and the metadata log; which segments it joins: tests/unit/log/test_merge.py."""
+"""The job over files and metadata; which segments it joins: tests/unit/log/test_merge.py."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -178,9 +178,7 @@ class TestDeletedTopic:
             commit_write(own, plan, entries)
         assert not directory.exists()
 
-    def test_a_large_one_goes_in_parts(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_large_one_goes_in_parts(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(vacuum_log_dir, "LOCAL_CHUNK", 1)
         directory = delete(log_dir)
 

@@ -13,8 +13,8 @@ from immutables import Map
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
-from sparklog.maintenance.verify import verify
 from sparklog.maintenance.verified_image import image_problems
+from sparklog.maintenance.verify import verify
 from sparklog.metadata.edit import PartitionState
 from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.metadata.segments import LiveSegments

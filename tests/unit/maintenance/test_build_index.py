@@ -11,9 +11,10 @@ from sparklog.log_reader.rebuild import rebuild_indexes
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.storage.memory import MemoryFiles
+from tests import edits
 from tests.logs import append, image, log_files, new_topic, rows
 from tests.maintenance import make_unreadable, outcome_of, run
-from tests.partitions import DIRECTORY, NOW_MS, Partition, batch
+from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch
 
 DEFAULT: dict[str, Any] = {"check": False, "rebuild": False}
 CHECK: dict[str, Any] = {"check": True, "rebuild": False}
@@ -105,6 +106,12 @@ class TestWhich:
         partition = two(interval=None).delete_topic()
 
         assert run(build_index, partition, **DEFAULT) == (NOTHING_TO_DO, [])
+
+    def test_slices_of_shared_segments_have_none(self) -> None:
+        partition = two()
+        edits.append(partition.catalog, TOPIC, edits.segment(log_path="__shared/x.log"))
+
+        assert build(partition, **DEFAULT) == build(partition, **CHECK) == (NOTHING_TO_DO, [])
 
     def test_a_dry_run_builds_nothing(self) -> None:
         partition = two(interval=None)

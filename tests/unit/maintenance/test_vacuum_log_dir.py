@@ -33,6 +33,7 @@ from tests.logs import append, catalog, image, new_topic, rows
 from tests.sweeping import DAY_MS, HOUR_MS, directory_of, later, make_old, put, sweep, written
 
 UNKNOWN = "lost-" + "A" * 22
+UNKNOWN_TOPIC = {"unknown_topics": 1, "unknown_files": 0}
 
 
 @pytest.fixture
@@ -205,7 +206,7 @@ class TestUnknownTopic:
 
         outcome = swept.outcome(CLUSTER_METADATA)
         said = "1 files of 6 bytes of a topic that the metadata log does not know"
-        assert (swept.code, outcome.counts) == (DONE, {"unknown_topics": 1, "unknown_files": 0})
+        assert (swept.code, outcome.counts) == (DONE, {"metadata_files": 0, **UNKNOWN_TOPIC})
         assert outcome.notes == [f"{UNKNOWN}: {said}; they are left alone"]
         assert segment.exists()
 
@@ -312,6 +313,16 @@ class TestLogDir:
         put(Path(log_dir), "meta.properties.half")
 
         assert sweep(log_dir).code == NOTHING_TO_DO
+
+    def test_leftovers_of_the_metadata_log_go(self, log_dir: str) -> None:
+        old = put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")
+        make_old(old)
+        swept = sweep(log_dir)
+
+        assert swept.reports[0].rows[0]["what"] == "metadata files"
+        assert swept.count("metadata_files", CLUSTER_METADATA) == 1
+        assert not old.exists()
+        assert ids(log_dir) == {"t", "gone"}
 
     def test_a_log_that_cannot_be_read_stops_everything(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))

@@ -17,7 +17,7 @@ from sparklog.maintenance.compact import compact
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.metadata.catalog import Landed, TopicPlan
-from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.edit import PartitionState
 from sparklog.model import Codec, TimestampType, TopicDescription
 from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode

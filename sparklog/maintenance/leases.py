@@ -41,8 +41,8 @@ class Leases:
     def held(self, job: str, topic: str) -> Iterator[Lease | None]:
         """Hold the lease of a job on a topic while the block runs; yield None.
 
-        Yields the lease of whoever else holds it, and then nothing is held. A lease that cannot be
-        taken because the metadata log cannot be read or written is done without: it only saves work.
+        Yields the lease of another owner who holds it; then nothing is held. Where the metadata log
+        cannot be read or written the block runs without a lease: it only saves work.
         """
         name = self._name(job, topic)
         try:

@@ -98,9 +98,7 @@ def _removals(image: TopicImage, config: TopicConfig, now_ms: int) -> list[_Remo
 def _removal(log: PartitionLog, config: TopicConfig, now_ms: int) -> _Removal | None:
     live = log.live.table
     segments = _segments(live)
-    expired = expired_segments(
-        segments, log.log_start_offset, log.log_end_offset, config, now_ms
-    )
+    expired = expired_segments(segments, log.log_start_offset, log.log_end_offset, config, now_ms)
     if not expired.total:
         return None
     gone = live.slice(0, expired.total)

@@ -1,6 +1,6 @@
 """Vacuum as a job, the only one that unlinks: files that nothing names, and nothing may name again.
 
-    topic       horizon committed -> image read -> files unlinked -> rows of removed segments dropped
+    topic       horizon committed -> image read -> files unlinked -> rows of segments dropped
     log dir     deleted topics, shared segments, leftovers: see `maintenance.vacuum_log_dir`
 
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
@@ -25,7 +25,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.vacuum_log_dir import LogDirFiles, deleted_topic_step, log_dir_steps
 from sparklog.metadata.catalog import RECEIPT_TTL_MS, topic_directory
 from sparklog.metadata.check import paths_of
-from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.model import SegmentEntry, TopicDescription
@@ -224,13 +224,15 @@ def _execute(context: JobContext, topic: TopicDescription, sizes: Sizes) -> Outc
     ]
     before_ms = now_ms - RECEIPT_TTL_MS
 
-    def forgetting(image: TopicImage) -> TopicEdit | Done:
+    def forgetting(image: TopicImage) -> TopicEdit:
         has_expired = image.receipts_unused_since(before_ms) > 0
         return TopicEdit(
             forget=forgotten, forget_receipts_before_ms=before_ms if has_expired else None
         )
 
-    catalog.commit(topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"})
+    catalog.commit(
+        topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"}
+    )
     gone = [size for path, size in doomed.items() if f"{directory}/{path}" not in failed]
     return Outcome(
         counts={

@@ -10,7 +10,7 @@ erased: a log dir whose metadata was restored from a backup would lose its newes
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Final
@@ -23,6 +23,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
+from sparklog.metadata.leftovers import leftovers
 from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
@@ -126,7 +127,10 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
         if known is None:
             return Done()
         slices: list[SegmentKey] = [
-            entry.key for log in known.partitions.values() for entry in log.entries() if entry.is_shared
+            entry.key
+            for log in known.partitions.values()
+            for entry in log.entries()
+            if entry.is_shared
         ]
         last = TopicEdit(remove=slices, removed_ms=now_ms)
         return Edit(
@@ -175,7 +179,7 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
     if rows := garbage.rows():
         execute = partial(_vacuum_shared, context, found.shared)
         yield Step(topic=SHARED, rows=rows, execute=execute)
-    yield from _other_step(image, found)
+    yield from _own_step(context, image, found)
 
 
 def _horizon_ms(now_ms: int) -> int:
@@ -267,17 +271,18 @@ def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
     )
 
 
-def _other_step(image: Image, found: LogDirFiles) -> Iterator[Step]:
-    """Yield the step that tells of files which are nobody's."""
+def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
+    """Yield the step of the metadata log's leftovers; it tells of files that are nobody's."""
+    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
+    old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (
         {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}
         for some in (found.lost, found.strange)
     )
-    rows = [one.as_row("unknown topic") for one in lost.values()]
+    rows = [{**_Sum(len(old), 0, old[0]).as_row("metadata files"), "bytes": None}] if old else []
+    rows += [one.as_row("unknown topic") for one in lost.values()]
     rows += [one.as_row("unknown files") for one in strange.values()]
-    if not rows:
-        return
-    outcome = Outcome(
+    told = Outcome(
         counts={
             "unknown_topics": len(lost),
             "unknown_files": sum(one.count for one in strange.values()),
@@ -288,4 +293,14 @@ def _other_step(image: Image, found: LogDirFiles) -> Iterator[Step]:
             for directory, one in lost.items()
         ],
     )
-    yield Step(topic=CLUSTER_METADATA, rows=rows, execute=lambda: outcome)
+    if rows:
+        execute = partial(_vacuum_metadata, context, told)
+        yield Step(topic=CLUSTER_METADATA, rows=rows, execute=execute)
+
+
+def _vacuum_metadata(context: JobContext, told: Outcome) -> Outcome:
+    image = _commit_horizon(context)
+    old = leftovers(context.catalog.log, image)
+    failed = delete_files(context, old, "unlinking leftovers of __cluster_metadata")
+    counts = {"metadata_files": len(old) - len(failed), **told.counts}
+    return replace(told, counts=counts, problems=problems_of(failed))

@@ -1,12 +1,14 @@
-"""Verify as a job: a topic's image, its files and every byte of its logs held together.
+"""Verify as a job: the metadata log; a topic's image, its files and every byte of its logs.
 
+    metadata     `metadata.repair`: entries, runs, history, hints
     image        segments do not overlap; log start, log end and cleaner offset fit them
     segments     `maintenance.verified`: checksums, offsets, sizes, counts, timestamps, indexes
     files        those of removed segments are there until their delay is over; those that no row
                  names are told, with their age: their writer may be about to commit
 
-With `repair` indexes are rebuilt, and a damaged log is put into quarantine: a segment of its sound
-batches takes its place, and the report says which offsets are lost. Nothing is ever deleted.
+With `repair` the metadata log is mended first, indexes are rebuilt, and a damaged log is put into
+quarantine: a segment of its sound batches takes its place, and the report says which offsets are
+lost. Nothing is ever deleted.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,24 +16,34 @@ from functools import partial
 from typing import Any
 
 from sparklog.config import TopicConfig
-from sparklog.errors import SparklogError
+from sparklog.errors import CorruptMetadataError, SparklogError
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems, segments_of
 from sparklog.metadata.image import TopicImage
+from sparklog.metadata.log import CLUSTER_METADATA
+from sparklog.metadata.repair import problems as metadata_problems
+from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription
 
 
 def verify(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Check topics; with `options["repair"]` mend what can be mended.
+    """Check the metadata log and topics; with `options["repair"]` mend what can be mended.
 
     `options["records"]`: decode every record, too.
     """
-    for topic in context.topics(topics):
+    mend = partial(_verify_metadata, context, is_mending=options["repair"])
+    yield Step(topic=CLUSTER_METADATA, rows=[{"what": "metadata log"}], execute=mend)
+    try:
+        chosen = context.topics(topics)
+    except CorruptMetadataError as error:
+        yield failing_step(CLUSTER_METADATA, error)
+        return
+    for topic in chosen:
         try:
             image = context.catalog.topic_image(topic)
             rows = _rows(image)
@@ -40,6 +52,13 @@ def verify(
             continue
         execute = partial(_execute, context, topic, image, options)
         yield Step(topic=topic.name, rows=rows, execute=execute)
+
+
+def _verify_metadata(context: JobContext, *, is_mending: bool) -> Outcome:
+    notes = repair_metadata(context.files, context.clock) if is_mending else []
+    found = [f"{one.path}: {one.text}" for one in metadata_problems(context.files, context.clock)]
+    counts = {"damaged": len(found), "repaired": len(notes)}
+    return Outcome(counts=counts, problems=found, notes=notes)
 
 
 def _rows(image: TopicImage) -> list[dict[str, Any]]:

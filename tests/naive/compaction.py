@@ -97,7 +97,9 @@ def groups(
     return [tuple(group) for group in found]
 
 
-def may_join(group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: GroupLimits) -> bool:
+def may_join(
+    group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: GroupLimits
+) -> bool:
     """Whether the segment at one end of the group may be in it."""
     one = group[newcomer]
     others = sum(each.log_bytes for each in group) - one.log_bytes

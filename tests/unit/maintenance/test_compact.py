@@ -13,7 +13,6 @@ from sparklog.log.names import KEY_INDEX_SUFFIX
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
-from sparklog.metadata.edit import TopicEdit
 from sparklog.model import AbortedRange, Codec
 from tests.compaction import (
     COMPACTED,
@@ -27,7 +26,7 @@ from tests.compaction import (
     of_producer,
     rounds,
 )
-from tests.logs import append, new_topic, rows, image
+from tests.logs import append, image, new_topic, rows
 from tests.maintenance import outcome_of, run
 from tests.partitions import marker
 

@@ -19,7 +19,7 @@ from tests.logs import append, log_files, new_topic, rows
 from tests.maintenance import make_unreadable, outcome_of, run
 
 LARGE = "=" + "x" * 300
-KINDS = ("create", "write", "close", "sync", "view", "read")
+KINDS = ("create", "write", "close", "sync", "view")
 
 
 def two_rounds() -> Compacted:
@@ -280,9 +280,7 @@ class TestRace:
         log = two_rounds()
         starts = {0: PartitionState(log_start_offset=4)}
         keys = [log.partition.segments[0].key]
-        log.meanwhile(
-            lambda: log.partition.commit(remove=keys, removed_ms=5, partitions=starts)
-        )
+        log.meanwhile(lambda: log.partition.commit(remove=keys, removed_ms=5, partitions=starts))
 
         assert self.conflicts(log) == 1
         assert [one.offset for one in log.partition.read(4)] == [4, 5]

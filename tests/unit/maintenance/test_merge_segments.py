@@ -1,4 +1,4 @@
-"""The job over files and the metadata log; which segments it joins: tests/unit/log/test_merge.py."""
+"""The job over files and metadata; which segments it joins: tests/unit/log/test_merge.py."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -25,11 +25,11 @@ from sparklog.model import AbortedRange, Codec, SegmentEntry, TopicDescription
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import spans
 from tests.logs import append, image, log_files, new_topic, rows, values
-from tests.maintenance import make_unreadable, outcome_of, run
+from tests.maintenance import context_of, make_unreadable, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, message_set, partitions
 
 FOREVER = {"segment.ms": str(2**63 - 1)}
-KINDS = ("create", "write", "close", "sync", "view", "read")
+KINDS = ("create", "write", "close", "sync", "view")
 
 merge = partial(outcome_of, merge_segments, configs=FOREVER, seal=False)
 """Merge, and return the outcome of the only step."""
@@ -283,9 +283,10 @@ class TestStep:
 
     def test_leaves_a_closed_topic(self) -> None:
         partition = small()
+        context_of(partition, FOREVER)
         partition.delete_topic()
 
-        assert run(merge_segments, partition, seal=False, configs=FOREVER) == (NOTHING_TO_DO, [])
+        assert run(merge_segments, partition, seal=False) == (NOTHING_TO_DO, [])
 
     def test_a_topic_that_cannot_be_read_fails_alone(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -378,13 +379,11 @@ class TestFaults:
 
     def test_an_unfinished_file_is_dropped(self) -> None:
         partition = small()
-        before = list(partition.files.list(recursive=True))
+        before = [stat.path for stat in partition.files.list(DIRECTORY, recursive=True)]
         partition.flip_byte(partition.path(LOG_SUFFIX, 2), 70)
         merge(partition)
 
-        assert [stat.path for stat in partition.files.list(recursive=True)] == [
-            stat.path for stat in before
-        ]
+        assert [stat.path for stat in partition.files.list(DIRECTORY, recursive=True)] == before
 
 
 class TestRace:

@@ -33,6 +33,7 @@ from tests.logs import append, catalog, image, new_topic, rows
 from tests.sweeping import DAY_MS, HOUR_MS, directory_of, later, make_old, put, sweep, written
 
 UNKNOWN = "lost-" + "A" * 22
+UNKNOWN_TOPIC = {"unknown_topics": 1, "unknown_files": 0}
 
 
 @pytest.fixture
@@ -53,7 +54,7 @@ def delete(log_dir: str, topic: str = "gone") -> Path:
 
 
 def ids(log_dir: str) -> set[str]:
-    return {topic.name for topic in catalog(log_dir).image().topics.values()}
+    return {topic.description.name for topic in catalog(log_dir).image().topics.values()}
 
 
 class Stuck(LocalFiles):
@@ -178,9 +179,7 @@ class TestDeletedTopic:
             commit_write(own, plan, entries)
         assert not directory.exists()
 
-    def test_a_large_one_goes_in_parts(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_large_one_goes_in_parts(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(vacuum_log_dir, "LOCAL_CHUNK", 1)
         directory = delete(log_dir)
 
@@ -207,7 +206,7 @@ class TestUnknownTopic:
 
         outcome = swept.outcome(CLUSTER_METADATA)
         said = "1 files of 6 bytes of a topic that the metadata log does not know"
-        assert (swept.code, outcome.counts) == (DONE, {"unknown_topics": 1, "unknown_files": 0})
+        assert (swept.code, outcome.counts) == (DONE, {"metadata_files": 0, **UNKNOWN_TOPIC})
         assert outcome.notes == [f"{UNKNOWN}: {said}; they are left alone"]
         assert segment.exists()
 
@@ -314,6 +313,16 @@ class TestLogDir:
         put(Path(log_dir), "meta.properties.half")
 
         assert sweep(log_dir).code == NOTHING_TO_DO
+
+    def test_leftovers_of_the_metadata_log_go(self, log_dir: str) -> None:
+        old = put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")
+        make_old(old)
+        swept = sweep(log_dir)
+
+        assert swept.reports[0].rows[0]["what"] == "metadata files"
+        assert swept.count("metadata_files", CLUSTER_METADATA) == 1
+        assert not old.exists()
+        assert ids(log_dir) == {"t", "gone"}
 
     def test_a_log_that_cannot_be_read_stops_everything(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))

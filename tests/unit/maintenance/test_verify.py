@@ -13,8 +13,8 @@ from immutables import Map
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
-from sparklog.maintenance.verify import verify
 from sparklog.maintenance.verified_image import image_problems
+from sparklog.maintenance.verify import verify
 from sparklog.metadata.edit import PartitionState
 from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.metadata.segments import LiveSegments
@@ -71,7 +71,7 @@ class TestSound:
     def test_a_dry_run_says_what_would_be_read(self) -> None:
         partition = two()
         size = sum(entry.log_bytes for entry in partition.segments)
-        code, (report,) = run(verify, partition, repair=False, records=False, dry_run=True)
+        code, (_, report) = run(verify, partition, repair=False, records=False, dry_run=True)
 
         assert (code, report.rows) == (DONE, [{"partition": 0, "segments": 2, "bytes": size}])
 
@@ -90,11 +90,54 @@ class TestSound:
         assert sound(outcome_of(verify, log_dir, repair=True, records=True))
 
 
+class TestMetadata:
+    """Which damage is found and mended: tests/unit/metadata/test_repair.py."""
+
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        """Its newest entry is torn: a commit of which nobody was told."""
+        log_dir = new_topic(tmp_path / "log")
+        append(log_dir, 0, range(9))
+        newest = max(Path(log_dir).glob("__cluster_metadata/_delta_log/*.json"))
+        newest.with_name(f"{int(newest.stem) + 1:020}.json").write_bytes(b'{"add":{')
+        return log_dir
+
+    def test_that_is_sound_has_no_problems(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log")
+        _, (report, _) = run(verify, log_dir, repair=True, records=False)
+
+        assert report.topic == "__cluster_metadata"
+        assert report.outcome == Outcome(
+            counts={"damaged": 0, "repaired": 0}, problems=[], notes=[]
+        )
+
+    def test_that_cannot_be_read_fails_and_says_what_to_do(self, log_dir: str) -> None:
+        code, reports = run(verify, log_dir, repair=False, records=False)
+
+        assert code == FAILED
+        assert [report.topic for report in reports] == ["__cluster_metadata"] * 2
+        assert all(report.is_failed for report in reports)
+
+    def test_is_mended_before_the_topics_are_looked_at(self, log_dir: str) -> None:
+        code, (metadata, topic) = run(verify, log_dir, repair=True, records=False)
+
+        assert code == DONE
+        assert metadata.outcome is not None
+        assert metadata.outcome.notes[0].startswith("put aside as __cluster_metadata/_torn/")
+        assert topic.outcome == outcome_of(verify, log_dir, repair=False, records=False)
+
+    def test_is_left_alone_by_a_dry_run(self, log_dir: str) -> None:
+        before = sorted(Path(log_dir).rglob("*"))
+        run(verify, log_dir, repair=True, records=False, dry_run=True)
+
+        assert sorted(Path(log_dir).rglob("*")) == before
+
+
 class TestLog:
     def test_damage_is_told_with_file_bytes_and_offsets(self) -> None:
         partition = damaged()
         path = partition.path(LOG_SUFFIX, 1)
-        code, (report,) = run(verify, partition, repair=False, records=False, configs=ZERO)
+        code, (_, report) = run(verify, partition, repair=False, records=False, configs=ZERO)
 
         (problem,) = report.as_row()["problems"]
         assert code == FAILED
@@ -145,6 +188,8 @@ class TestLog:
         stat = partition.files.stat
 
         def late(path: str) -> Any:
+            if not path.endswith(first.log_path):
+                return stat(path)
             monkeypatch.undo()
             partition.commit(remove=[first.key], removed_ms=NOW_MS)
             partition.remove(f"{DIRECTORY}/{first.log_path}")
@@ -433,13 +478,13 @@ class TestRepair:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         partition = damaged()
-        path = partition.segments[1].log_path
+        key = partition.segments[1].key
         link = partition.files.link_or_copy
 
         def late(source: str, target: str) -> None:
             monkeypatch.undo()
             link(source, target)
-            partition.commit(remove=[path], removed_ms=NOW_MS)
+            partition.commit(remove=[key], removed_ms=NOW_MS)
 
         monkeypatch.setattr(partition.files, "link_or_copy", late)
         outcome = repair(partition)

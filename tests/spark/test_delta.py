@@ -4,8 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import AnalysisException
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped] # it has no types
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from sparklog.metadata.fold import fold
@@ -15,7 +14,7 @@ from tests.logs import append, catalog, image, new_topic
 pytestmark = pytest.mark.spark
 
 COMMITS = 15
-BEFORE_A_FOLD = 3
+REFUSED = "DELTA_UNSUPPORTED_FEATURES_FOR_WRITE"
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +114,7 @@ class TestWriting:
     def test_rows_is_refused(self, table: DataFrame, log_dir: str, mode: str) -> None:
         before = sorted(Path(table_of(log_dir)).rglob("*.json"))
 
-        with pytest.raises((Py4JJavaError, AnalysisException), match=r"(?i)feature"):
+        with pytest.raises(Py4JJavaError, match=REFUSED):
             table.limit(1).write.format("delta").mode(mode).save(table_of(log_dir))
         assert sorted(Path(table_of(log_dir)).rglob("*.json")) == before
 
@@ -123,6 +122,6 @@ class TestWriting:
     def test_in_sql_is_refused(self, spark: SparkSession, log_dir: str, statement: str) -> None:
         before = image(log_dir).version
 
-        with pytest.raises((Py4JJavaError, AnalysisException), match=r"(?i)feature"):
+        with pytest.raises(Py4JJavaError, match=REFUSED):
             spark.sql(statement.format(f"delta.`{table_of(log_dir)}`")).collect()
         assert image(log_dir).version == before

@@ -19,7 +19,7 @@ PARTS = (
     "produce_consume",
     "streams",
     "kernels",
-    "manifest",
+    "metadata",
     "lookups",
     # Before the jobs: for minutes after files were deleted, ext4 is slow at making others.
     "interop",

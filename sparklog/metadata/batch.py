@@ -8,8 +8,11 @@ from collections.abc import Callable, Collection, Sequence
 from copy import copy
 from dataclasses import dataclass
 
+import orjson
+
 from sparklog.errors import CommitOutcomeUnknownError
 from sparklog.metadata.check import check
+from sparklog.metadata.codec import edit_of, texts
 from sparklog.metadata.edit import Done, Edit, Stamp
 from sparklog.metadata.entry import encode_edits
 from sparklog.metadata.image import Image
@@ -52,8 +55,10 @@ class Request:
                 self._planned = Committed(image, image, None)
                 return None
             check(image, edit)
-            after = image.apply((edit,), stamp)
             data = encode_edits([edit])
+            # What nobody could read must not get into the log: it is read here first.
+            read = edit_of(orjson.loads(data)[0], texts(dict(edit.parameters)))
+            after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
             self.fail(error)
             return None

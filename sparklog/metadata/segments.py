@@ -89,7 +89,7 @@ class LiveSegments:
         """The segments to search in."""
         rows = pa.concat_tables([NO_ROWS, *(one.table() for one in self._pieces)])
         tail = self._tail
-        count = rows.num_rows
+        count: int = rows.num_rows
 
         def numbers(name: str) -> NDArray[np.int64]:
             ends = np.array([getattr(entry, name) for entry in tail], np.int64)

@@ -305,6 +305,8 @@ def _keys(table: pa.Table) -> pa.ChunkedArray:
 
 def _may_hold(group: pq.RowGroupMetaData, topics: Sequence[str] | None) -> bool:
     """Whether a row group may hold rows of these topics; of the log dir's own, when None."""
+    if not group.num_rows:
+        return False
     kind = group.column(0).statistics
     is_log_dirs = kind is not None and kind.min in LOG_DIR_KINDS
     if topics is None or is_log_dirs:

@@ -110,7 +110,11 @@ def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any] |
         "segment_next_offset": entry.next_offset,
         "file_base_offset": entry.file_base_offset,
         "sealed": entry.shift == 0,
-        "log": {"path": f"{directory}/{entry.log_path}", "bytes": entry.log_bytes},
+        "log": {
+            "path": log_path(directory, entry),
+            "position": entry.log_position,
+            "bytes": entry.log_bytes,
+        },
         "index_entry": index_entry,
         "position": found.position,
         "batch_bytes": found.size,

@@ -209,7 +209,7 @@ class GcsProxy(StoreProxy):
         # The server tells by the host that it is asked in XML.
         host = {"host": self._host}
         found = self.passed_on(Request(method, path, {**(headers or {}), **host}, body))
-        bucket = path.lstrip("/").partition("/")[0].partition("?")[0]
+        bucket = unquote(urlsplit(path).path.split("/")[1])
         if found.status not in {404, 500} or bucket in {"upload", "storage", BUCKET}:
             return found
         # Google says so; the server says that there is no object, or that it has failed.

@@ -1,7 +1,7 @@
 """A log in an object store that is far away: 30 ms a request, 50 MB/s a connection.
 
-moto stands behind a proxy that is as slow as that (`tests.store_proxy`). The floor is obstore alone,
-which fetches the same ranges one after another; we fetch, check and decode every record.
+moto stands behind a proxy that is as slow as that (`tests.store_proxy`). The floor is obstore
+alone, which fetches the same ranges one after another; we fetch, check and decode every record.
 """
 
 import os

@@ -55,6 +55,8 @@ def installed(name: str, command: list[str], environ: Mapping[str, str], inside:
     if not (folder / inside).exists():
         if is_offline():
             pytest.skip(f"SPARKLOG_OFFLINE=1 and no {folder}")
+        if shutil.which(command[0]) is None:
+            pytest.fail(f"{name} is installed by {command[0]}, which is not there")
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Filled aside and renamed: nobody finds half of it.
         aside = tempfile.mkdtemp(prefix=f"{name}-", dir=folder.parent)

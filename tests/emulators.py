@@ -55,6 +55,8 @@ def installed(name: str, command: list[str], environ: Mapping[str, str], inside:
     if not (folder / inside).exists():
         if is_offline():
             pytest.skip(f"SPARKLOG_OFFLINE=1 and no {folder}")
+        if shutil.which(command[0]) is None:
+            pytest.fail(f"{name} is installed by {command[0]}, which is not there")
         folder.parent.mkdir(parents=True, exist_ok=True)
         # Filled aside and renamed: nobody finds half of it.
         aside = tempfile.mkdtemp(prefix=f"{name}-", dir=folder.parent)
@@ -209,7 +211,7 @@ class GcsProxy(StoreProxy):
         # The server tells by the host that it is asked in XML.
         host = {"host": self._host}
         found = self.passed_on(Request(method, path, {**(headers or {}), **host}, body))
-        bucket = path.lstrip("/").partition("/")[0].partition("?")[0]
+        bucket = unquote(urlsplit(path).path.split("/")[1])
         if found.status not in {404, 500} or bucket in {"upload", "storage", BUCKET}:
             return found
         # Google says so; the server says that there is no object, or that it has failed.

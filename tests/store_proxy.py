@@ -159,6 +159,9 @@ class _Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A client that has gone is none."""
+
 
 def said(status: int) -> Answer:
     """An answer of S3's that is an error."""
@@ -208,8 +211,6 @@ def _sent_headers(method: str, answer: Answer) -> dict[str, str]:
     """The store's headers, but for those of its own connection."""
     of_the_connection = {"connection", "content-length", "transfer-encoding", "date"}
     headers = {name: answer.headers[name] for name in answer.headers.keys() - of_the_connection}
-    if answer.status in {204, 304}:
-        return headers
     # The answer to a HEAD tells the length of what it does not hold.
     told = answer.headers.get("content-length") if method == "HEAD" else None
     return headers | {"content-length": told or str(len(answer.body))}

@@ -33,9 +33,14 @@ WRITE_BEHIND_BYTES: Final = 4 * 1024 * 1024
 FINISHED_MAX: Final = 10_000
 """How many closed files that nobody has synced are remembered, if nothing went wrong with them."""
 
-_IDLE: "OrderedDict[LocalNewFile, None]" = OrderedDict()
-"""Open files that nobody is writing at the moment, the one written longest ago first."""
+_IDLE: "OrderedDict[LocalNewFile, int]" = OrderedDict()
+"""Open files that nobody is writing at the moment, the one written longest ago first; with their
+descriptors."""
 _IDLE_LOCK: Final = Lock()
+
+_DONE: "Future[None]" = Future()
+"""The parking of a file that was never parked."""
+_DONE.set_result(None)
 
 _FINISHED: "dict[str, Future[None]]" = {}
 """The syncs of closed durable files, by absolute path, until somebody asks for them."""
@@ -53,7 +58,7 @@ class LocalNewFile(NewFile):
         self._descriptor: int | None = os.open(
             target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
         )
-        self._parked: Future[None] | None = None
+        self._parked = _DONE
         self._identity = os.fstat(self._descriptor)
         self._begun_bytes = 0
         _FINISHED.pop(target, None)
@@ -84,14 +89,14 @@ class LocalNewFile(NewFile):
         with os_errors("close", self.path, self._log_dir):
             self._wake()
             descriptor, self._descriptor = self._descriptor, None
-            if self._durable and descriptor is not None:
-                self._parked = begin(partial(_sync_and_close, descriptor))
+            if self._durable:
+                if descriptor is not None:
+                    self._parked = begin(partial(_sync_and_close, descriptor))
+                _remember(self._target, self._parked)
             elif descriptor is not None:
                 os.close(descriptor)
-            elif self._parked is not None and not self._durable:
+            else:
                 self._parked.result()
-            if self._durable and self._parked is not None:
-                _remember(self._target, self._parked)
 
     def _discard(self) -> None:
         # Nobody refers to the file, so what cannot be unlinked is left to vacuum; the error that
@@ -112,22 +117,23 @@ class LocalNewFile(NewFile):
 
     def _rest(self) -> None:
         """Let the file be parked, and park those beyond the limit."""
+        if self._descriptor is None:
+            return
         with _IDLE_LOCK:
-            _IDLE[self] = None
+            _IDLE[self] = self._descriptor
             while len(_IDLE) > idle_max():
-                _IDLE.popitem(last=False)[0].park()
+                file, descriptor = _IDLE.popitem(last=False)
+                file.park(descriptor)
 
-    def park(self) -> None:
+    def park(self, descriptor: int) -> None:
         """Give the descriptor away until the next write; only while nobody writes."""
-        descriptor, self._descriptor = self._descriptor, None
-        if descriptor is not None:
-            let_go = _sync_and_close if self._durable else os.close
-            self._parked = begin(partial(let_go, descriptor))
+        self._descriptor = None
+        let_go = _sync_and_close if self._durable else os.close
+        self._parked = begin(partial(let_go, descriptor))
 
     def _opened_again(self) -> int:
         """Open the parked file where it ends; raises what went wrong when it was parked."""
-        if self._parked is not None:
-            self._parked.result()
+        self._parked.result()
         descriptor = os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         if not self._is_same(os.fstat(descriptor)):
             os.close(descriptor)

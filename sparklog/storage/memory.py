@@ -77,7 +77,7 @@ class MemoryFiles:
         self._being_written.clear()
         self._without_durable_name.clear()
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002
+    def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002 - sync is
         """See `Files.create`."""
         self.record("create", check_path(path))
         self._reserve("create", path)

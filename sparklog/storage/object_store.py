@@ -113,13 +113,13 @@ class ObjectFiles:
         """See `Files.create`; never tells that a file exists (module docstring)."""
         return ObjectNewFile(check_path(path), self)
 
-    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:  # noqa: ARG002
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:  # noqa: ARG002 - always
         """See `Files.write_new`."""
         view = flat_view(data)
         if not self._is_put("write", path, view) and self.read(path) != view:
             raise failure(ExistingFileError, "write", path, self.uri, "it exists already")
 
-    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:  # noqa: ARG002
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:  # noqa: ARG002 - always
         """See `Files.put_new`: one conditional request."""
         return self._is_put("put", path, flat_view(data))
 

@@ -42,7 +42,7 @@ class Endpoint:
                 self.end_headers()
                 self.wfile.write(json.dumps(endpoint.hand_out()).encode())
 
-            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002
+            def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002 - their name
                 pass
 
         self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

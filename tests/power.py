@@ -15,6 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from sparklog.manifest.torn import POINTER
+
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import NewFile, flat_view
 from sparklog.storage.local import LocalFiles

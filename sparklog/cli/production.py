@@ -74,9 +74,7 @@ class Production:
         if topic not in self._open:
             plan = plan_write(self._catalog, topic, self._options)
             seed = int.from_bytes(os.urandom(4))
-            writer = TopicWriter(
-                self._catalog.files, plan, self._catalog.clock, seed, self._shared
-            )
+            writer = TopicWriter(self._catalog.files, plan, self._catalog.clock, seed, self._shared)
             self._open[topic] = plan, writer
 
     def write(self, topic: str, rows: InputRows) -> None:

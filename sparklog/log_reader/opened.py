@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache, partial
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError, SparklogWarning
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
@@ -20,7 +20,6 @@ from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files
 
 Answer = TypeVar("Answer")
-
 
 
 def log_path(directory: str, entry: SegmentEntry) -> str:

@@ -90,9 +90,7 @@ class WriteTask:
                     plan = self.plan(topic)
                     if topic not in writers:
                         seed = self.seed_of(task_number())
-                        writers[topic] = TopicWriter(
-                            self.files, plan, SystemClock(), seed, shared
-                        )
+                        writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed, shared)
                     with counted_from(_place(first, None if rows is batch else topic)):
                         columns = record_columns(rows, plan.now_ms)
                         writers[topic].write(columns, explicit_partition(rows))

@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_COMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_COMMITTED
 from sparklog.record.encode import BatchSettings, encode
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 from tests.kafka.client import Found, Record

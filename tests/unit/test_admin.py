@@ -39,7 +39,6 @@ from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from tests.edits import append, segment
 
-
 OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
 
 

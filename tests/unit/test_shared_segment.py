@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.clock import ManualClock
 from sparklog.cli.production import Production
+from sparklog.clock import ManualClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.scan import scan_batches
@@ -39,9 +39,9 @@ class TestAWriter:
 
         assert len(shared_files(log_dir)) == 1
         assert log_files(log_dir) == []
-        assert {partition: len(found) for partition, found in rows(log_dir).items()} == {
-            partition: 3 for partition in range(50)
-        }
+        assert {
+            partition: len(found) for partition, found in rows(log_dir).items()
+        } == dict.fromkeys(range(50), 3)
         ends = [entry.log_position + entry.log_bytes for entry in entries]
         assert [entry.log_position for entry in entries] == [0, *ends[:-1]]
 

@@ -8,9 +8,9 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
 
 

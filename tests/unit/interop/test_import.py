@@ -18,10 +18,9 @@ from sparklog.errors import (
 from sparklog.interop import import_log, staging
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition, Known
-from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.metadata.edit import PartitionState
-from sparklog.model import Codec
+from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import (
     HORIZON,
     TRANSACTIONAL,

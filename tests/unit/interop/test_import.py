@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -42,6 +44,13 @@ NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
 
 def state(interop: Interop, topic: str = "t") -> PartitionState:
     return interop.log(topic).state
+
+
+def broker_starts(log_dir: Path) -> bool:
+    """Whether another process gets the lock, as a broker does (FileLock.tryLock)."""
+    code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    command = [sys.executable, "-c", code, str(log_dir / ".lock")]
+    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 class TestFirst:
@@ -566,6 +575,23 @@ class TestDirectories:
         monkeypatch.setattr(fcntl, "lockf", taken)
         with pytest.raises(LogDirError, match="is in use: stop its broker first"):
             interop.run()
+
+    def test_are_held_until_the_import_is_done(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        (interop.broker / ".lock").touch()
+        seen = []
+
+        def tried(job: import_log.Job) -> ImportedPartition:
+            seen.append(broker_starts(interop.broker))
+            return take(job)
+
+        take = import_log.take
+        monkeypatch.setattr(import_log, "take", tried)
+        interop.run()
+
+        assert (seen, broker_starts(interop.broker)) == ([False], True)
 
     def test_without_a_partition(self, interop: Interop) -> None:
         with pytest.raises(LogDirError, match="broker has no partition: give what a broker's log"):

@@ -13,6 +13,7 @@
     │   ├── InvalidTimestampError        a timestamp that is negative or outside the allowed skew
     │   ├── RecordTooLargeError          a record larger than max.message.bytes
     │   ├── OffsetOutOfRangeError        an offset outside [log start offset, log end offset]
+    │   ├── VersionOutOfRangeError       a version of the metadata log that is not known (any more)
     │   ├── UnexpectedAppendOffsetError  records whose own offsets do not continue the log
     │   ├── PolicyViolationError         the topic's cleanup policy does not allow it
     │   └── LogDirError                  not a log dir, or of a version this release cannot read
@@ -156,6 +157,12 @@ class RecordTooLargeError(UsageError):
 
 class OffsetOutOfRangeError(UsageError):
     """An offset outside [log start offset, log end offset]."""
+
+    code = ErrorCode.OFFSET_OUT_OF_RANGE
+
+
+class VersionOutOfRangeError(UsageError):
+    """A version of the metadata log that is not there yet, or that its history forgot."""
 
     code = ErrorCode.OFFSET_OUT_OF_RANGE
 

@@ -42,6 +42,16 @@ class TracingFiles:
         self.inner.write_new(path, data)
         self._done("write_new", path, memoryview(bytes(data)).nbytes)
 
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+        """An operation of the trace even when the name was taken."""
+        is_put = self.inner.put_new(path, data, durable=durable)
+        self._done("put_new", path, memoryview(bytes(data)).nbytes)
+        return is_put
+
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        self.inner.overwrite(path, data)
+        self._done("overwrite", path, memoryview(bytes(data)).nbytes)
+
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         data = self.inner.read(path, start, length)
         self._done("read", path, data.nbytes)
@@ -87,6 +97,10 @@ class TracingFiles:
         self.inner.sync(files)
         for path in files:
             self._done("sync", path)
+
+    def sync_directory(self, directory: str) -> None:
+        self.inner.sync_directory(directory)
+        self._done("sync_directory", directory)
 
     def link_or_copy(self, source: str, target: str) -> None:
         self.inner.link_or_copy(source, target)

@@ -43,7 +43,7 @@ class MergeWork:
 def merged(work: MergeWork) -> SegmentEntry:
     """Write a group as one sealed, indexed segment, durably; return its row, not yet committed.
 
-    Every checksum is verified, and the whole file's where the manifest knows it. Raises
+    Every checksum is verified, and the whole file's where its row tells it. Raises
     CorruptRecordError naming file, position and offset, MissingFileError and what writing raises;
     a file that is not complete is dropped then.
     """
@@ -99,7 +99,7 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
             target.append(shifted, _moved(window, size), min_timestamp=entry.min_timestamp)
         if entry.log_crc32c not in (None, crc):
             raise CorruptRecordError(
-                f"the CRC-32C of the file is {crc}, the manifest says {entry.log_crc32c}"
+                f"the CRC-32C of the file is {crc}, its row says {entry.log_crc32c}"
             )
     except CorruptRecordError as error:
         raise error.in_file(log_path(directory, entry)) from None
@@ -165,7 +165,7 @@ def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEnt
 
 
 def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
-    """The records that headers tell, or, of compressed message sets, that the manifest knows."""
+    """The records that headers tell, or, of compressed message sets, that rows tell."""
     known = [each for each in counts if each is not None]
     return sum(known) if count is None and len(known) == len(counts) else count
 

@@ -226,5 +226,13 @@ def _check_fold(image: Image, fold: FoldEdit) -> None:
             f"the fold up to version {fold.cover} was made on the fold up to {fold.based_on}; "
             f"the newest covers {current.cover}"
         )
+    known = {*current.runs, *current.history}
+    for run in (*fold.runs, *fold.history):
+        born_ms = uuid7_ms(run.path.removesuffix(".parquet")[-36:])
+        if run not in known and born_ms < image.horizon_ms:
+            raise LateWriterError(
+                f"{run.path}: written before the vacuum horizon {image.horizon_ms} (ms), so it may "
+                f"be gone: fold again"
+            )
     if fold.cover > image.version:
         raise UsageError(f"a fold up to version {fold.cover} at version {image.version}")

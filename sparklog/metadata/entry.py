@@ -72,6 +72,8 @@ class Entry:
     edits_file: EditsFile | None = None
     actions: Sequence[Mapping[str, Any]] = ()
     is_foreign: bool = False
+    bytes: int = field(default=0, compare=False)
+    """The size of the entry and its edits as they were read."""
 
     @property
     def stamp(self) -> Stamp:
@@ -164,6 +166,7 @@ def decode(number: int, data: bytes, where: str) -> Entry:
         edits_of(ours.get("edits", ()), parameters, where),
         file and EditsFile(*file),
         actions,
+        bytes=len(data) + (file[1] if file else 0),
     )
 
 

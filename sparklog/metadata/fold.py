@@ -1,24 +1,27 @@
 """Folding: the entries since the last fold become a run, and runs of like size become one.
 
     rows_since(image, entries)   the keys that entries touched, as the image has them: pure
-    fold(log)                    write the run, merge, commit the FoldEdit, then
-                                 Delta's checkpoint, the hint
+    rows_of(image)               all keys of an image
+    fold(log)                    write the run (`runs`) and the history (`history`), merge, commit
+                                 the FoldEdit, then publish Delta's checkpoint and the hint
 
 A fold changes nothing that is committed; it conflicts with other folds only. Each row is rewritten
 O(log n) times: a new run takes in the runs before it that are not twice its size. A folder that is
 killed leaves files that nobody names; vacuum takes them after the log dir's horizon.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 import orjson
 import pyarrow as pa
 
-from sparklog.errors import CommitConflictError, CorruptMetadataError
+from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWriterError
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
+from sparklog.metadata.history import Retention, continued, present, without_damaged
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.runs import in_order, merged
@@ -41,64 +44,83 @@ FOLD_EVERY: Final = 256
 FOLD_AT_THE_LATEST: Final = 1024
 """So many entries behind the last fold anybody folds."""
 
+FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
+"""So much of entries behind the last fold, too."""
+POINTER: Final = f"{ENTRIES}/_last_checkpoint"
+RETENTION: Final = Retention()
+
 Row = dict[str, Any]
 
 
-def is_due(image: Image) -> bool:
+def is_due(image: Image, bytes_behind: int = 0) -> bool:
     """Whether the committer of the image's version should fold."""
     behind = image.version - image.fold.cover
-    return behind >= FOLD_AT_THE_LATEST or (behind > 1 and image.version % FOLD_EVERY == 0)
+    is_late = behind >= FOLD_AT_THE_LATEST or bytes_behind >= FOLD_AT_THE_LATEST_BYTES
+    return behind > 1 and (is_late or image.version % FOLD_EVERY == 0)
 
 
-def fold(log: MetadataLog) -> Image | None:
+def fold(
+    log: MetadataLog,
+    *,
+    retention: Retention = RETENTION,
+    is_forced: bool = False,
+    damaged: Collection[str] = (),
+) -> Image | None:
     """Fold everything up to the newest version; None when somebody else did, or there is nothing.
 
-    Raises StorageError when the run cannot be written.
+    `is_forced` folds when nothing but folds came since the last one, too; `damaged` are files of
+    the history that are left out. Raises StorageError when a file cannot be written,
+    CorruptMetadataError when an entry cannot be read.
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
-    entries = [_present(log, version) for version in range(based_on + 1, cover + 1)]
-    if all(edit.fold is not None for entry in entries for edit in entry.edits):
+    entries = [present(log, version) for version in range(based_on + 1, cover + 1)]
+    is_idle = all(edit.fold is not None for entry in entries for edit in entry.edits)
+    if not entries or (is_idle and not is_forced):
         return None
     touched = {topic_id for entry in entries for edit in entry.edits for topic_id in edit.topics}
     image = log.opened_at(image, touched)
     rows = table_of(rows_since(image, entries), RUN_SCHEMA)
     runs = _with_run(log, image, rows, based_on + 1)
+    before = replace(image.fold, history=without_damaged(image.fold, damaged))
+    history = continued(log, before, entries, runs, retention)
+    return commit_fold(log, FoldEdit(cover, based_on, runs, history))
+
+
+def commit_fold(log: MetadataLog, made: FoldEdit, operation: str = "FOLD") -> Image | None:
+    """Commit a fold whose files are written, and publish it; None when another was first."""
+    told = {"cover": str(made.cover), "rows": str(sum(run.rows for run in made.runs))}
 
     def plan(newest: Image) -> Edit | Done:
-        if newest.fold.cover != based_on:
+        if newest.fold.cover != made.based_on:
             return Done()
-        return Edit(
-            operation="FOLD",
-            parameters={"cover": str(cover), "rows": str(rows.num_rows), "runs": str(len(runs))},
-            fold=FoldEdit(cover, based_on, runs, image.fold.history),
-        )
+        return Edit(operation=operation, parameters=told, fold=made)
 
     try:
         committed = log.commit(plan, housekeeping=False)
-    except CommitConflictError:
+    except (CommitConflictError, LateWriterError):
         return None
     if committed.edit is None:
         return None
-    _publish(log, committed.image)
+    log.bytes_behind = 0
+    publish(log, committed.image.version, made)
     return committed.image
 
 
-def _present(log: MetadataLog, version: int) -> Entry:
-    entry = log.read_entry(version)
-    if entry is None:
-        raise CorruptMetadataError(f"{ENTRIES}: entry {version} is missing")
-    return entry
-
-
 def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tuple[RunFile, ...]:
-    """Return the runs with a new one, which takes in those before it that are not twice as large."""
+    """Return the runs with a new one, which takes in those before it that are not twice as large.
+
+    A run that cannot be read stays as it is: whoever opens a topic of it is told.
+    """
     kept = list(image.fold.runs)
     tables = [in_order(rows)]
     count = rows.num_rows
     while kept and kept[-1].rows <= 2 * count:
+        try:
+            tables.append(log.runs.whole(kept[-1]))
+        except CorruptMetadataError:
+            break
         run = kept.pop()
-        tables.append(log.runs.whole(run))
         count += run.rows
         first = run.from_version
     whole = merged(tables, drops_gone=not kept)
@@ -138,6 +160,18 @@ def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
                 topics.setdefault(topic_id, _Touched()).add(of_topic)
                 shared.update(one.log_path for one in of_topic.segments if one.is_shared)
                 shared.update(key.log_path for key in of_topic.remove if key.is_shared)
+    return _rows(image, topics, leases, shared)
+
+
+def rows_of(image: Image) -> list[Row]:
+    """Return a row for each key of an image whose topics are all opened."""
+    topics = {topic_id: _Touched.whole(topic) for topic_id, topic in image.topics.items()}
+    return _rows(image, topics, set(image.leases), set(image.shared))
+
+
+def _rows(
+    image: Image, topics: "Mapping[str, _Touched]", leases: set[str], shared: set[str]
+) -> list[Row]:
     rows: list[Row] = [_horizon_row(image)]
     rows += [_lease_row(image, name) for name in sorted(leases)]
     rows += [_shared_row(image, path) for path in sorted(shared)]
@@ -178,6 +212,17 @@ class _Touched:
             edit.epochs,
         )
         self._receipts.update(edit.receipts)
+
+    @classmethod
+    def whole(cls, topic: TopicImage) -> "_Touched":
+        """Return all keys of a topic."""
+        found = cls()
+        found._partitions.update(topic.partitions)
+        found._receipts.update(topic.receipts)
+        live = [entry for log in topic.partitions.values() for entry in log.entries()]
+        for entry in (*live, *topic.removed):
+            found._segments.setdefault(entry.partition, set()).add(entry.key)
+        return found
 
     def rows(self, topic: TopicImage) -> list[Row]:
         """Return the rows of these keys, as the topic has them."""
@@ -270,14 +315,18 @@ def _receipt_row(topic: TopicImage, key: Any) -> Row:
 # ------------------------------------------------------------------------------------------ delta
 
 
-def _publish(log: MetadataLog, image: Image) -> None:
+def publish(log: MetadataLog, version: int, made: FoldEdit) -> None:
     """Write Delta's checkpoint of the fold's version, and the two hints that lead to it."""
-    version = image.version
-    checkpoint = f"{ENTRIES}/{version:020}.checkpoint.parquet"
-    data = delta.checkpoint(delta.metadata(log.log_id), image.fold.runs)
+    checkpoint = checkpoint_path(version)
+    data = delta.checkpoint(delta.metadata(log.log_id), made.runs)
     if log.files.put_new(checkpoint, data):
         log.files.sync_directory(ENTRIES)
-    size = 2 + len(image.fold.runs)
+    size = 2 + len(made.runs)
     pointer: Mapping[str, int] = {"version": version, "size": size}
-    log.files.overwrite(f"{ENTRIES}/_last_checkpoint", orjson.dumps(pointer))
+    log.files.overwrite(POINTER, orjson.dumps(pointer))
     log.files.overwrite(HINT, orjson.dumps({"version": version}))
+
+
+def checkpoint_path(version: int) -> str:
+    """Return the path of Delta's checkpoint of a version."""
+    return f"{ENTRIES}/{version:020}.checkpoint.parquet"

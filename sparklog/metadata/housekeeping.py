@@ -1,42 +1,93 @@
-"""Housekeeping after a commit: folds that are due, in a thread of their own.
+"""Housekeeping after a commit: folds that are due, and cleaning, in a thread of their own.
 
-A fold takes tens of milliseconds and more, so no commit waits for it. The thread ends with its
-work; the interpreter waits for it at its end.
+A fold takes tens of milliseconds and more, so no commit waits for it. A process that ends waits
+EXIT_WAIT_SECONDS for its fold, no longer: one that is cut off leaves files that nobody names. A
+forked child begins without the thread, and with locks of its own. A failure is silent, for nothing
+that is committed depends on it; a later commit tries again, after FOLD_RETRY_MS.
 """
 
+import atexit
+import os
 from threading import Lock, Thread
+from typing import Final
+from weakref import WeakKeyDictionary
 
-from sparklog.errors import SparklogError
+from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.log import MetadataLog
 
-_busy: set[int] = set()
+CLEANS_PER_KEEP: Final = 10
+"""A process cleans so often, at most, while an entry is kept: each time lists the entries."""
+FOLD_RETRY_MS: Final = 5_000
+EXIT_WAIT_SECONDS: Final = 5.0
+
+
+class _House:
+    """The state of one log's housekeeping in this process."""
+
+    def __init__(self) -> None:
+        self.thread: Thread | None = None
+        self.cleaned_ms: int | None = None
+        self.failed_ms: int | None = None
+
+
+_houses: WeakKeyDictionary[MetadataLog, _House] = WeakKeyDictionary()
 _lock = Lock()
+
+
+def _begin_anew() -> None:
+    """Forget the parent's threads, which did not come along, and the locks that they may hold."""
+    global _lock, _houses  # noqa: PLW0603 - a lock that the parent held would never be released
+    _lock = Lock()
+    logs, _houses = list(_houses), WeakKeyDictionary()
+    for log in logs:
+        log.begin_anew()
+
+
+def _wait() -> None:
+    """Let folds come to their end, for some time."""
+    for house in list(_houses.values()):
+        if house.thread is not None:
+            house.thread.join(EXIT_WAIT_SECONDS)
+
+
+os.register_at_fork(after_in_child=_begin_anew)
+atexit.register(_wait)
 
 
 def keep_house(log: MetadataLog) -> None:
     """Fold in the background if it is this process's turn to, once at a time for one log."""
-    image = log.read_last()
-    if not is_due(image):
+    if not is_due(log.read_last(), log.bytes_behind):
         return
     with _lock:
-        if id(log) in _busy:
+        house = _houses.setdefault(log, _House())
+        failed_ms = house.failed_ms
+        is_early = failed_ms is not None and log.clock.boot_ms() - failed_ms < FOLD_RETRY_MS
+        if house.thread is not None or is_early:
             return
-        _busy.add(id(log))
-    Thread(target=_keep, args=(log,), name="sparklog-fold").start()
+        house.thread = Thread(target=_keep, args=(log, house), name="sparklog-fold", daemon=True)
+    try:
+        house.thread.start()
+    except RuntimeError:  # no thread is left, or the interpreter ends
+        house.thread = None
 
 
 def keep_house_now(log: MetadataLog) -> None:
-    """Do the same in this thread: for tests that count steps."""
-    if is_due(log.read_last()):
+    """Do the same in this thread: for tests that count steps, and for jobs."""
+    if is_due(log.read_last(), log.bytes_behind):
         fold(log)
+        clean(log)
 
 
-def _keep(log: MetadataLog) -> None:
+def _keep(log: MetadataLog, house: _House) -> None:
     try:
         fold(log)
-    except SparklogError:
-        pass  # nothing that is committed depends on it; the next one tries again
+        now_ms = log.clock.boot_ms()
+        if house.cleaned_ms is None or now_ms - house.cleaned_ms >= log.keep_ms // CLEANS_PER_KEEP:
+            house.cleaned_ms = now_ms
+            clean(log)
+        house.failed_ms = None
+    except Exception:  # noqa: BLE001 - nobody waits for this thread, and a later one tries again
+        house.failed_ms = log.clock.boot_ms()
     finally:
-        with _lock:
-            _busy.discard(id(log))
+        house.thread = None

@@ -43,6 +43,7 @@ from sparklog.model import (
     TopicDescription,
 )
 
+
 class Stamp(NamedTuple):
     """The place of an entry in the log: its version, its id, and its time."""
 

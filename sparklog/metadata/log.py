@@ -33,11 +33,12 @@ from sparklog.errors import (
     MissingFileError,
     SparklogError,
     StorageError,
+    VersionOutOfRangeError,
 )
 from sparklog.log.names import random_uuid, uuid7
 from sparklog.metadata import delta
 from sparklog.metadata.check import check
-from sparklog.metadata.edit import FEATURE_LEVEL, Done, Edit
+from sparklog.metadata.edit import FEATURE_LEVEL, Done, Edit, FoldEdit
 from sparklog.metadata.entry import (
     EDITS_BYTES_MAX,
     EditsFile,
@@ -48,6 +49,7 @@ from sparklog.metadata.entry import (
     encode_edits,
 )
 from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.marks import newest_mark
 from sparklog.metadata.runs import Runs, crc32c
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
@@ -63,6 +65,8 @@ COMMIT_TIMEOUT_MS: Final = 120_000
 PUT_TIMEOUT_MS: Final = 60_000
 """How long one entry is put again while its slot stays empty."""
 LOCAL_PUT_TRIES: Final = 3
+OPEN_TRIES: Final = 8
+"""How often an opener begins again because a cleaner was ahead of it."""
 KEEP_LOCAL_MS: Final = 10 * 60_000
 KEEP_REMOTE_MS: Final = 60 * 60_000
 """How long an entry stays, at least, after a fold has covered it, by the store's own time."""
@@ -75,6 +79,11 @@ Plan = Callable[[Image], Edit | Done]
 def entry_path(version: int) -> str:
     """Return the path of an entry in the log dir."""
     return f"{ENTRIES}/{version:020}.json"
+
+
+def fold_of(entry: Entry) -> FoldEdit | None:
+    """Return the fold of an entry; None for an entry that is none."""
+    return next((edit.fold for edit in entry.edits if edit.fold is not None), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,12 +150,22 @@ class MetadataLog:
         self._image: Image | None = None
         self._log_id = ""
         self._looked_ms = 0
+        self.begin_anew()
+        self._synced = -1
+        self.bytes_behind = 0
+        """About how much the entries behind the newest fold take."""
+
+    def begin_anew(self) -> None:
+        """Make locks and queue anew, as after a fork: threads that hold them did not come along."""
         self._reading = RLock()
         self._committing = Lock()
         self._queueing = Lock()
         self._syncing = Lock()
         self._queue: list[_Request] = []
-        self._synced = -1
+
+    def go_on_from(self, image: Image, log_id: str) -> None:
+        """Take an image for the one read last: repair has built it without damaged files."""
+        self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
 
     @classmethod
     def create(cls, files: Files, clock: Clock) -> "MetadataLog":
@@ -221,9 +240,13 @@ class MetadataLog:
 
     def _follow(self) -> None:
         if self._image is None or self._is_late():
-            self._image = self._open()
+            self._open()
+        else:
+            self._read_on(self._image)
+
+    def _read_on(self, image: Image) -> None:
+        self._image = image
         self._looked_ms = self.clock.boot_ms()
-        image = self._image
         while (entry := self.read_entry(image.version + 1)) is not None:
             image = self._image = self._after(image, entry)
 
@@ -243,6 +266,7 @@ class MetadataLog:
 
     def _after(self, image: Image, entry: Entry) -> Image:
         """Return the image after an entry; raises CorruptMetadataError when it does not follow."""
+        self.bytes_behind = 0 if fold_of(entry) is not None else self.bytes_behind + entry.bytes
         if entry.is_foreign:
             stamp = Stamp(entry.version, image.stamp.entry_id, image.stamp.timestamp_ms)
             return image.apply((), stamp)
@@ -279,23 +303,60 @@ class MetadataLog:
             )
         return replace(entry, edits=edits_of(orjson.loads(found), entry.parameters, where))
 
-    def _open(self) -> Image:
-        """Return the image of the newest fold that the hint leads to, or the empty one."""
-        self._log_id = ""
-        hinted = self._hinted()
-        entry = self.read_entry(hinted) if hinted >= 0 else None
-        while entry is not None:
-            fold = next((edit.fold for edit in entry.edits if edit.fold is not None), None)
-            if fold is None:
-                raise CorruptMetadataError(f"{HINT} names {entry.version}, which is no fold")
-            covered = self.runs.covered(fold)
-            self._log_id = entry.log
-            return covered
-        if self.files.stat(entry_path(0)) is None:
-            raise MissingFileError(
-                f"{CLUSTER_METADATA}: no metadata log here, {entry_path(0)} is missing"
-            )
-        return Image()
+    def _open(self) -> None:
+        """Read the log from the fold that the hint names, else from the one that the mark names.
+
+        An entry that is missing may be the end of the log, or cleaned: the mark tells. It is read
+        after the entries, for a cleaner writes it before it deletes any.
+        """
+        at = self._hinted()
+        for _ in range(OPEN_TRIES):
+            image = self._folded_at(at)
+            if image is not None:
+                self._read_on(image)
+            mark = newest_mark(self.files, CLUSTER_METADATA)
+            if image is None or self._read.version + 1 < mark.first_kept:
+                at = mark.fold
+                continue
+            if self._read.version < at:
+                raise CorruptMetadataError(
+                    f"{entry_path(self._read.version + 1)} is missing, and {HINT} names {at}: "
+                    f"{AFTER_A_POWER_CUT}"
+                )
+            return
+        self._image = None
+        raise CorruptMetadataError(
+            f"{CLUSTER_METADATA}: entries are missing below {mark.first_kept}, and entry "
+            f"{mark.fold}, whose fold covers them: run sparklog verify"
+        )
+
+    def _folded_at(self, version: int) -> Image | None:
+        """Return the image that the fold of an entry leaves; None when the entry is gone.
+
+        The empty image for version -1.
+        """
+        self._log_id, self.bytes_behind = "", 0
+        if version < 0:
+            if self.files.stat(entry_path(0)) is None:
+                if newest_mark(self.files, CLUSTER_METADATA).fold >= 0:
+                    return None
+                raise MissingFileError(
+                    f"{CLUSTER_METADATA}: no metadata log here, {entry_path(0)} is missing"
+                )
+            return Image()
+        entry = self.read_entry(version)
+        if entry is None:
+            return None
+        fold = fold_of(entry)
+        if fold is None:
+            raise CorruptMetadataError(f"{HINT} names {entry.version}, which is no fold")
+        self._log_id = entry.log
+        try:
+            return self.runs.covered(fold)
+        except MissingFileError:
+            if newest_mark(self.files, CLUSTER_METADATA).first_kept > version:
+                return None  # cleaned between the two reads
+            raise
 
     def _hinted(self) -> int:
         try:
@@ -359,6 +420,7 @@ class MetadataLog:
 
     def _try(self, batch: Sequence[_Request], topics: Collection[str]) -> bool:
         before = image = self.image(topics)
+        looked_ms = self._looked_ms
         stamp = Stamp(before.version + 1, os.urandom(12).hex(), self._time(before))
         edits: list[Edit] = []
         for request in batch:
@@ -371,8 +433,9 @@ class MetadataLog:
         if not edits:
             return True
         data = self._encoded(stamp, before.stamp.entry_id, edits)
-        if not self._put(stamp, data):
+        if not self._put(stamp, data, looked_ms):
             return False
+        self.bytes_behind += len(data)
         with self._reading:
             # Another thread may have read the entry and opened topics meanwhile: both are the same.
             if self._read is before:
@@ -399,14 +462,14 @@ class MetadataLog:
         )
         content = encode_edits(edits)
         if len(content) > EDITS_BYTES_MAX:
-            name = f"{EDITS}/{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"
+            name = f"{EDITS}/{stamp.version:020}-{uuid7(stamp.timestamp_ms, os.urandom(10))}.json"
             path = f"{CLUSTER_METADATA}/{name}"
             self.files.put_new(path, content)
             self.files.sync([path])
             entry = replace(entry, edits_file=EditsFile(name, len(content), crc32c(content)))
         return encode(entry, content)
 
-    def _put(self, stamp: Stamp, data: bytes) -> bool:
+    def _put(self, stamp: Stamp, data: bytes, looked_ms: int) -> bool:
         """Put an entry into its slot; return whether the slot holds it."""
         path, tries = entry_path(stamp.version), 0
         begun_ms = self.clock.boot_ms()
@@ -415,7 +478,7 @@ class MetadataLog:
             failure: StorageError | None = None
             try:
                 if self.files.put_new(path, data):
-                    return self._is_above_mark(stamp.version, begun_ms)
+                    return self._is_above_mark(stamp, looked_ms)
             except StorageError as error:
                 failure = error
             found = self._in_slot(stamp.version, failure)
@@ -441,24 +504,34 @@ class MetadataLog:
             ) from error
         return None if entry is None else entry.id
 
-    def _is_above_mark(self, version: int, begun_ms: int) -> bool:
+    def _is_above_mark(self, stamp: Stamp, looked_ms: int) -> bool:
         """Whether an entry that was put is at the end of the log, and not where it was cleaned.
 
-        A put that was held up may fill a slot whose entry was cleaned long ago. Then the entry
-        before it is gone, too: it is taken back.
+        A put that was held up may fill a slot whose entry was cleaned long ago: then it is taken
+        back, and the history tells whether an earlier try of the same put had landed.
         """
-        is_quick = self.clock.boot_ms() - begun_ms < self.keep_ms // 4
-        if version == 0 or (is_quick and not self.files.is_local):
-            return True
-        if self.files.stat(entry_path(version - 1)) is not None:
-            return True
-        self.files.delete(entry_path(version))
-        self._image = None
-        if is_quick:
+        version = stamp.version
+        if self.clock.boot_ms() - looked_ms < self.keep_ms // 4:
+            if not version or not self.files.is_local or self.files.stat(entry_path(version - 1)):
+                return True
+            self.files.delete(entry_path(version))
+            self._image = None
             raise MissingFileError(
                 f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
             )
-        return False
+        if version >= newest_mark(self.files, CLUSTER_METADATA).first_kept:
+            return True
+        from sparklog.metadata.history import record_at
+
+        self.files.delete(entry_path(version))
+        self._image = None
+        try:
+            return record_at(self, version).id == stamp.entry_id
+        except VersionOutOfRangeError as error:
+            raise CommitOutcomeUnknownError(
+                f"{entry_path(version)}: the entry was put after it was cleaned, and {error}: "
+                f"replay with the same txnAppId and txnVersion"
+            ) from error
 
     def _pause(self, tries: int) -> None:
         longest_ms = 2.0 ** min(tries, BACK_OFF_MAX_EXPONENT)

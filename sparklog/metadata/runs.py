@@ -160,8 +160,24 @@ class Runs:
     def whole(self, run: RunFile) -> pa.Table:
         """Return all rows of a run, checked against every checksum."""
         file = self._file(run)
-        with _told(self._where(run)):
+        with told(self._where(run)):
             return checked(file.read(use_threads=False), self._where(run))
+
+    def outline(self, runs: Sequence[RunFile]) -> pa.Table:
+        """Return the newest rows of the kinds horizon, topic and partition: an image's numbers."""
+        kinds = pa.array([HORIZON, PARTITION, TOPIC])
+        tables = []
+        for run in reversed(runs):
+            file = self._file(run)
+            segments = frozenset(SEGMENT_SCHEMA.names) - {"partition"}
+            names = [name for name in file.schema_arrow.names if name not in segments]
+            with told(self._where(run)):
+                rows = checked(file.read(columns=names, use_threads=False), self._where(run))
+            tables.append(rows.filter(pc.is_in(rows.column("kind"), kinds)))
+        rows = merged(tables, drops_gone=True)
+        known = rows.filter(pc.equal(rows.column("kind"), TOPIC)).column("topic_id")
+        ids = rows.column("topic_id")
+        return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known.combine_chunks())))
 
     def _rows(self, run: RunFile, topics: Sequence[str] | None) -> pa.Table:
         file = self._file(run)
@@ -170,7 +186,7 @@ class Runs:
             for number in range(file.metadata.num_row_groups)
             if _may_hold(file.metadata.row_group(number), topics)
         ]
-        with _told(self._where(run)):
+        with told(self._where(run)):
             rows = file.read_row_groups(groups, use_threads=False)
         rows = checked(rows, self._where(run))
         if topics is not None:
@@ -185,7 +201,7 @@ class Runs:
                 f"{path}: {len(data)} bytes whose footer has CRC-32C {crc32c(footer(data)):08x}; "
                 f"the fold that names it says {run.bytes} and {run.crc32c:08x}"
             )
-        with _told(path):
+        with told(path):
             return pq.ParquetFile(
                 pa.BufferReader(pa.py_buffer(data)), page_checksum_verification=True
             )
@@ -195,9 +211,11 @@ class Runs:
 
     # -------------------------------------------------------------------------------------- write
 
-    def write(self, rows: pa.Table, span: tuple[int, int], now_ms: int) -> RunFile:
+    def write(
+        self, rows: pa.Table, span: tuple[int, int], now_ms: int, directory: str = RUNS
+    ) -> RunFile:
         """Write a run, durably, of the entries in `span` (both ends included); return its name."""
-        name = f"{RUNS}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
+        name = f"{directory}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
         data = parquet_of(rows)
         path = f"{self._directory}/{name}"
         self._files.write_new(path, data)
@@ -366,7 +384,7 @@ def _content(topic: TopicImage, head: Mapping[str, Any], rows: pa.Table) -> Topi
     )
 
 
-class _told:  # noqa: N801 - used as a with statement
+class told:  # noqa: N801 - used as a with statement
     """Turn what Arrow says of a damaged file into CorruptMetadataError naming the file."""
 
     def __init__(self, where: str) -> None:

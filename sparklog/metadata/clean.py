@@ -1,0 +1,125 @@
+"""Cleaning: what a fold replaced goes, an hour later (ten minutes on a local disk).
+
+    1  the newest fold that was published KEEP ago, by the store's own time; its cover is the limit
+    2  the directory of the entries is synced: fold and checkpoint are there after a power cut
+    3  the mark is written (`marks`)
+    4  entries up to the limit go, the oldest first
+    5  Delta's checkpoints before that fold; edits files of those entries, or of none
+    6  runs, history runs and cuts that end at the limit or before, and that the fold does not name
+    7  smaller marks
+
+Any number may clean at once, be killed between any two steps, or go on a day later: a name that may
+go once may go for ever. Entries: the limit is below a fold's cover, and covers only grow. Runs: a
+later fold takes over runs of the fold before or names new ones, which end at its own cover; so a
+file that ends at or below the limit, and is not named by the fold, is named by no later one. That
+holds for files of folders that lost or were killed, too. An image in memory that is older than half
+of KEEP is opened anew, so nobody reads what goes.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.metadata.edit import FoldEdit
+from sparklog.metadata.history import CUTS, HISTORY
+from sparklog.metadata.log import CLUSTER_METADATA, EDITS, ENTRIES, HINT, MetadataLog, fold_of
+from sparklog.metadata.marks import Mark, marks, newest_mark, write_mark
+from sparklog.metadata.runs import RUNS
+from sparklog.storage.files import Files, FileStat
+
+CLEAN_MAX: Final = 8_192
+"""So many files go in one call; the next one goes on."""
+UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
+ENTRY: Final = re.compile(r"([0-9]{20})\.json")
+CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
+EDITS_FILE: Final = re.compile(rf"([0-9]{{20}})-({UUID})\.json")
+RUN: Final = re.compile(rf"([0-9]{{20}})-([0-9]{{20}})-({UUID})\.parquet")
+
+
+@dataclass(frozen=True, slots=True)
+class Cleaned:
+    """What a call did: the mark it worked below, and how many files went."""
+
+    mark: Mark
+    files: int
+
+
+def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
+    """Delete what no reader needs any more; None when there is nothing old enough.
+
+    Raises StorageError; nothing that is needed is gone then.
+    """
+    files = log.files
+    listed = list(files.list(ENTRIES))
+    found = _aged_fold(log, listed)
+    if found is None:
+        return None
+    version, fold = found
+    mark = Mark(fold.cover + 1, version)
+    files.sync_directory(ENTRIES)
+    if newest_mark(files, CLUSTER_METADATA) < mark:
+        write_mark(files, CLUSTER_METADATA, mark)
+    doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)][:at_most]
+    delete_all(files, doomed)
+    smaller = [path for one, path in marks(files, CLUSTER_METADATA)[:-1] if one < mark]
+    delete_all(files, smaller)
+    return Cleaned(mark, len(doomed))
+
+
+def delete_all(files: Files, paths: Sequence[str]) -> None:
+    """Delete files in this order, at once where the storage can."""
+    delete_many = getattr(files, "delete_many", None)
+    if delete_many is not None and not files.is_local:
+        delete_many(paths)
+        return
+    for path in paths:
+        files.delete(path)
+
+
+def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldEdit] | None:
+    """Return the newest fold that was published long enough ago, and its version.
+
+    The store's time is taken from the hint, which the newest folder wrote: it is never late.
+    """
+    hint = log.files.stat(HINT)
+    if hint is None:
+        return None
+    before_ms = hint.modified_ms - log.keep_ms
+    published = (
+        int(match[1])
+        for stat in listed
+        if stat.modified_ms <= before_ms and (match := CHECKPOINT.fullmatch(_name(stat)))
+    )
+    version = max(published, default=-1)
+    entry = log.read_entry(version) if version >= 0 else None
+    fold = None if entry is None else fold_of(entry)
+    return None if fold is None else (version, fold)
+
+
+def _entries(listed: Sequence[FileStat], mark: Mark) -> Iterator[str]:
+    for stat in listed:  # sorted by name, so by version
+        match = ENTRY.fullmatch(_name(stat))
+        if match is not None and int(match[1]) < mark.first_kept:
+            yield stat.path
+
+
+def _others(files: Files, listed: Sequence[FileStat], mark: Mark, fold: FoldEdit) -> Iterator[str]:
+    for stat in listed:
+        match = CHECKPOINT.fullmatch(_name(stat))
+        if match is not None and int(match[1]) < mark.fold:
+            yield stat.path
+    for stat in files.list(f"{CLUSTER_METADATA}/{EDITS}"):
+        match = EDITS_FILE.fullmatch(_name(stat))
+        if match is not None and int(match[1]) < mark.first_kept:
+            yield stat.path
+    named = {f"{CLUSTER_METADATA}/{run.path}" for run in (*fold.runs, *fold.history)}
+    for directory in (RUNS, HISTORY, CUTS):
+        for stat in files.list(f"{CLUSTER_METADATA}/{directory}"):
+            match = RUN.fullmatch(_name(stat))
+            if match is not None and int(match[2]) <= fold.cover and stat.path not in named:
+                yield stat.path
+
+
+def _name(stat: FileStat) -> str:
+    return stat.path.rpartition("/")[2]

@@ -1,0 +1,307 @@
+"""The metadata log's files, each looked at: which are sound, and from where the log can be opened.
+
+entries     decoded, with their edits files, and linked: each names its predecessor's id
+stretch     entries without a hole that follow one another. It can be opened when it begins with
+            entry 0, or holds a fold and all entries that the fold does not cover
+the log     the newest stretch that can be opened; an entry behind it is lost to every reader,
+            and one before it is covered by a fold
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Final, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklog.clock import Clock
+from sparklog.errors import (
+    CorruptMetadataError,
+    LogDirError,
+    MissingFileError,
+    UnsupportedFeatureError,
+)
+from sparklog.metadata.clean import CHECKPOINT, ENTRY
+from sparklog.metadata.edit import FoldEdit, RunFile
+from sparklog.metadata.entry import Entry
+from sparklog.metadata.fold import POINTER
+from sparklog.metadata.history import HISTORY, oldest_version, opened, records
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path, fold_of
+from sparklog.metadata.marks import MARKS, marks, newest_mark
+from sparklog.storage.files import Files
+
+_NUMBER: Final = re.compile(r"[0-9]{20}")
+
+
+class Problem(NamedTuple):
+    """One file that is not as a writer left it, and whether `repair` can mend that."""
+
+    path: str
+    text: str
+    is_mendable: bool = True
+
+
+@dataclass(slots=True)
+class Stretch:
+    """Entries `first` to `last` without a hole, and the folds among them that can be opened."""
+
+    first: int
+    last: int
+    folds: dict[int, FoldEdit] = field(default_factory=dict)
+
+    @property
+    def can_be_opened(self) -> bool:
+        """Whether the image of its last entry can be built, as far as entries go."""
+        return not self.first or bool(self.folds)
+
+    @property
+    def newest(self) -> tuple[int, FoldEdit] | None:
+        """The newest fold and its version."""
+        return max(self.folds.items()) if self.folds else None
+
+
+@dataclass(slots=True)
+class Diagnosis:
+    """The state of the files. `log` is None when no stretch of entries can be opened.
+
+    `damaged` are paths below `__cluster_metadata` of files that the newest fold names; `rebuilt` is
+    the image of the last entry where runs are damaged and others can stand in for them.
+    """
+
+    problems: list[Problem]
+    log: Stretch | None
+    entries: list[int]
+    aside: list[str]
+    damaged: frozenset[str] = frozenset()
+    is_run_damaged: bool = False
+    rebuilt: Image | None = None
+    is_misled: bool = False
+
+
+def diagnose(files: Files, clock: Clock) -> Diagnosis:
+    """Look at every file. Raises UnsupportedFeatureError for a log of a newer release."""
+    reader = MetadataLog(files, clock)
+    mark = newest_mark(files, CLUSTER_METADATA)
+    listed = [stat.path.rpartition("/")[2] for stat in files.list(ENTRIES)]
+    versions = [int(match[1]) for name in listed if (match := ENTRY.fullmatch(name))]
+    versions = [version for version in versions if version >= mark.first_kept]
+    broken: dict[int, str] = {}
+    stretches = _stretches(reader, versions, broken)
+    log = next((one for one in reversed(stretches) if one.can_be_opened), None)
+    if log is None:
+        found = [Problem(entry_path(version), text, False) for version, text in broken.items()]
+        if versions or mark.fold >= 0:
+            text = "no entry to begin with: neither entry 0 nor a fold that is whole"
+            found.append(Problem(ENTRIES, text, False))
+        return Diagnosis(found, None, versions, [])
+    seen = Diagnosis([], log, versions, [])
+    _judge_entries(seen, log, broken)
+    _judge_hints(files, seen, log, listed)
+    if log.newest is not None:
+        _judge_runs(reader, seen, log)
+    return seen
+
+
+def _stretches(reader: MetadataLog, versions: list[int], broken: dict[int, str]) -> list[Stretch]:
+    """Return the stretches, oldest first; `broken` gets each entry that cannot be read."""
+    found: list[Stretch] = []
+    before: Entry | None = None
+    previous_id = ""
+    for version in versions:
+        entry = _read(reader, version, broken)
+        if entry is None:
+            before = None
+            continue
+        follows = before is not None and before.version + 1 == version
+        is_linked = follows and (entry.is_foreign or entry.previous == previous_id)
+        if before is not None and follows and not is_linked:
+            broken[version] = (
+                f"{entry_path(version)}: follows entry {entry.previous!r}; the one before it is "
+                f"{previous_id!r}"
+            )
+            before = None
+            continue
+        if not is_linked:
+            found.append(Stretch(version, version))
+        found[-1].last = version
+        fold = fold_of(entry)
+        if fold is not None and fold.cover + 1 >= found[-1].first:
+            found[-1].folds[version] = fold
+        before, previous_id = entry, previous_id if entry.is_foreign else entry.id
+    return found
+
+
+def _read(reader: MetadataLog, version: int, broken: dict[int, str]) -> Entry | None:
+    try:
+        return reader.read_entry(version)
+    except UnsupportedFeatureError:
+        raise
+    except (CorruptMetadataError, LogDirError, MissingFileError) as error:
+        broken[version] = str(error)
+        return None
+
+
+def _judge_entries(seen: Diagnosis, log: Stretch, broken: dict[int, str]) -> None:
+    behind = [version for version in seen.entries if version > log.last]
+    lost = [version for version in behind if version not in broken]
+    for version, text in broken.items():
+        is_covered = version < log.first
+        rest = ": a fold covers it" if is_covered else ""
+        seen.problems.append(Problem(entry_path(version), text + rest))
+    if behind and behind[0] not in broken:
+        hole = log.last + 1
+        text = f"missing, and entries {behind[0]} to {behind[-1]} are behind it"
+        seen.problems.append(Problem(entry_path(hole), text))
+    if lost:
+        text = f"{len(lost)} sound entries, {lost[0]} to {lost[-1]}, are lost behind a damaged one"
+        seen.problems.append(Problem(ENTRIES, text))
+    seen.aside += [entry_path(version) for version in reversed(behind)]
+    seen.aside += [entry_path(version) for version in broken if version < log.first]
+
+
+# ------------------------------------------------------------------------------- hints and marks
+
+
+def _judge_hints(files: Files, seen: Diagnosis, log: Stretch, listed: list[str]) -> None:
+    newest = log.newest[0] if log.newest else -1
+    checkpoints = {int(match[1]) for name in listed if (match := CHECKPOINT.fullmatch(name))}
+    for version in sorted(checkpoints):
+        path = f"{ENTRIES}/{version:020}.checkpoint.parquet"
+        text = (
+            "a checkpoint of an entry that is lost"
+            if version > log.last
+            else _parquet_problem(files, path)
+        )
+        if text:
+            checkpoints.remove(version)
+            _put_aside(seen, path, text)
+    if "_last_checkpoint" in listed:
+        pointed = _version_in(files, POINTER)
+        if pointed not in checkpoints:
+            _put_aside(seen, POINTER, f"names checkpoint {pointed}, which is not there")
+    hinted = _version_in(files, HINT) if files.stat(HINT) else None
+    if hinted is not None and hinted not in log.folds:
+        is_cleaned = 0 <= hinted < newest
+        text = f"names entry {hinted}, which is no fold that can be opened"
+        if not is_cleaned:
+            _put_aside(seen, HINT, text)
+        else:
+            seen.problems.append(Problem(HINT, text))
+    known = {path for _, path in marks(files, CLUSTER_METADATA)}
+    for stat in files.list(f"{CLUSTER_METADATA}/{MARKS}"):
+        if stat.path not in known and not stat.path.rpartition("/")[2].startswith(".tmp-"):
+            _put_aside(seen, stat.path, "no name of a mark")
+    seen.is_misled = bool(seen.problems)
+
+
+def _put_aside(seen: Diagnosis, path: str, text: str) -> None:
+    seen.problems.append(Problem(path, text))
+    seen.aside.insert(0, path)
+
+
+def _version_in(files: Files, path: str) -> int:
+    """Return the version that a hint names; -1 for one that is torn."""
+    try:
+        return int(orjson.loads(bytes(files.read(path)))["version"])
+    except (ValueError, KeyError, TypeError, MissingFileError):
+        return -1
+
+
+def _parquet_problem(files: Files, path: str) -> str:
+    try:
+        pq.read_table(pa.BufferReader(pa.py_buffer(files.read(path))))
+    except (pa.ArrowException, OSError) as error:
+        return f"no Parquet file (torn?): {error}"
+    return ""
+
+
+# ------------------------------------------------------------------------------------ what is named
+
+
+def _judge_runs(reader: MetadataLog, seen: Diagnosis, log: Stretch) -> None:
+    """Look at every page of the files that the newest fold names."""
+    assert log.newest is not None  # noqa: S101 - asked before
+    version, fold = log.newest
+    damaged = {
+        run.path: text for run in (*fold.runs, *fold.history) if (text := run_problem(reader, run))
+    }
+    if not damaged:
+        return
+    seen.damaged = frozenset(damaged)
+    seen.is_run_damaged = any(run.path in damaged for run in fold.runs)
+    if seen.is_run_damaged:
+        sound = replace(fold, history=tuple(r for r in fold.history if r.path not in damaged))
+        bases = [one for at, one in sorted(log.folds.items(), reverse=True) if at < version]
+        seen.rebuilt = rebuilt(reader, sound, bases, log.last)
+    runs = {run.path for run in fold.runs}
+    for path, text in damaged.items():
+        is_mendable = not seen.is_run_damaged or seen.rebuilt is not None
+        rest = "" if path in runs or not is_mendable else "; the history before it is lost"
+        seen.problems.append(Problem(f"{CLUSTER_METADATA}/{path}", text + rest, is_mendable))
+
+
+def run_problem(reader: MetadataLog, run: RunFile) -> str:
+    """Return what is wrong with a run, a history run or a cut; "" for a sound one."""
+    try:
+        if not run.path.startswith(HISTORY):
+            rows = reader.runs.whole(run).num_rows
+        else:
+            versions = opened(reader.files, run).read(use_threads=False).column("version")
+            rows = versions.length()
+            if versions.to_pylist() != list(range(run.from_version, run.to_version + 1)):
+                return f"does not hold the versions {run.from_version} to {run.to_version}"
+    except (CorruptMetadataError, MissingFileError, pa.ArrowException, OSError) as error:
+        return str(error)
+    return "" if rows == run.rows else f"holds {rows} rows; the fold that names it says {run.rows}"
+
+
+def rebuilt(reader: MetadataLog, fold: FoldEdit, bases: list[FoldEdit], last: int) -> Image | None:
+    """Return the image of entry `last` without the runs of the newest fold; None if that cannot be.
+
+    It begins with an older fold whose runs are there, or with nothing, and applies what the history
+    of `fold` and the entries behind it say.
+    """
+    told_from = oldest_version(Image(fold=fold))
+    for base in (*bases, None):
+        first = base.cover + 1 if base else 0
+        if told_from > first and fold.cover >= first:
+            continue
+        try:
+            image = _whole(reader, base) if base else Image()
+            for record in records(reader, fold, first, last):
+                if record.version == image.version + 1:  # else a run between them is damaged
+                    image = image.apply(record.edits, record.stamp)
+        except (CorruptMetadataError, MissingFileError):
+            continue
+        if image.version == last:
+            return image
+    return None
+
+
+def _whole(reader: MetadataLog, fold: FoldEdit) -> Image:
+    image = reader.runs.covered(fold)
+    return image.with_topics(reader.runs.opened(fold, dict(image.topics)))
+
+
+def tearable(files: Files, clock: Clock) -> Iterator[str]:
+    """Return the files that a power cut may tear or take, when disk and file system are honest.
+
+    Bytes are synced before they get a name that anybody reads. So these are: names of entries that
+    nobody has synced yet (`flush=False`), files on the way to their name, and runs, history and
+    edits that no entry names.
+    """
+    seen = diagnose(files, clock)
+    newest = seen.log.newest if seen.log else None
+    named = {run.path for run in (*newest[1].runs, *newest[1].history)} if newest else set()
+    cover = newest[1].cover if newest else -1
+    for stat in files.list(CLUSTER_METADATA, recursive=True):
+        path = stat.path.removeprefix(f"{CLUSTER_METADATA}/")
+        directory, _, name = path.rpartition("/")
+        numbers = _NUMBER.findall(name)
+        is_behind = bool(numbers) and int(numbers[-1 if directory != "_delta_log" else 0]) > cover
+        is_ours = directory in {"_delta_log", "_runs", "_history", "_cuts", "_edits"}
+        if name.startswith(".tmp-") or (is_ours and is_behind and path not in named):
+            yield stat.path

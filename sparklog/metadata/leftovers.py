@@ -1,0 +1,56 @@
+"""Leftovers: files below `__cluster_metadata` that nobody names, and that nobody will.
+
+    _runs, _history, _cuts   of a fold that was killed before its commit: they end behind the newest
+                             cover. (Those that end before it are `clean`'s.)
+    _edits                   of a commit that was killed before its entry, behind the newest version
+    .tmp-…                   of a small file that was killed before it got its name
+
+They go when they were born before the log dir's horizon: `check` refuses an edit that names an
+older file. Files of others, and what repair put aside, are no leftovers.
+"""
+
+from collections.abc import Iterator
+from typing import Final
+
+from sparklog.log.names import uuid7_ms
+from sparklog.metadata.clean import EDITS_FILE, RUN
+from sparklog.metadata.history import CUTS, HISTORY
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import CLUSTER_METADATA, EDITS, MetadataLog
+from sparklog.metadata.runs import RUNS
+from sparklog.storage.files import Files
+
+TEMPORARY: Final = ".tmp-"
+
+
+def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
+    """Return the files that vacuum may unlink, after it has committed the log dir's horizon.
+
+    They are those of the newest image, or of another: what a later horizon would let go.
+    """
+    image = log.image() if image is None else image
+    return sorted([*_temporary(log.files, image), *_unnamed(log.files, image)])
+
+
+def _temporary(files: Files, image: Image) -> Iterator[str]:
+    for stat in files.list(CLUSTER_METADATA, recursive=True):
+        name = stat.path.rpartition("/")[2]
+        if name.startswith(TEMPORARY) and stat.modified_ms < image.horizon_ms:
+            yield stat.path
+
+
+def _unnamed(files: Files, image: Image) -> Iterator[str]:
+    named = {f"{CLUSTER_METADATA}/{run.path}" for run in (*image.fold.runs, *image.fold.history)}
+    for directory, pattern, end in (
+        (RUNS, RUN, image.fold.cover),
+        (HISTORY, RUN, image.fold.cover),
+        (CUTS, RUN, image.fold.cover),
+        (EDITS, EDITS_FILE, image.version),
+    ):
+        for stat in files.list(f"{CLUSTER_METADATA}/{directory}"):
+            match = pattern.fullmatch(stat.path.rpartition("/")[2])
+            if match is None or stat.path in named:
+                continue
+            *numbers, uuid = match.groups()
+            if int(numbers[-1]) > end and uuid7_ms(uuid) < image.horizon_ms:
+                yield stat.path

@@ -1,0 +1,54 @@
+"""The mark: below which version entries may be gone. It only grows.
+
+    __cluster_metadata/_marks/<first kept version>-<fold>       both with 20 digits
+
+The name says all: every entry before `first kept` is covered by the fold that entry `fold` is. Of
+several marks the largest counts, so a cleaner that wakes up a day later and writes its own takes
+nothing back. A cleaner writes the mark before it deletes the first entry. So whoever finds a slot
+empty, and then sees that the mark lies above, has looked for an entry that was cleaned.
+"""
+
+import re
+from typing import Final, NamedTuple
+
+from sparklog.errors import MissingFileError
+from sparklog.storage.files import Files
+
+MARKS: Final = "_marks"
+_NAME = re.compile(r"([0-9]{20})-([0-9]{20})")
+
+
+class Mark(NamedTuple):
+    """Entries below `first_kept` may be gone; the entry `fold` is a fold that covers them."""
+
+    first_kept: int
+    fold: int
+
+
+NO_MARK: Final = Mark(0, -1)
+
+
+def marks(files: Files, directory: str) -> list[tuple[Mark, str]]:
+    """Return the marks below `directory` with their paths, smallest first."""
+    found = []
+    for stat in files.list(f"{directory}/{MARKS}"):
+        match = _NAME.fullmatch(stat.path.rpartition("/")[2])
+        if match is not None:
+            found.append((Mark(int(match[1]), int(match[2])), stat.path))
+    return sorted(found)
+
+
+def newest_mark(files: Files, directory: str) -> Mark:
+    """Return the largest mark; NO_MARK when nothing was ever cleaned."""
+    found = marks(files, directory)
+    return found[-1][0] if found else NO_MARK
+
+
+def write_mark(files: Files, directory: str, mark: Mark) -> None:
+    """Write a mark, durably; smaller ones stay until the cleaner has done its work."""
+    path = f"{directory}/{MARKS}/{mark.first_kept:020}-{mark.fold:020}"
+    files.put_new(path, b"\n")
+    try:
+        files.sync([path])
+    except MissingFileError:
+        pass  # another cleaner has written a larger one, durably, and taken this one away

@@ -1,0 +1,131 @@
+"""Verify and repair: the metadata log's own files. The bytes of segments are `maintenance`'s.
+
+    problems(files, clock)   every file looked at; nothing is changed
+    repair(files, clock)     1  aside: hints to what is damaged, checkpoints, then entries, the
+                                newest first: what cannot be read, and all that is behind it
+                             2  hint, checkpoint and pointer are written anew
+                             3  runs are made again by a fold from older runs, history and entries;
+                                a damaged history is cut
+
+An entry's bytes are synced before it gets its name. So a torn one means a disk that lies, and a
+missing one a power cut over a log with `flush=none`: with `flush` nothing behind it was answered.
+Damage within the log (a flipped bit) takes commits with it that were answered, unless a fold covers
+them; `problems` counts them. It is a command, never automatic. Nothing is deleted: what is put
+aside lies in `__cluster_metadata/_torn/`. Killed between any two steps, it may be run again.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+from sparklog.clock import Clock
+from sparklog.errors import CommitConflictError, CorruptMetadataError
+from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
+from sparklog.metadata.edit import FoldEdit
+from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish, rows_of
+from sparklog.metadata.history import continued, present, without_damaged
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
+from sparklog.metadata.runs import in_order
+from sparklog.metadata.tables import RUN_SCHEMA, table_of
+from sparklog.metadata.turn import Turn
+from sparklog.storage.files import Files
+
+TORN: Final = f"{CLUSTER_METADATA}/_torn"
+
+
+def problems(files: Files, clock: Clock) -> Iterator[Problem]:
+    """Return what is wrong with the files of a metadata log; nothing for a sound one.
+
+    Raises UnsupportedFeatureError for a log of a newer release.
+    """
+    yield from diagnose(files, clock).problems
+
+
+def repair(files: Files, clock: Clock) -> list[str]:
+    """Mend what can be mended; return a line for each thing that was done.
+
+    Raises CorruptMetadataError, and changes nothing, when no version of the log can be read without
+    the damaged files; CommitConflictError while others of this machine commit.
+    """
+    done: list[str] = []
+    with Turn(files, ENTRIES, clock).taken() as is_mine:
+        seen = diagnose(files, clock)
+        if not seen.problems:
+            return []
+        if files.is_local and not is_mine:
+            raise CommitConflictError(
+                f"{CLUSTER_METADATA}: others are committing: nothing was mended"
+            )
+        if _is_stillborn(seen):
+            return [_told(_moved(files, seen.problems[0].path))]
+        hopeless = [one for one in seen.problems if not one.is_mendable]
+        if seen.log is None or hopeless:
+            raise CorruptMetadataError("; ".join(f"{one.path}: {one.text}" for one in hopeless))
+        done += [_told(_moved(files, path)) for path in seen.aside if files.stat(path)]
+        if seen.aside:
+            files.sync_directory(ENTRIES)
+        if seen.is_misled:
+            done += _published(files, clock, seen)
+    if seen.damaged:
+        done += _refolded(files, clock, seen)
+    return done
+
+
+def _is_stillborn(seen: Diagnosis) -> bool:
+    """Whether the log's creation is all there was, and is torn: then it may be made again."""
+    return seen.log is None and seen.entries == [0]
+
+
+def _told(path: str) -> str:
+    return f"put aside as {path}"
+
+
+def _moved(files: Files, source: str) -> str:
+    name, number = source.rpartition("/")[2], 0
+    target = f"{TORN}/{name}"
+    while files.stat(target) is not None:  # the same version was torn before
+        number += 1
+        target = f"{TORN}/{name}.{number}"
+    files.link_or_copy(source, target)
+    files.sync([target])
+    files.delete(source)
+    return target
+
+
+def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
+    """Write the checkpoint and the hints of the newest fold anew."""
+    newest = seen.log.newest if seen.log else None
+    if newest is None:
+        return []
+    log = MetadataLog(files, clock)
+    version, made = newest
+    log.go_on_from(Image(fold=made), present(log, version).log)
+    publish(log, version, made)
+    return [f"checkpoint and hint of version {version} are written anew"]
+
+
+def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
+    """Fold once more, without the files that are damaged; then put them aside."""
+    log = MetadataLog(files, clock)
+    if seen.rebuilt is None:
+        image = fold(log, is_forced=True, damaged=seen.damaged)
+    else:
+        image = _folded_whole(log, seen.rebuilt, seen)
+    if image is None:
+        raise CommitConflictError(f"{CLUSTER_METADATA}: others are folding: run it again")
+    paths = [f"{CLUSTER_METADATA}/{path}" for path in sorted(seen.damaged)]
+    moved = [_told(_moved(files, path)) for path in paths if files.stat(path)]
+    return [f"folded anew up to version {image.fold.cover}", *moved]
+
+
+def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | None:
+    """Fold an image that was built without runs into a single one."""
+    before = image.fold
+    entries = [present(log, number) for number in range(before.cover + 1, image.version + 1)]
+    log.go_on_from(image, entries[-1].log or entries[0].log)
+    rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
+    run = log.runs.write(rows, (0, image.version), log.clock.now_ms())
+    before = replace(before, history=without_damaged(before, seen.damaged))
+    history = continued(log, before, entries, (run,), RETENTION)
+    return commit_fold(log, FoldEdit(image.version, before.cover, (run,), history))

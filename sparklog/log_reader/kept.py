@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from sparklog.log.windows import LOOKUP_BYTES, SegmentLog
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, opened, sliced
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, Reader
@@ -59,7 +59,7 @@ class KeptSegments:
                 return self._files.view(path, length, position)
             return near(position, length)
 
-        return replace(opened(self._files, directory, entry), read=read)
+        return replace(opened(self._files, directory, entry), read=sliced(read, entry))
 
 
 def _fetched(log: Reader, position: int, length: int) -> Buffer:

@@ -85,7 +85,8 @@ class TestKeptSegments:
 
     def test_hold_no_long_parts(self) -> None:
         log = Kept()
-        segment = log.reader.opened(log.partition.segments[0])
+        log.partition.append(batch(9, size=LOOKUP_BYTES))
+        segment = log.reader.opened(log.partition.segments[1])
         log.files.trace.clear()
 
         for _ in range(2):

@@ -9,7 +9,6 @@ import signal
 import sys
 from typing import Any
 
-from sparklog.metadata.UNKNOWN import DeltaLog
 
 from sparklog.admin import AdminClient
 from sparklog.interop.export_log import ExportOptions, export_into

@@ -106,7 +106,9 @@ class TestASoundLog:
         data = bytes(world.files.read(entry_path(14)))
         from sparklog.metadata import entry as e
 
-        newer = data.replace(b'"operation":"PRODUCE","topics"', b'"newer":1,"operation":"X","topics"')
+        newer = data.replace(
+            b'"operation":"PRODUCE","topics"', b'"newer":1,"operation":"X","topics"'
+        )
         at = newer.find(b"\n") - len(e._TAIL) - 8
         blank = newer[:at] + b"00000000" + newer[at + 8 :]
         import google_crc32c
@@ -352,7 +354,9 @@ class TestHistoryRuns:
         reader = MetadataLog(world.files, world.clock)
         assert "does not hold the versions" in run_problem(reader, written)
         more = image.fold.runs[-1]._replace(rows=999)
-        assert "holds 2" in run_problem(reader, more) or "rows; the fold" in run_problem(reader, more)
+        assert "holds 2" in run_problem(reader, more) or "rows; the fold" in run_problem(
+            reader, more
+        )
         assert replace(image.fold) == image.fold
 
 
@@ -391,7 +395,9 @@ class TestTearable:
         paths = [f"_runs/{name}", f"_runs/{name}".replace("runs", "history"), "_delta_log/.tmp-0"]
         for path in paths:
             world.files.write_new(f"{CLUSTER_METADATA}/{path}", b"")
-        got = {path.removeprefix(f"{CLUSTER_METADATA}/") for path in tearable(world.files, world.clock)}
+        got = {
+            path.removeprefix(f"{CLUSTER_METADATA}/") for path in tearable(world.files, world.clock)
+        }
 
         entries = {f"_delta_log/{v:020}.json" for v in (12, 13, 14)}
         assert got == {*paths, *entries, f"_delta_log/{12:020}.checkpoint.parquet"}

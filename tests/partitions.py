@@ -30,7 +30,6 @@ from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
-from sparklog.storage.log_dir import create_log_dir
 from sparklog.storage.memory import MemoryFiles
 from tests import golden
 from tests.damage import HEADER
@@ -141,11 +140,11 @@ def marks_of(data: bytes) -> list[naive.Record]:
 
 
 def catalog_of(files: Files, topic: TopicDescription = TOPIC) -> Catalog:
-    """The catalog of a new log dir with one topic."""
+    """A catalog of one topic over these files; its metadata lies elsewhere, out of the trace."""
     clock = ManualClock()
-    MetadataLog.create(files, clock)
-    create_log_dir(files, bytes(16))
     catalog = Catalog(files, clock)
+    catalog._log = MetadataLog.create(MemoryFiles(), clock)
+    catalog._is_log_dir = True
     made = TopicEdit(description=topic)
     catalog.log.commit(lambda _: Edit(operation="CREATE TOPICS", topics={topic.topic_id: made}))
     return catalog
@@ -209,6 +208,10 @@ class Partition:
         """Commit an edit of the topic."""
         self.catalog.commit(TOPIC, lambda _: TopicEdit(**edit), operation="TEST")
         return self
+
+    def delete_topic(self) -> Self:
+        """Delete the topic."""
+        return self.commit(description=replace(self.image.description, deleted_ms=NOW_MS))
 
     def delete_records(self, before: int) -> Self:
         """Raise the log start offset."""

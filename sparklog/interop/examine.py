@@ -22,7 +22,7 @@ from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.decode import decode
-from sparklog.record.pile import BATCH_BYTES_MAX
+from sparklog.record.payload import BATCH_BYTES_MAX
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
 from sparklog.storage.files import Files
 

@@ -187,9 +187,13 @@ def _partition(
     state = snapshot.partition(place.partition)
     target = staging.folder(place)
     entries = snapshot.partition(place.partition).entries(state.log_start_offset)
-    done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
-        entries, state
-    )
+    done = PartitionExport(
+        catalog.files,
+        topic_directory(topic),
+        target,
+        check=options.check,
+        durable=options.flush,
+    ).run(entries, state)
     if options.flush:
         target.sync(done.paths)
     return ExportReport(

@@ -22,7 +22,7 @@ from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.log.windows import windows
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_reader.rebuild import indexes_of
 from sparklog.metadata.edit import PartitionState
 from sparklog.model import SegmentEntry
@@ -53,12 +53,19 @@ class PartitionExport:
     """
 
     def __init__(
-        self, files: Files, directory: str, target: LocalFiles, *, check: bool = True
+        self,
+        files: Files,
+        directory: str,
+        target: LocalFiles,
+        *,
+        check: bool = True,
+        durable: bool = False,
     ) -> None:
         self._files = files
         self._directory = directory
         self._target = target
         self._check = check
+        self._durable = durable
         self._done = Exported()
         self._epochs: list[tuple[int, int]] = []
 
@@ -102,7 +109,7 @@ class PartitionExport:
         self._add_epochs(entry)
         name = segment_name(entry.base_offset, None, LOG_SUFFIX)
         if entry.shift or is_newest or not self._is_linked(entry, name):
-            with self._target.create(name) as file:
+            with self._target.create(name, durable=self._durable) as file:
                 for data in self._sealed(entry):
                     file.write(data)
         self._done.paths.append(name)
@@ -133,7 +140,7 @@ class PartitionExport:
     def _sealed(self, entry: SegmentEntry) -> Iterator[bytes | memoryview]:
         """The bytes of a `.log` with the log's offsets in its batches."""
         try:
-            for window in windows(opened(self._files, self._directory, entry)):
+            for window in windows(scanned_whole(self._files, self._directory, entry)):
                 if self._check:
                     window.verify(window.batches)
                 end = int(window.batches.end_position[-1])
@@ -166,7 +173,7 @@ class PartitionExport:
         newest = self._epochs[-1][0] if self._epochs else -1
         if entry.max_leader_epoch is not None and entry.max_leader_epoch <= newest:
             return
-        for window in windows(opened(self._files, self._directory, entry)):
+        for window in windows(scanned_whole(self._files, self._directory, entry)):
             epochs = np.maximum.accumulate(np.maximum(window.batches.leader_epoch, newest))
             risen = np.flatnonzero(np.diff(epochs, prepend=newest) > 0)
             offsets = window.batches.base_offset[risen] + entry.shift
@@ -177,5 +184,5 @@ class PartitionExport:
             newest = int(epochs[-1])
 
     def _write(self, name: str, data: bytes) -> None:
-        self._target.write_new(name, data)
+        self._target.write_new(name, data, durable=self._durable)
         self._done.paths.append(name)

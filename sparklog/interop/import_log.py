@@ -158,7 +158,12 @@ def _jobs(
     starts, cleaned = checkpoints
     topic = _topic(admin, catalog, name, parts, _config(parts, cleaned, options.config))
     snapshot = catalog.topic_image(topic)
-    rules = ImportRules(now_ms=catalog.clock.now_ms(), check=options.check, link=options.link)
+    rules = ImportRules(
+        now_ms=catalog.clock.now_ms(),
+        check=options.check,
+        link=options.link,
+        durable=options.flush,
+    )
     for one in parts:
         known = _what_is_known(snapshot, one.place, starts, cleaned)
         yield Job(one, known, catalog.files, topic, rules, options.flush)

@@ -33,11 +33,15 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRules:
-    """How files are taken. `check` reads every byte; `link` makes hard links where it can."""
+    """How files are taken.
+
+    `check` reads every byte; `link` makes hard links where it can; `durable` files will be synced.
+    """
 
     now_ms: int
     check: bool = True
     link: bool = True
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -83,7 +87,9 @@ class PartitionImport:
         self._source = source
         self._rules = rules
         self._partition = source.place.partition
-        self._taker = FileTaker(files, topic, self._partition, rules.now_ms, link=rules.link)
+        self._taker = FileTaker(
+            files, topic, self._partition, rules.now_ms, link=rules.link, durable=rules.durable
+        )
         self._torn_bytes = 0
         self._unread: dict[int, int] | None = None
         self._has_skipped = False

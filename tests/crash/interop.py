@@ -9,12 +9,13 @@ import signal
 import sys
 from typing import Any
 
+from sparklog.metadata.UNKNOWN import DeltaLog
+
 from sparklog.admin import AdminClient
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, import_log_dir
 from sparklog.interop.workers import Threads
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage import open_files
 
 CHANGES = ("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")

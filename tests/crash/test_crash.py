@@ -5,12 +5,12 @@ import signal
 from pathlib import Path
 
 import pytest
-
 from sparklog.metadata.UNKNOWN import CHECKPOINT_INTERVAL
+
 from sparklog.model import OffsetRange
 from sparklog.storage.memory import Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
-from tests.logs import append, new_topic, image, values
+from tests.logs import append, image, new_topic, values
 
 KILLED = -signal.SIGKILL
 CONFIG = {"index.interval.bytes": 100}

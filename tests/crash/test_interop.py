@@ -10,7 +10,7 @@ from sparklog.interop.broker_dir import LOCK_FILE
 from tests.broker_files import TRANSACTIONAL, batch, write_indexes, write_segment
 from tests.crash.interop import export_all, import_all
 from tests.crash.producer import in_process
-from tests.logs import Row, catalog, rows, image
+from tests.logs import Row, catalog, image, rows
 
 KILLED = -signal.SIGKILL
 

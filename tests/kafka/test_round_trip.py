@@ -10,9 +10,9 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
 from tests.kafka.broker import log_end_offsets, running_broker
 from tests.kafka.client import Client, Found, Record, offsets_for_times, read_topic

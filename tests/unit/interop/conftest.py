@@ -8,9 +8,9 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
 
 
@@ -38,7 +38,9 @@ class Interop:
     def offsets(self, topic: str = "t", isolation: str = READ_UNCOMMITTED) -> list[int]:
         """The offsets of all records of partition 0."""
         reader = TopicReader.open(self.catalog, topic)
-        slices = reader.slices(0, reader.partition(0).log_start_offset, reader.partition(0).log_end_offset)
+        slices = reader.slices(
+            0, reader.partition(0).log_start_offset, reader.partition(0).log_end_offset
+        )
         blocks = read_slices(
             reader.files, reader.directory, slices, columns=("offset",), isolation=isolation
         )

@@ -28,8 +28,8 @@ from sparklog.interop.export_log import (
 )
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.txn_index import read_txn_index
-from sparklog.model import READ_COMMITTED
 from sparklog.metadata.edit import TopicEdit
+from sparklog.model import READ_COMMITTED
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
 from tests.compat.cases import BROKER

@@ -18,10 +18,9 @@ from sparklog.errors import (
 from sparklog.interop import import_log, staging
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition, Known
-from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.metadata.edit import PartitionState
-from sparklog.model import Codec
+from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import (
     HORIZON,
     TRANSACTIONAL,
@@ -130,6 +129,35 @@ class TestFirst:
         catalog = interop.catalog
         segments = catalog.topic_image(catalog.topic("t")).segments(0)
         assert [entry.max_leader_epoch for entry in segments] == epochs
+
+    @pytest.mark.parametrize(("attributes", "first"), [(0, 0), (HORIZON, 1)])
+    def test_the_first_time_of_what_is_not_read_is_in_its_first_header(
+        self, attributes: int, first: int, interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        write_indexes(write_segment(folder, 0, batch(0, attributes=attributes), batch(2)))
+        write_segment(folder, 4, batch(4))
+        (folder / f"{4:020d}.snapshot").write_bytes(NO_PRODUCERS)
+        interop.run(TRUST)
+
+        catalog = interop.catalog
+        entry, newest = catalog.store(catalog.topic("t")).snapshot().segments(0)
+        assert entry.record_count is None
+        assert entry.min_timestamp == 1_700_000_000_000 + first
+        assert newest.min_timestamp == 1_700_000_000_004
+
+    @pytest.mark.parametrize("base", [4, 9])
+    def test_what_begins_with_another_batch_is_read(self, base: int, interop: Interop) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        sealed = write_segment(folder, 0, batch(0))
+        write_indexes(sealed)
+        sealed.write_bytes(batch(base))
+        write_segment(folder, 4, batch(4))
+        (folder / f"{4:020d}.snapshot").write_bytes(NO_PRODUCERS)
+
+        assert "and the next segment begins at 4" in interop.problem(TRUST)
 
     def test_chosen_topics_and_configs(self, interop: Interop) -> None:
         for name in (
@@ -384,7 +412,7 @@ class TestRefused:
         assert "batch of offsets 2 to 3, where 6 or more is due" in self.refused(interop)
 
     def test_a_decompression_bomb(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.record.pile.BATCH_BYTES_MAX", 100)
+        monkeypatch.setattr("sparklog.record.payload.BATCH_BYTES_MAX", 100)
         monkeypatch.setattr("sparklog.interop.examine.DECOMPRESSED_BYTES_MAX", 100)
         bomb = [batch(base, 50, codec=Codec.GZIP) for base in (0, 50)]
         write_segment(interop.partition(), 0, *bomb)

@@ -10,7 +10,6 @@ import pytest
 
 from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.compact import compact
@@ -19,10 +18,10 @@ from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
-from sparklog.model import Codec
+from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
 from tests.compat.cases import BROKER
-from tests.logs import Row, append, rows, image
+from tests.logs import Row, append, image, rows
 from tests.maintenance import outcome_of, run
 from tests.naive.messages import message, wrapper
 from tests.naive.records import Record

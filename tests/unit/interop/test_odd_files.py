@@ -17,9 +17,8 @@ from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.java_records import batch_records, message_records
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot
 from sparklog.interop.txn_index import AbortedTxn, encode_txn_index, read_txn_index
-from sparklog.model import READ_COMMITTED
 from sparklog.log_writer import WriteOptions, plan_write
-from sparklog.model import SegmentEntry
+from sparklog.model import READ_COMMITTED, SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.broker_files import (

@@ -42,7 +42,7 @@ def require_workers(spark: SparkSession) -> None:
     Spark would report it as a ModuleNotFoundError of a worker, or not at all. Raises UsageError.
     """
     context = spark.sparkContext
-    if context.master.startswith("local") and not _has_pyarrow(context.pythonExec):
+    if (context.master or "").startswith("local") and not _has_pyarrow(context.pythonExec):
         raise UsageError(
             f"Spark's workers run {context.pythonExec!r}, which has no pyarrow: set the "
             f"environment variable PYSPARK_PYTHON={sys.executable} before the session is started "

@@ -62,11 +62,8 @@ def read_log(
 ) -> Found:
     """(offset, record) of every record that sparklog shows of a partition."""
     reader = TopicReader.open(catalog, topic)
-    start, end = (
-        reader.partition(partition).log_start_offset,
-        reader.partition(partition).log_end_offset,
-    )
-    slices = reader.slices(partition, start, end)
+    log = reader.partition(partition)
+    slices = reader.slices(partition, log.log_start_offset, log.end_offset(isolation))
     found: Found = []
     for block in read_slices(reader.files, reader.directory, slices, isolation=isolation):
         columns = (block.offset, block.key, block.value, block.timestamp, block.headers)

@@ -121,7 +121,7 @@ class TestExport:
 
     def test_the_log_ends_where_it_did(self, moved: Moved) -> None:
         for name, end in moved.ends.items():
-            assert end == TopicReader.open(moved.catalog, name).log_end_offset(0)
+            assert end == TopicReader.open(moved.catalog, name).partition(0).log_end_offset
 
     def test_times_have_the_same_offsets(self, moved: Moved) -> None:
         for name, found in moved.times.items():

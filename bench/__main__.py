@@ -19,8 +19,9 @@ PARTS = (
     "produce_consume",
     "streams",
     "kernels",
-    "manifest",
+    "metadata",
     "lookups",
+    "object_store",
     # Before the jobs: for minutes after files were deleted, ext4 is slow at making others.
     "interop",
     "jobs_merge",

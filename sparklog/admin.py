@@ -168,7 +168,7 @@ class AdminClient:
     def incremental_alter_configs(
         self, changes: Mapping[str, Iterable[AlterConfigOp]]
     ) -> list[TopicDescription]:
-        """TopicEdit configs of topics, all or none, in one commit; return the topics as they are now.
+        """Change configs of topics, all or none, in one commit; return the topics as they are now.
 
         Raises UnknownTopicError, InvalidConfigError.
         """
@@ -295,7 +295,9 @@ def _with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
 
 def _without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
     """Return the edit that deletes topics, those that are not deleted yet."""
-    found = [image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics]
+    found = [
+        image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
+    ]
     gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
     return _described_edit("DELETE TOPICS", gone) if gone else Done()
 

@@ -92,7 +92,10 @@ def rows(
     reader = TopicReader.open(catalog(log_dir, options), topic)
     found = {}
     for partition in range(reader.topic.num_partitions):
-        start, end = reader.partition(partition).log_start_offset, reader.partition(partition).log_end_offset
+        start, end = (
+            reader.partition(partition).log_start_offset,
+            reader.partition(partition).log_end_offset,
+        )
         if start < end:
             found[partition] = _rows_of(reader, partition, start, end)
     return found

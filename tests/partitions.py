@@ -30,7 +30,6 @@ from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
-from sparklog.storage.log_dir import create_log_dir
 from sparklog.storage.memory import MemoryFiles
 from tests import golden
 from tests.damage import HEADER
@@ -141,11 +140,11 @@ def marks_of(data: bytes) -> list[naive.Record]:
 
 
 def catalog_of(files: Files, topic: TopicDescription = TOPIC) -> Catalog:
-    """The catalog of a new log dir with one topic."""
+    """A catalog of one topic over these files; its metadata lies elsewhere, out of the trace."""
     clock = ManualClock()
-    MetadataLog.create(files, clock)
-    create_log_dir(files, bytes(16))
     catalog = Catalog(files, clock)
+    catalog._log = MetadataLog.create(MemoryFiles(), clock)
+    catalog._is_log_dir = True
     made = TopicEdit(description=topic)
     catalog.log.commit(lambda _: Edit(operation="CREATE TOPICS", topics={topic.topic_id: made}))
     return catalog

@@ -14,8 +14,10 @@ import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sparklog.metadata.UNKNOWN import POINTER
-from sparklog.storage.files import NewFile
+from sparklog.manifest.torn import POINTER
+
+from sparklog.record.batches import Buffer
+from sparklog.storage.files import NewFile, flat_view
 from sparklog.storage.local import LocalFiles
 
 PAGE_BYTES = 4096
@@ -60,11 +62,23 @@ class CuttableFiles(LocalFiles):
                 file.abort()
         return self._left
 
-    def create(self, path: str) -> NewFile:
-        """See `Files.create`."""
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
+        """See `Files.create`; nothing is really synced, however durable."""
         self.step()
         self._created.append(super().create(path))
         return self._created[-1]
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        """See `Files.put_new`: a step of its own; the bytes are as durable as they are meant to."""
+        self.step()
+        is_put = super().put_new(path, data, durable=False)
+        if is_put and durable:
+            self._bytes[path] = bytes(flat_view(data))
+        return is_put
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`."""
+        self._sync_all([], [directory])
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`: a second name of bytes that must have been synced before."""

@@ -33,13 +33,13 @@ class TracingFiles:
     def is_local(self) -> bool:
         return self.inner.is_local
 
-    def create(self, path: str) -> NewFile:
-        file = self.inner.create(path)
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
+        file = self.inner.create(path, durable=durable)
         self._done("create", path)
         return TracingNewFile(file, self.trace)
 
-    def write_new(self, path: str, data: "Buffer") -> None:
-        self.inner.write_new(path, data)
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
+        self.inner.write_new(path, data, durable=durable)
         self._done("write_new", path, memoryview(bytes(data)).nbytes)
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
@@ -73,6 +73,16 @@ class TracingFiles:
 
         return traced
 
+    def read_ahead(self, path: str, end: int) -> Reader:
+        read = self.inner.read_ahead(path, end)
+
+        def traced(start: int, length: int) -> memoryview:
+            data = read(start, length)
+            self._done("view", path, data.nbytes)
+            return data
+
+        return traced
+
     def stat(self, path: str) -> FileStat | None:
         found = self.inner.stat(path)
         self._done("stat", path)
@@ -86,6 +96,12 @@ class TracingFiles:
     def delete(self, path: str) -> None:
         self.inner.delete(path)
         self._done("delete", path)
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        gone = tuple(paths)
+        self.inner.delete_many(gone)
+        for path in gone:
+            self._done("delete", path)
 
     def delete_tree(self, directory: str) -> None:
         self.inner.delete_tree(directory)

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 import typer
 
 from sparklog.errors import InvalidOptionError
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 
 if TYPE_CHECKING:
     from sparklog.admin import AdminClient
@@ -34,6 +35,23 @@ class OutputFormat(StrEnum):
 
     TEXT = "text"
     JSON = "json"
+
+
+class Isolation(StrEnum):
+    """Kafka's isolation.level: whether open and aborted transactions are seen."""
+
+    READ_UNCOMMITTED = READ_UNCOMMITTED
+    READ_COMMITTED = READ_COMMITTED
+
+
+IsolationOption = Annotated[
+    Isolation,
+    typer.Option(
+        "--isolation-level",
+        "--isolation",
+        help="read_committed ends before an open transaction, and hides aborted ones.",
+    ),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,12 +3,19 @@
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, OutputFormat, add_command, numbers, one_topic
+from sparklog.cli.arguments import (
+    CommonArguments,
+    Isolation,
+    IsolationOption,
+    OutputFormat,
+    add_command,
+    numbers,
+    one_topic,
+)
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import warn
 from sparklog.cli.positions import GRAMMAR, Span, parse_spans, resolve
@@ -17,13 +24,6 @@ from sparklog.errors import InvalidOptionError
 if TYPE_CHECKING:
     from sparklog.cli.printing import Renderer
     from sparklog.log_reader import TopicReader
-
-
-class Isolation(StrEnum):
-    """Whether records of aborted transactions are printed; Kafka's isolation.level."""
-
-    READ_UNCOMMITTED = "read_uncommitted"
-    READ_COMMITTED = "read_committed"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,10 +70,7 @@ class ConsumeArguments(CommonArguments):
     follow: Annotated[
         bool, typer.Option("--follow", "-F", help="Wait for new records until Ctrl-C.")
     ] = False
-    isolation: Annotated[
-        Isolation,
-        typer.Option("--isolation-level", help="read_committed hides aborted transactions."),
-    ] = Isolation.READ_UNCOMMITTED
+    isolation: IsolationOption = Isolation.READ_UNCOMMITTED
     exit_at_end: Annotated[
         bool, typer.Option("-e", help="Exit at the end, which is the default.")
     ] = False
@@ -96,7 +93,8 @@ def consume(arguments: ConsumeArguments) -> None:
     chosen = numbers(arguments.partitions or (), "-p/--partition")
     for partition in chosen:
         check_partition(reader.topic, partition)
-    ranges = _ranges(reader, chosen or range(reader.topic.num_partitions), span, arguments.isolation)
+    partitions = chosen or range(reader.topic.num_partitions)
+    ranges = _ranges(reader, partitions, span, arguments.isolation)
     printer = Printer(renderer, arguments.count, arguments.isolation)
     printer.print(reader, ranges)
     if arguments.follow:
@@ -141,8 +139,12 @@ def _ranges(
     for partition in partitions:
         log = reader.partition(partition)
         low, high = log.log_start_offset, log.end_offset(isolation)
-        start = resolve(span.start, reader, partition) if span.start else low
-        end = resolve(span.end, reader, partition) if span.end else high
+
+        def offset_at(time_ms: int, partition: int = partition) -> int:
+            return reader.list_offset(partition, time_ms, isolation).offset
+
+        start = resolve(span.start, low, high, offset_at) if span.start else low
+        end = resolve(span.end, low, high, offset_at) if span.end else high
         if span.start and span.start.kind == "offset" and span.start.value < low:
             warn(
                 f"{reader.topic.name}-{partition}: offsets {span.start.value} to {low - 1} are "

@@ -13,7 +13,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from sparklog.cli.arguments import CommonArguments, add_command, numbers, one_topic
+from sparklog.cli.arguments import (
+    CommonArguments,
+    Isolation,
+    IsolationOption,
+    add_command,
+    numbers,
+    one_topic,
+)
 from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json
 from sparklog.cli.positions import parse_list_time
@@ -64,6 +71,7 @@ class GetOffsetsArguments(CommonArguments):
             "ISO, or -48h. Partitions without a record from then on are left out.",
         ),
     ] = "latest"
+    isolation: IsolationOption = Isolation.READ_UNCOMMITTED
 
 
 def get_offsets(arguments: GetOffsetsArguments) -> None:
@@ -88,7 +96,7 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     for name, group in groupby(places, key=attrgetter("topic")):
         reader = TopicReader.open(catalog, name)
         for place in group:
-            answer = reader.list_offset(place.partition, timestamp)
+            answer = reader.list_offset(place.partition, timestamp, arguments.isolation)
             if answer.offset >= 0:
                 _print_offset(arguments, place, answer)
 

@@ -11,13 +11,12 @@ before now: -90s, -15m, -48h, -7d. Words, signs and ranges are kcat's and rpk's.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from sparklog.errors import InvalidOptionError
-from sparklog.model import TimestampOffset
 
 _START_WORDS: Final = frozenset({"start", "beginning", "earliest"})
 _END_WORDS: Final = frozenset({"end", "latest"})
@@ -44,22 +43,6 @@ class Span:
 
     start: Position | None = None
     end: Position | None = None
-
-
-class Log(Protocol):
-    """What it takes to find a position: TopicReader, as far as it is needed here."""
-
-    def log_start_offset(self, partition: int) -> int:
-        """The first offset that can be read."""
-        ...
-
-    def log_end_offset(self, partition: int) -> int:
-        """The offset that the next record will get."""
-        ...
-
-    def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:
-        """ListOffsets' answer."""
-        ...
 
 
 def parse_spans(texts: Sequence[str], now_ms: int) -> Span:
@@ -154,11 +137,13 @@ def _time_or_none(text: str, now_ms: int) -> int | None:
     return ms if ms >= 0 else None
 
 
-def resolve(position: Position, log: Log, partition: int) -> int:
-    """The offset that a position is in one partition, within [log start, log end]."""
-    low, high = log.log_start_offset(partition), log.log_end_offset(partition)
+def resolve(position: Position, low: int, high: int, offset_at: Callable[[int], int]) -> int:
+    """Return the offset of a position in one partition, within its log's [low, high].
+
+    `offset_at` answers ListOffsets: the first record at or after a time, -1 for none.
+    """
     if position.kind == "time":
-        found = log.list_offset(partition, position.value).offset
+        found = offset_at(position.value)
         return high if found < 0 else found
     offset = {
         "offset": position.value,

@@ -8,9 +8,9 @@ import pyarrow as pa
 from sparklog.cli.output import binary_stdout, warn
 from sparklog.errors import UnknownTopicError
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.record.decode import DecodedRecords
 
 POLL_MS: Final = 500

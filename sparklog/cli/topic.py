@@ -1,6 +1,6 @@
 """`sparklog topic`: create, list, describe, alter, delete. Flags and answers are kafka-topics'."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -112,8 +112,9 @@ def describe(arguments: DescribeArguments) -> None:
             print_json(_as_json(topic) | {"configs": configs, "partitions": partitions})
             continue
         title = f"{topic.name}  id {topic.topic_id}  partitions {topic.num_partitions}"
-        rows = [list(row.values()) for row in partitions]
-        print_table(title, [name.replace("_", " ") for name in _PARTITION_COLUMNS], rows)
+        shown = _shown(partitions)
+        rows = [[row[name] for name in shown] for row in partitions]
+        print_table(title, [name.replace("_", " ") for name in shown], rows)
         for name, value in configs.items():
             print(f"{name}={value}")
 
@@ -126,6 +127,12 @@ _PARTITION_COLUMNS = (
     "segments",
     "bytes",
 )
+
+
+def _shown(partitions: Sequence[Mapping[str, int]]) -> list[str]:
+    """Return the columns of the table: the last stable offset only where a transaction is open."""
+    is_open = any(row["last_stable_offset"] < row["log_end_offset"] for row in partitions)
+    return [name for name in _PARTITION_COLUMNS if is_open or name != "last_stable_offset"]
 
 
 def _partitions(topic: "TopicDescription", image: "TopicImage") -> list[dict[str, int]]:

@@ -15,7 +15,6 @@ from sparklog.model import SegmentEntry
 from sparklog.record.batches import BatchTable
 
 
-
 class AbortedSpan(NamedTuple):
     """An aborted transaction: its producer, and its first and last offset in the log."""
 

@@ -15,9 +15,9 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import windows
 from sparklog.log_reader.isolation import committed
-from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.log_reader.opened import ask, log_path, opened
 from sparklog.metadata.image import Slice
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
 from sparklog.storage.files import Files, flat_view
 

@@ -19,7 +19,7 @@ from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
@@ -63,7 +63,7 @@ def merged(work: MergeWork) -> SegmentEntry:
     if first.key_index_path is not None:
         keys = key_index.encode(_keys(work.files, directory, work.group))
         path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
-        work.files.write_new(f"{directory}/{path}", keys)
+        work.files.write_new(f"{directory}/{path}", keys, durable=True)
         row = replace(row, key_index_path=path, key_index_bytes=len(keys))
         target.paths.append(f"{directory}/{path}")
     work.files.sync(target.paths)
@@ -85,7 +85,7 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
     directory = topic_directory(work.topic)
     crc = 0
     try:
-        for window in windows(opened(work.files, directory, entry)):
+        for window in windows(scanned_whole(work.files, directory, entry)):
             window.verify(window.batches)
             size = int(window.batches.end_position[-1])
             source = byte_view(window.data)[:size]

@@ -81,12 +81,12 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
         return None
     row = target.close(work.clock.now_ms())
     work.files.sync(target.paths)
-    is_whole = row.record_count == entry.record_count
+    times = (row.min_timestamp, entry.min_timestamp)
     return replace(
         row,
         base_offset=entry.base_offset,
         next_offset=entry.next_offset,
-        min_timestamp=entry.min_timestamp if is_whole else None,
+        min_timestamp=min(time for time in times if time is not None),
         aborted=entry.aborted,
         delete_horizon_ms=entry.delete_horizon_ms,
         txn_index_path=entry.txn_index_path,

@@ -30,7 +30,7 @@ from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.decode import DecodedRecords
 from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.record.kernels.key_table import Keys, find_hashes, mark_superseded
-from sparklog.record.located import frozen
+from sparklog.record.payload import frozen
 from sparklog.storage.files import Files
 
 Bytes = NDArray[np.uint8]

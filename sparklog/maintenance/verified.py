@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError
@@ -121,13 +120,9 @@ def _record_problems(window: Window, path: str) -> Iterator[str]:
     """What is wrong with records whose checksums are right: a writer's fault, past mending."""
     entry = window.entry
     try:
-        records = window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
+        window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
     except CorruptRecordError as error:
         yield str(error.in_file(path))
-        return
-    smallest, said = pc.min(records.timestamp).as_py(), entry.min_timestamp
-    if None not in (smallest, said) and smallest < said:
-        yield f"{path}: a record of time {smallest}, its row says {said} or more"
 
 
 def _line(path: str, damage: Damage) -> str:

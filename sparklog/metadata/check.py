@@ -16,12 +16,13 @@ from sparklog.errors import (
     MissingFileError,
     OffsetOutOfRangeError,
     TopicClosedError,
+    TopicExistsError,
     UnsupportedFeatureError,
     UsageError,
 )
 from sparklog.log.names import parse_segment_name, uuid7_ms
 from sparklog.metadata.edit import FEATURE_LEVEL, Edit, FoldEdit, PartitionState, TopicEdit
-from sparklog.metadata.image import Image, TopicImage, changes_by_partition
+from sparklog.metadata.image import Image, TopicImage, changes_by_partition, shared_slices
 from sparklog.metadata.tables import PATH_COLUMNS
 from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
 
@@ -31,24 +32,51 @@ Span = tuple[int, int]
 def check(image: Image, edit: Edit) -> None:
     """Refuse an edit that the image does not allow (any more).
 
-    Raises TopicClosedError, MissingFileError (no such topic), LateWriterError,
+    Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError,
     FencedLeaderEpochError, CommitConflictError (a segment to replace or remove is no longer live, a
-    fold built on runs that were replaced), OffsetOutOfRangeError (offsets that do not continue the
-    log, or a log start behind the log end), UsageError (a replacement of other offsets) or
+    fold built on runs that were replaced, a shared segment that is in use), OffsetOutOfRangeError
+    (offsets that do not continue the log, or a log start behind the log end), UsageError (a
+    replacement of other offsets, a forgotten topic with slices of shared segments) or
     UnsupportedFeatureError (the log dir is of a newer release).
     """
-    if image.level > FEATURE_LEVEL:
+    level = max(image.level, edit.level or 0)
+    if level > FEATURE_LEVEL:
         raise UnsupportedFeatureError(
-            f"the log dir has feature level {image.level}; this release commits to level "
+            f"the log dir has feature level {level}; this release commits to level "
             f"{FEATURE_LEVEL}: upgrade sparklog"
         )
+    _check_names(image, edit)
     for topic_id, of_topic in edit.topics.items():
         _check_topic(image, topic_id, of_topic)
+    for topic_id in edit.forget_topics:
+        _check_forgotten(image, topic_id, edit)
     if edit.fold is not None:
         _check_fold(image, edit.fold)
-    for path in edit.forget_shared:
-        if path in image.shared and image.shared[path].slice_count:
-            raise CommitConflictError(f"shared segment {path} has live slices")
+    _check_shared(image, edit)
+
+
+def _check_names(image: Image, edit: Edit) -> None:
+    """Refuse a second topic of one name, and a description under another topic's id."""
+    given: dict[str, str] = {}
+    for topic_id, of_topic in edit.topics.items():
+        description = of_topic.description
+        if description is None:
+            continue
+        if description.topic_id != topic_id:
+            raise UsageError(f"the description of topic {description.topic_id} under {topic_id}")
+        if description.deleted_ms is not None:
+            continue
+        holder = image.names.get(description.name)
+        is_freed = holder is not None and _is_deleted_by(edit, holder.topic_id)
+        other = topic_id if holder is None or is_freed else holder.topic_id
+        if other != topic_id or given.setdefault(description.name, topic_id) != topic_id:
+            raise TopicExistsError(f"topic {description.name!r} exists already")
+
+
+def _is_deleted_by(edit: Edit, topic_id: str) -> bool:
+    of_topic = edit.topics.get(topic_id)
+    description = None if of_topic is None else of_topic.description
+    return description is not None and description.deleted_ms is not None
 
 
 def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
@@ -78,9 +106,34 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
     _check_starts(topic, edit, ends)
 
 
+def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
+    topic = image.topic(topic_id)
+    if topic is None or not image.shared:
+        return
+    of_topic = edit.topics.get(topic_id, TopicEdit())
+    kept = set(shared_slices(topic)).difference(of_topic.remove)
+    if kept:
+        raise UsageError(
+            f"topic {topic.description.name!r} has {len(kept)} slices of shared segments: who "
+            f"forgets it removes them, so that they are counted"
+        )
+
+
+def _check_shared(image: Image, edit: Edit) -> None:
+    if not edit.forget_shared:
+        return
+    added = {entry.log_path for one in edit.topics.values() for entry in one.segments}
+    for path in edit.forget_shared:
+        known = image.shared.get(path)
+        if (known is not None and known.slice_count) or path in added:
+            raise CommitConflictError(f"shared segment {path} has live slices")
+
+
 def _touched(topic: TopicImage, edit: TopicEdit) -> dict[SegmentKey, SegmentEntry]:
     """Return the live segments that an edit removes or replaces, by key."""
     found: dict[SegmentKey, SegmentEntry] = {}
+    if not (edit.remove or edit.replace):
+        return found
     for number, changes in changes_by_partition(edit).items():
         keys = [*changes.removed, *(entry.key for entry in changes.replaced)]
         if keys:
@@ -155,6 +208,8 @@ def _check_offsets(
     for entry in edit.segments:
         if entry.next_offset <= entry.base_offset:
             raise OffsetOutOfRangeError(f"{entry.log_path}: a segment holds at least one offset")
+        if entry.key in topic.content.removed:
+            raise CommitConflictError(f"{entry.log_path} was removed: its file may be gone")
         low, high = spans.get(entry.partition, (0, 0))
         if low <= entry.base_offset and entry.next_offset <= high:
             inside.setdefault(entry.partition, []).append(entry)

@@ -1,13 +1,15 @@
-"""Edits as JSON and back: the `edit` of an entry.
+"""Edits as JSON and back: the `edits` of an entry.
 
 An object has the fields of its class; a field with its default is left out, so that an edit says
-only what it does. A segment's file beside its log is written as "" (`tables`). Members that this
-release does not know are refused: they may change what the rest means.
+only what it does. Small tuples are lists. A segment's file beside its log is written as ""
+(`tables`). Members that this release does not know are refused: they may change what the rest
+means. So is everything that is not of the type written here: what is decoded can be applied.
 """
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
 
 from sparklog.errors import UnsupportedFeatureError
 from sparklog.metadata.edit import (
@@ -22,184 +24,279 @@ from sparklog.metadata.edit import (
     RunFile,
     TopicEdit,
 )
-from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entry, segment_row
+from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_of, segment_row
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 Json = dict[str, Any]
 
-_PARTITION_FIELDS: Final = tuple(field.name for field in fields(PartitionState))
-_SEGMENT_NAMES: Final = frozenset(SEGMENT_SCHEMA.names)
-_TOPIC_NAMES: Final = frozenset(field.name for field in fields(TopicEdit))
-_EDIT_NAMES: Final = frozenset(field.name for field in fields(Edit)) - {"parameters"}
-_DESCRIPTION_NAMES: Final = frozenset(field.name for field in fields(TopicDescription))
+_PARTITION_FIELDS: Final = tuple(PartitionState.__dataclass_fields__)
+_INT64: Final = 2**63
+
+
+class Member(NamedTuple):
+    """How one field of a class is written and read; `decode` raises ValueError for another type."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
 
 
 def edit_json(edit: Edit) -> Json:
     """Return an edit as an object of JSON's types."""
-    found: Json = {"operation": edit.operation}
-    if edit.topics:
-        found["topics"] = {key: _topic_json(one) for key, one in edit.topics.items()}
-    if edit.leases:
-        found["leases"] = {
-            name: lease and [lease.owner, lease.expires_ms] for name, lease in edit.leases.items()
-        }
-    for name in ("horizon_ms", "level"):
-        if getattr(edit, name) is not None:
-            found[name] = getattr(edit, name)
-    for name in ("forget_topics", "forget_shared"):
-        if getattr(edit, name):
-            found[name] = list(getattr(edit, name))
-    if edit.fold is not None:
-        found["fold"] = {
-            "cover": edit.fold.cover,
-            "based_on": edit.fold.based_on,
-            "runs": [list(run) for run in edit.fold.runs],
-            "history": [list(run) for run in edit.fold.history],
-        }
-    return found
+    return _object(edit, _EDIT)
 
 
-def edit_of(found: Mapping[str, Any], parameters: Mapping[str, str]) -> Edit:
+def edit_of(found: object, parameters: Mapping[str, str]) -> Edit:
     """Return the edit of such an object; `parameters` are those of its entry.
 
-    Raises UnsupportedFeatureError for a member that this release does not know.
+    Raises UnsupportedFeatureError for a member that this release does not know; ValueError,
+    TypeError or UsageError for what is no edit.
     """
-    _check_names("edit", found, _EDIT_NAMES)
-    fold = found.get("fold")
-    return Edit(
-        operation=found["operation"],
-        parameters=parameters,
-        topics={key: _topic_edit(one) for key, one in found.get("topics", {}).items()},
-        leases={
-            name: one and Lease(name, one[0], one[1])
-            for name, one in found.get("leases", {}).items()
-        },
-        horizon_ms=found.get("horizon_ms"),
-        forget_topics=tuple(found.get("forget_topics", ())),
-        forget_shared=tuple(found.get("forget_shared", ())),
-        level=found.get("level"),
-        fold=fold
-        and FoldEdit(
-            fold["cover"],
-            fold["based_on"],
-            tuple(RunFile(*run) for run in fold["runs"]),
-            tuple(RunFile(*run) for run in fold["history"]),
-        ),
-    )
+    return Edit(**_values("edit", found, _EDIT), parameters=parameters)
 
 
-def _topic_json(edit: TopicEdit) -> Json:
+def _object(value: object, members: Mapping[str, Member]) -> Json:
     found: Json = {}
-    if edit.description is not None:
-        found["description"] = _without_none(
-            {name: getattr(edit.description, name) for name in sorted(_DESCRIPTION_NAMES)}
-        )
-    if edit.segments:
-        found["segments"] = [_segment_json(entry) for entry in edit.segments]
-    if edit.replace:
-        found["replace"] = [_segment_json(entry) for entry in edit.replace]
-    if edit.partitions:
-        found["partitions"] = {
-            str(number): [getattr(state, name) for name in _PARTITION_FIELDS]
-            for number, state in edit.partitions.items()
-        }
-    for name in ("transactions", "epochs"):
-        if getattr(edit, name):
-            found[name] = {
-                str(number): [list(one) for one in of_partition]
-                for number, of_partition in getattr(edit, name).items()
-            }
-    for name in ("remove", "forget"):
-        if getattr(edit, name):
-            found[name] = [list(key) for key in getattr(edit, name)]
-    for name in ("removed_ms", "forget_receipts_before_ms", "vacuum_horizon_ms"):
-        if getattr(edit, name) is not None:
-            found[name] = getattr(edit, name)
-    if edit.leader_epochs:
-        found["leader_epochs"] = {str(key): one for key, one in edit.leader_epochs.items()}
-    if edit.allow_gaps:
-        found["allow_gaps"] = True
-    if edit.receipts:
-        found["receipts"] = [[*key, _receipt_json(one)] for key, one in edit.receipts.items()]
+    for name, member in members.items():
+        part = getattr(value, name)
+        if part or (part is not None and part is not False and isinstance(part, int)):
+            found[name] = member.encode(part)
     return found
 
 
-def _topic_edit(found: Mapping[str, Any]) -> TopicEdit:
-    _check_names("edit of a topic", found, _TOPIC_NAMES)
-    description = found.get("description")
-    if description is not None:
-        _check_names("description", description, _DESCRIPTION_NAMES)
-    return TopicEdit(
-        description=description and TopicDescription(**description),
-        segments=_segments(found.get("segments", ())),
-        partitions=_by_number(found.get("partitions"), lambda one: PartitionState(*one)),
-        transactions=_by_number(
-            found.get("transactions"), lambda one: tuple(OpenTransaction(*each) for each in one)
-        ),
-        epochs=_by_number(
-            found.get("epochs"), lambda one: tuple(EpochStart(*each) for each in one)
-        ),
-        replace=_segments(found.get("replace", ())),
-        remove=tuple(SegmentKey(*key) for key in found.get("remove", ())),
-        removed_ms=found.get("removed_ms"),
-        forget=tuple(SegmentKey(*key) for key in found.get("forget", ())),
-        forget_receipts_before_ms=found.get("forget_receipts_before_ms"),
-        vacuum_horizon_ms=found.get("vacuum_horizon_ms"),
-        leader_epochs=_by_number(found.get("leader_epochs"), int),
-        allow_gaps=found.get("allow_gaps", False),
-        receipts={
-            ReceiptKey(app_id, is_versioned): _receipt(one)
-            for app_id, is_versioned, one in found.get("receipts", ())
-        },
+def _values(what: str, found: object, members: Mapping[str, Member]) -> Json:
+    checked = _mapping(found)
+    _check_names(what, checked, members.keys())
+    return {name: members[name].decode(value) for name, value in checked.items()}
+
+
+def _check_names(what: str, found: Iterable[str], known: Iterable[str]) -> None:
+    unknown = sorted(set(found).difference(known))
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"an {what} has members that this release does not know: {', '.join(unknown)}; upgrade "
+            f"sparklog"
+        )
+
+
+# -------------------------------------------------------------------------------------- plain types
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _refused(value: object, wanted: str) -> ValueError:
+    return ValueError(f"{value!r:.80} where {wanted} belongs")
+
+
+def integer(value: object) -> int:
+    """Return a number that fits 64 bits; raises ValueError for anything else."""
+    if type(value) is not int or not -_INT64 <= value < _INT64:
+        raise _refused(value, "an integer")
+    return value
+
+
+def text(value: object) -> str:
+    """Return a string; raises ValueError for anything else."""
+    if type(value) is not str:
+        raise _refused(value, "a string")
+    return value
+
+
+def texts(value: object) -> dict[str, str]:
+    """Return an object of strings; raises ValueError for anything else."""
+    return {name: text(one) for name, one in _mapping(value).items()}
+
+
+def _flag(value: object) -> bool:
+    if type(value) is not bool:
+        raise _refused(value, "true or false")
+    return value
+
+
+def _mapping(value: object) -> Mapping[str, Any]:
+    if not isinstance(value, dict):
+        raise _refused(value, "an object")
+    return value
+
+
+def _list(value: object) -> list[Any]:
+    if not isinstance(value, list):
+        raise _refused(value, "a list")
+    return value
+
+
+def _integers(value: object) -> list[int]:
+    return [integer(one) for one in _list(value)]
+
+
+def _all(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda value: tuple(decode(one) for one in _list(value))
+
+
+def _by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:
+    return Member(
+        lambda value: {str(number): encode(one) for number, one in value.items()},
+        lambda value: {int(number): decode(one) for number, one in _mapping(value).items()},
     )
 
 
-def _by_number(found: Mapping[str, Any] | None, value: Callable[[Any], Any]) -> dict[int, Any]:
-    return {int(key): value(one) for key, one in found.items()} if found else {}
+_INTEGER: Final = Member(_same, integer)
+_TEXT: Final = Member(_same, text)
+_TEXTS: Final = Member(list, _all(text))
 
 
-def _segment_json(entry: SegmentEntry) -> Json:
-    found = segment_row(entry)
-    return {
-        name: value
-        for name, value in found.items()
-        if value is not None and _DEFAULTS.get(name) != value
-    }
+# ------------------------------------------------------------------------------------------- values
 
 
-_DEFAULTS: Final = {
+def _lists(value: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    return [list(one) for one in value]
+
+
+def _state_json(state: PartitionState) -> list[int]:
+    return [getattr(state, name) for name in _PARTITION_FIELDS]
+
+
+def _key_of(value: object) -> SegmentKey:
+    partition, path, position = _list(value)
+    return SegmentKey(integer(partition), text(path), integer(position))
+
+
+def _run_of(value: object) -> RunFile:
+    path, *numbers = _list(value)
+    return RunFile(text(path), *_integers(numbers))
+
+
+def _range_of(value: object) -> OffsetRange:
+    return OffsetRange(*_integers(value))
+
+
+_SEGMENT_DEFAULTS: Final = {
     "log_position": 0,
     "max_timestamp": -1,
     "max_timestamp_delta": 0,
     "transactional": False,
 }
+_SEGMENT_TYPES: Final = {
+    field.name: bool
+    if pa.types.is_boolean(field.type)
+    else str
+    if pa.types.is_string(field.type)
+    else list
+    if pa.types.is_list(field.type)
+    else int
+    for field in SEGMENT_SCHEMA
+}
 
 
-def _segments(found: Iterable[Mapping[str, Any]]) -> tuple[SegmentEntry, ...]:
-    for one in found:
-        _check_names("segment", one, _SEGMENT_NAMES)
-    return tuple(segment_entry(one) for one in found)
+def _segment_json(entry: SegmentEntry) -> Json:
+    return {
+        name: value
+        for name, value in segment_row(entry).items()
+        if value is not None and _SEGMENT_DEFAULTS.get(name) != value
+    }
 
 
-def _receipt_json(receipt: Receipt) -> Json:
-    found = receipt._asdict()
-    found["ranges"] = [list(one) for one in receipt.ranges]
-    del found["used_ms"]
-    return _without_none(found)
+def _segment(value: object) -> SegmentEntry:
+    found = dict(_mapping(value))
+    for name, one in found.items():
+        kind = type(one)
+        if kind is not _SEGMENT_TYPES.get(name):
+            _check_names("segment", found, _SEGMENT_TYPES)
+            raise _refused(one, f"{name} of a segment")
+        if kind is int and not -_INT64 <= one < _INT64:
+            raise _refused(one, f"{name} of a segment")
+    if "producer_ids" in found:
+        found["producer_ids"] = _integers(found["producer_ids"])
+    for span in found.get("aborted", ()):
+        _integers(list(_mapping(span).values()))
+    return segment_of(found)
 
 
-def _receipt(found: Mapping[str, Any]) -> Receipt:
-    ranges = tuple(OffsetRange(*one) for one in found["ranges"])
-    return Receipt(**{**found, "ranges": ranges})
+def _lease_json(lease: Lease | None) -> list[Any] | None:
+    return None if lease is None else [lease.owner, lease.expires_ms]
 
 
-def _without_none(found: Json) -> Json:
-    return {name: value for name, value in found.items() if value is not None}
+def _leases(value: object) -> dict[str, Lease | None]:
+    return {
+        name: None if one is None else _lease(name, *_list(one))
+        for name, one in _mapping(value).items()
+    }
 
 
-def _check_names(what: str, found: Iterable[str], known: frozenset[str]) -> None:
-    unknown = sorted(set(found) - known)
-    if unknown:
-        raise UnsupportedFeatureError(
-            f"an {what} has members that this release does not know: {', '.join(unknown)}"
-        )
+def _lease(name: str, owner: object, expires_ms: object) -> Lease:
+    return Lease(name, text(owner), integer(expires_ms))
+
+
+def _receipts_json(receipts: Mapping[ReceiptKey, Receipt]) -> list[Any]:
+    return [[*key, _object(receipt, _RECEIPT)] for key, receipt in receipts.items()]
+
+
+def _receipts(value: object) -> dict[ReceiptKey, Receipt]:
+    found = {}
+    for app_id, is_versioned, receipt in map(_list, _list(value)):
+        values = {"ranges": (), **_values("receipt", receipt, _RECEIPT)}
+        found[ReceiptKey(text(app_id), _flag(is_versioned))] = Receipt(**values)
+    return found
+
+
+def _description(value: object) -> TopicDescription:
+    return TopicDescription(**{"configs": {}, **_values("description", value, _DESCRIPTION)})
+
+
+def _fold(value: object) -> FoldEdit:
+    return FoldEdit(**{"runs": (), **_values("fold", value, _FOLD)})
+
+
+_RUNS: Final = Member(_lists, _all(_run_of))
+_FOLD: Final = {"cover": _INTEGER, "based_on": _INTEGER, "runs": _RUNS, "history": _RUNS}
+_RECEIPT: Final = {
+    "ranges": Member(_lists, _all(_range_of)),
+    "partition_count": _INTEGER,
+    "version": _INTEGER,
+    "content_crc32c": _INTEGER,
+}
+_DESCRIPTION: Final = {
+    "name": _TEXT,
+    "topic_id": _TEXT,
+    "num_partitions": _INTEGER,
+    "configs": Member(_same, texts),
+    "created_ms": _INTEGER,
+    "deleted_ms": _INTEGER,
+}
+_SEGMENTS: Final = Member(lambda value: [_segment_json(one) for one in value], _all(_segment))
+_KEYS: Final = Member(_lists, _all(_key_of))
+_TOPIC: Final = {
+    "description": Member(lambda value: _object(value, _DESCRIPTION), _description),
+    "segments": _SEGMENTS,
+    "replace": _SEGMENTS,
+    "partitions": _by_partition(_state_json, lambda one: PartitionState(*_integers(one))),
+    "transactions": _by_partition(_lists, _all(lambda one: OpenTransaction(*_integers(one)))),
+    "epochs": _by_partition(_lists, _all(lambda one: EpochStart(*_integers(one)))),
+    "remove": _KEYS,
+    "removed_ms": _INTEGER,
+    "forget": _KEYS,
+    "forget_receipts_before_ms": _INTEGER,
+    "vacuum_horizon_ms": _INTEGER,
+    "leader_epochs": _by_partition(_same, integer),
+    "allow_gaps": Member(_same, _flag),
+    "receipts": Member(_receipts_json, _receipts),
+}
+_EDIT: Final = {
+    "operation": _TEXT,
+    "topics": Member(
+        lambda value: {topic_id: _object(one, _TOPIC) for topic_id, one in value.items()},
+        lambda value: {
+            topic_id: TopicEdit(**_values("edit of a topic", one, _TOPIC))
+            for topic_id, one in _mapping(value).items()
+        },
+    ),
+    "leases": Member(
+        lambda value: {name: _lease_json(lease) for name, lease in value.items()}, _leases
+    ),
+    "horizon_ms": _INTEGER,
+    "level": _INTEGER,
+    "forget_topics": _TEXTS,
+    "forget_shared": _TEXTS,
+    "fold": Member(lambda value: _object(value, _FOLD), _fold),
+}

@@ -22,6 +22,18 @@ FEATURE_LEVEL: Final = 1
 """The level this release writes; it commits to no log dir of a higher one."""
 
 
+class Stamp(NamedTuple):
+    """The place of an entry in the log: its version, its id, and its time."""
+
+    version: int
+    entry_id: str
+    timestamp_ms: int
+
+
+NO_STAMP: Final = Stamp(-1, "", 0)
+"""The place before the first entry."""
+
+
 @dataclass(frozen=True, slots=True)
 class PartitionState:
     """The numbers of a partition that stay when its segments go. Every field only grows."""
@@ -100,7 +112,7 @@ class RunFile(NamedTuple):
     """A run: its path below `__cluster_metadata`, size, checksum, rows, and versions it covers.
 
     It holds the keys that entries `from_version` to `to_version` touched, as `to_version` left
-    them. `crc32c` is that of the whole file.
+    them. `crc32c` is that of its footer, which in turn holds those of all other bytes (`runs`).
     """
 
     path: str
@@ -122,6 +134,10 @@ class FoldEdit:
     based_on: int
     runs: tuple[RunFile, ...]
     history: tuple[RunFile, ...] = ()
+
+
+NO_FOLD: Final = FoldEdit(-1, -1, ())
+"""The runs of a log that was never folded: none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -157,11 +173,17 @@ class TopicEdit:
         """Raises UsageError for an edit that no image allows."""
         if self.remove and self.removed_ms is None:
             raise UsageError("an edit that removes segments says when: removed_ms is missing")
-        touched = self.touched
-        if not touched.isdisjoint(entry.key for entry in self.segments):
+        if self.remove or self.replace or len(self.segments) > 1:
+            self._check_keys()
+
+    def _check_keys(self) -> None:
+        touched, added = self.touched, {entry.key for entry in self.segments}
+        if not touched.isdisjoint(added):
             raise UsageError("an edit adds a segment that it also removes or replaces")
         if len(touched) != len(self.remove) + len(self.replace):
             raise UsageError("an edit removes or replaces a segment twice")
+        if len(added) != len(self.segments):
+            raise UsageError("an edit adds a segment twice")
 
     @property
     def touched(self) -> frozenset[SegmentKey]:

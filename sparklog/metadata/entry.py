@@ -1,4 +1,4 @@
-"""One entry of the metadata log, byte for byte.
+r"""One entry of the metadata log, byte for byte.
 
 Version N of the log is the file `__cluster_metadata/_delta_log/<N, 20 digits>.json`, an entry of
 Delta's log. It is written once, whole, and never changes. Lines end with "\\n" and are JSON:
@@ -23,13 +23,14 @@ Delta's log. It is written once, whole, and never changes. Lines end with "\\n" 
 file with eight zeros in their place. An entry whose edits take more than 64 KiB names a file below
 `_edits/` that holds them as one JSON list; it is synced before the entry is put.
 
-A `commitInfo` without a member `sparklog` is somebody else's. If its entry has no other action than
-ones that change nothing, it is passed over (`is_foreign`); any other foreign action stops the
-reader: this log has one kind of writer.
+An entry whose `commitInfo` has no member `sparklog` is somebody else's. If it holds nothing but a
+`commitInfo`, it is passed over (`is_foreign`); any other foreign action stops the reader: this log
+has one kind of writer. An entry that looks like ours in any way must match its checksum.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
 from typing import Any, Final
@@ -37,15 +38,23 @@ from typing import Any, Final
 import google_crc32c
 import orjson
 
-from sparklog.errors import CorruptMetadataError, LogDirError, SparklogError
-from sparklog.metadata.codec import edit_json, edit_of
-from sparklog.metadata.edit import Edit
-from sparklog.metadata.image import Stamp
+from sparklog.errors import (
+    CorruptMetadataError,
+    LogDirError,
+    UnsupportedFeatureError,
+    UsageError,
+)
+from sparklog.metadata.codec import edit_json, edit_of, integer, text, texts
+from sparklog.metadata.edit import Edit, Stamp
 
 FORMAT: Final = 2
+EDITS: Final = "_edits"
+"""Where edits files lie, below `__cluster_metadata`."""
 EDITS_BYTES_MAX: Final = 64 * 1024
 _TAIL: Final = b'"}}}'
 _ZEROS: Final = b"00000000"
+_SIGNS: Final = (b'"engineInfo":"sparklog/', b'"sparklog":{', b'"crc32c":"')
+_MEMBERS: Final = frozenset({"format", "log", "id", "previous", "edits", "edits_file", "crc32c"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +103,17 @@ def encode_edits(edits: Sequence[Edit]) -> bytes:
 
 def encode(entry: Entry, edits: bytes) -> bytes:
     """Return the bytes of an entry; `edits` are those of `encode_edits`."""
+    ours: dict[str, Any] = {
+        "format": FORMAT,
+        "log": entry.log,
+        "id": entry.id,
+        "previous": entry.previous,
+    }
+    if entry.edits_file is None:
+        ours["edits"] = orjson.Fragment(edits)
+    else:
+        ours["edits_file"] = list(astuple(entry.edits_file))
+    ours["crc32c"] = _ZEROS.decode()
     body = orjson.dumps(
         {
             "commitInfo": {
@@ -101,29 +121,11 @@ def encode(entry: Entry, edits: bytes) -> bytes:
                 "operation": entry.operation,
                 "operationParameters": dict(entry.parameters),
                 "engineInfo": engine(),
-                "sparklog": {
-                    "format": FORMAT,
-                    "log": entry.log,
-                    "id": entry.id,
-                    "previous": entry.previous,
-                    **(
-                        {"edits": orjson.Fragment(edits)}
-                        if entry.edits_file is None
-                        else {
-                            "edits_file": [
-                                entry.edits_file.path,
-                                entry.edits_file.bytes,
-                                entry.edits_file.crc32c,
-                            ]
-                        }
-                    ),
-                    "crc32c": "00000000",
-                },
+                "sparklog": ours,
             }
         }
     )
-    lines = [body, *(orjson.dumps(action) for action in entry.actions), b""]
-    data = b"\n".join(lines)
+    data = b"\n".join([body, *(orjson.dumps(action) for action in entry.actions), b""])
     at = len(body) - len(_TAIL) - len(_ZEROS)
     return data[:at] + b"%08x" % google_crc32c.value(data) + data[at + len(_ZEROS) :]
 
@@ -131,67 +133,101 @@ def encode(entry: Entry, edits: bytes) -> bytes:
 def decode(number: int, data: bytes, where: str) -> Entry:
     """Return the entry of a file's bytes; edits in a file of their own are not read.
 
-    Raises CorruptMetadataError naming `where` when the bytes are not what a writer wrote, and
-    LogDirError for an action or a format of somebody else.
+    Raises CorruptMetadataError naming `where` when the bytes are not what a writer wrote,
+    UnsupportedFeatureError for members of a newer release, and LogDirError for an action or a
+    format of somebody else.
     """
     end = data.find(b"\n")
-    lines = data[end + 1 :].splitlines() if end >= 0 else []
-    try:
-        info = orjson.loads(data[:end])["commitInfo"] if end >= 0 else None
-        actions = [orjson.loads(line) for line in lines if line]
-        ours = info.get("sparklog") if info is not None else None
-    except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
-        raise CorruptMetadataError(f"{where}: no entry of the metadata log (torn?)") from None
-    if info is None:
+    if not _is_ours(data):
+        return _foreign(number, data, where)
+    if end < 0:
         raise CorruptMetadataError(f"{where}: the entry is cut off after {len(data)} bytes")
-    if ours is None:
-        return _foreign(number, info, actions, where)
     at = end - len(_TAIL) - len(_ZEROS)
-    if not data[:end].endswith(_TAIL) or data[at : at + 8] != b"%08x" % google_crc32c.value(
-        data[:at] + _ZEROS + data[at + 8 :]
-    ):
-        raise CorruptMetadataError(f"{where}: the entry does not match its checksum")
+    with_zeros = data[: max(at, 0)] + _ZEROS + data[at + len(_ZEROS) :]
+    if data[at:end] != b"%08x" % google_crc32c.value(with_zeros) + _TAIL:
+        raise CorruptMetadataError(f"{where}: the entry does not match its checksum (torn?)")
+    with understood(where):
+        return _own(number, data, end, where)
+
+
+def _is_ours(data: bytes) -> bool:
+    """Whether any sign says so: no single damage makes ours somebody else's, to be passed over."""
+    return any(sign in data for sign in _SIGNS)
+
+
+def _own(number: int, data: bytes, end: int, where: str) -> Entry:
+    info = orjson.loads(data[:end])["commitInfo"]
+    ours = info["sparklog"]
     if ours["format"] != FORMAT:
         raise LogDirError(f"{where}: format {ours['format']}; this release reads format {FORMAT}")
-    parameters = info["operationParameters"]
+    unknown = ours.keys() - _MEMBERS
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"members that this release does not know: {', '.join(sorted(unknown))}"
+        )
+    parameters = texts(info["operationParameters"])
     file = ours.get("edits_file")
     return Entry(
-        number,
-        ours["id"],
-        ours["previous"],
-        ours["log"],
-        info["timestamp"],
-        info["operation"],
-        parameters,
-        edits_of(ours.get("edits", ()), parameters, where),
-        file and EditsFile(*file),
-        actions,
-        bytes=len(data) + (file[1] if file else 0),
+        version=number,
+        id=text(ours["id"]),
+        previous=text(ours["previous"]),
+        log=text(ours["log"]),
+        timestamp_ms=integer(info["timestamp"]),
+        operation=text(info["operation"]),
+        parameters=parameters,
+        edits=tuple(edit_of(one, parameters) for one in ours.get("edits", ())),
+        edits_file=None if file is None else _edits_file(*file),
+        actions=[orjson.loads(line) for line in data[end + 1 :].split(b"\n") if line],
+        bytes=len(data) + (0 if file is None else integer(file[1])),
     )
 
 
-def edits_of(
-    found: Sequence[Mapping[str, Any]], parameters: Mapping[str, str], where: str
-) -> tuple[Edit, ...]:
-    """Return the edits of a JSON list. Raises CorruptMetadataError naming `where`."""
+def _edits_file(path: object, size: object, checksum: object) -> EditsFile:
+    folder, _, name = text(path).partition("/")
+    if folder != EDITS or not name or "/" in name:
+        raise ValueError(f"an edits file at {path!r}")
+    return EditsFile(text(path), integer(size), integer(checksum))
+
+
+def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
+    """Return an entry with the edits of its edits file. Raises as `decode`, naming `where`."""
+    file = entry.edits_file
+    found = EditsFile("" if file is None else file.path, len(data), google_crc32c.value(data))
+    if found != file:
+        raise CorruptMetadataError(
+            f"{where}: {found.bytes} bytes with CRC-32C {found.crc32c:08x}; entry {entry.version} "
+            f"names {file}"
+        )
+    with understood(where):
+        edits = tuple(edit_of(one, entry.parameters) for one in orjson.loads(data))
+    return replace(entry, edits=edits)
+
+
+@contextmanager
+def understood(where: str) -> Iterator[None]:
+    """Name the file in every error about its content, whatever is wrong with it."""
     try:
-        return tuple(edit_of(one, parameters) for one in found)
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise CorruptMetadataError(f"{where}: an edit cannot be understood: {error!r}") from error
-    except SparklogError as error:
-        error.args = (f"{where}: {error}",)
-        raise
+        yield
+    except LogDirError as error:
+        raise type(error)(f"{where}: {error}") from error
+    except (LookupError, TypeError, ValueError, AttributeError, UsageError) as error:
+        raise CorruptMetadataError(f"{where}: cannot be understood: {error!r}") from error
 
 
-def _foreign(
-    number: int, info: Mapping[str, Any], actions: Sequence[Mapping[str, Any]], where: str
-) -> Entry:
-    named = sorted({name for action in actions for name in action})
+def _foreign(number: int, data: bytes, where: str) -> Entry:
+    """Return an entry of another writer, to be passed over."""
+    with understood(where):
+        actions: list[Mapping[str, Any]] = [
+            orjson.loads(line) for line in data.split(b"\n") if line
+        ]
+        named = {name for action in actions for name in dict(action)}
+        (info,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
+        operation, engine_info = info.get("operation"), info.get("engineInfo")
+    named.discard("commitInfo")
     if named:
         raise LogDirError(
-            f"{where}: {info.get('operation')} of {info.get('engineInfo')} holds {', '.join(named)}; "
-            f"nobody but sparklog may write to the metadata log: put the entry aside "
-            f"(sparklog verify --repair)"
+            f"{where}: {operation} of {engine_info} holds {', '.join(sorted(named))}; nobody but "
+            f"sparklog may write to the metadata log: put the entry aside (sparklog verify "
+            f"--repair)"
         )
-    timestamp_ms = int(info.get("timestamp") or 0)
-    return Entry(number, "", "", "", timestamp_ms, str(info.get("operation")), is_foreign=True)
+    return Entry(number, "", "", "", 0, str(operation), is_foreign=True)

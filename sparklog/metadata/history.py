@@ -28,11 +28,12 @@ import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError, OffsetOutOfRangeError, VersionOutOfRangeError
 from sparklog.log.names import uuid7
+from sparklog.metadata.codec import edit_of
 from sparklog.metadata.edit import Edit, FoldEdit, RunFile
-from sparklog.metadata.entry import Entry, edits_of, encode_edits
+from sparklog.metadata.entry import Entry, encode_edits, understood
 from sparklog.metadata.image import Image, PartitionLog, Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
-from sparklog.metadata.runs import crc32c, footer, told
+from sparklog.metadata.run_file import crc32c, footer, readable
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 
@@ -80,7 +81,8 @@ class HistoryRecord:
     def edits(self) -> tuple[Edit, ...]:
         """The edits of the commit."""
         where = f"the history of version {self.version}"
-        return edits_of(orjson.loads(self.edits_json), self.parameters, where)
+        with understood(where):
+            return tuple(edit_of(one, self.parameters) for one in orjson.loads(self.edits_json))
 
     @property
     def stamp(self) -> Stamp:
@@ -281,7 +283,7 @@ def _of_run(
         found = file.metadata.row_group(number).column(0).statistics
         if found.max < first or found.min > last:
             continue
-        with told(where):
+        with readable(where):
             rows = file.read_row_group(number, use_threads=False)
         rows = rows.to_pylist()
         for row in reversed(rows) if newest_first else rows:
@@ -330,13 +332,13 @@ def opened(files: Files, run: RunFile) -> pq.ParquetFile:
             f"{path}: {len(data)} bytes whose footer has CRC-32C {crc32c(footer(data)):08x}; the "
             f"fold that names it says {run.bytes} and {run.crc32c:08x}"
         )
-    with told(path):
+    with readable(path):
         source = pa.BufferReader(pa.py_buffer(data))
         return pq.ParquetFile(source, page_checksum_verification=True)
 
 
 def _rows(files: Files, run: RunFile, columns: Sequence[str] | None = None) -> pa.Table:
-    with told(f"{CLUSTER_METADATA}/{run.path}"):
+    with readable(f"{CLUSTER_METADATA}/{run.path}"):
         return opened(files, run).read(columns=columns, use_threads=False)
 
 

@@ -1,15 +1,16 @@
 """The live segments of one partition, in the order of their offsets: immutable, cheap to grow.
 
-    table   sorted rows: of runs, and of tails that were long enough
+    rows    sorted pieces of tables: of runs, and of tails that were long enough
     tail    the segments appended since, as entries
 
-Appending costs no copy: images share one tail, each knows how much of it is its own. Everything
-else (a removal, a segment inside the log) makes the partition's rows anew.
+Appending copies the short tail, and now and then joins pieces of like size, so a segment is copied
+O(log n) times. Everything else (a removal, a segment inside the log) makes the partition's rows
+anew.
 """
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -25,11 +26,11 @@ from sparklog.metadata.tables import (
 )
 from sparklog.model import SegmentEntry, SegmentKey
 
-TAIL_MAX = 64
+TAIL_MAX: Final = 64
 """A longer tail becomes rows: entries take five times their memory."""
 
-NO_ROWS = SEGMENT_SCHEMA.empty_table()
-_NAMES = tuple(SEGMENT_SCHEMA.names)
+NO_ROWS: Final = SEGMENT_SCHEMA.empty_table()
+_NAMES: Final = tuple(SEGMENT_SCHEMA.names)
 
 
 class Rows(NamedTuple):
@@ -39,47 +40,56 @@ class Rows(NamedTuple):
     start: int
     stop: int
 
+    @property
+    def length(self) -> int:
+        """How many rows there are."""
+        return self.stop - self.start
+
     def table(self) -> pa.Table:
         """Return the rows as a table."""
-        if self.stop - self.start == self.whole.num_rows:
+        if self.length == self.whole.num_rows:
             return self.whole
-        return self.whole.slice(self.start, self.stop - self.start)
+        return self.whole.slice(self.start, self.length)
 
 
 class LiveSegments:
     """The live segments of one partition."""
 
-    def __init__(self, rows: "Rows", tail: list[SegmentEntry], tail_count: int) -> None:
-        self._rows = rows
+    def __init__(self, pieces: tuple[Rows, ...], tail: tuple[SegmentEntry, ...] = ()) -> None:
+        """`pieces` and then `tail` hold the segments in offset order; no piece is empty."""
+        self._pieces = pieces
         self._tail = tail
-        self._tail_count = tail_count
 
     @classmethod
     def of(cls, table: pa.Table, start: int = 0, stop: int | None = None) -> "LiveSegments":
         """Return the segments of some rows of a table of SEGMENT_SCHEMA, sorted by base offset."""
-        return cls(Rows(table, start, table.num_rows if stop is None else stop), [], 0)
+        rows = Rows(table, start, table.num_rows if stop is None else stop)
+        return cls((rows,) if rows.length else ())
 
     def __len__(self) -> int:
-        return self._rows.stop - self._rows.start + self._tail_count
+        return sum(rows.length for rows in self._pieces) + len(self._tail)
 
     @property
     def tail(self) -> Sequence[SegmentEntry]:
         """The segments that are not rows yet."""
-        return self._tail[: self._tail_count]
+        return self._tail
 
     @cached_property
     def table(self) -> pa.Table:
         """The segments as a table of SEGMENT_SCHEMA, sorted by base offset."""
-        rows = self._rows.table()
-        if not self._tail_count:
-            return rows
-        return pa.concat_tables([rows, segments_table(self.tail)])
+        tables = [rows.table() for rows in self._pieces]
+        if self._tail:
+            tables.append(segments_table(self._tail))
+        if len(tables) == 1:
+            return tables[0]
+        return pa.concat_tables(tables) if tables else NO_ROWS
 
     @cached_property
     def by_offset(self) -> SegmentList:
         """The segments to search in."""
-        rows, tail = self._rows.table(), self.tail
-        count = rows.num_rows
+        rows = pa.concat_tables([NO_ROWS, *(one.table() for one in self._pieces)])
+        tail = self._tail
+        count: int = rows.num_rows
 
         def numbers(name: str) -> NDArray[np.int64]:
             ends = np.array([getattr(entry, name) for entry in tail], np.int64)
@@ -91,27 +101,29 @@ class LiveSegments:
             return segment_entry({name: rows.column(name)[slot].as_py() for name in _NAMES})
 
         return SegmentList(
-            numbers("base_offset"), numbers("next_offset"), numbers("max_timestamp"), entry
+            numbers("base_offset"),
+            numbers("next_offset"),
+            numbers("max_timestamp"),
+            numbers("log_bytes"),
+            entry,
         )
 
     def appended(self, entry: SegmentEntry) -> "LiveSegments":
         """Return these and one more, behind them."""
-        tail = self._tail
-        if len(tail) != self._tail_count:
-            tail = list(self.tail)  # another image went on from here, too
-        elif self._tail_count >= TAIL_MAX:
-            table = self.table.combine_chunks()
-            return LiveSegments(Rows(table, 0, table.num_rows), [entry], 1)
-        tail.append(entry)
-        return LiveSegments(self._rows, tail, self._tail_count + 1)
+        if len(self._tail) < TAIL_MAX:
+            return LiveSegments(self._pieces, (*self._tail, entry))
+        pieces = [*self._pieces, Rows(segments_table(self._tail), 0, TAIL_MAX)]
+        while len(pieces) > 1 and pieces[-2].length <= 2 * pieces[-1].length:
+            last, before = pieces.pop(), pieces.pop()
+            table = pa.concat_tables([before.table(), last.table()]).combine_chunks()
+            pieces.append(Rows(table, 0, table.num_rows))
+        return LiveSegments(tuple(pieces), (entry,))
 
     def changed(
         self, without: Collection[SegmentKey], entries: Iterable[SegmentEntry]
     ) -> "LiveSegments":
         """Return these without some, and with others at their offsets."""
-        table = self.table
-        if without:
-            table = table.filter(pc.invert(self._holds(table, without)))
+        table = self.table.filter(pa.array(~self._holds(without)))
         table = pa.concat_tables([table, segments_table(entries)]).combine_chunks()
         order = np.argsort(table.column("base_offset").to_numpy(), kind="stable")
         if (order[1:] < order[:-1]).any():
@@ -120,24 +132,16 @@ class LiveSegments:
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
         """Return the segments with these keys, those there are, in offset order."""
-        table = self.table
-        return segment_entries(table.filter(self._holds(table, keys)))
+        return segment_entries(self.table.filter(pa.array(self._holds(keys))))
 
-    @staticmethod
-    def _holds(table: pa.Table, keys: Collection[SegmentKey]) -> pa.Array:
-        paths = pa.array(sorted({key.log_path for key in keys}))
-        hit = pc.is_in(table.column("log_path"), paths).combine_chunks()
-        if not any(key.log_position for key in keys):
-            shared = {key for key in keys if key.log_path.startswith("__shared/")}
-            if not shared:
-                return hit
+    def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:
+        """Return of each segment whether it has one of the keys."""
         wanted = {(key.log_path, key.log_position) for key in keys}
-        at = np.flatnonzero(hit.to_numpy(zero_copy_only=False))
-        places = zip(
-            table.column("log_path").take(pa.array(at)).to_pylist(),
-            table.column("log_position").take(pa.array(at)).to_pylist(),
-            strict=True,
-        )
-        mask = np.zeros(table.num_rows, np.bool_)
-        mask[at] = [(path, position or 0) in wanted for path, position in places]
-        return pa.array(mask)
+        paths, positions = self.table.column("log_path"), self.table.column("log_position")
+        names = pa.array(sorted({path for path, _ in wanted}), pa.string())
+        # The path alone says it of all but slices of shared segments.
+        found: NDArray[np.bool_] = pc.is_in(paths, names).to_numpy().copy()
+        at = np.flatnonzero(found)
+        places = zip(paths.take(at).to_pylist(), positions.take(at).to_pylist(), strict=True)
+        found[at] = [place in wanted for place in places]
+        return found

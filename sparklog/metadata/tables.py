@@ -19,13 +19,14 @@ A path column that is empty ("") names a file beside the log: `log_path` with th
 suffix. It saves two thirds of what a segment takes in memory.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final
 
 import pyarrow as pa
 
-from sparklog.errors import CorruptMetadataError
+from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
 from sparklog.log.names import (
     INDEX_SUFFIX,
     KEY_INDEX_SUFFIX,
@@ -121,6 +122,9 @@ RUN_SCHEMA = pa.schema(
 )
 """Every column of a run; also the schema of `__cluster_metadata` as a Delta table."""
 
+LOG_DIR_KINDS: Final = frozenset({HORIZON, LEASE, SHARED, TOPIC})
+"""The kinds that an open log dir has at hand; the others belong to one topic each."""
+
 KEY_COLUMNS: Final = {
     TOPIC: ("topic_id",),
     PARTITION: ("topic_id", "partition"),
@@ -140,40 +144,45 @@ _SUFFIXES: Final = {
     "txn_index_path": TXN_INDEX_SUFFIX,
     "key_index_path": KEY_INDEX_SUFFIX,
 }
-_FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
-_DEFAULTS: Final = {
-    "max_timestamp": -1,
-    "max_timestamp_delta": 0,
-    "log_position": 0,
-    "transactional": False,
-    "aborted": (),
-}
+_FIELDS: Final = tuple(_SEGMENT_COLUMNS)
+_ALL_FIELDS: Final = attrgetter(*_FIELDS)
+_ABORTED_AT: Final = _FIELDS.index("aborted")
+_SUFFIX_AT: Final = tuple((_FIELDS.index(name), suffix) for name, suffix in _SUFFIXES.items())
 
 
 def segment_row(entry: SegmentEntry) -> dict[str, Any]:
     """Return a segment as a row: every column of SEGMENT_SCHEMA."""
-    row: dict[str, Any] = {name: getattr(entry, name) for name in _FIELDS}
-    for name, suffix in _SUFFIXES.items():
-        if row[name] is not None and row[name] == _beside(entry.log_path, suffix):
-            row[name] = ""
-    row["aborted"] = [one._asdict() for one in entry.aborted] or None
-    return row
+    return dict(zip(_FIELDS, _values(entry), strict=True))
+
+
+def _values(entry: SegmentEntry) -> list[Any]:
+    """Return the columns of a segment, in SEGMENT_SCHEMA's order."""
+    values = list(_ALL_FIELDS(entry))
+    for at, suffix in _SUFFIX_AT:
+        if values[at] is not None and values[at] == _beside(entry.log_path, suffix):
+            values[at] = ""
+    values[_ABORTED_AT] = [one._asdict() for one in entry.aborted] or None
+    return values
 
 
 def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
     """Return the segment of a row; other columns are ignored, absent ones take their defaults."""
-    values: dict[str, Any] = {}
-    for name in _FIELDS:
-        value = row.get(name)
-        if value is None:
-            if name in _DEFAULTS:
-                value = _DEFAULTS[name]
-        elif name in _SUFFIXES and not value:
-            value = _beside(row["log_path"], _SUFFIXES[name])
-        values[name] = value
-    if values["producer_ids"] is not None:
+    values = {name: row[name] for name in _FIELDS if row.get(name) is not None}
+    return segment_of(values)
+
+
+def segment_of(values: dict[str, Any]) -> SegmentEntry:
+    """Return the segment with these fields as a row says them, none of them None.
+
+    Takes `values` over. Raises TypeError for fields that are missing or unknown.
+    """
+    for name, suffix in _SUFFIXES.items():
+        if values.get(name) == "":
+            values[name] = _beside(values["log_path"], suffix)
+    if "producer_ids" in values:
         values["producer_ids"] = tuple(values["producer_ids"])
-    values["aborted"] = tuple(AbortedRange(**one) for one in values["aborted"])
+    if "aborted" in values:
+        values["aborted"] = tuple(AbortedRange(**one) for one in values["aborted"])
     return SegmentEntry(**values)
 
 
@@ -183,7 +192,13 @@ def _beside(log_path: str, suffix: str) -> str:
 
 def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
     """Return a table of SEGMENT_SCHEMA, a row an entry, in the order given."""
-    return table_of([segment_row(entry) for entry in entries], SEGMENT_SCHEMA)
+    columns = list(zip(*map(_values, entries), strict=True))
+    if not columns:
+        return SEGMENT_SCHEMA.empty_table()
+    arrays = [
+        pa.array(values, one.type) for values, one in zip(columns, SEGMENT_SCHEMA, strict=True)
+    ]
+    return pa.Table.from_arrays(arrays, schema=SEGMENT_SCHEMA)
 
 
 def segment_entries(table: pa.Table) -> list[SegmentEntry]:
@@ -197,29 +212,57 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     columns = [
         pa.array([row.get(field.name) for row in rows], field.type)
         if field.name in used
-        else pa.nulls(len(rows), field.type)
+        else nulls(len(rows), field.type)
         for field in schema
     ]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def checked(table: pa.Table, where: str) -> pa.Table:
-    """Return a run's rows with exactly RUN_SCHEMA's columns, those it lacks null.
+def check_columns(table: pa.Table, where: str) -> pa.Table:
+    """Return a run's rows when they are understood, else raise.
 
-    Raises CorruptMetadataError for a kind this release does not know: it may change the meaning of
-    the others.
+    UnsupportedFeatureError for a kind or a column that this release does not know, which may change
+    the meaning of the others, and CorruptMetadataError for columns that are missing or of another
+    type.
     """
-    unknown = sorted(set(table.column("kind").unique().to_pylist()) - KEY_COLUMNS.keys())
-    if unknown:
-        raise CorruptMetadataError(
-            f"{where}: rows of unknown kind {', '.join(unknown)}; this release knows "
-            f"{', '.join(KEY_COLUMNS)}"
-        )
+    _check_known(where, "columns", table.column_names, RUN_SCHEMA.names)
+    schema = pa.schema([RUN_SCHEMA.field(name) for name in table.column_names])
+    lacking = {field.name for field in RUN_SCHEMA if not field.nullable}.difference(schema.names)
+    try:
+        table = table.cast(schema)
+    except (ValueError, pa.ArrowException) as error:
+        raise CorruptMetadataError(f"{where}: no rows of a run: {error}") from error
+    if lacking:
+        raise CorruptMetadataError(f"{where}: no rows of a run: no {', '.join(sorted(lacking))}")
+    _check_known(where, "kinds", table.column("kind").unique().to_pylist(), KEY_COLUMNS)
+    return table
+
+
+def padded(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """Return a table's columns as `schema` has them; those it lacks are null and take no memory."""
     known = set(table.column_names)
     columns = [
-        table.column(field.name).cast(field.type)
-        if field.name in known
-        else pa.nulls(table.num_rows, field.type)
-        for field in RUN_SCHEMA
+        table.column(field.name) if field.name in known else nulls(table.num_rows, field.type)
+        for field in schema
     ]
-    return pa.Table.from_arrays(columns, schema=RUN_SCHEMA)
+    return pa.Table.from_arrays(columns, schema=schema)
+
+
+def _check_known(where: str, what: str, found: Iterable[Any], known: Collection[str]) -> None:
+    unknown = sorted(str(name) for name in set(found).difference(known))
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"{where}: {what} that this release does not know: {', '.join(unknown)}; upgrade "
+            f"sparklog"
+        )
+
+
+def nulls(count: int, kind: pa.DataType) -> pa.Array:
+    """Return a column without a value; columns of like length share their memory."""
+    longest = _nulls(1 << max(10, (count - 1).bit_length()), kind)
+    return longest.slice(0, count)
+
+
+@lru_cache(64)
+def _nulls(count: int, kind: pa.DataType) -> pa.Array:
+    return pa.nulls(count, kind)

@@ -16,6 +16,7 @@ import pyarrow as pa
 from sparklog.clock import SystemClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, in_order, plan_write
 from sparklog.metadata.catalog import Catalog, Landed
+from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.model import OffsetRange, SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
@@ -61,7 +62,7 @@ def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Landed, l
     """Write and commit; return the answer and the steps it took. Killed after `steps` steps."""
     trace = Fatal(steps)
     files = TracingFiles(LocalFiles(log_dir), trace)
-    catalog = Catalog(files)
+    catalog = Catalog(files, after_commit=keep_house_now)
     options = WriteOptions(segment_bytes=900, batch_size=300)
     plan = plan_write(catalog, "t", options)
     written: list[tuple[int, list[SegmentEntry]]] = []

@@ -6,6 +6,7 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pytest
+from sparklog.metadata.UNKNOWN import MemoryManifestStore
 
 from sparklog.clock import ManualClock
 from sparklog.config import TopicConfig
@@ -13,7 +14,6 @@ from sparklog.errors import StorageError, StorageFullError, StoragePermissionErr
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write
-from sparklog.metadata.UNKNOWN import MemoryManifestStore
 from sparklog.metadata.catalog import Landed
 from sparklog.model import OffsetRange, TopicDescription
 from sparklog.record.rows import RecordColumns

@@ -10,6 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from sparklog.manifest import delta_rs
+from sparklog.metadata.UNKNOWN import DeltaLog
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
@@ -17,9 +19,7 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.maintenance.verify import verify
-from sparklog.manifest import delta_rs
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
 from tests.power import CuttableFiles, PowerCutError

@@ -8,9 +8,7 @@ import pyarrow as pa
 import pytest
 
 from sparklog.admin import (
-    EARLIEST_TIMESTAMP,
     LATEST_TIMESTAMP,
-    MAX_TIMESTAMP,
     AdminClient,
     AlterConfigOp,
     NewTopic,
@@ -30,17 +28,18 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
+from sparklog.log_reader import EARLIEST, MAX_TIMESTAMP
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.UNKNOWN import DeltaClusterStore
-from sparklog.metadata.image import Image
-from sparklog.metadata.UNKNOWN import DeltaManifestStore
+from sparklog.metadata.log import Committed, MetadataLog, Plan
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.record.encode import RecordColumns
 from sparklog.storage import open_files
 from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from tests.edits import append, segment
+
+OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
 
 
 @pytest.fixture
@@ -66,7 +65,7 @@ def topic(admin: AdminClient) -> TopicDescription:
 
 @pytest.fixture
 def filled(topic: TopicDescription, catalog: Catalog) -> TopicDescription:
-    append(catalog.store(topic), segment(records=10))
+    append(catalog, topic, segment(records=10))
     return topic
 
 
@@ -84,15 +83,15 @@ def lose_an_answer(
     monkeypatch: pytest.MonkeyPatch, meanwhile: Callable[[AdminClient], object], admin: AdminClient
 ) -> None:
     """Let the next commit land without its answer; `meanwhile` happens before anybody looks."""
-    land = DeltaClusterStore._try
+    put = LocalFiles.put_new
 
-    def lose(*arguments: object) -> int:
-        monkeypatch.setattr(DeltaClusterStore, "_try", land)
-        land(*arguments)  # type: ignore[arg-type] # handed on as it came
+    def lose(files: LocalFiles, path: str, data: bytes) -> bool:
+        monkeypatch.setattr(LocalFiles, "put_new", put)
+        put(files, path, data)
         meanwhile(AdminClient(admin._files.uri, clock=ManualClock()))
         raise StorageError("lost")
 
-    monkeypatch.setattr(DeltaClusterStore, "_try", lose)
+    monkeypatch.setattr(LocalFiles, "put_new", lose)
 
 
 class TestCreateTopics:
@@ -103,11 +102,14 @@ class TestCreateTopics:
         assert made[0].configs == {"retention.ms": "-1"}
         assert admin.list_topics() == ["a", "b"]
         assert AdminClient(log_dir).describe_topics(["b"]) == [made[0]]
-        assert (log_dir / f"b-{made[0].topic_id}" / "manifest" / "_delta_log").is_dir()
+        assert (log_dir / "__cluster_metadata" / "_delta_log").is_dir()
         assert (log_dir / "meta.properties").is_file()
 
-    def test_a_long_name_has_a_short_directory(self, admin: AdminClient, log_dir: Path) -> None:
-        (made,) = admin.create_topics([NewTopic("t" * 249)])
+    def test_a_long_name_has_a_short_directory(
+        self, admin: AdminClient, log_dir: Path, catalog: Catalog
+    ) -> None:
+        (made,) = admin.create_topics([NewTopic("t" * 249, config=OWN_FILES)])
+        write(catalog, "t" * 249, 1)
 
         assert (log_dir / f"{'t' * 200}-{made.topic_id}").is_dir()
 
@@ -156,14 +158,14 @@ class TestCreateTopics:
     def test_of_two_that_race_for_a_name_one_wins(
         self, admin: AdminClient, log_dir: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        create = DeltaManifestStore.create
+        commit = MetadataLog.commit
 
-        def create_second(*arguments: object, **named: object) -> object:
-            monkeypatch.setattr(DeltaManifestStore, "create", create)
+        def commit_second(log: MetadataLog, plan: Plan) -> Committed:
+            monkeypatch.setattr(MetadataLog, "commit", commit)
             AdminClient(log_dir, clock=ManualClock()).create_topics([NewTopic("a", 7)])
-            return create(*arguments, **named)  # type: ignore[arg-type] # handed on as it came
+            return commit(log, plan)
 
-        monkeypatch.setattr(DeltaManifestStore, "create", create_second)
+        monkeypatch.setattr(MetadataLog, "commit", commit_second)
 
         with pytest.raises(TopicExistsError):
             admin.create_topics([NewTopic("a", 3)])
@@ -226,7 +228,7 @@ class TestLogDirs:
             admin.list_topics()
 
     def test_one_whose_making_was_cut_off_is_made(self, admin: AdminClient, log_dir: Path) -> None:
-        DeltaClusterStore.create(open_files(str(log_dir)), ManualClock())
+        MetadataLog.create(open_files(str(log_dir)), ManualClock())
         (log_dir / "meta.properties.draft").write_text("vers")
         admin.create_topics([NewTopic("a")])
 
@@ -286,28 +288,6 @@ class TestCreatePartitions:
         lose_an_answer(monkeypatch, lambda again: again.create_topics(meanwhile), admin)
 
         assert admin.create_partitions({"flights": 5})[0].num_partitions == 5
-
-    def test_of_one_that_was_made_anew_meanwhile_are_refused(
-        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        def make_anew(again: AdminClient) -> None:
-            again.delete_topics(["flights"])
-            again.create_topics([NewTopic("flights", 5)])
-
-        lose_an_answer(monkeypatch, make_anew, admin)
-
-        with pytest.raises(InvalidPartitionsError, match="has 5 partitions"):
-            admin.create_partitions({"flights": 5})
-
-    def test_of_one_that_is_gone_when_it_answers(
-        self, admin: AdminClient, topic: TopicDescription, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(DeltaClusterStore, "commit", lambda *_: Image)
-
-        with pytest.raises(UnknownTopicError, match="'flights'"):
-            admin.create_partitions({"flights": 5})
-        with pytest.raises(UnknownTopicError, match="'flights'"):
-            admin.incremental_alter_configs({"flights": []})
 
 
 class TestAlterConfigs:
@@ -380,7 +360,6 @@ class TestDeleteTopics:
 
         assert gone == []
         assert again.topic_id != filled.topic_id
-        assert (log_dir / topic_directory(filled)).is_dir()
         assert admin.list_offsets({("flights", 0): LATEST_TIMESTAMP}) == {
             TopicPartition("flights", 0): TimestampOffset(-1, 0)
         }
@@ -388,11 +367,10 @@ class TestDeleteTopics:
     def test_refuses_who_still_writes(
         self, admin: AdminClient, filled: TopicDescription, catalog: Catalog
     ) -> None:
-        store = catalog.store(filled)
         admin.delete_topics(["flights"])
 
-        with pytest.raises(TopicClosedError):
-            append(store, segment())
+        with pytest.raises(TopicClosedError, match="'flights' was deleted"):
+            append(catalog, filled, segment())
 
     def test_all_or_none_exist(self, admin: AdminClient, topic: TopicDescription) -> None:
         with pytest.raises(UnknownTopicError):
@@ -407,69 +385,15 @@ class TestDeleteTopics:
         log_dir: Path,
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
-        commit = DeltaManifestStore.commit
+        commit = MetadataLog.commit
 
-        def commit_second(*arguments: object) -> object:
-            monkeypatch.setattr(DeltaManifestStore, "commit", commit)
+        def commit_second(log: MetadataLog, plan: Plan) -> Committed:
+            monkeypatch.setattr(MetadataLog, "commit", commit)
             AdminClient(log_dir, clock=ManualClock()).delete_topics(["flights"])
-            return commit(*arguments)  # type: ignore[arg-type] # handed on as it came
+            return commit(log, plan)
 
-        monkeypatch.setattr(DeltaManifestStore, "commit", commit_second)
+        monkeypatch.setattr(MetadataLog, "commit", commit_second)
         admin.delete_topics(["flights"])
-
-        assert admin.list_topics() == []
-
-    def test_whose_manifest_is_lost(
-        self, admin: AdminClient, topic: TopicDescription, log_dir: Path
-    ) -> None:
-        open_files(str(log_dir)).delete_tree(topic_directory(topic))
-
-        with pytest.raises(TopicExistsError):
-            admin.create_topics([NewTopic("flights")])
-        admin.delete_topics(["flights", "flights"])
-        assert admin.list_topics() == []
-
-
-class TestADeletionThatWasCutOff:
-    @pytest.fixture(autouse=True)
-    def closed(self, admin: AdminClient, monkeypatch: pytest.MonkeyPatch) -> TopicDescription:
-        """Closed, and still listed."""
-
-        def crash(*_: object) -> None:
-            raise KeyboardInterrupt
-
-        (topic,) = admin.create_topics([NewTopic("a.b")])
-        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):  # noqa: PT012 - the crash lasts as long
-            patch.setattr(DeltaClusterStore, "commit", crash)
-            admin.delete_topics(["a.b"])
-        return topic
-
-    def test_is_finished_by_who_wants_the_name(
-        self, admin: AdminClient, closed: TopicDescription
-    ) -> None:
-        assert admin.describe_topics() == [closed]
-        (again,) = admin.create_topics([NewTopic("a.b")])
-
-        assert admin.describe_topics() == [again]
-        assert again.topic_id != closed.topic_id
-
-    def test_is_finished_by_who_wants_a_name_that_collides(self, admin: AdminClient) -> None:
-        admin.create_topics([NewTopic("a_b")])
-
-        assert admin.list_topics() == ["a_b"]
-
-    def test_is_left_by_who_wants_another(self, admin: AdminClient) -> None:
-        admin.create_topics([NewTopic("b")])
-
-        assert admin.list_topics() == ["a.b", "b"]
-
-    def test_is_left_by_a_validation(self, admin: AdminClient) -> None:
-        admin.create_topics([NewTopic("a.b")], validate_only=True)
-
-        assert admin.list_topics() == ["a.b"]
-
-    def test_is_finished_by_deleting_again(self, admin: AdminClient) -> None:
-        admin.delete_topics(["a.b"])
 
         assert admin.list_topics() == []
 
@@ -479,7 +403,7 @@ class TestDeleteRecords:
         low = admin.delete_records({("flights", 0): 4, ("flights", 1): 0})
 
         assert low == {TopicPartition("flights", 0): 4, TopicPartition("flights", 1): 0}
-        assert admin.list_offsets({("flights", 0): EARLIEST_TIMESTAMP}) == {
+        assert admin.list_offsets({("flights", 0): EARLIEST}) == {
             TopicPartition("flights", 0): TimestampOffset(-1, 4)
         }
 
@@ -490,7 +414,7 @@ class TestDeleteRecords:
 
         assert admin.delete_records({partition: -1}) == {partition: 10}
         assert admin.delete_records({partition: 3}) == {partition: 10}
-        assert catalog.topic_image(filled).version == 2
+        assert catalog.topic_image(filled).version == 3
 
     @pytest.mark.parametrize("offset", [11, -2])
     def test_not_outside_the_log(
@@ -517,8 +441,9 @@ class TestDeleteRecords:
 
 class TestRebuildIndexes:
     def test_mends_what_was_damaged(
-        self, admin: AdminClient, topic: TopicDescription, catalog: Catalog, log_dir: Path
+        self, admin: AdminClient, catalog: Catalog, log_dir: Path
     ) -> None:
+        (topic,) = admin.create_topics([NewTopic("flights", 2, OWN_FILES)])
         write(catalog, "flights", 1_000, 3_000, 2_000)
         (before,) = catalog.topic_image(topic).segments(0)
         damaged = log_dir / topic_directory(topic) / str(before.time_index_path)
@@ -545,7 +470,7 @@ class TestListOffsets:
         write(catalog, "flights", 1_000, 3_000, 2_000)
         write(catalog, "flights", 4_000)
         place = TopicPartition("flights", 0)
-        wanted = (EARLIEST_TIMESTAMP, LATEST_TIMESTAMP, MAX_TIMESTAMP, 0, 2_000, 3_001, 4_001)
+        wanted = (EARLIEST, LATEST_TIMESTAMP, MAX_TIMESTAMP, 0, 2_000, 3_001, 4_001)
         answers = [admin.list_offsets({place: timestamp})[place] for timestamp in wanted]
 
         found = [(-1, 0), (-1, 4), (4_000, 3), (1_000, 0), (3_000, 1), (4_000, 3), (-1, -1)]
@@ -577,7 +502,7 @@ class TestAnIdlePartition:
     def test_keeps_its_end_when_a_commit_goes_elsewhere(
         self, admin: AdminClient, filled: TopicDescription, catalog: Catalog
     ) -> None:
-        done = append(catalog.store(filled), segment(1))
+        done = append(catalog, filled, segment(1))
 
         assert done.ranges == (OffsetRange(1, 0, 10),)
         assert admin.list_offsets({("flights", 0): -1})[TopicPartition("flights", 0)].offset == 10

@@ -1,5 +1,6 @@
 """Writing records: plans, segment files of one writer, and the commit that gives them offsets."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from sparklog.errors import (
     TopicClosedError,
     UnknownTopicError,
 )
+from sparklog.log.compaction import CompactionPolicy, plan_compaction
+from sparklog.log.merge import MergeLimits, plan_merge
 from sparklog.log_writer import (
     TopicWriter,
     WriteOptions,
@@ -28,26 +31,31 @@ from sparklog.log_writer import (
     check_rows,
     commit_write,
     in_order,
-    is_committed,
     plan_write,
 )
-from sparklog.metadata.UNKNOWN import MemoryManifestStore
 from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import Codec, OffsetRange, SegmentEntry, TimestampType, TopicDescription
 from sparklog.record.scan import scan_batches, verify_checksums
 from sparklog.storage.memory import MemoryFiles
+from tests.edits import edited
 from tests.logs import append, catalog, columns, new_topic, values
+from tests.partitions import catalog_of
+
+TOPIC = TopicDescription("t", "0123456789abcdefghijkl", 2, {}, 0)
 
 NOW_MS = ManualClock().now_ms()
 HOUR_MS = 3600 * 1000
+
+
+OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
 
 
 def plan(
     config: dict[str, object] | None = None, partitions: int = 2, epoch: int = 0, **options: Any
 ) -> WritePlan:
     return WritePlan(
-        topic=TopicDescription("t", "0123456789abcdefghijkl", partitions, {}, 0),
-        config=TopicConfig.parse(config or {}),
+        topic=replace(TOPIC, num_partitions=partitions),
+        config=TopicConfig.parse(OWN_FILES | (config or {})),
         leader_epoch=epoch,
         now_ms=NOW_MS,
         options=WriteOptions(**options),
@@ -65,6 +73,13 @@ def at(partition: int, count: int) -> pa.Array:
 @pytest.fixture
 def files() -> MemoryFiles:
     return MemoryFiles()
+
+
+def rolled(files: MemoryFiles, timestamps: list[int]) -> list[SegmentEntry]:
+    """The segments, several, of one write to partition 0."""
+    written = writer(files, plan(segment_bytes=300, batch_size=150))
+    written.write(columns(range(len(timestamps)), timestamps=timestamps), at(0, len(timestamps)))
+    return written.close()
 
 
 class TestPlan:
@@ -183,14 +198,27 @@ class TestFiles:
         assert entry.time_index_bytes
         assert (bare.index_path, bare.index_bytes, bare.time_index_bytes) == (None, None, None)
 
-    def test_know_the_smallest_timestamp_unless_they_hold_a_part(self, files: MemoryFiles) -> None:
-        whole = writer(files)
-        whole.write(columns(range(3), timestamps=[7, 5, 9]), at(0, 3))
-        parts = writer(files, plan(segment_bytes=300, batch_size=150))
-        parts.write(columns(range(100), timestamps=[5] * 100), at(0, 100))
+    def test_know_their_smallest_timestamp_around_every_roll(self, files: MemoryFiles) -> None:
+        times = [1000 + 10 * (n // 2) - 5 * (n % 2) for n in range(100)]
+        written = rolled(files, times)
 
-        assert [entry.min_timestamp for entry in whole.close()] == [5]
-        assert {entry.min_timestamp for entry in parts.close()} == {None}
+        assert len(written) > 3
+        for entry in written:
+            assert entry.min_timestamp == min(times[entry.base_offset : entry.next_offset])
+
+    def test_are_compacted_after_max_compaction_lag_ms(self, files: MemoryFiles) -> None:
+        written = rolled(files, [NOW_MS] * 100)
+        policy = CompactionPolicy(
+            min_cleanable_dirty_ratio=1, min_compaction_lag_ms=0, max_compaction_lag_ms=HOUR_MS
+        )
+
+        assert plan_compaction(written, 0, policy, NOW_MS + HOUR_MS) is None
+        assert plan_compaction(written, 0, policy, NOW_MS + HOUR_MS + 1) is not None
+
+    def test_are_merged_however_old_records_may_be(self, files: MemoryFiles) -> None:
+        written = rolled(files, [NOW_MS] * 100)
+
+        assert plan_merge(written, MergeLimits.of(TopicConfig.parse({}))) == [tuple(written)]
 
     def test_of_an_object_store_are_closed_before_they_fill_the_memory(
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
@@ -352,31 +380,31 @@ class TestCommit:
         return entries
 
     def test_places_segments_one_after_the_other(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        first = commit_write(store, plan(), self.written(files, 3, 4))
-        second = commit_write(store, plan(), self.written(files, 5))
+        found = catalog_of(MemoryFiles(), TOPIC)
+        first = commit_write(found, plan(), self.written(files, 3, 4))
+        second = commit_write(found, plan(), self.written(files, 5))
 
         assert first.ranges == (OffsetRange(0, 0, 7),)
         assert second.ranges == (OffsetRange(0, 7, 12),)
-        assert [entry.base_offset for entry in store.image().segments(0)] == [0, 3, 7]
+        assert [entry.base_offset for entry in found.topic_image(TOPIC).segments(0)] == [0, 3, 7]
 
     def test_happens_once_for_a_transaction(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
+        found = catalog_of(MemoryFiles(), TOPIC)
         write: dict[str, Any] = {"app_id": "app", "version": 1}
-        first = commit_write(store, plan(), self.written(files, 3), **write)
-        again = commit_write(store, plan(), self.written(files, 3), **write)
+        first = commit_write(found, plan(), self.written(files, 3), **write)
+        again = commit_write(found, plan(), self.written(files, 3), **write)
 
         assert again.ranges == first.ranges
         assert (first.replayed, again.replayed) == (False, True)
         assert again.partition_count == 2
 
     def test_can_be_asked_whether_it_happened(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        before = is_committed(store, "app", 1)
-        commit_write(store, plan(), self.written(files, 3), app_id="app", version=1)
+        found = catalog_of(MemoryFiles(), TOPIC)
+        before = found.is_committed(TOPIC, "app", 1)
+        commit_write(found, plan(), self.written(files, 3), app_id="app", version=1)
 
-        assert (before, is_committed(store, "app", 1)) == (False, True)
-        assert not is_committed(store, "app", 2)
+        assert (before, found.is_committed(TOPIC, "app", 1)) == (False, True)
+        assert not found.is_committed(TOPIC, "app", 2)
 
     def test_is_refused_when_the_topic_is_being_deleted(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log")
@@ -386,7 +414,7 @@ class TestCommit:
         one.write(columns([1]))
         AdminClient(log_dir).delete_topics(["t"])
 
-        with pytest.raises(TopicClosedError, match="is being deleted"):
+        with pytest.raises(TopicClosedError, match="was deleted"):
             commit_write(found, wanted, one.close())
 
     def test_keeps_the_partitions_of_its_plan(self, tmp_path: Path) -> None:
@@ -407,15 +435,15 @@ class TestCommit:
         }
 
     def test_is_refused_when_an_import_came_between(self, files: MemoryFiles) -> None:
-        store = MemoryManifestStore(ManualClock())
-        store.commit(lambda _: TopicEdit(partitions={0: PartitionState(leader_epoch=1)}))
+        found = catalog_of(MemoryFiles(), TOPIC)
+        edited(found, TOPIC, partitions={0: PartitionState(leader_epoch=1)})
         pending = self.written(files, 3)
 
         with pytest.raises(
             FencedLeaderEpochError, match="planned with leader epoch 0, it is 1 now"
         ):
-            commit_write(store, plan(), pending)
-        assert commit_write(store, plan(epoch=1), pending).ranges == (OffsetRange(0, 0, 3),)
+            commit_write(found, plan(), pending)
+        assert commit_write(found, plan(epoch=1), pending).ranges == (OffsetRange(0, 0, 3),)
 
     def test_of_tasks_is_in_their_order(self, files: MemoryFiles) -> None:
         first, second, third = self.written(files, 1, 2, 3)

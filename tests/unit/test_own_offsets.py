@@ -22,15 +22,16 @@ from sparklog.log_writer import (
     commit_write,
     plan_write,
 )
-from sparklog.metadata.UNKNOWN import MemoryManifestStore
-from sparklog.metadata.catalog import Landed
+from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.memory import MemoryFiles
 from tests.logs import append, catalog, columns, new_topic, rows
+from tests.partitions import catalog_of
 
 LARGEST = 2**63 - 1
 PARTITIONS = 3
+TOPIC = TopicDescription("t", "0123456789abcdefghijkl", PARTITIONS, {}, 0)
 
 Given = Sequence[tuple[int | None, int]]
 """(partition, offset) of each row, in order."""
@@ -38,7 +39,7 @@ Given = Sequence[tuple[int | None, int]]
 
 def plan(*, gaps: bool = False, keeps: bool = True) -> WritePlan:
     return WritePlan(
-        topic=TopicDescription("t", "0123456789abcdefghijkl", PARTITIONS, {}, 0),
+        topic=TOPIC,
         config=TopicConfig.parse({}),
         leader_epoch=0,
         now_ms=0,
@@ -159,20 +160,18 @@ class TestRowsWithoutAny:
 
 
 class TestCommit:
-    def commit(
-        self, store: MemoryManifestStore, *tasks: Given, gaps: bool = False, **write: Any
-    ) -> Landed:
+    def commit(self, found: Catalog, *tasks: Given, gaps: bool = False, **write: Any) -> Landed:
         pending = [entry for task in tasks for entry in written(task, gaps=gaps)]
-        return commit_write(store, plan(gaps=gaps), pending, **write)
+        return commit_write(found, plan(gaps=gaps), pending, **write)
 
     def test_keeps_the_offsets_of_all_tasks_in_whatever_order(self) -> None:
-        store = MemoryManifestStore(ManualClock())
-        first = self.commit(store, [(0, 2), (0, 3)], [(0, 0), (0, 1), (1, 0)])
-        second = self.commit(store, [(0, 4), (1, 1)])
+        found = catalog_of(MemoryFiles(), TOPIC)
+        first = self.commit(found, [(0, 2), (0, 3)], [(0, 0), (0, 1), (1, 0)])
+        second = self.commit(found, [(0, 4), (1, 1)])
 
         assert first.ranges == (OffsetRange(0, 0, 4), OffsetRange(1, 0, 1))
         assert second.ranges == (OffsetRange(0, 4, 5), OffsetRange(1, 1, 2))
-        assert [entry.shift for entry in store.image().segments(0)] == [0, 0, 0]
+        assert [entry.shift for entry in found.topic_image(TOPIC).segments(0)] == [0, 0, 0]
 
     @pytest.mark.parametrize(
         ("tasks", "offset", "expected"),
@@ -188,35 +187,35 @@ class TestCommit:
     def test_refuses_what_does_not_join(
         self, tasks: list[Given], offset: int, expected: int
     ) -> None:
-        store = MemoryManifestStore(ManualClock())
-        self.commit(store, [(0, 0), (0, 1)])
-        version = store.image().version
+        found = catalog_of(MemoryFiles(), TOPIC)
+        self.commit(found, [(0, 0), (0, 1)])
+        version = found.topic_image(TOPIC).version
 
         with pytest.raises(
             UnexpectedAppendOffsetError, match=rf"t-0: .* offset {offset}, expected is {expected},"
         ):
-            self.commit(store, *tasks)
-        assert store.image().version == version
+            self.commit(found, *tasks)
+        assert found.topic_image(TOPIC).version == version
 
     def test_leaves_gaps_where_they_are_allowed(self) -> None:
-        store = MemoryManifestStore(ManualClock())
-        self.commit(store, [(0, 9), (0, 12)], [(0, 3), (0, 5)], gaps=True)
+        found = catalog_of(MemoryFiles(), TOPIC)
+        self.commit(found, [(0, 9), (0, 12)], [(0, 3), (0, 5)], gaps=True)
 
-        assert self.commit(store, [(0, 20)], gaps=True).ranges == (OffsetRange(0, 20, 21),)
+        assert self.commit(found, [(0, 20)], gaps=True).ranges == (OffsetRange(0, 20, 21),)
         with pytest.raises(UnexpectedAppendOffsetError, match="offset 20, expected is 21,"):
-            self.commit(store, [(0, 20)], gaps=True)
+            self.commit(found, [(0, 20)], gaps=True)
         with pytest.raises(UnexpectedAppendOffsetError, match="offset 22, expected is 21,"):
-            self.commit(store, [(0, 22)])
+            self.commit(found, [(0, 22)])
 
     def test_is_answered_again_for_its_transaction(self) -> None:
-        store = MemoryManifestStore(ManualClock())
+        found = catalog_of(MemoryFiles(), TOPIC)
         write: dict[str, Any] = {"app_id": "mirror", "version": 1}
-        first = self.commit(store, [(0, 0), (0, 1)], **write)
-        again = self.commit(store, [(0, 0), (0, 1)], **write)
+        first = self.commit(found, [(0, 0), (0, 1)], **write)
+        again = self.commit(found, [(0, 0), (0, 1)], **write)
 
         assert (again.ranges, again.replayed) == (first.ranges, True)
         with pytest.raises(UnexpectedAppendOffsetError, match="offset 0, expected is 2,"):
-            self.commit(store, [(0, 0), (0, 1)], app_id="mirror", version=2)
+            self.commit(found, [(0, 0), (0, 1)], app_id="mirror", version=2)
 
     def test_loses_to_whoever_produced_meanwhile(self, tmp_path: Path) -> None:
         log_dir = new_topic(tmp_path / "log")

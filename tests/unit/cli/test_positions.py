@@ -13,7 +13,6 @@ from sparklog.cli.positions import (
     resolve,
 )
 from sparklog.errors import InvalidOptionError
-from sparklog.model import TimestampOffset
 
 NOW_MS = 1_700_000_000_000
 DAY_MS = 86_400_000
@@ -24,18 +23,10 @@ def at(value: int) -> Position:
     return Position("time", value)
 
 
-class FakeLog:
-    """Offsets 10 to 19; offset N has the timestamp 100 * N."""
-
-    def log_start_offset(self, partition: int) -> int:
-        return 10
-
-    def log_end_offset(self, partition: int) -> int:
-        return 20
-
-    def list_offset(self, partition: int, timestamp: int) -> TimestampOffset:
-        offset = max(10, -(-timestamp // 100))
-        return TimestampOffset(100 * offset, offset) if offset < 20 else TimestampOffset(-1, -1)
+def offset_at(time_ms: int) -> int:
+    """ListOffsets of a log with offsets 10 to 19; offset N has the timestamp 100 * N."""
+    offset = max(10, -(-time_ms // 100))
+    return offset if offset < 20 else -1
 
 
 class TestSpans:
@@ -162,4 +153,4 @@ class TestResolve:
         ],
     )
     def test_positions_lie_within_the_log(self, position: Position, offset: int) -> None:
-        assert resolve(position, FakeLog(), 0) == offset
+        assert resolve(position, 10, 20, offset_at) == offset

@@ -299,7 +299,7 @@ class TestOptions:
         numbers.done("produce", "numbers", "-X", "batch.size=1", stdin=b"1\n2\n3\n")
         numbers.done("produce", "numbers", stdin=b"4\n5\n")
 
-        segments = TopicReader.open(catalog(numbers.log_dir), "numbers").snapshot.segments(0)
+        segments = TopicReader.open(catalog(numbers.log_dir), "numbers").image.segments(0)
         assert [(one.record_count, one.batch_count) for one in segments] == [(3, 3), (2, 1)]
 
     @pytest.mark.parametrize(

@@ -98,6 +98,7 @@ class TestDescribe:
             {
                 "partition": 0,
                 "log_start_offset": 0,
+                "last_stable_offset": 0,
                 "log_end_offset": 0,
                 "segments": 0,
                 "bytes": 0,

@@ -9,12 +9,10 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CorruptRecordError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import commit_indexes, rebuild_indexes, rebuilt
-from sparklog.metadata.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles, Operation
-
 from tests.naive import log as naive
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, partitions
 
@@ -150,8 +148,7 @@ class TestCommitIndexes:
     def test_leaves_out_a_segment_that_was_removed_meanwhile(self) -> None:
         partition = large()
         first, second = partition.segments
-        change = TopicEdit(remove=[first.log_path], removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        partition.commit(remove=[first.key], removed_ms=NOW_MS)
 
         assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [second]
         assert commit_indexes(partition.catalog, TOPIC, [first]) == []
@@ -160,8 +157,7 @@ class TestCommitIndexes:
         partition = large()
         first, second = partition.segments
         other = replace(second, log_path="t-0/other.log")
-        change = TopicEdit(segments=[other], remove=[second.log_path], removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        partition.commit(segments=[other], remove=[second.key], removed_ms=NOW_MS)
 
         assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [first]
 

@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import OffsetOutOfRangeError, UnknownTopicError, UsageError
 from sparklog.log_reader import EARLIEST, LATEST, MAX_TIMESTAMP, TopicReader
-from sparklog.metadata.image import Slice
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Slice
 from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
 from sparklog.storage.local import LocalFiles
 from tests.partitions import Partition, batch, message_set, partitions
@@ -19,7 +19,7 @@ FOUR = Partition().append(batch(100, 110, 105), batch(90, 95)).append(batch(110,
 
 
 class TestOpen:
-    def test_reads_the_newest_snapshot_of_a_topic(self, tmp_path: Path) -> None:
+    def test_reads_the_newest_version_of_a_topic(self, tmp_path: Path) -> None:
         AdminClient(tmp_path).create_topics([NewTopic("flights", 2)])
         catalog = Catalog(LocalFiles(str(tmp_path)))
 
@@ -43,8 +43,7 @@ class TestPartitions:
         reader = FOUR.reader
 
         for ask in (
-            reader.log_start_offset,
-            reader.log_end_offset,
+            reader.partition,
             lambda number: reader.list_offset(number, 0),
             lambda number: reader.slices(number, 0, 0),
         ):

@@ -1,0 +1,166 @@
+"""The entries of a metadata log as files: read one, put one, and find out whether it landed.
+
+**Slot N decides.** An object store may answer "exists" after one's own success, an error may come
+after the entry is there, and a conflict may be reported with nothing written. So after every put
+that did not simply succeed the slot is read: it holds these very bytes (landed), another entry
+(lost), or nothing (the same bytes are put again). No answer is given before the slot is filled.
+"""
+
+import os
+import random
+from enum import Enum
+from typing import Final
+
+from sparklog.clock import Clock
+from sparklog.errors import (
+    CommitOutcomeUnknownError,
+    MissingFileError,
+    SparklogError,
+    StorageError,
+)
+from sparklog.metadata.edit import Stamp
+from sparklog.metadata.entry import Entry, decode, decode_edits
+from sparklog.metadata.marks import newest_mark
+from sparklog.storage.files import Files
+
+CLUSTER_METADATA: Final = "__cluster_metadata"
+ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
+PUT_TIMEOUT_MS: Final = 60_000
+"""How long one entry is put again while its slot stays empty."""
+LOCAL_PUT_TRIES: Final = 3
+"""A local disk that fails so often will not get better by waiting."""
+BACK_OFF_MAX_EXPONENT: Final = 6
+REPLAY: Final = "replay with the same txnAppId and txnVersion"
+
+
+def entry_path(version: int) -> str:
+    """Return the path of an entry in the log dir."""
+    return f"{ENTRIES}/{version:020}.json"
+
+
+class Outcome(Enum):
+    """What became of a put."""
+
+    LANDED = "landed"
+    LOST = "lost"
+    """Another entry has the slot."""
+    CLEANED = "cleaned"
+    """The slot was filled and cleaned long ago, perhaps by an earlier try of this put.
+
+    What was put there now was taken back.
+    """
+
+
+class Entries:
+    """The entries of one log dir. For any number of threads."""
+
+    def __init__(self, files: Files, clock: Clock, keep_ms: int) -> None:
+        """`keep_ms` is how long an entry stays at least after it was folded."""
+        self._files = files
+        self._clock = clock
+        self._keep_ms = keep_ms
+
+    def read(self, version: int) -> Entry | None:
+        """Return an entry, its edits read; None when there is none of this version.
+
+        Raises CorruptMetadataError naming the file.
+        """
+        path = entry_path(version)
+        try:
+            data = bytes(self._files.read(path))
+        except MissingFileError:
+            return None
+        entry = decode(version, data, path)
+        if entry.edits_file is None:
+            return entry
+        where = f"{CLUSTER_METADATA}/{entry.edits_file.path}"
+        return decode_edits(bytes(self._files.read(where)), entry, where)
+
+    def has(self, version: int) -> bool:
+        """Whether there is an entry of this version: asked as cheaply as can be."""
+        if self._files.is_local:
+            return os.access(f"{self._files.uri}/{entry_path(version)}", os.F_OK)
+        return self._files.stat(entry_path(version)) is not None
+
+    def put(self, stamp: Stamp, data: bytes, looked_ms: int) -> Outcome:
+        """Put an entry into its slot; return what became of it.
+
+        `looked_ms` is when the slot was seen empty (`Clock.boot_ms`).
+
+        Raises StorageError when it cannot be put and is not there, CommitOutcomeUnknownError when
+        it may have landed.
+        """
+        path, tries = entry_path(stamp.version), 0
+        begun_ms = self._clock.boot_ms()
+        while True:
+            tries += 1
+            trouble: SparklogError | None = None
+            try:
+                if self._files.put_new(path, data):
+                    return self._landed(stamp.version, looked_ms)
+            except StorageError as error:
+                trouble = error
+            found, unread = self._in_slot(stamp.version)
+            if found is not None:
+                return Outcome.LANDED if found == data else self._lost(stamp.version, found)
+            self._check_patience(path, tries, begun_ms, trouble, unread)
+            self.pause(tries)
+
+    def _in_slot(self, version: int) -> tuple[bytes | None, StorageError | None]:
+        """Return the bytes in a slot, None when it is empty or cannot be read."""
+        try:
+            return bytes(self._files.read(entry_path(version))), None
+        except MissingFileError:
+            return None, None
+        except StorageError as error:
+            return None, error
+
+    def _lost(self, version: int, found: bytes) -> Outcome:
+        try:
+            decode(version, found, entry_path(version))
+        except SparklogError as error:
+            raise CommitOutcomeUnknownError(
+                f"{entry_path(version)}: the slot holds what cannot be read ({error}); the entry "
+                f"put there may be in it: {REPLAY}"
+            ) from error
+        return Outcome.LOST
+
+    def _check_patience(
+        self,
+        path: str,
+        tries: int,
+        begun_ms: int,
+        trouble: SparklogError | None,
+        unread: StorageError | None,
+    ) -> None:
+        """Give up on a put, in time, as definitely as can be."""
+        is_hopeless = self._files.is_local and tries >= LOCAL_PUT_TRIES and trouble is not None
+        if is_hopeless and unread is None and trouble is not None:
+            raise trouble  # a link is made or is not: the slot is empty
+        if is_hopeless or self._clock.boot_ms() - begun_ms > PUT_TIMEOUT_MS:
+            raise CommitOutcomeUnknownError(
+                f"{path}: the entry was put {tries} times and may have landed or still land "
+                f"({unread or trouble or 'the slot stays empty'}): {REPLAY}"
+            ) from (unread or trouble)
+
+    def _landed(self, version: int, looked_ms: int) -> Outcome:
+        """Return whether an entry that was put is at the log's end, and not where it was cleaned.
+
+        A put that was held up may fill a slot whose entry was cleaned long ago: the mark tells.
+        """
+        if self._clock.boot_ms() - looked_ms < self._keep_ms // 4:
+            if version and self._files.is_local and not self.has(version - 1):
+                self._files.delete(entry_path(version))
+                raise MissingFileError(
+                    f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
+                )
+            return Outcome.LANDED
+        if version >= newest_mark(self._files, CLUSTER_METADATA).first_kept:
+            return Outcome.LANDED
+        self._files.delete(entry_path(version))
+        return Outcome.CLEANED
+
+    def pause(self, tries: int) -> None:
+        """Wait a moment, longer with every try, so that those who collide do not do so again."""
+        longest_ms = 2.0 ** min(tries, BACK_OFF_MAX_EXPONENT)
+        self._clock.sleep_ms(longest_ms * random.random())  # noqa: S311 - jitter, not a secret

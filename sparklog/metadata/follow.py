@@ -1,0 +1,246 @@
+"""Following the metadata log: open it at a fold, and apply every entry behind.
+
+Nothing is listed while following: entry N + 1 is opened until it is not there. Each entry names its
+predecessor, so a follower notices a hole, a restored backup, and a store that loses puts.
+"""
+
+from collections.abc import Collection
+from threading import RLock
+from typing import Final
+
+import orjson
+
+from sparklog.clock import Clock
+from sparklog.errors import CorruptMetadataError, MissingFileError
+from sparklog.metadata.edit import FoldEdit, Stamp
+from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, Entries, entry_path
+from sparklog.metadata.entry import Entry
+from sparklog.metadata.image import Image
+from sparklog.metadata.marks import newest_mark
+from sparklog.metadata.runs import Runs
+from sparklog.metadata.turn import Turn
+from sparklog.storage.files import Files
+
+HINT: Final = f"{CLUSTER_METADATA}/_newest_fold"
+"""A JSON object: `version` is that of a fold. It may be late or missing, never early."""
+OPEN_TRIES: Final = 8
+"""How often an opener begins again because a cleaner was ahead of it."""
+KEEP_LOCAL_MS: Final = 10 * 60_000
+KEEP_REMOTE_MS: Final = 60 * 60_000
+"""How long an entry stays, at least, after a fold has covered it, by the store's own time."""
+
+
+def fold_of(entry: Entry) -> FoldEdit | None:
+    """Return the fold of an entry; None for an entry that is none."""
+    return next((edit.fold for edit in entry.edits if edit.fold is not None), None)
+
+
+class FollowedLog:
+    """The metadata log of one log dir, followed. For any number of threads."""
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self.files = files
+        self.clock = clock
+        self.runs = Runs(files, CLUSTER_METADATA)
+        self.entries = Entries(files, clock, self.keep_ms)
+        self.bytes_behind = 0
+        """About how much the entries behind the newest fold take."""
+        self._turn = Turn(files, ENTRIES, clock)
+        self._image: Image | None = None
+        self._log_id = ""
+        self._looked_ms = 0
+        self._reading = RLock()
+
+    def begin_anew(self) -> None:
+        """Make locks anew, as after a fork: threads that hold them did not come along."""
+        self._reading = RLock()
+
+    @property
+    def log_id(self) -> str:
+        """The incarnation of the log dir that was opened; a restored one has another."""
+        return self._log_id
+
+    @property
+    def keep_ms(self) -> int:
+        """How long entries stay after they were folded."""
+        return KEEP_LOCAL_MS if self.files.is_local else KEEP_REMOTE_MS
+
+    def image(self, topics: Collection[str] = ()) -> Image:
+        """Return the newest image, with these topics (ids) opened; unknown ids are passed over.
+
+        Raises MissingFileError when there is no log, CorruptMetadataError naming the file that
+        cannot be understood, LogDirError for a log of another format or a newer release.
+        """
+        with self._reading:
+            self._follow()
+            image = self._image = self.opened_at(self._read, topics)
+            return image
+
+    def read_last(self) -> Image:
+        """Return the image that was read last, without looking for a newer one."""
+        return self._read
+
+    def current(self) -> Image | None:
+        """Return the image read last if nothing was committed since, without reading.
+
+        None when there may be a newer one, or none was read yet, or the log is on an object store.
+        """
+        image = self._image
+        if image is None or not self.files.is_local or self._is_late():
+            return None
+        is_newest = not self.entries.has(image.version + 1) and not self._turn.is_replaced()
+        return image if is_newest else None
+
+    def opened_at(self, image: Image, topics: Collection[str]) -> Image:
+        """Return an image with these topics opened, whatever was committed since."""
+        closed = {
+            topic_id: topic
+            for topic_id in topics
+            if (topic := image.topic(topic_id)) is not None and not topic.is_open
+        }
+        if not closed:
+            return image
+        return image.with_topics(self.runs.opened(image.fold, closed))
+
+    def read_entry(self, version: int) -> Entry | None:
+        """Return an entry, its edits read; None when there is none of this version.
+
+        Raises CorruptMetadataError naming the file.
+        """
+        return self.entries.read(version)
+
+    def go_on_from(self, image: Image, log_id: str) -> None:
+        """Take an image for the one read last: repair has built it without damaged files."""
+        self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
+
+    @property
+    def _read(self) -> Image:
+        image = self._image
+        if image is None:
+            raise MissingFileError(f"{CLUSTER_METADATA}: the log was not read yet")
+        return image
+
+    # ------------------------------------------------------------------------------------- follow
+
+    def _follow(self) -> None:
+        if self._turn.is_replaced():
+            self._forget()
+            raise MissingFileError(
+                f"{ENTRIES} was deleted or replaced by another directory: open the log dir anew"
+            )
+        if self._image is None or self._is_late():
+            self._reopen()
+        else:
+            self._read_on(self._image)
+
+    def _read_on(self, image: Image) -> None:
+        self._image = image
+        self._looked_ms = self.clock.boot_ms()
+        while (entry := self.entries.read(image.version + 1)) is not None:
+            image = self._image = self._after(image, entry)
+
+    def _is_late(self) -> bool:
+        """Whether entries that were not read may have been cleaned by now."""
+        return self.clock.boot_ms() - self._looked_ms > self.keep_ms // 2
+
+    def _after(self, image: Image, entry: Entry) -> Image:
+        """Return the image after an entry; raises CorruptMetadataError when it does not follow."""
+        self.bytes_behind = 0 if fold_of(entry) is not None else self.bytes_behind + entry.bytes
+        if entry.is_foreign:
+            stamp = Stamp(entry.version, image.stamp.entry_id, image.stamp.timestamp_ms)
+            return image.apply((), stamp)
+        if entry.previous != image.stamp.entry_id or (self._log_id and entry.log != self._log_id):
+            raise CorruptMetadataError(
+                f"{entry_path(entry.version)} follows entry {entry.previous!r} of log {entry.log}; "
+                f"version {image.version} here is {image.stamp.entry_id!r} of log {self._log_id}: "
+                f"the log dir was restored or replaced, or its store does not keep "
+                f"put-if-absent; open it anew"
+            )
+        self._log_id = entry.log
+        return image.apply(entry.edits, entry.stamp)
+
+    # --------------------------------------------------------------------------------------- open
+
+    def _reopen(self) -> None:
+        """Open the log: the same one as before, and not before where it was."""
+        known, log_id = self._image, self._log_id
+        self._open()
+        found = self._read
+        is_other = log_id and self._log_id != log_id
+        if is_other or (known is not None and found.version < known.version):
+            other_id = self._log_id
+            self._forget()
+            raise CorruptMetadataError(
+                f"{CLUSTER_METADATA}: version {found.version} of log {other_id} where log {log_id} "
+                f"was followed: the log dir was restored or replaced; open it anew"
+            )
+        self._turn.hold()
+
+    def _forget(self) -> None:
+        """Forget the log that was followed: the next one is opened as if it were the first."""
+        self._turn.forget()
+        self._image, self._log_id = None, ""
+
+    def _open(self) -> None:
+        """Read the log from the fold that the hint names, else from the one that the mark names.
+
+        An entry that is missing may be the end of the log, or cleaned: the mark tells. It is read
+        after the entries, for a cleaner writes it before it deletes any.
+        """
+        at = self._hinted()
+        for _ in range(OPEN_TRIES):
+            image = self._folded_at(at)
+            if image is not None:
+                self._read_on(image)
+            mark = newest_mark(self.files, CLUSTER_METADATA)
+            if image is None or self._read.version + 1 < mark.first_kept:
+                at = mark.fold
+                continue
+            if self._read.version < at:
+                raise CorruptMetadataError(
+                    f"{entry_path(self._read.version + 1)} is missing, and {HINT} names {at}: "
+                    f"after a power cut, run sparklog verify --repair"
+                )
+            return
+        self._image = None
+        raise CorruptMetadataError(
+            f"{CLUSTER_METADATA}: entries are missing below {mark.first_kept}, and entry "
+            f"{mark.fold}, whose fold covers them: run sparklog verify"
+        )
+
+    def _folded_at(self, version: int) -> Image | None:
+        """Return the image that the fold of an entry leaves; None when the entry is gone.
+
+        The empty image for version -1.
+        """
+        self._log_id, self.bytes_behind = "", 0
+        if version < 0:
+            return self._empty()
+        entry = self.entries.read(version)
+        if entry is None:
+            return None
+        fold = fold_of(entry)
+        if fold is None:
+            raise CorruptMetadataError(f"{HINT} names {entry.version}, which is no fold")
+        self._log_id = entry.log
+        try:
+            return self.runs.covered(fold)
+        except MissingFileError:
+            if newest_mark(self.files, CLUSTER_METADATA).first_kept > version:
+                return None  # cleaned between the two reads
+            raise
+
+    def _empty(self) -> Image | None:
+        if self.entries.has(0):
+            return Image()
+        if newest_mark(self.files, CLUSTER_METADATA).fold >= 0:
+            return None
+        raise MissingFileError(
+            f"{CLUSTER_METADATA}: no metadata log here, {entry_path(0)} is missing"
+        )
+
+    def _hinted(self) -> int:
+        try:
+            return int(orjson.loads(bytes(self.files.read(HINT)))["version"])
+        except (MissingFileError, ValueError, KeyError, TypeError):
+            return -1

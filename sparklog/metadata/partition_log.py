@@ -1,0 +1,211 @@
+"""PartitionLog: one partition's log as of one version (Kafka's UnifiedLog without its bytes)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+from sparklog.errors import OffsetOutOfRangeError
+from sparklog.log.segments import SegmentList
+from sparklog.metadata.edit import (
+    NEW_PARTITION,
+    EpochStart,
+    OpenTransaction,
+    PartitionState,
+    TopicEdit,
+)
+from sparklog.metadata.segments import LiveSegments
+from sparklog.metadata.tables import segment_entries
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, SegmentEntry, SegmentKey
+
+_NO_SEGMENTS: Final = LiveSegments(())
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """The offsets [start, end) of the log that lie in one segment. Picklable, without bytes."""
+
+    segment: SegmentEntry
+    start: int
+    end: int
+
+
+class SegmentChanges:
+    """What an edit does to the live segments of one partition."""
+
+    __slots__ = ("added", "removed", "replaced")
+
+    def __init__(self) -> None:
+        self.added: list[SegmentEntry] = []
+        self.replaced: list[SegmentEntry] = []
+        self.removed: list[SegmentKey] = []
+
+    def appended(self, end_offset: int) -> list[SegmentEntry]:
+        """Return the segments that go on from the log's end, in offset order."""
+        return [entry for entry in self.added if entry.base_offset >= end_offset]
+
+    def applied(self, live: LiveSegments, end_offset: int) -> LiveSegments:
+        """Return the live segments after the changes; `end_offset` is the log's before them."""
+        if self.replaced or self.removed:
+            inside = [entry for entry in self.added if entry.base_offset < end_offset]
+            gone = [*self.removed, *(entry.key for entry in self.replaced)]
+            live = live.changed(gone, [*inside, *self.replaced])
+        for entry in self.appended(end_offset):
+            live = live.appended(entry)
+        return live
+
+
+def changes_by_partition(edit: TopicEdit) -> dict[int, SegmentChanges]:
+    """Return an edit's changes of live segments, partition by partition."""
+    found: dict[int, SegmentChanges] = {}
+
+    def of(partition: int) -> SegmentChanges:
+        changes = found.get(partition)
+        if changes is None:
+            changes = found[partition] = SegmentChanges()
+        return changes
+
+    for entry in edit.segments:
+        of(entry.partition).added.append(entry)
+    for entry in edit.replace:
+        of(entry.partition).replaced.append(entry)
+    for key in edit.remove:
+        of(key.partition).removed.append(key)
+    return found
+
+
+class PartitionLog:
+    """One partition's log as of one version.
+
+    `name` is "<topic>-<partition>", for messages. Offsets are those of the log.
+    """
+
+    __slots__ = ("epochs", "live", "name", "partition", "state", "transactions")
+
+    def __init__(
+        self,
+        name: str,
+        partition: int,
+        state: PartitionState = NEW_PARTITION,
+        live: LiveSegments | None = None,
+        transactions: tuple[OpenTransaction, ...] = (),
+        epochs: tuple[EpochStart, ...] = (),
+    ) -> None:
+        self.name = name
+        self.partition = partition
+        self.state = state
+        self.live = _NO_SEGMENTS if live is None else live
+        self.transactions = transactions
+        self.epochs = epochs
+
+    @property
+    def log_start_offset(self) -> int:
+        """The first offset that can be read."""
+        return self.state.log_start_offset
+
+    @property
+    def log_end_offset(self) -> int:
+        """The offset that the next record gets."""
+        return self.state.log_end_offset
+
+    @property
+    def last_stable_offset(self) -> int:
+        """The least first offset of an open transaction, else the log end offset.
+
+        A reader of committed records ends here (UnifiedLog.lastStableOffset).
+        """
+        first = min((one.first_offset for one in self.transactions), default=self.log_end_offset)
+        return max(min(first, self.log_end_offset), self.log_start_offset)
+
+    @property
+    def leader_epoch(self) -> int:
+        """The newest leader epoch; an edit planned with an older one is refused."""
+        return self.state.leader_epoch
+
+    @property
+    def cleaner_offset(self) -> int:
+        """Compaction has cleaned the log below this offset."""
+        return self.state.cleaner_offset
+
+    @property
+    def imported_end_offset(self) -> int:
+        """The log end offset of the broker's log that was imported last."""
+        return self.state.imported_end_offset
+
+    def end_offset(self, isolation: str = READ_UNCOMMITTED) -> int:
+        """Return where a reader of this isolation level ends: last stable or log end offset."""
+        return self.last_stable_offset if isolation == READ_COMMITTED else self.log_end_offset
+
+    def end_of_epoch(self, epoch: int) -> EpochStart | None:
+        """Return the largest epoch at or below `epoch`, and the offset where it ends.
+
+        None when the log has no such epoch (LeaderEpochFileCache.endOffsetFor).
+        """
+        found: int | None = None
+        for one in self.epochs:
+            if one.epoch > epoch:
+                return None if found is None else EpochStart(found, one.start_offset)
+            found = one.epoch
+        return None if found is None else EpochStart(found, self.log_end_offset)
+
+    @property
+    def segments(self) -> SegmentList:
+        """The live segments, in offset order, to search by offset and by time."""
+        return self.live.by_offset
+
+    def entries(self, start_offset: int = 0) -> list[SegmentEntry]:
+        """Return the live segments that end above an offset, in offset order."""
+        first = self.segments.first_ending_after(start_offset)
+        return [] if first is None else segment_entries(self.live.table.slice(first))
+
+    def check_range(self, start: int, end: int) -> None:
+        """Raise OffsetOutOfRangeError unless [start, end) is within the log."""
+        low, high = self.log_start_offset, self.log_end_offset
+        if not low <= start <= end <= high:
+            is_one = 0 <= end - start < 2
+            span = f"offset {start} is" if is_one else f"offsets [{start}, {end}) are"
+            raise OffsetOutOfRangeError(
+                f"{self.name}: {span} not within the log, [{low}, {high})",
+                partition=self.partition,
+            )
+
+    def slices(self, start: int, end: int) -> Iterator[Slice]:
+        """Return the slices that hold [start, end), in order, each made when it is asked for.
+
+        Gaps that compaction left give no slice. Raises OffsetOutOfRangeError, at once, when the
+        range does not lie within the log.
+        """
+        self.check_range(start, end)
+        segments = self.segments
+        entries = map(segments.entry, segments.range(start, end))
+        return (
+            Slice(entry, max(start, entry.base_offset), min(end, entry.next_offset))
+            for entry in entries
+        )
+
+    def apply(self, edit: TopicEdit, changes: SegmentChanges | None) -> "PartitionLog":
+        """Return the log after an edit of its topic; `changes` are the edit's of this partition.
+
+        The epoch that the edit was planned with begins at the first record it appends, if it is a
+        newer one (LeaderEpochFileCache.assign).
+        """
+        number, state, live = self.partition, self.state, self.live
+        epochs = edit.epochs.get(number, self.epochs)
+        if changes is not None:
+            live = changes.applied(live, state.log_end_offset)
+            appended = changes.appended(state.log_end_offset)
+            if appended:
+                epochs = _assigned(epochs, edit.leader_epochs.get(number), appended[0].base_offset)
+                state = replace(state, log_end_offset=appended[-1].next_offset)
+        given = edit.partitions.get(number)
+        if given is not None:
+            state = state.grown(given)
+        transactions = edit.transactions.get(number, self.transactions)
+        return PartitionLog(self.name, number, state, live, transactions, epochs)
+
+
+def _assigned(
+    epochs: tuple[EpochStart, ...], epoch: int | None, start_offset: int
+) -> tuple[EpochStart, ...]:
+    if epoch is None or (epochs and epochs[-1].epoch >= epoch):
+        return epochs
+    return (*epochs, EpochStart(epoch, start_offset))

@@ -1,0 +1,215 @@
+"""One run, byte for byte: a Parquet file whose every byte is under a checksum.
+
+    row groups of the log dir's rows       kinds horizon, lease, shared, topic
+    row groups of the topics' rows         kinds partition, receipt, segment
+    footer                                 under the CRC-32C that the FoldEdit says
+
+The footer's metadata has a member `sparklog.groups`: a JSON list of [start, end, CRC-32C, first
+topic id, last topic id], one for each row group, the ids null for the log dir's. So opening a log
+dir reads the first groups of a run, opening a topic those that may hold its id, and whatever is
+read is checked first. Columns without a value are left out. Pages have checksums, too, for other
+readers.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from io import BytesIO
+from typing import Final, NamedTuple
+
+import google_crc32c
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklog.errors import CorruptMetadataError
+from sparklog.metadata.edit import RunFile
+from sparklog.metadata.tables import LOG_DIR_KINDS, check_columns
+from sparklog.storage.files import Files
+
+GROUP_ROWS: Final = 16_384
+FOOTER_GUESS: Final = 64 * 1024
+"""So much is read at once from a run's end: most footers are smaller."""
+
+_GROUPS: Final = b"sparklog.groups"
+_LENGTH_BYTES: Final = 4
+_END_BYTES: Final = 8
+_ALWAYS: Final = ("kind", "as_of", "gone", "topic_id")
+
+
+def crc32c(data: bytes | memoryview) -> int:
+    """Return the CRC-32C of some bytes."""
+    value: int = google_crc32c.value(data if isinstance(data, bytes) else bytes(data))
+    return value
+
+
+class Group(NamedTuple):
+    """A row group: its bytes [start, end), their checksum, and the topics it may hold."""
+
+    start: int
+    end: int
+    crc32c: int
+    first_topic: str | None
+    last_topic: str | None
+
+
+def parquet_of(rows: pa.Table) -> bytes:
+    """Return sorted rows as a run's bytes."""
+    used = [
+        name
+        for name, column in zip(rows.column_names, rows.columns, strict=True)
+        if name in _ALWAYS or column.null_count < rows.num_rows
+    ]
+    rows = rows.select(used)
+    is_log_dirs = pc.is_in(rows.column("kind"), pa.array(sorted(LOG_DIR_KINDS), pa.string()))
+    cut = pc.sum(is_log_dirs).as_py() or 0
+    sink, groups = BytesIO(), []
+    with pq.ParquetWriter(
+        sink,
+        rows.schema,
+        compression="zstd",
+        use_dictionary=["kind", "topic_id"],
+        write_statistics=["kind", "topic_id"],
+        write_page_checksum=True,
+        store_schema=False,
+    ) as writer:
+        for part, start in _parts(rows, cut):
+            before = sink.tell()
+            writer.write_table(part, row_group_size=GROUP_ROWS)
+            ids = part.column("topic_id")
+            topics = (ids[0].as_py(), ids[-1].as_py()) if start >= cut else (None, None)
+            with sink.getbuffer() as view:
+                checksum = crc32c(view[max(before, _LENGTH_BYTES) :])
+            groups.append(Group(max(before, _LENGTH_BYTES), sink.tell(), checksum, *topics))
+        writer.add_key_value_metadata({_GROUPS: orjson.dumps([list(group) for group in groups])})
+    return sink.getvalue()
+
+
+def _parts(rows: pa.Table, cut: int) -> Iterator[tuple[pa.Table, int]]:
+    for first, last in ((0, cut), (cut, rows.num_rows)):
+        for start in range(first, last, GROUP_ROWS):
+            yield rows.slice(start, min(GROUP_ROWS, last - start)), start
+
+
+def footer(data: bytes | memoryview) -> bytes:
+    """Return the footer of a Parquet file: its last bytes, whose length stands before the magic."""
+    return bytes(data[max(0, len(data) - _footer_bytes(data)) :])
+
+
+def _footer_bytes(end: bytes | memoryview) -> int:
+    return _END_BYTES + int.from_bytes(bytes(end[-_END_BYTES:-_LENGTH_BYTES]), "little")
+
+
+class RunReader:
+    """Reads a run, which never changes; for any number of threads.
+
+    Raises CorruptMetadataError naming the file wherever it is not what the FoldEdit says.
+    """
+
+    def __init__(self, files: Files, path: str, run: RunFile) -> None:
+        self.path = path
+        self._files = files
+        self._metadata = self._parsed(run)
+        self.groups = self._read_groups()
+
+    def _parsed(self, run: RunFile) -> pq.FileMetaData:
+        guess = min(run.bytes, FOOTER_GUESS)
+        # One byte more than there should be: a longer file is another one.
+        end = self._files.view(self.path, guess + 1, run.bytes - guess)
+        if len(end) == guess and guess < _footer_bytes(end) <= run.bytes:
+            guess = _footer_bytes(end)
+            end = self._files.view(self.path, guess, run.bytes - guess)
+        found = footer(end)
+        if len(end) != guess or crc32c(found) != run.crc32c:
+            raise CorruptMetadataError(
+                f"{self.path}: not the {run.bytes} bytes, with CRC-32C {run.crc32c:08x} in the "
+                f"footer, that the fold naming it says"
+            )
+        with readable(self.path):
+            return pq.read_metadata(pa.BufferReader(found))
+
+    def _read_groups(self) -> list[Group]:
+        with readable(self.path):
+            found = orjson.loads((self._metadata.metadata or {}).get(_GROUPS, b""))
+            groups = [Group(*one) for one in found]
+        if len(groups) != self._metadata.num_row_groups:
+            raise CorruptMetadataError(f"{self.path}: {len(groups)} checksums of row groups")
+        return groups
+
+    def log_dir_groups(self) -> list[int]:
+        """Return the row groups of the log dir's own rows."""
+        return [at for at, group in enumerate(self.groups) if group.first_topic is None]
+
+    def topic_groups(self, first: str, last: str) -> list[int]:
+        """Return the row groups that may hold topics with ids from `first` to `last`."""
+        return [
+            at
+            for at, group in enumerate(self.groups)
+            if group.first_topic is not None
+            and group.last_topic is not None
+            and group.first_topic <= last
+            and group.last_topic >= first
+        ]
+
+    def read(self, groups: Sequence[int]) -> pa.Table:
+        """Return the rows of some row groups, with the columns that the run has.
+
+        Raises UnsupportedFeatureError for kinds or columns that this release does not know.
+        """
+        tables = []
+        for at in groups:
+            group = self.groups[at]
+            data = self._files.view(self.path, group.end - group.start, group.start)
+            if crc32c(data) != group.crc32c:
+                raise CorruptMetadataError(
+                    f"{self.path}: bytes {group.start} to {group.end} do not match their checksum"
+                )
+            with readable(self.path):
+                window = _Window(data, group.start, group.end)
+                file = pq.ParquetFile(window, metadata=self._metadata, pre_buffer=False)
+                tables.append(file.read_row_group(at, use_threads=False))
+        if not tables:
+            return check_columns(self._metadata.schema.to_arrow_schema().empty_table(), self.path)
+        return check_columns(pa.concat_tables(tables), self.path)
+
+
+class _Window:
+    """A part of a file as Arrow reads files."""
+
+    closed = False
+
+    def __init__(self, data: memoryview, start: int, size: int) -> None:
+        self._data = data
+        self._start = start
+        self._size = size
+        self._at = 0
+
+    def read(self, count: int) -> bytes:
+        begin = self._at - self._start
+        self._at += count
+        return bytes(self._data[begin : begin + count])
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        self._at = offset if whence == 0 else self._size + offset
+        return self._at
+
+    def tell(self) -> int:
+        return self._at
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@contextmanager
+def readable(where: str) -> Iterator[None]:
+    """Turn what Arrow says of a damaged file into CorruptMetadataError naming the file."""
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, TypeError) as error:
+        raise CorruptMetadataError(f"{where}: cannot be read as a run: {error}") from error

@@ -1,0 +1,84 @@
+"""Rows of runs: their order, and which of them count. Pure."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparklog.metadata.tables import KEY_COLUMNS, LOG_DIR_KINDS, RUN_SCHEMA, nulls
+
+_KEY_NAMES = tuple(dict.fromkeys(name for names in KEY_COLUMNS.values() for name in names))
+
+
+def in_order(rows: pa.Table) -> pa.Table:
+    """Return rows sorted as a run has them.
+
+    First the log dir's, by kind and key; then the topics', by topic id, kind, partition, base
+    offset.
+    """
+    kinds = rows.column("kind")
+    is_topics = pc.invert(pc.is_in(kinds, pa.array(sorted(LOG_DIR_KINDS), pa.string())))
+    keys = {
+        "part": is_topics,
+        "topic": pc.if_else(is_topics, rows.column("topic_id"), ""),
+        "kind": kinds,
+        "partition": _column(rows, "partition"),
+        "base_offset": _column(rows, "base_offset"),
+        "path": _column(rows, "log_path"),
+        "position": _column(rows, "log_position"),
+    }
+    order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
+    return rows if is_sorted(order.to_numpy()) else rows.take(order)
+
+
+def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
+    """Return the rows that count of several runs, the newest run first, sorted as in a run.
+
+    A column that one of the tables lacks is null in its rows.
+    """
+    tables = [table for table in tables if table.num_rows]
+    if not tables:
+        return RUN_SCHEMA.empty_table()
+    kept = [tables[0]]
+    for table in tables[1:]:
+        kept.append(_without_replaced(table, kept))
+    rows = pa.concat_tables(kept, promote_options="default")
+    if drops_gone:
+        rows = rows.filter(pc.invert(rows.column("gone")))
+    return in_order(rows) if len(tables) > 1 else rows
+
+
+def _without_replaced(table: pa.Table, newer: Sequence[pa.Table]) -> pa.Table:
+    """Return the rows whose keys no newer table has."""
+    # Keys are long: only rows of topics that newer tables touch are compared by them.
+    ids = pa.chunked_array([one.column("topic_id").unique() for one in newer], pa.string())
+    at = np.flatnonzero(pc.is_in(table.column("topic_id"), ids).to_numpy())
+    known = pa.chunked_array([chunk for one in newer for chunk in _keys(one).chunks])
+    stays = np.ones(table.num_rows, np.bool_)
+    stays[at] = ~pc.is_in(_keys(table.take(at)), known).to_numpy()
+    return table.filter(pa.array(stays))
+
+
+def _keys(table: pa.Table) -> pa.ChunkedArray:
+    """Return each row's key as one string."""
+    kinds = table.column("kind")
+    parts = [kinds]
+    for name in _KEY_NAMES:
+        has_it = pa.array([kind for kind, names in KEY_COLUMNS.items() if name in names])
+        value = pc.fill_null(_column(table, name).cast(pa.string()), "")
+        parts.append(pc.if_else(pc.is_in(kinds, has_it), value, ""))
+    return pa.chunked_array(pc.binary_join_element_wise(*parts, "\n").chunks, pa.string())
+
+
+def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
+    if name in table.column_names:
+        return table.column(name)
+    return pa.chunked_array([nulls(table.num_rows, RUN_SCHEMA.field(name).type)])
+
+
+def is_sorted(order: NDArray[Any]) -> bool:
+    """Whether numbers never go down."""
+    return bool((order[1:] >= order[:-1]).all())

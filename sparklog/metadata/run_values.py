@@ -1,0 +1,186 @@
+"""Rows of runs to values: what a fold's rows say of a log dir, and of topics. Pure."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from immutables import Map
+
+from sparklog.errors import CorruptMetadataError
+from sparklog.metadata.edit import (
+    EpochStart,
+    FoldEdit,
+    Lease,
+    OpenTransaction,
+    PartitionState,
+    Receipt,
+    ReceiptKey,
+    Stamp,
+)
+from sparklog.metadata.image import (
+    Directory,
+    Image,
+    PartitionLog,
+    SharedSegment,
+    TopicContent,
+    TopicImage,
+)
+from sparklog.metadata.segments import LiveSegments
+from sparklog.metadata.tables import (
+    HORIZON,
+    LEASE,
+    LOG_DIR_KINDS,
+    PARTITION,
+    RECEIPT,
+    RUN_SCHEMA,
+    SEGMENT,
+    SEGMENT_SCHEMA,
+    SHARED,
+    TOPIC,
+    padded,
+    segment_entry,
+)
+from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
+
+_STATE: Final = tuple(PartitionState.__dataclass_fields__)
+
+Row = Mapping[str, Any]
+
+
+def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
+    """Return the image as of the fold's cover, of the log dir's rows; its topics closed to view."""
+    by_kind: dict[str, list[Row]] = {kind: [] for kind in LOG_DIR_KINDS}
+    for row in padded(rows, RUN_SCHEMA).to_pylist():
+        by_kind[row["kind"]].append(row)
+    if len(by_kind[HORIZON]) != 1:
+        raise CorruptMetadataError(
+            f"the runs of the fold up to {fold.cover} lack their horizon row"
+        )
+    (horizon,) = by_kind[HORIZON]
+    topics = Map({row["topic_id"]: _closed(row) for row in by_kind[TOPIC]})
+    leases = [Lease(row["name"], row["owner"], row["expires_ms"]) for row in by_kind[LEASE]]
+    return Image(
+        Stamp(fold.cover, horizon["name"], horizon["used_ms"]),
+        topics,
+        Map({lease.name: lease for lease in leases}),
+        Map(
+            {
+                row["log_path"]: SharedSegment(row["slice_count"], row["unused_ms"])
+                for row in by_kind[SHARED]
+            }
+        ),
+        horizon["horizon_ms"],
+        horizon["level"],
+        fold,
+        Directory(topics),
+    )
+
+
+def contents(
+    topics: Sequence[TopicImage], rows: pa.Table
+) -> Iterator[tuple[TopicImage, TopicContent]]:
+    """Return what rows say of topics that were closed to view; both in the order of their ids."""
+    segments = _Segments(rows, [topic.description.topic_id for topic in topics])
+    partitions = _by_topic(rows, PARTITION)
+    receipts = _by_topic(rows, RECEIPT)
+    for at, topic in enumerate(topics):
+        topic_id = topic.description.topic_id
+        before_ms = topic.receipts_before_ms
+        yield (
+            topic,
+            TopicContent(
+                Map(segments.logs(at, topic, partitions.get(topic_id, ()))),
+                Map({entry.key: entry for entry in segments.removed.get(topic_id, ())}),
+                Map(
+                    {
+                        ReceiptKey(row["app_id"], row["is_versioned"]): _receipt(row)
+                        for row in receipts.get(topic_id, ())
+                        if row["is_versioned"] or row["used_ms"] >= before_ms
+                    }
+                ),
+                topic.vacuum_horizon_ms,
+                before_ms,
+            ),
+        )
+
+
+class _Segments:
+    """The segments of some topics: live ones as rows of one table, removed ones as entries."""
+
+    def __init__(self, rows: pa.Table, topic_ids: Sequence[str]) -> None:
+        found = rows.filter(pc.equal(rows.column("kind"), SEGMENT))
+        self.removed: dict[str, list[SegmentEntry]] = {}
+        if "removed_ms" in found.column_names:
+            is_removed = pc.is_valid(found.column("removed_ms"))
+            for row in found.filter(is_removed).to_pylist():
+                self.removed.setdefault(row["topic_id"], []).append(segment_entry(row))
+            found = found.filter(pc.invert(is_removed))
+        codes = pc.index_in(found.column("topic_id"), pa.array(topic_ids, pa.string()))
+        self._bounds = np.searchsorted(codes.to_numpy(), np.arange(len(topic_ids) + 1)).tolist()
+        self._live = padded(found.combine_chunks(), SEGMENT_SCHEMA)
+        self._numbers = self._live.column("partition").to_numpy()
+
+    def logs(self, at: int, topic: TopicImage, rows: Sequence[Row]) -> dict[int, PartitionLog]:
+        """Return the partitions of topic number `at`; `rows` are those of kind partition."""
+        first, last = self._bounds[at], self._bounds[at + 1]
+        numbers = [row["partition"] for row in rows]
+        starts = first + np.searchsorted(self._numbers[first:last], numbers)
+        stops = first + np.searchsorted(self._numbers[first:last], numbers, "right")
+        return {
+            row["partition"]: _partition(topic, row, LiveSegments.of(self._live, start, stop))
+            for row, start, stop in zip(rows, starts.tolist(), stops.tolist(), strict=True)
+        }
+
+
+def _by_topic(rows: pa.Table, kind: str) -> dict[str, list[Row]]:
+    found: dict[str, list[Row]] = {}
+    of_kind = padded(rows.filter(pc.equal(rows.column("kind"), kind)), _SCHEMAS[kind])
+    for row in of_kind.to_pylist():
+        found.setdefault(row["topic_id"], []).append(row)
+    return found
+
+
+_SCHEMAS: Final = {
+    kind: pa.schema([RUN_SCHEMA.field(name) for name in names])
+    for kind, names in {
+        PARTITION: ("topic_id", "partition", *_STATE, "transactions", "epochs"),
+        RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
+    }.items()
+}
+
+
+def _closed(row: Row) -> TopicImage:
+    description = TopicDescription(
+        row["name"],
+        row["topic_id"],
+        row["partition_count"],
+        dict(row["configs"] or ()),
+        row["created_ms"],
+        row["deleted_ms"],
+    )
+    content = TopicContent(
+        vacuum_horizon_ms=row["vacuum_horizon_ms"] or 0,
+        receipts_before_ms=row["receipts_before_ms"] or 0,
+    )
+    return TopicImage(description, row["version"], content, waiting=())
+
+
+def _partition(topic: TopicImage, row: Row, live: LiveSegments) -> PartitionLog:
+    number = row["partition"]
+    return PartitionLog(
+        f"{topic.description.name}-{number}",
+        number,
+        PartitionState(*(row[name] for name in _STATE)),
+        live,
+        tuple(OpenTransaction(**one) for one in row["transactions"] or ()),
+        tuple(EpochStart(**one) for one in row["epochs"] or ()),
+    )
+
+
+def _receipt(row: Row) -> Receipt:
+    ranges = tuple(OffsetRange(**one) for one in row["ranges"])
+    return Receipt(
+        ranges, row["partition_count"], row["version"], row["content_crc32c"], row["used_ms"]
+    )

@@ -1,0 +1,201 @@
+"""Edits made up at random, each allowed by its image, and logs for tests of the metadata log."""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from random import Random
+from typing import Any
+
+from sparklog.clock import Clock, ManualClock
+from sparklog.log.names import uuid7
+from sparklog.metadata.edit import (
+    Edit,
+    EpochStart,
+    Lease,
+    OpenTransaction,
+    PartitionState,
+    Receipt,
+    ReceiptKey,
+    TopicEdit,
+)
+from sparklog.metadata.image import Image, TopicImage, at_log_end, shared_slices
+from sparklog.metadata.log import MetadataLog
+from sparklog.model import AbortedRange, OffsetRange, SegmentEntry, TopicDescription
+from sparklog.storage.files import Files
+from sparklog.storage.memory import MemoryFiles
+from tests.edits import NOW_MS
+
+PARTITIONS = 2
+
+
+def topic_id(number: int) -> str:
+    """The id of topic number `number`."""
+    return f"{number:022}"
+
+
+def description(number: int = 0, **fields: Any) -> TopicDescription:
+    """A topic of PARTITIONS partitions."""
+    made = TopicDescription(f"t{number}", topic_id(number), PARTITIONS, {}, NOW_MS)
+    return replace(made, **fields)
+
+
+def creating(number: int = 0) -> Edit:
+    """The edit that makes a topic."""
+    return Edit(
+        operation="CREATE TOPICS",
+        topics={topic_id(number): TopicEdit(description=description(number))},
+    )
+
+
+def of_topic(edit: TopicEdit, number: int = 0, operation: str = "TEST") -> Edit:
+    """An edit of one topic alone."""
+    return Edit(operation=operation, topics={topic_id(number): edit})
+
+
+def producing(*entries: SegmentEntry, number: int = 0, **fields: Any) -> Callable[[Image], Edit]:
+    """A plan that puts segments at the log end of a topic."""
+
+    def plan(image: Image) -> Edit:
+        topic = image.topic(topic_id(number))
+        assert topic is not None
+        edit = TopicEdit(segments=at_log_end(topic, entries), **fields)
+        return of_topic(edit, number, "PRODUCE")
+
+    return plan
+
+
+def new_log(files: Files | None = None, clock: Clock | None = None, topics: int = 1) -> MetadataLog:
+    """The log of a new log dir with some topics."""
+    log = MetadataLog.create(files or MemoryFiles(), clock or ManualClock())
+    for number in range(topics):
+        log.commit(lambda _, number=number: creating(number))  # type: ignore[misc]
+    return log
+
+
+def whole(log: MetadataLog) -> Image:
+    """The newest image with all topics open."""
+    return log.image(log.image().topics)
+
+
+class Author:
+    """Makes up edits that an image allows, the image's topics all open."""
+
+    def __init__(self, random: Random) -> None:
+        self._random = random
+        self._made = 0
+        self.now_ms = NOW_MS
+
+    def edit(self, image: Image) -> Edit:
+        """Return an edit of the log dir, or of one or two topics."""
+        self.now_ms += self._random.randrange(50)
+        alive = [topic for topic in image.topics.values() if topic.closed_ms is None]
+        if not alive or self._random.random() < 0.15:
+            return self._of_log_dir(image)
+        chosen = self._random.sample(alive, min(len(alive), self._random.choice([1, 1, 2])))
+        topics = {one.description.topic_id: self._of_topic(one) for one in chosen}
+        return Edit(operation="PRODUCE", parameters={"who": "author"}, topics=topics)
+
+    def _of_log_dir(self, image: Image) -> Edit:
+        kind = self._random.choice(["create", "lease", "delete", "forget", "shared", "horizon"])
+        if kind == "lease":
+            lease = Lease("job", f"owner {self._made}", self.now_ms)
+            return Edit(operation="LEASE", leases={"job": self._random.choice([lease, None])})
+        if kind == "horizon":
+            return Edit(operation="VACUUM", horizon_ms=self._random.randrange(NOW_MS))
+        if kind == "shared":
+            unused = [path for path, one in image.shared.items() if not one.slice_count]
+            return Edit(operation="VACUUM", forget_shared=unused, level=1)
+        if kind in ("delete", "forget") and image.topics:
+            topic = self._random.choice(list(image.topics.values()))
+            return self._without(topic, kind)
+        self._made += 1
+        return creating(self._made)
+
+    def _without(self, topic: TopicImage, kind: str) -> Edit:
+        told = topic.description
+        if kind == "delete" and told.deleted_ms is None:
+            edit = TopicEdit(description=replace(told, deleted_ms=self.now_ms))
+            return Edit(operation="DELETE TOPICS", topics={told.topic_id: edit})
+        slices = shared_slices(topic)
+        topics = {told.topic_id: TopicEdit(remove=slices, removed_ms=self.now_ms)} if slices else {}
+        return Edit(operation="VACUUM", topics=topics, forget_topics=[told.topic_id])
+
+    def _of_topic(self, topic: TopicImage) -> TopicEdit:
+        number = self._random.randrange(PARTITIONS)
+        live = topic.partition(number).entries()
+        kinds = [self._appended, self._appended, self._appended, self._told]
+        if live:
+            kinds += [self._removed, self._rewritten, self._indexed]
+        return self._random.choice(kinds)(topic, number, live)
+
+    def _appended(self, topic: TopicImage, number: int, _: list[SegmentEntry]) -> TopicEdit:
+        shared = f"__shared/{uuid7(self.now_ms, self._random.randbytes(10))}.log"
+        entries = [
+            self._segment(partition, shared if self._random.random() < 0.4 else None, position)
+            for position, partition in enumerate([number, *self._some(range(PARTITIONS))])
+        ]
+        key = ReceiptKey(f"app {self._random.randrange(3)}", self._random.random() < 0.5)
+        receipt = Receipt((OffsetRange(0, 0, 1),), 1, self._random.randrange(9), None)
+        epoch = topic.partition(number).leader_epoch + self._random.randrange(2)
+        return TopicEdit(
+            segments=at_log_end(topic, entries),
+            receipts={key: receipt} if self._random.random() < 0.4 else {},
+            leader_epochs={number: epoch},
+        )
+
+    def _told(self, topic: TopicImage, number: int, _: list[SegmentEntry]) -> TopicEdit:
+        log = topic.partition(number)
+        start = self._random.randint(log.log_start_offset, log.log_end_offset)
+        forget = self._some([entry.key for entry in topic.removed])
+        return TopicEdit(
+            partitions={number: PartitionState(start, 0, log.leader_epoch + 1, start, 0)},
+            transactions={number: (OpenTransaction(7, start),) if start % 2 else ()},
+            epochs={number: (EpochStart(0, 0), EpochStart(start % 3 + 1, start))},
+            forget=forget,
+            forget_receipts_before_ms=self.now_ms + self._random.randrange(-60, 60),
+            vacuum_horizon_ms=self._random.randrange(NOW_MS),
+        )
+
+    def _removed(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
+        gone = live[: self._random.randint(1, len(live))]
+        state = PartitionState(log_start_offset=gone[-1].next_offset)
+        keys = [entry.key for entry in gone]
+        return TopicEdit(remove=keys, removed_ms=self.now_ms, partitions={number: state})
+
+    def _rewritten(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
+        first = self._random.randrange(len(live))
+        gone = live[first : first + self._random.randint(1, 3)]
+        low, high = gone[0].base_offset, gone[-1].next_offset
+        made = replace(self._segment(number, None, 0), base_offset=low, next_offset=high)
+        return TopicEdit(
+            segments=[replace(made, aborted=(AbortedRange(7, -1, high - low - 1),))],
+            remove=[entry.key for entry in gone],
+            removed_ms=self.now_ms,
+            leader_epochs={number: topic.partition(number).leader_epoch},
+        )
+
+    def _indexed(self, _topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
+        chosen = self._random.choice(live)
+        path = chosen.log_path.removesuffix(".log") + self._random.choice([".index", ".other"])
+        return TopicEdit(replace=[replace(chosen, index_path=path, index_bytes=8)])
+
+    def _segment(self, partition: int, shared: str | None, position: int) -> SegmentEntry:
+        self._made += 1
+        records = self._random.randint(1, 5)
+        uuid = uuid7(self.now_ms, self._random.randbytes(10))
+        return SegmentEntry(
+            partition=partition,
+            base_offset=0,
+            next_offset=records,
+            file_base_offset=0,
+            log_path=shared or f"t-{partition}/{0:020}.{uuid}.log",
+            log_position=position * 100 if shared else 0,
+            log_bytes=100,
+            max_timestamp=self.now_ms if records > 2 else -1,
+            producer_ids=(7, 8) if records > 3 else None,
+            transactional=records > 4,
+            created_ms=self.now_ms,
+        )
+
+    def _some(self, values: Iterable[Any]) -> list[Any]:
+        found = list(values)
+        return self._random.sample(found, self._random.randint(0, min(2, len(found))))

@@ -1,0 +1,125 @@
+"""The naive twin of `metadata.image`: edits interpreted with dicts, and an image as such dicts."""
+
+from copy import deepcopy
+from dataclasses import astuple, replace
+from typing import Any
+
+from sparklog.metadata.edit import Edit, EpochStart, Stamp, TopicEdit
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.model import SegmentEntry
+
+State = dict[str, Any]
+NO_PARTITION: State = {"state": (0, 0, 0, 0, 0), "live": {}, "transactions": (), "epochs": ()}
+
+
+class NaiveMetadata:
+    """What a log dir's metadata says, made anew from all of it with every edit."""
+
+    def __init__(self) -> None:
+        self.said: State = {"topics": {}, "leases": {}, "shared": {}, "horizon_ms": 0, "level": 1}
+
+    def apply(self, edit: Edit, stamp: Stamp) -> None:
+        """Change what is said."""
+        said = self.said = deepcopy(self.said)
+        for topic_id, one in edit.topics.items():
+            empty = {"partitions": {}, "removed": {}, "receipts": {}, "vacuum_horizon_ms": 0}
+            topic = said["topics"].setdefault(topic_id, {**empty, "receipts_before_ms": 0})
+            topic["description"] = one.description or topic["description"]
+            topic["version"] = stamp.version
+            self._apply(topic, one, stamp)
+        for topic_id in edit.forget_topics:
+            said["topics"].pop(topic_id, None)
+        for path in edit.forget_shared:
+            said["shared"].pop(path, None)
+        for name, lease in edit.leases.items():
+            said["leases"].pop(name, None)
+            if lease is not None:
+                said["leases"][name] = lease
+        for name in ("horizon_ms", "level"):
+            said[name] = max(said[name], getattr(edit, name) or 0)
+
+    def _apply(self, topic: State, edit: TopicEdit, stamp: Stamp) -> None:
+        for number, epochs in edit.epochs.items():
+            self._partition(topic, number)["epochs"] = epochs
+        for entry in (*edit.segments, *edit.replace):
+            self._put(self._partition(topic, entry.partition), edit, entry)
+            if entry.is_shared and entry not in edit.replace:
+                self._count(entry.log_path, 1, stamp)
+        for key in edit.remove:
+            gone = self._partition(topic, key.partition)["live"].pop(key)
+            if key.is_shared:
+                self._count(key.log_path, -1, stamp)
+            else:
+                topic["removed"][key] = replace(gone, removed_ms=edit.removed_ms)
+        for key in edit.forget:
+            topic["removed"].pop(key, None)
+        for number, state in edit.partitions.items():
+            partition = self._partition(topic, number)
+            partition["state"] = tuple(map(max, partition["state"], astuple(state)))
+        for number, open_ones in edit.transactions.items():
+            self._partition(topic, number)["transactions"] = open_ones
+        topic["vacuum_horizon_ms"] = max(topic["vacuum_horizon_ms"], edit.vacuum_horizon_ms or 0)
+        self._remember(topic, edit, stamp)
+
+    @staticmethod
+    def _put(partition: State, edit: TopicEdit, entry: SegmentEntry) -> None:
+        starts, end, *rest = partition["state"]
+        epoch = edit.leader_epochs.get(entry.partition)
+        if entry.base_offset >= end and epoch is not None:
+            known = partition["epochs"]
+            if all(one.epoch < epoch for one in known):
+                partition["epochs"] = (*known, EpochStart(epoch, entry.base_offset))
+        partition["state"] = (starts, max(end, entry.next_offset), *rest)
+        partition["live"][entry.key] = entry
+
+    @staticmethod
+    def _remember(topic: State, edit: TopicEdit, stamp: Stamp) -> None:
+        before_ms = min(edit.forget_receipts_before_ms or 0, stamp.timestamp_ms)
+        topic["receipts"] = {
+            key: one
+            for key, one in topic["receipts"].items()
+            if key.is_versioned or one.used_ms >= before_ms
+        }
+        for key, receipt in edit.receipts.items():
+            topic["receipts"][key] = receipt._replace(used_ms=stamp.timestamp_ms)
+        topic["receipts_before_ms"] = max(topic["receipts_before_ms"], before_ms)
+
+    @staticmethod
+    def _partition(topic: State, number: int) -> State:
+        found: State = topic["partitions"].setdefault(number, deepcopy(NO_PARTITION))
+        return found
+
+    def _count(self, path: str, change: int, stamp: Stamp) -> None:
+        count = self.said["shared"].get(path, (0, None))[0] + change
+        self.said["shared"][path] = (count, None if count else stamp.timestamp_ms)
+
+
+def said_by(image: Image) -> State:
+    """Return an image, its topics all open, as the twin says it."""
+    return {
+        "topics": {topic_id: _topic(topic) for topic_id, topic in image.topics.items()},
+        "leases": dict(image.leases),
+        "shared": {path: tuple(one) for path, one in image.shared.items()},
+        "horizon_ms": image.horizon_ms,
+        "level": image.level,
+    }
+
+
+def _topic(topic: TopicImage) -> State:
+    return {
+        "description": topic.description,
+        "version": topic.version,
+        "partitions": {
+            number: {
+                "state": astuple(log.state),
+                "live": {entry.key: entry for entry in log.entries()},
+                "transactions": log.transactions,
+                "epochs": log.epochs,
+            }
+            for number, log in topic.partitions.items()
+        },
+        "removed": {entry.key: entry for entry in topic.removed},
+        "receipts": dict(topic.receipts),
+        "vacuum_horizon_ms": topic.vacuum_horizon_ms,
+        "receipts_before_ms": topic.receipts_before_ms,
+    }

@@ -1,0 +1,567 @@
+"""Commits: whatever a put answers, the slot decides; a batch fails apart; time and names."""
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from threading import Barrier, Event, Thread
+from typing import Any
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.errors import (
+    CommitConflictError,
+    CommitOutcomeUnknownError,
+    CorruptMetadataError,
+    MissingFileError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+)
+from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
+from sparklog.metadata.entry import EDITS_BYTES_MAX
+from sparklog.metadata.fold import fold
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import COMMIT_TIMEOUT_MS, ENTRIES, HINT, MetadataLog, Plan, entry_path
+from sparklog.metadata.marks import Mark, write_mark
+from sparklog.storage.files import Files
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+from tests.edits import segment
+from tests.metadata_language import new_log, producing, topic_id, whole
+from tests.naive.metadata import said_by
+
+TOPIC = [topic_id(0)]
+Put = Callable[[str, Any], bool]
+
+
+class ToldOtherwise(MemoryFiles):
+    """A store whose puts of entries answer as told, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Callable[[Put, str, Any], bool]] = []
+
+    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+        put: Put = super().put_new
+        if self.answers and path.startswith(ENTRIES):
+            return self.answers.pop(0)(put, path, data)
+        return put(path, data)
+
+
+def exists_after_success(put: Put, path: str, data: Any) -> bool:
+    put(path, data)
+    return False
+
+
+def error_after_success(put: Put, path: str, data: Any) -> bool:
+    put(path, data)
+    raise StorageError("the answer was lost")
+
+
+def error_before(put: Put, path: str, data: Any) -> bool:
+    raise StorageError("no connection")
+
+
+def exists_with_nothing_written(put: Put, path: str, data: Any) -> bool:
+    return False
+
+
+def as_it_is(put: Put, path: str, data: Any) -> bool:
+    return put(path, data)
+
+
+def ends(image: Image) -> int:
+    topic = image.topic(topic_id(0))
+    assert topic is not None
+    return topic.partition(0).log_end_offset
+
+
+def append(log: MetadataLog, **options: Any) -> int:
+    """Append ten records; return the log end offset."""
+    return ends(log.commit(producing(segment()), TOPIC, **options).image)
+
+
+class TestSlot:
+    @pytest.mark.parametrize(
+        "answers",
+        [
+            [exists_after_success],
+            [error_after_success],
+            [error_before],
+            [exists_with_nothing_written],
+            [error_before, exists_with_nothing_written, error_after_success],
+        ],
+    )
+    def test_a_commit_lands_once(self, answers: list[Any]) -> None:
+        files = ToldOtherwise()
+        log = new_log(files)
+        files.answers = list(answers)
+
+        assert append(log) == 10
+        assert append(MetadataLog(files, ManualClock())) == 20
+        assert log.image().version == 3
+
+    def test_what_others_put_there_is_followed_and_planned_on(self) -> None:
+        files = ToldOtherwise()
+        log, other = new_log(files), MetadataLog(files, ManualClock())
+
+        def lost(put: Put, path: str, data: Any) -> bool:
+            append(other)
+            raise StorageError("no connection")
+
+        files.answers = [lost]
+
+        assert append(log) == 20
+
+    def test_others_that_always_win_end_it_in_time(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log, other = new_log(files, clock), MetadataLog(files, ManualClock())
+
+        def lost(put: Put, path: str, data: Any) -> bool:
+            clock.advance(COMMIT_TIMEOUT_MS // 2)
+            append(other)
+            return False
+
+        files.answers = [lost, as_it_is, lost, as_it_is]
+
+        with pytest.raises(CommitConflictError, match="others won 2 times"):
+            append(log)
+
+    def test_a_slot_that_stays_empty_is_given_up_after_a_minute(self) -> None:
+        files = ToldOtherwise()
+        clock = ManualClock()
+        log = new_log(files, clock)
+        files.answers = [error_before] * 10_000
+        begun_ms = clock.boot_ms()
+
+        with pytest.raises(CommitOutcomeUnknownError, match="no connection.*replay"):
+            append(log)
+        assert PUT_TIMEOUT_MS < clock.boot_ms() - begun_ms < 2 * PUT_TIMEOUT_MS
+
+    def test_a_slot_that_cannot_be_read_for_a_moment_is_read_again(self) -> None:
+        files = ToldOtherwise()
+        log = new_log(files)
+
+        def unread(put: Put, path: str, data: Any) -> bool:
+            put(path, data)
+            files.fail_next("read")
+            raise StorageError("the answer was lost")
+
+        files.answers = [unread]
+
+        assert append(log) == 10
+
+    def test_a_slot_with_rubbish_in_it_is_unknown(self) -> None:
+        files = ToldOtherwise()
+        log = new_log(files)
+
+        def rubbish(put: Put, path: str, data: Any) -> bool:
+            put(path, bytes(data)[:-9])
+            raise StorageError("the answer was lost")
+
+        files.answers = [rubbish]
+
+        with pytest.raises(CommitOutcomeUnknownError, match="cannot be read"):
+            append(log)
+
+    def test_a_local_put_fails_definitely(self, tmp_path: Path) -> None:
+        calls = []
+
+        class Full(LocalFiles):
+            def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+                calls.append(path)
+                raise StorageFullError("no space left")
+
+        new_log(LocalFiles(str(tmp_path)))
+        log = MetadataLog(Full(str(tmp_path)), ManualClock())
+
+        with pytest.raises(StorageFullError):
+            append(log)
+        assert len(calls) == LOCAL_PUT_TRIES
+
+
+class TestCleanedSlot:
+    """A put that was held up until its slot was filled and cleaned."""
+
+    @staticmethod
+    def held_up(files: ToldOtherwise, clock: ManualClock, lands_first: bool) -> MetadataLog:
+        log, other = new_log(files, clock), MetadataLog(files, clock)
+
+        def put_late(put: Put, path: str, data: Any) -> bool:
+            if lands_first:
+                put(path, data)
+            append(other)
+            append(other)
+            fold(other)
+            version = other.image().version
+            write_mark(files, "__cluster_metadata", Mark(version, version))
+            for cleaned in range(version):
+                files.delete(entry_path(cleaned))
+            clock.advance(log.keep_ms)
+            return put(path, data)
+
+        files.answers = [put_late]
+        return log
+
+    def test_it_is_taken_back(self) -> None:
+        files = ToldOtherwise()
+        log = self.held_up(files, ManualClock(), lands_first=False)
+
+        with pytest.raises(CommitConflictError, match="others won"):
+            append(log)
+        assert append(log) == 30
+        assert files.stat(entry_path(2)) is None
+
+    def test_one_that_had_landed_is_found_in_the_history(self) -> None:
+        files = ToldOtherwise()
+        log = self.held_up(files, ManualClock(), lands_first=True)
+
+        assert append(log) == 10
+        assert ends(log.image(TOPIC)) == 30
+
+
+class TestReplacedLogDir:
+    def test_a_commit_says_so_and_the_next_one_sees_the_new_one(self, tmp_path: Path) -> None:
+        log = new_log(LocalFiles(str(tmp_path)))
+        shutil.copytree(tmp_path / "__cluster_metadata", tmp_path / "copy")
+        shutil.rmtree(tmp_path / "__cluster_metadata")
+        (tmp_path / "copy").rename(tmp_path / "__cluster_metadata")
+
+        assert log.current() is None
+        with pytest.raises(MissingFileError, match="replaced by another directory"):
+            append(log)
+        assert append(log) == 10
+
+    def test_one_that_is_gone_says_so(self, tmp_path: Path) -> None:
+        log = new_log(LocalFiles(str(tmp_path)))
+        shutil.rmtree(tmp_path / "__cluster_metadata")
+
+        with pytest.raises(MissingFileError, match="deleted or replaced"):
+            append(log)
+        with pytest.raises(MissingFileError, match="no metadata log here"):
+            append(log)
+
+    def test_entries_that_were_deleted_are_not_written_upon(self, tmp_path: Path) -> None:
+        log = new_log(LocalFiles(str(tmp_path)))
+        log.files.delete(entry_path(1))
+
+        with pytest.raises(MissingFileError, match="0001.json is gone"):
+            append(log)
+        assert log.files.stat(entry_path(2)) is None
+
+    def test_a_restored_one_is_noticed_by_its_entries(self) -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        log = new_log(files, clock)
+        append(log)
+        files.delete(entry_path(2))
+        append(MetadataLog(files, clock))
+        append(MetadataLog(files, clock))
+
+        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
+            log.image()
+
+    def test_one_opened_anew_must_be_the_same(self) -> None:
+        files, clock = MemoryFiles(), ManualClock()
+        log = new_log(files, clock)
+        files.delete_tree("__cluster_metadata")
+        new_log(files, clock)
+        clock.advance(log.keep_ms)
+
+        with pytest.raises(CorruptMetadataError, match="where log .* was followed"):
+            log.image()
+        assert log.image().version == 1
+
+
+class TestBatches:
+    """What waits in one process shares one entry."""
+
+    @staticmethod
+    def together(log: MetadataLog, *plans: Plan) -> list[Any]:
+        """Commit in a thread each, all in one batch; return answers and errors."""
+        answers: list[Any] = [None] * len(plans)
+
+        def commit(at: int, plan: Plan) -> None:
+            try:
+                answers[at] = log.commit(plan, TOPIC)
+            except BaseException as error:  # noqa: BLE001 - what the thread got
+                answers[at] = error
+
+        threads = [Thread(target=commit, args=(at, plan)) for at, plan in enumerate(plans)]
+        with log._committing:
+            for thread in threads:
+                thread.start()
+            while len(log._queue) < len(plans):
+                pass
+        for thread in threads:
+            thread.join()
+        return answers
+
+    def test_plans_run_on_what_those_before_leave(self) -> None:
+        log = new_log()
+        answers = self.together(log, *[producing(segment()) for _ in range(5)])
+
+        assert sorted(ends(one.image) for one in answers) == [10, 20, 30, 40, 50]
+        assert log.image().version == 2
+
+    @pytest.mark.parametrize(
+        "edit",
+        [
+            lambda _: 1 / 0,  # type: ignore[arg-type,return-value]
+            lambda _: Edit(operation="X", forget_topics=5),  # type: ignore[arg-type]
+            lambda _: Edit(operation="X", parameters={"a": 5}, level=1),  # type: ignore[dict-item]
+            lambda _: Edit(operation="X", horizon_ms=5.5),  # type: ignore[arg-type]
+        ],
+    )
+    def test_one_that_fails_fails_alone(self, edit: Plan) -> None:
+        log = new_log()
+        bad, *good = self.together(log, edit, producing(segment()), producing(segment()))
+
+        assert isinstance(bad, Exception)
+        assert sorted(ends(one.image) for one in good) == [10, 20]
+
+    def test_damage_of_a_topic_is_told_to_those_who_ask_for_it(self) -> None:
+        log = new_log(topics=2)
+        fold(log)
+        fresh = MetadataLog(log.files, log.clock)
+        opened = fresh.runs.opened
+
+        def damaged(fold: Any, topics: Any) -> Any:
+            if topic_id(1) in topics:
+                raise CorruptMetadataError("_runs/x is damaged")
+            return opened(fold, topics)
+
+        fresh.runs.opened = damaged  # type: ignore[method-assign]
+        answers: list[Any] = []
+        lease = Edit(operation="X", horizon_ms=5)
+
+        def ask() -> None:
+            try:
+                fresh.commit(lambda _: Done(), [topic_id(1)])
+            except CorruptMetadataError as error:
+                answers.append(error)
+
+        thread = Thread(target=ask)
+        with fresh._committing:
+            thread.start()
+            other = Thread(target=lambda: answers.append(fresh.commit(lambda _: lease, TOPIC)))
+            other.start()
+            while len(fresh._queue) < 2:
+                pass
+        thread.join()
+        other.join()
+
+        assert {type(one).__name__ for one in answers} == {"CorruptMetadataError", "Committed"}
+
+    def test_an_interrupted_leader_leaves_the_others_to_go_on(self) -> None:
+        log = new_log()
+        asked = Event()
+
+        def interrupting(image: Image) -> Edit:
+            if not asked.is_set():
+                asked.set()
+                raise KeyboardInterrupt
+            return producing(segment())(image)
+
+        answers = self.together(log, interrupting, *[producing(segment())] * 2)
+        interrupted = [one for one in answers if isinstance(one, KeyboardInterrupt)]
+        ended = sorted(ends(one.image) for one in answers if one not in interrupted)
+
+        assert len(interrupted) == 1
+        assert ended == [10, 20]
+
+    def test_an_interruption_in_a_put_is_unknown_to_the_others(self) -> None:
+        files = ToldOtherwise()
+        log = new_log(files)
+
+        def interrupted(put: Put, path: str, data: Any) -> bool:
+            raise KeyboardInterrupt
+
+        files.answers = [interrupted]
+        answers = self.together(log, producing(segment()), producing(segment()))
+
+        assert {type(one) for one in answers} == {KeyboardInterrupt, CommitOutcomeUnknownError}
+        assert append(log) == 10
+
+    def test_threads_get_offsets_without_a_hole(self) -> None:
+        log, start = new_log(), Barrier(4)
+        got: list[int] = []
+
+        def commit_often() -> None:
+            start.wait()
+            got.extend(append(log) for _ in range(25))
+
+        threads = [Thread(target=commit_often) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert sorted(got) == list(range(10, 1010, 10))
+
+
+class TestTime:
+    def test_never_goes_back(self) -> None:
+        clock = ManualClock()
+        log = new_log(clock=clock)
+        before = log.image().stamp.timestamp_ms
+        clock.set_wall(before - 1_000_000)
+        append(log)
+
+        assert log.image().stamp.timestamp_ms == before
+
+    def test_deadlines_do_not_follow_the_wall_clock(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log = new_log(files, clock)
+
+        def jump(put: Put, path: str, data: Any) -> bool:
+            clock.set_wall(clock.now_ms() + 10**10)
+            raise StorageError("no connection")
+
+        files.answers = [jump, jump]
+
+        assert append(log) == 10
+
+
+class TestEditsFile:
+    def test_a_long_edit_is_read_by_others(self) -> None:
+        log = new_log()
+        entries = [segment(records=1) for _ in range(EDITS_BYTES_MAX // 100)]
+        log.commit(producing(*entries), TOPIC)
+        other = MetadataLog(log.files, log.clock)
+
+        assert len(list(log.files.list("__cluster_metadata/_edits"))) == 1
+        assert said_by(whole(other)) == said_by(whole(log))
+
+
+class TestCreate:
+    def test_making_it_twice_is_once(self) -> None:
+        files = MemoryFiles()
+        log_id = new_log(files).log_id
+        again = MetadataLog.create(files, ManualClock())
+
+        assert (again.log_id, again.image().version) == (log_id, 1)
+
+    def test_is_durable(self) -> None:
+        files = MemoryFiles()
+        MetadataLog.create(files, ManualClock())
+        files.lose_unsynced()
+
+        assert MetadataLog(files, ManualClock()).image().version == 0
+
+    def test_a_store_that_overwrites_is_refused(self) -> None:
+        class Overwriting(MemoryFiles):
+            def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+                self.overwrite(path, data)
+                return True
+
+        with pytest.raises(StorageError, match="does not keep put-if-absent"):
+            MetadataLog.create(Overwriting(), ManualClock())
+
+
+class TestDurable:
+    def test_an_answer_outlives_a_power_cut(self) -> None:
+        files = MemoryFiles()
+        append(new_log(files))
+        files.lose_unsynced()
+
+        assert ends(whole(MetadataLog(files, ManualClock()))) == 10
+
+    def test_a_sync_that_fails_leaves_the_outcome_unknown(self) -> None:
+        files = MemoryFiles()
+        log = new_log(files)
+        files.fail_next("sync_directory")
+
+        with pytest.raises(CommitOutcomeUnknownError, match="could not be made durable"):
+            append(log)
+
+    def test_a_version_is_synced_once(self) -> None:
+        files = MemoryFiles()
+        log = new_log(files)
+        append(log)
+        before = len(files.trace)
+        log.sync()
+
+        assert len(files.trace) == before
+
+
+class TestOpen:
+    @pytest.mark.parametrize("hint", [b"", b"[]", b'{"version":"x"}', b'{"version":-7}', None])
+    def test_does_without_its_hint(self, hint: bytes | None) -> None:
+        log = new_log()
+        append(log)
+        fold(log)
+        append(log)
+        if hint is None:
+            log.files.delete(HINT)
+        else:
+            log.files.overwrite(HINT, hint)
+
+        assert said_by(whole(MetadataLog(log.files, log.clock))) == said_by(whole(log))
+
+    def test_a_hint_that_leads_astray_is_told(self) -> None:
+        log = new_log()
+        log.files.overwrite(HINT, b'{"version":1}')
+
+        with pytest.raises(CorruptMetadataError, match="names 1, which is no fold"):
+            MetadataLog(log.files, log.clock).image()
+
+    def test_nothing_is_read_before_it_is_asked_for(self) -> None:
+        with pytest.raises(MissingFileError, match="not read yet"):
+            MetadataLog(MemoryFiles(), ManualClock()).read_last()
+
+    def test_a_directory_without_a_log_is_told(self) -> None:
+        with pytest.raises(MissingFileError, match="no metadata log here"):
+            MetadataLog(MemoryFiles(), ManualClock()).image()
+
+
+class TestFollow:
+    def test_foreign_entries_are_passed_over(self) -> None:
+        log = new_log()
+        log.files.put_new(entry_path(2), b'{"commitInfo":{"operation":"VACUUM START"}}')
+
+        assert append(log) == 10
+        assert log.image().version == 3
+        assert ends(whole(MetadataLog(log.files, log.clock))) == 10
+
+    def test_nobody_lists_to_commit_or_to_follow(self) -> None:
+        files = MemoryFiles()
+        log, other = new_log(files), MetadataLog(files, ManualClock())
+        other.image()
+        files.trace.clear()
+        append(log)
+        other.image()
+
+        assert {one.kind for one in files.trace} <= {"put_new", "read", "sync_directory"}
+        assert not [one for one in files.trace if one.path == ENTRIES and one.kind == "list"]
+
+    def test_current_is_known_without_reading(self, tmp_path: Path) -> None:
+        files = LocalFiles(str(tmp_path))
+        log, other = new_log(files), MetadataLog(files, ManualClock())
+        known = other.current(), other.image().version, other.current()
+        append(log)
+
+        assert known == (None, 1, other.read_last())
+        assert other.current() is None
+        assert new_log().current() is None
+
+    def test_a_closed_topic_is_refused_by_name(self) -> None:
+        log = new_log()
+        fold(log)
+
+        with pytest.raises(UsageError, match="closed to view"):
+            MetadataLog(log.files, log.clock).commit(producing(segment()))
+
+
+def test_housekeeping_is_called_after_an_answer() -> None:
+    files: Files = new_log().files
+    called: list[int] = []
+    log = MetadataLog(
+        files, ManualClock(), after_commit=lambda log: called.append(log.read_last().version)
+    )
+    append(log)
+    append(log, housekeeping=False)
+    log.commit(lambda _: Done())
+
+    assert called == [2]

@@ -1,0 +1,196 @@
+"""Images: edits applied, against the naive twin; what a topic and a partition answer."""
+
+from random import Random
+
+import orjson
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.errors import UsageError
+from sparklog.metadata.check import check
+from sparklog.metadata.codec import edit_json, edit_of
+from sparklog.metadata.edit import (
+    Edit,
+    EpochStart,
+    OpenTransaction,
+    PartitionState,
+    Receipt,
+    ReceiptKey,
+    Stamp,
+    TopicEdit,
+)
+from sparklog.metadata.image import Image, TopicImage, at_log_end
+from sparklog.metadata.segments import TAIL_MAX
+from tests.edits import NOW_MS, at, segment
+from tests.metadata_language import Author, creating, description, of_topic, producing, topic_id
+from tests.naive.metadata import NaiveMetadata, said_by
+
+
+def applied(*edits: Edit, image: Image | None = None) -> Image:
+    """The image after some entries of one edit each."""
+    image = image or Image()
+    for edit in edits:
+        version = image.version + 1
+        image = image.apply((edit,), Stamp(version, str(version), NOW_MS + version))
+    return image
+
+
+def topic_of(image: Image, number: int = 0) -> TopicImage:
+    topic = image.topic(topic_id(number))
+    assert topic is not None
+    return topic
+
+
+class TestTwin:
+    @given(st.randoms(use_true_random=False))
+    def test_images_say_what_the_twin_says(self, random: Random) -> None:
+        """Goal: apply is right. Method: edits at random, twice encoded; each image is compared."""
+        author, image, twin = Author(random), Image(), NaiveMetadata()
+        for version in range(25):
+            edit = author.edit(image)
+            check(image, edit)
+            decoded = edit_of(orjson.loads(orjson.dumps(edit_json(edit))), edit.parameters)
+            assert edit_json(decoded) == edit_json(edit)
+            stamp = Stamp(version, str(version), author.now_ms)
+            image = image.apply((decoded,), stamp)
+            twin.apply(edit, stamp)
+
+            assert said_by(image) == twin.said
+
+    @given(st.randoms(use_true_random=False))
+    def test_an_image_never_changes(self, random: Random) -> None:
+        """Goal: structure is shared safely. Method: every image goes on twice; all stay as said."""
+        author, images = Author(random), [Image()]
+        for version in range(12):
+            before = images[-1]
+            for _ in range(2):
+                stamp = Stamp(version, str(version), author.now_ms)
+                images.append(before.apply((author.edit(before),), stamp))
+        said = [said_by(image) for image in images]
+        for image in images:
+            image.apply((author.edit(image),), Stamp(99, "99", NOW_MS))
+
+        assert [said_by(image) for image in images] == said
+
+
+class TestNames:
+    def test_are_in_order_and_without_the_deleted(self) -> None:
+        gone = TopicEdit(description=description(1, deleted_ms=5))
+        image = applied(creating(2), creating(1), creating(0), of_topic(gone, 1))
+
+        assert list(image.names) == ["t0", "t2"]
+        assert [one.name for one in image.deleted] == ["t1"]
+
+    def test_are_carried_on_by_edits_that_change_none(self) -> None:
+        image = applied(creating())
+        names = image.names
+        later = applied(producing(segment())(image), Edit(operation="X", horizon_ms=1), image=image)
+
+        assert later.names is names
+
+    def test_an_unknown_topic_is_refused(self) -> None:
+        with pytest.raises(UsageError, match="does not exist"):
+            applied(of_topic(TopicEdit(vacuum_horizon_ms=1)))
+
+    def test_what_is_forgotten_is_gone(self) -> None:
+        forgetting = Edit(operation="VACUUM", forget_topics=[topic_id(0), topic_id(7)])
+        image = applied(creating(), forgetting)
+
+        assert image.topic(topic_id(0)) is None
+        assert image.names == {}
+
+
+class TestEpochs:
+    def test_one_begins_at_the_first_record_written_in_it(self) -> None:
+        image = applied(creating())
+        behind_a_gap = TopicEdit(segments=[at(5, segment())], allow_gaps=True, leader_epochs={0: 3})
+        image = applied(of_topic(behind_a_gap), image=image)
+
+        assert topic_of(image).partition(0).epochs == (EpochStart(3, 5),)
+
+    def test_rewriting_begins_none(self) -> None:
+        image = applied(creating())
+        old = at_log_end(topic_of(image), [segment()])
+        rewritten = TopicEdit(
+            segments=[segment()], remove=[old[0].key], removed_ms=1, leader_epochs={0: 3}
+        )
+        image = applied(of_topic(TopicEdit(segments=old)), of_topic(rewritten), image=image)
+
+        assert topic_of(image).partition(0).epochs == ()
+
+    @pytest.mark.parametrize(
+        ("epoch", "end"),
+        [(0, None), (1, (1, 10)), (2, (1, 10)), (3, (3, 30)), (9, (3, 30))],
+    )
+    def test_ends(self, epoch: int, end: tuple[int, int] | None) -> None:
+        epochs = (EpochStart(1, 0), EpochStart(3, 10))
+        state = PartitionState(log_end_offset=30)
+        told = TopicEdit(epochs={0: epochs}, partitions={0: state})
+        image = applied(creating(), of_topic(told))
+
+        assert topic_of(image).partition(0).end_of_epoch(epoch) == end
+
+    def test_a_log_without_any_answers_none(self) -> None:
+        assert topic_of(applied(creating())).partition(0).end_of_epoch(0) is None
+
+
+class TestLastStableOffset:
+    @pytest.mark.parametrize(
+        ("firsts", "stable"), [([], 30), ([12, 17], 12), ([3], 10), ([99], 30)]
+    )
+    def test_is_the_first_open_transaction_within_the_log(
+        self, firsts: list[int], stable: int
+    ) -> None:
+        told = TopicEdit(
+            transactions={0: tuple(OpenTransaction(7, first) for first in firsts)},
+            partitions={0: PartitionState(10, 30)},
+        )
+        log = topic_of(applied(creating(), of_topic(told))).partition(0)
+
+        assert log.last_stable_offset == stable
+        assert (log.end_offset("read_committed"), log.end_offset()) == (stable, 30)
+
+
+class TestReceipts:
+    def test_none_of_a_later_entry_is_forgotten_by_a_time_ahead(self) -> None:
+        ahead = TopicEdit(forget_receipts_before_ms=NOW_MS + 1_000_000)
+        key = ReceiptKey("key")
+        image = applied(
+            creating(), of_topic(ahead), of_topic(TopicEdit(receipts={key: Receipt(())}))
+        )
+        topic = topic_of(image)
+
+        assert key in topic.receipts
+        assert topic.receipts_before_ms < topic.receipts[key].used_ms
+        assert topic.receipts_unused_since(NOW_MS + 999) == 1
+
+
+class TestClosedToView:
+    def closed(self) -> TopicImage:
+        return TopicImage(description(), 0, waiting=())
+
+    def test_only_the_description_can_be_asked_for(self) -> None:
+        with pytest.raises(UsageError, match="'t0' is closed to view"):
+            self.closed().partition(0)
+
+    def test_horizons_are_known(self) -> None:
+        edit = TopicEdit(vacuum_horizon_ms=5, forget_receipts_before_ms=6)
+        topic = self.closed().apply(edit, Stamp(1, "1", NOW_MS))
+
+        assert (topic.vacuum_horizon_ms, topic.receipts_before_ms) == (5, 6)
+
+
+class TestManySegments:
+    def test_are_found_however_many_there_are(self) -> None:
+        image, made = applied(creating()), []
+        for _ in range(5 * TAIL_MAX):
+            made.append(segment(records=1))
+            image = applied(producing(made[-1])(image), image=image)
+        log = topic_of(image).partition(0)
+
+        assert [entry.log_path for entry in log.entries()] == [one.log_path for one in made]
+        assert len(log.live) == len(log.segments) == len(made)
+        assert log.live.find([made[70].key])[0].base_offset == 70
+        assert [one.start for one in log.slices(60, 70)] == list(range(60, 70))
+        assert topic_of(image).live.num_rows == len(made)

@@ -49,8 +49,6 @@ def merge_segments(
 
 def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list[Group]:
     image = context.catalog.topic_image(topic)
-    if image.closed_ms is not None:
-        return []
     config = TopicConfig.parse(topic.configs)
     limits = MergeLimits.of(config)
     groups: list[Group] = []

@@ -212,6 +212,6 @@ class TestPartition:
 
     def test_travels(self, log_dir: str) -> None:
         (partition,) = reader(log_dir).partitions()
-        arrived = pickle.loads(pickle.dumps(partition))  # noqa: S301 - our own
+        arrived = pickle.loads(pickle.dumps(partition))
 
         assert (arrived.wanted, arrived.slices) == (partition.wanted, partition.slices)

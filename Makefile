@@ -1,4 +1,5 @@
-# `make` alone lists what there is. Needs Python 3.11, Java 17 and a package index; nothing else.
+# `make` alone lists what there is. Needs Python 3.11, Java 17 and a package index; tests of Azure and Google
+# also npm and go, which install their emulators.
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:

@@ -4,9 +4,9 @@
     server     uvicorn, listening on loopback           openapi    the document
     edge       limits, request ids, metrics, logs       security   bearer tokens, scopes, prefixes
     errors     every error -> status and error_code     models     bodies in and out; models3 of v3
-    topics     manifests, followed                      routes/    one module a subject
+    topics     the metadata log, followed               routes/    one module a subject
     fetch      records out                              records    records in
-    poll       waiting for records                      group      one commit for many requests
+    poll       waiting for records                      group_commit/  one commit for many requests
     plain      routes that read their requests by hand
 
 What a request may wait for (files, commits) runs on threads; the event loop only looks at what it

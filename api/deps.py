@@ -1,14 +1,16 @@
 """What routes take from a request: the names in its path, the service, who asks."""
 
 import re
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, Literal
 
-from fastapi import Path, Request
+from fastapi import Path, Query, Request
 from pydantic import WithJsonSchema
 
 from api.errors import ApiError
+from api.plain import query_of
 from api.security import Scope, Token, check
 from api.service import Service
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.storage.log_dir import open_log_dir
 
 TopicName = Annotated[
@@ -43,6 +45,21 @@ OFFSET_DOCS: Final[dict[str, Any]] = {
     "description": "An offset of the log",
     "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**63},
 }
+ISOLATION_DOCS: Final[dict[str, Any]] = {
+    "name": "isolation_level",
+    "in": "query",
+    "required": False,
+    "description": "With read_committed the log ends at the last stable offset",
+    "schema": {
+        "type": "string",
+        "enum": [READ_UNCOMMITTED, READ_COMMITTED],
+        "default": READ_UNCOMMITTED,
+    },
+}
+IsolationLevel = Annotated[
+    Literal["read_uncommitted", "read_committed"],
+    Query(description="With read_committed the log ends at the last stable offset"),
+]
 IDEMPOTENCY_DOCS: Final[dict[str, Any]] = {
     "parameters": [
         {
@@ -66,6 +83,16 @@ def partition_of(request: Request) -> int:
 def offset_of(request: Request) -> int:
     """Return the offset of the path. Raises ApiError (422) for what is none."""
     return _number(request, "offset", 2**63)
+
+
+def isolation_of(request: Request) -> str:
+    """Return the isolation level of the query. Raises ApiError (422) for one that is unknown."""
+    level = query_of(request, "isolation_level") or READ_UNCOMMITTED
+    if level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise ApiError(
+            422, f"query.isolation_level: allowed are {READ_UNCOMMITTED} and {READ_COMMITTED}"
+        )
+    return level
 
 
 def _number(request: Request, name: str, limit: int) -> int:

@@ -21,10 +21,10 @@ import pyarrow.compute as pc
 from api.errors import FORMAT_MISMATCH, ApiError
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
-from sparklog.metadata.image import Slice
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_reader.raw import raw_batches
 from sparklog.log_reader.slices import read_slices
+from sparklog.metadata.image import Slice
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.record.columns import DecodedRecords
 from sparklog.record.rows import HEADERS_TYPE
 from sparklog.storage.files import flat_view
@@ -95,9 +95,12 @@ class Page:
 
     @property
     def slices(self) -> Iterator[Slice]:
-        """The slices of segments to the log end offset. Raises OffsetOutOfRangeError."""
-        end = self.reader.partition(self.partition).log_end_offset
-        return self.reader.slices(self.partition, self.start, max(self.start, end))
+        """The slices of segments to the end of the log, as far as `isolation` lets a reader see.
+
+        Raises OffsetOutOfRangeError.
+        """
+        log = self.reader.partition(self.partition)
+        return log.slices(self.start, max(self.start, log.end_offset(self.isolation)))
 
     def raw(self) -> Iterator[memoryview]:
         """Yield record batches."""

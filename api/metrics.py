@@ -1,9 +1,9 @@
-"""What Prometheus scrapes: requests, latency, bytes, manifest age, commits and conflicts."""
+"""What Prometheus scrapes: requests, latency, bytes, age of the metadata, commits and conflicts."""
 
 from bisect import bisect_left
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from itertools import accumulate
 from typing import Final
 
@@ -14,7 +14,6 @@ from prometheus_client.core import (
     HistogramMetricFamily,
     Metric,
 )
-from prometheus_client.registry import Collector
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
@@ -27,9 +26,9 @@ class Metrics:
     prometheus_client would take longer than all else that is done around it.
     """
 
-    def __init__(self, manifest_ages_ms: Callable[[], dict[str, int]]) -> None:
+    def __init__(self, metadata_age_ms: Callable[[], int | None]) -> None:
         self.registry = CollectorRegistry()
-        self._manifest_ages_ms = manifest_ages_ms
+        self._metadata_age_ms = metadata_age_ms
         self._requests: Tally[tuple[str, str, int]] = Tally()
         self._buckets: dict[tuple[str, str], list[int]] = {}
         self._seconds: dict[tuple[str, str], float] = defaultdict(float)
@@ -51,7 +50,7 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield what is made when somebody asks: the requests."""
+        """Yield the numbers that are made when somebody asks."""
         yield GaugeMetricFamily(
             "sparklog_requests_in_progress", "Requests being answered", self.in_progress
         )
@@ -60,6 +59,13 @@ class Metrics:
             "Bytes that came in with the requests being answered",
             self.bodies_bytes,
         )
+        age_ms = self._metadata_age_ms()
+        if age_ms is not None:
+            yield GaugeMetricFamily(
+                "sparklog_metadata_age_seconds",
+                "Since the metadata in memory was last seen to be the newest",
+                age_ms / 1000,
+            )
         yield from self._answered()
 
     def _answered(self) -> Iterable[Metric]:
@@ -98,27 +104,6 @@ class Metrics:
         self._bytes["in"] += sizes[0]
         self._bytes["out"] += sizes[1]
 
-    def text(self, shown: Callable[[str], bool]) -> bytes:
-        """Return everything in Prometheus' text format, of topics those that are `shown`."""
-        ages = {name: ms for name, ms in self._manifest_ages_ms().items() if shown(name)}
-        of_topics = CollectorRegistry()
-        of_topics.register(_Ages(ages))
-        return generate_latest(self.registry) + generate_latest(of_topics)
-
-
-class _Ages(Collector):
-    """The gauges that are read when somebody asks."""
-
-    def __init__(self, ages_ms: Mapping[str, int]) -> None:
-        self._ages_ms = ages_ms
-
-    def collect(self) -> Iterable[Metric]:
-        """Yield them."""
-        age = GaugeMetricFamily(
-            "sparklog_manifest_age_seconds",
-            "Since a topic's manifest was last seen to be the newest",
-            labels=["topic"],
-        )
-        for topic, age_ms in self._ages_ms.items():
-            age.add_metric([topic], age_ms / 1000)
-        yield age
+    def text(self) -> bytes:
+        """Return everything in Prometheus' text format."""
+        return generate_latest(self.registry)

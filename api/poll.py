@@ -1,4 +1,4 @@
-"""Long polls: whoever waits for records of a topic waits for one look at its manifest."""
+"""Long polls: all fetches that wait for records of a topic share one look at the metadata."""
 
 import asyncio
 from collections import defaultdict
@@ -7,18 +7,19 @@ from typing import Protocol
 
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
+from sparklog.model import READ_UNCOMMITTED
 
 
 class Readers(Protocol):
-    """Where the newest snapshots come from."""
+    """Gives readers of the newest version."""
 
     async def reader(self, topic: str) -> TopicReader:
-        """Return a reader of the newest snapshot."""
+        """Return a reader of the newest version."""
         ...
 
 
 class Poll:
-    """Wakes fetches when a topic's manifest has changed; looks only while somebody waits."""
+    """Wakes fetches when a topic has changed; looks only while somebody waits."""
 
     def __init__(self, readers: Readers, interval_s: float) -> None:
         self._readers = readers
@@ -28,17 +29,25 @@ class Poll:
         self._is_closed = False
 
     async def wait_for_more(
-        self, reader: TopicReader, partition: int, offset: int, timeout_s: float
+        self,
+        reader: TopicReader,
+        partition: int,
+        offset: int,
+        timeout_s: float,
+        isolation: str = READ_UNCOMMITTED,
     ) -> TopicReader:
         """Return a reader whose partition goes beyond `offset`, or the newest after `timeout_s`.
 
-        At once when the service is shutting down. Raises UnknownTopicError when the topic goes.
+        A partition goes as far as `isolation` lets a reader see. Returns at once when the service
+        is shutting down. Raises UnknownTopicError when the topic goes.
         """
         topic = reader.topic.name
         deadline = asyncio.get_running_loop().time() + timeout_s
         with suppress(TimeoutError):
             async with asyncio.timeout_at(deadline):
-                while reader.partition(partition).log_end_offset <= offset and not self._is_closed:
+                while not self._is_closed:
+                    if reader.partition(partition).end_offset(isolation) > offset:
+                        break
                     await self._change(topic)
                     reader = await self._readers.reader(topic)
         return reader

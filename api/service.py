@@ -1,4 +1,4 @@
-"""What one instance holds while it runs: threads, followed manifests, groups, the administrator."""
+"""The state of a running instance: threads, followed topics, group commit, administrator."""
 
 import asyncio
 from collections.abc import Callable, Collection
@@ -7,7 +7,7 @@ from time import perf_counter
 from typing import Final, TypeVar
 
 from api.errors import OUT_OF_TIME, ApiError
-from api.group import Groups
+from api.group_commit import GroupCommit
 from api.metrics import Metrics
 from api.poll import Poll
 from api.security import Tokens
@@ -15,7 +15,9 @@ from api.settings import Settings
 from api.topics import FollowedTopics
 from sparklog.admin import AdminClient
 from sparklog.clock import Clock
+from sparklog.errors import OffsetOutOfRangeError
 from sparklog.log_reader import TopicReader
+from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 
 QUICK_S: Final = 0.003
@@ -37,16 +39,17 @@ class Service:
         self.settings = settings
         self.clock = clock
         self.tokens = Tokens.read(settings.tokens_file)
-        files = open_files(settings.log_dir)
-        self.topics = FollowedTopics(files, clock, settings.poll_interval_ms)
-        self.metrics = Metrics(self.topics.ages_ms)
+        catalog = Catalog(open_files(settings.log_dir), clock)
+        self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
+        self.metrics = Metrics(self.topics.age_ms)
         self.admin = AdminClient(settings.log_dir, clock=clock)
-        self.groups = Groups(files, clock, settings, self.metrics)
+        self.group_commit = GroupCommit(catalog, settings, self.metrics)
         self.poll = Poll(self, settings.poll_interval_ms / 1000)
         self._quick: set[tuple[str, int]] = set()
         self._lookups = ThreadPoolExecutor(settings.lookup_threads, "lookup")
         self._bulk = ThreadPoolExecutor(settings.bulk_threads, "bulk")
-        self._admin = ThreadPoolExecutor(1, "admin")  # AdminClient is for one thread
+        self._admin = ThreadPoolExecutor(1, "admin")
+        self._health = ThreadPoolExecutor(1, "health")
 
     async def lookup(
         self,
@@ -54,6 +57,26 @@ class Service:
     ) -> Answer:
         """Run something short that may read files."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
+
+    async def find(
+        self, topic: str, partition: int, question: Callable[[TopicReader], Answer | None]
+    ) -> Answer | None:
+        """Run a lookup in one partition; where it finds nothing, again in the newest version.
+
+        To find nothing is to return None or to raise OffsetOutOfRangeError. Raises as `reader`.
+        """
+        reader = self.topics.reader_at_hand(topic) or await self.reader(topic)
+        is_final = self.topics.files.is_local
+        try:
+            found = await self.look(reader, partition, lambda: question(reader))
+            is_final = is_final or found is not None
+        except OffsetOutOfRangeError:
+            if is_final:
+                raise
+        if is_final:
+            return found
+        newest = await self.reader(topic, is_newest=True)
+        return await self.look(newest, partition, lambda: question(newest))
 
     async def look(
         self,
@@ -63,7 +86,7 @@ class Service:
     ) -> Answer:
         """Run a lookup in one partition, as `look_at`."""
         place = reader.topic.topic_id, partition
-        if place in self._quick and reader.image.has_segments(partition):
+        if place in self._quick:
             return self._timed(reader, [place], question)
         return await self.look_at(reader, (partition,), question)
 
@@ -80,9 +103,9 @@ class Service:
         """
         if len(partitions) > FEW:
             return await self.bulk(question)
-        count, has_segments = reader.topic.num_partitions, reader.image.has_segments
+        count = reader.topic.num_partitions
         places = [(reader.topic.topic_id, number) for number in partitions if number < count]
-        if self._quick.issuperset(places) and all(has_segments(number) for _, number in places):
+        if self._quick.issuperset(places):
             return self._timed(reader, places, question)
         return await self.lookup(lambda: self._timed(reader, places, question))
 
@@ -108,10 +131,10 @@ class Service:
         heard to have gone meanwhile.
         """
         timeout_ms = self.settings.lookup_timeout_ms
-        end_ms = self.clock.now_ms() + timeout_ms
+        end_ms = self.clock.boot_ms() + timeout_ms
 
         def check() -> None:
-            if self.clock.now_ms() > end_ms:
+            if self.clock.boot_ms() > end_ms:
                 raise ApiError(
                     OUT_OF_TIME, f"not looked up within {timeout_ms} ms: ask for fewer at once"
                 )
@@ -132,9 +155,17 @@ class Service:
         """Run something with `admin`, after everything else that was asked of it."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
-    async def reader(self, topic: str) -> TopicReader:
-        """Return a reader of the newest snapshot. Raises UnknownTopicError."""
-        at_hand = self.topics.reader_at_hand(topic)
+    async def check_health(self, question: Callable[[], Answer]) -> Answer:
+        """Run a question about this instance's health, which waits for no other question."""
+        return await asyncio.get_running_loop().run_in_executor(self._health, question)
+
+    async def reader(self, topic: str, *, is_newest: bool = False) -> TopicReader:
+        """Return a reader of the newest version. Raises UnknownTopicError.
+
+        Over an object store the version may be `poll_interval_ms` old unless `is_newest` asks for
+        the newest: whoever answers an end, or that something is not there, does.
+        """
+        at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
 
     async def let_go(self) -> None:
@@ -147,7 +178,7 @@ class Service:
     async def close(self) -> None:
         """Finish what was accepted: every group is committed and answered."""
         self.poll.close()
-        await self.groups.close()
-        for pool in (self._lookups, self._bulk, self._admin):
+        await self.group_commit.close()
+        for pool in (self._lookups, self._bulk, self._admin, self._health):
             pool.shutdown(wait=True)
         self.topics.let_go()

@@ -56,7 +56,7 @@ class Settings(BaseSettings):
     bulk_threads: Positive = 4
     """For fetches and large bodies, apart from lookups so that a backfill delays none."""
     poll_interval_ms: Positive = 20
-    """How often waiting fetches look for commits, and how old an object store's manifest may be."""
+    """How often waiting fetches look for commits, and how old an object store's metadata may be."""
     access_log: bool = True
     """A line for every request."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"

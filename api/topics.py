@@ -1,13 +1,15 @@
-"""The topics of the log dir and their manifests, followed: what lookups and fetches read.
+"""The topics of the log dir as the metadata log has them: what lookups and fetches read.
 
-Whether anything was committed is told by a look at the Delta log's next entry, on every request, so
-an answer is never older than the request. Only new entries are read, by one thread a topic.
-An object store would have to be asked over the network, so there an answer may be
-`poll_interval_ms` old.
+One look tells whether anything was committed to any topic: whether the next entry is there. Every
+request makes it, so no answer is older than its request. An object store has to be asked over the
+network, so there an answer may be `poll_interval_ms` old. But an answer that tells an end, or that
+something is not there, is always of the newest version.
+
+A version that others committed is made durable before it is served, once.
 """
 
 from collections.abc import Mapping
-from threading import Lock
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -16,146 +18,124 @@ from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.kept import KeptSegments
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
-from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
-from sparklog.storage.files import Files
 
 Topics = Mapping[str, TopicDescription]
 
 
-class _Followed:
-    """One topic: its store, the reader of the newest snapshot, and when that was looked at."""
+class _Seen(NamedTuple):
+    """An image that is durable, and when it was the newest (by CLOCK_BOOTTIME)."""
 
-    def __init__(self, store: Catalog) -> None:
-        self.store = store
-        self.lock = Lock()
-        self.reader: TopicReader | None = None
-        self.checked_ms = 0
+    image: Image
+    looked_ms: int
 
 
 class FollowedTopics:
-    """Readers of the newest snapshots. For several threads at once."""
+    """Readers of the newest version. For several threads at once."""
 
-    def __init__(self, files: Files, clock: Clock, poll_interval_ms: int) -> None:
-        self.files = files
-        self._kept = KeptSegments(files)
+    def __init__(self, catalog: Catalog, clock: Clock, poll_interval_ms: int) -> None:
+        self.files = catalog.files
+        self._catalog = catalog
+        self._kept = KeptSegments(catalog.files)
         self._clock = clock
         self._poll_interval_ms = poll_interval_ms
-        self._catalog = Catalog(files, clock)
-        self._lock = Lock()
-        self._state: Image | None = None
-        self._live: Topics = {}
-        self._checked_ms = 0
-        self._followed: dict[str, _Followed] = {}
+        self._seen: _Seen | None = None
+        self._readers: dict[str, TopicReader] = {}
 
     def topics(self) -> Topics:
-        """Return the topics that exist, by name, in name order; reads what is new.
+        """Return the topics that exist, by name, in name order.
 
-        None before the first topic made the log dir. Raises LogDirError for what is no log dir.
+        There are none before the first one made the log dir. Raises LogDirError for a directory
+        that is no log dir.
         """
-        with self._lock:
-            try:
-                state = self._catalog.image()
-            except LogDirError:
-                if any(True for _ in self.files.list()):
-                    raise
-                return {}
-            return self._noted(state)
+        image = self._newest()
+        return {} if image is None else image.names
 
-    def _noted(self, state: Image) -> Topics:
-        self._checked_ms = self._clock.now_ms()
-        if state is not self._state:
-            self._state, self._live = state, self._catalog.topics()
-            ids = {topic.topic_id for topic in self._live.values()}
-            self._followed = {key: one for key, one in self._followed.items() if key in ids}
-        return self._live
+    def _newest(self, *topics: TopicDescription) -> Image | None:
+        """Return the newest image with these topics opened; None before there is a log dir."""
+        looked_ms = self._clock.boot_ms()
+        try:
+            log = self._catalog.log
+        except LogDirError:
+            if any(True for _ in self.files.list()):
+                raise
+            return None
+        image = log.image([topic.topic_id for topic in topics])
+        log.sync(image.version)
+        self._seen = _Seen(image, looked_ms)
+        return image
 
     def topic(self, name: str) -> TopicDescription:
         """Return a topic. Raises UnknownTopicError; names of other topics are not told."""
         return _named(self.topics(), name)
 
     def reader(self, name: str) -> TopicReader:
-        """Return a reader of a topic's newest snapshot. Raises UnknownTopicError."""
-        topic = self.topic(name)
-        followed = self._follow(topic)
-        with followed.lock:
-            snapshot = followed.store.snapshot()
-            followed.checked_ms = self._clock.now_ms()
-            known = followed.reader
-            if known is None:
-                # Reading a whole manifest takes more than it keeps: that is given back.
-                snapshot.segments(0)
-                pa.default_memory_pool().release_unused()
-            if known is None or known.topic is not topic or known.snapshot is not snapshot:
-                followed.reader = known = TopicReader(self.files, topic, snapshot, self._kept)
-            return known
+        """Return a reader of a topic's newest version. Raises UnknownTopicError."""
+        image = self._newest()
+        while image is not None:
+            topic = image.topic(_named(image.names, name).topic_id)
+            if topic is not None and topic.is_open:
+                return self._reader(topic)
+            image = self._newest(image.names[name])
+            # To read a whole topic takes more memory than it keeps: that is given back.
+            pa.default_memory_pool().release_unused()
+        raise _unknown(name)
 
-    def reader_at_hand(self, name: str) -> TopicReader | None:
+    def _reader(self, topic: TopicImage) -> TopicReader:
+        """Return the topic's reader; it stays the same while nobody changes the topic."""
+        description = topic.description
+        known = self._readers.get(description.topic_id)
+        if known is None or known.image is not topic:
+            known = TopicReader(self.files, description, topic, self._kept)
+            self._readers[description.topic_id] = known
+        return known
+
+    def reader_at_hand(self, name: str, *, is_newest: bool = False) -> TopicReader | None:
         """Return the same without reading anything or waiting, None when that is not possible.
 
-        Raises UnknownTopicError.
+        Of an object store never with `is_newest`: it has to be asked. Raises UnknownTopicError.
         """
-        topics = self._topics_at_hand()
-        if topics is None:
+        image = self._image_at_hand(is_newest=is_newest)
+        if image is None:
             return None
-        topic = _named(topics, name)
-        followed = self._followed.get(topic.topic_id)
-        if followed is None or not followed.lock.acquire(blocking=False):
+        if name not in image.names:
+            if self.files.is_local:
+                raise _unknown(name)
             return None
-        try:
-            return self._current(followed, topic)
-        finally:
-            followed.lock.release()
+        topic = image.topic(image.names[name].topic_id)
+        return self._reader(topic) if topic is not None and topic.is_open else None
 
-    def _current(self, followed: _Followed, topic: TopicDescription) -> TopicReader | None:
-        reader = followed.reader
-        if reader is None or reader.topic is not topic:
+    def _image_at_hand(self, *, is_newest: bool) -> Image | None:
+        seen, now_ms = self._seen, self._clock.boot_ms()
+        if seen is None:
             return None
         if not self.files.is_local:
-            return reader if self._is_fresh(followed.checked_ms) else None
-        if followed.store.current() is not reader.image:
+            is_fresh = now_ms - seen.looked_ms < self._poll_interval_ms
+            return seen.image if is_fresh and not is_newest else None
+        image = self._catalog.log.current()
+        if image is None or image.version != seen.image.version:
             return None
-        followed.checked_ms = self._clock.now_ms()
-        return reader
-
-    def _topics_at_hand(self) -> Topics | None:
-        if self._state is None or not self._lock.acquire(blocking=False):
-            return None
-        try:
-            if not self.files.is_local:
-                return self._live if self._is_fresh(self._checked_ms) else None
-            return self._live if self._catalog.cluster.current() is self._state else None
-        finally:
-            self._lock.release()
-
-    def _is_fresh(self, checked_ms: int) -> bool:
-        return self._clock.now_ms() - checked_ms < self._poll_interval_ms
-
-    def _follow(self, topic: TopicDescription) -> _Followed:
-        with self._lock:
-            followed = self._followed.get(topic.topic_id)
-            if followed is None:
-                followed = _Followed(self._catalog.store(topic))
-                self._followed[topic.topic_id] = followed
-            return followed
+        self._seen = _Seen(image, now_ms)
+        return image
 
     def let_go(self) -> None:
-        """Close the segments that lookups have opened."""
+        """Close the segments that lookups have opened, and forget the readers."""
         self._kept.let_go()
+        self._readers.clear()
 
-    def ages_ms(self) -> dict[str, int]:
-        """Return, by topic, how long ago a followed manifest was last seen to be the newest."""
-        now_ms, names = self._clock.now_ms(), {t.topic_id: t.name for t in self._live.values()}
-        return {
-            names[key]: now_ms - one.checked_ms
-            for key, one in list(self._followed.items())
-            if key in names
-        }
+    def age_ms(self) -> int | None:
+        """Return how long ago the image was last seen to be the newest; None before the first."""
+        seen = self._seen
+        return None if seen is None else self._clock.boot_ms() - seen.looked_ms
 
 
 def _named(topics: Topics, name: str) -> TopicDescription:
     topic = topics.get(name)
     if topic is None:
-        raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
+        raise _unknown(name)
     return topic
+
+
+def _unknown(name: str) -> UnknownTopicError:
+    return UnknownTopicError(f"unknown topic {name!r}", topic=name)

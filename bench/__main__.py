@@ -21,6 +21,7 @@ PARTS = (
     "kernels",
     "metadata",
     "lookups",
+    "object_store",
     # Before the jobs: for minutes after files were deleted, ext4 is slow at making others.
     "interop",
     "jobs_merge",

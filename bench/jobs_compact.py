@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from bench import keyed_log
 from bench.figures import Bar, Figure
 from bench.kafka_cleaner import Report, broker_with, clean
-from bench.keyed_log import Int64s, append, new_log, shuffled, snapshot
+from bench.keyed_log import Int64s, append, new_log, shuffled, topic_image
 from bench.settings import Settings
 from bench.spark import spark_session
 from sparklog.maintenance.compact import compact
@@ -91,7 +91,7 @@ def dirty_log(log_dir: Path, records: int) -> Catalog:
 
 def end_of(catalog: Catalog) -> int:
     """Where the newest segment begins."""
-    return list(snapshot(catalog).segments(0))[-1].base_offset
+    return list(topic_image(catalog).segments(0))[-1].base_offset
 
 
 def compacted(spark: SparkSession, catalog: Catalog, log_dir: Path) -> float:
@@ -99,10 +99,10 @@ def compacted(spark: SparkSession, catalog: Catalog, log_dir: Path) -> float:
     source = Path(catalog.files.uri.removeprefix("file://"))
     shutil.copytree(source, log_dir, copy_function=os.link)
     copy = Catalog(open_files(str(log_dir)))
-    entries = list(snapshot(copy).segments(0))
+    entries = list(topic_image(copy).segments(0))
     seconds = _seconds(lambda: compact_once(spark, copy))
     keys = {entry.record_count for entry in entries[-1:]}
-    left = sum(entry.record_count or 0 for entry in snapshot(copy).segments(0))
+    left = sum(entry.record_count or 0 for entry in topic_image(copy).segments(0))
     expected = sum(entry.record_count or 0 for entry in entries[:-1]) // TIMES_A_KEY + sum(
         count or 0 for count in keys
     )
@@ -183,9 +183,9 @@ def _clean(segment_bytes: int, times: int) -> _Clean:
 def _copied_and_compacted(spark: SparkSession, folder: Path) -> float:
     shutil.copytree(folder / "log", folder / "copy", copy_function=os.link)
     catalog = Catalog(open_files(str(folder / "copy")))
-    before = {entry.log_path for entry in snapshot(catalog).segments(0)}
+    before = {entry.log_path for entry in topic_image(catalog).segments(0)}
     seconds = _seconds(lambda: compact_once(spark, catalog))
-    kept = before & {entry.log_path for entry in snapshot(catalog).segments(0)}
+    kept = before & {entry.log_path for entry in topic_image(catalog).segments(0)}
     if len(before) - len(kept) != TOUCHED + 2:
         raise RuntimeError(f"{len(before) - len(kept)} segments were rewritten")
     shutil.rmtree(folder / "copy")

@@ -14,7 +14,7 @@ import numpy as np
 
 from bench.figures import Bar, Figure
 from bench.jobs_compact import RECORD_BYTES, SEGMENT_BYTES, compact_once
-from bench.keyed_log import append, new_log, snapshot
+from bench.keyed_log import append, new_log, topic_image
 from bench.processes import watch_all
 from bench.settings import Settings
 from bench.spark import spark_session
@@ -35,7 +35,7 @@ def run(settings: Settings) -> list[Figure]:
     conf = {"spark.jars": "", "spark.driver.memory": HEAP}
     with spark_session(**conf) as spark, watch_all() as total:
         compact_once(spark, catalog)
-    left = sum(entry.record_count or 0 for entry in snapshot(catalog).segments(0))
+    left = sum(entry.record_count or 0 for entry in topic_image(catalog).segments(0))
     if left != keys + 1:
         raise RuntimeError(f"{left} records are left, not {keys + 1}")
     shutil.rmtree(folder)

@@ -55,8 +55,8 @@ class Log:
         self.folder = folder / topic_directory(self.topic)
         for _ in range(SEGMENTS):
             self._produce(max(1, records // SEGMENTS // ROWS))
-        snapshot = self.catalog.topic_image(self.topic)
-        self.group: Group = tuple(snapshot.segments(0))
+        image = self.catalog.topic_image(self.topic)
+        self.group: Group = tuple(image.segments(0))
         self.bytes = sum(entry.log_bytes for entry in self.group)
 
     def _produce(self, batches: int) -> None:
@@ -70,7 +70,7 @@ class Log:
                     timestamp=np.full(ROWS, plan.now_ms, np.int64),
                 )
             )
-        commit_write(self.catalog.store(self.topic), plan, writer.close())
+        commit_write(self.catalog, plan, writer.close())
 
     def index(self) -> list[str]:
         """Compute the indexes of every segment; checksums are verified."""

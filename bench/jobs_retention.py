@@ -72,11 +72,11 @@ def _fill(folder: Path) -> None:
     for entry in entries:
         for path in (entry.log_path, entry.time_index_path):
             (folder / topic_directory(topic) / str(path)).write_bytes(b"x" * 100)
-    catalog.store(topic).commit(partial(_adding, entries=entries))
+    catalog.commit(topic, partial(_adding, entries=entries), operation="PRODUCE")
 
 
-def _adding(snapshot: TopicImage, entries: list[SegmentEntry]) -> TopicEdit:
-    return TopicEdit(segments=at_log_end(snapshot, entries))
+def _adding(image: TopicImage, entries: list[SegmentEntry]) -> TopicEdit:
+    return TopicEdit(segments=at_log_end(image, entries))
 
 
 def _segment(partition: int, now_ms: int) -> SegmentEntry:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from bench.keyed_log import TOPIC, snapshot
+from bench.keyed_log import TOPIC, topic_image
 from sparklog.metadata.catalog import Catalog, topic_directory
 from tests.kafka.broker import Broker, running_broker
 from tests.kafka.dump import SegmentFiles
@@ -78,5 +78,5 @@ def _segments(catalog: Catalog) -> list[SegmentFiles]:
             folder / entry.index_path if entry.index_path else None,
             folder / entry.time_index_path if entry.time_index_path else None,
         )
-        for entry in snapshot(catalog).segments(0)
+        for entry in topic_image(catalog).segments(0)
     ]

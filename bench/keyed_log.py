@@ -45,15 +45,16 @@ def append(catalog: Catalog, segments: Sequence[Int64s]) -> None:
     The newest segment is never compacted: what is asked for shall be.
     """
     topic = catalog.topic(TOPIC)
-    base = catalog.topic_image(topic).state(0).log_end_offset
+    base = catalog.topic_image(topic).partition(0).log_end_offset
     entries = []
     for keys in (*segments, np.array([-1], np.int64)):
         entries.append(_segment(catalog, topic, base, keys))
         base += len(keys)
-    catalog.store(topic).commit(lambda _: TopicEdit(segments=entries))
+    edit = TopicEdit(segments=entries)
+    catalog.commit(topic, lambda _: edit, operation="PRODUCE")
 
 
-def snapshot(catalog: Catalog) -> TopicImage:
+def topic_image(catalog: Catalog) -> TopicImage:
     """The topic as it is."""
     return catalog.topic_image(catalog.topic(TOPIC))
 

@@ -35,9 +35,7 @@ FILES = {
     "*.log": "record batches, byte for byte as Kafka writes them",
     "*.index": "sparse offset index: relative offset -> position",
     "*.timeindex": "sparse time index: timestamp -> relative offset",
-    "*/manifest/*.parquet": "which segments exist, and the offsets they hold",
-    "*/manifest/_delta_log/*": "Delta commits: one makes a produce visible",
-    "__cluster_metadata/*": "topics, ids, partition counts, configs",
+    "__cluster_metadata/*": "the metadata log: topics, segments, offsets; an entry a commit",
     "meta.properties": "what makes this directory a log dir",
 }
 

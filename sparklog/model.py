@@ -112,9 +112,11 @@ class SegmentEntry:
     """One segment, as a row of the manifest says it (kind `segment`, see `manifest.tables`).
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
-    carry: a reader adds `shift` to what it finds in the file. Paths are relative to the topic's
-    directory, that of a shared segment to the log dir; its slice has `log_bytes` bytes from
-    `log_position` on. None in a column that only a walk through the file can fill means "not yet known".
+    carry: a reader adds `shift` to an offset in the file. Its batches are `log_bytes` bytes of the
+    file at `log_path`, from `log_position` on: a whole file, or a slice of a shared segment, whose
+    log_path begins with `__shared/`. Paths are relative to the topic's directory, that of a shared
+    segment to the log dir. None in a column that only a walk through the file can fill means "not
+    yet known".
     """
 
     partition: int
@@ -171,6 +173,19 @@ class SegmentEntry:
     def offset_span(self) -> int:
         """Offsets covered, including gaps."""
         return self.next_offset - self.base_offset
+
+    @property
+    def file_next_offset(self) -> int:
+        """The offset behind the segment's last, in the file's own numbering."""
+        return self.file_base_offset + self.offset_span
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether every offset has its record, so that batches follow each other without a gap.
+
+        False also where the manifest does not know how many records there are.
+        """
+        return self.record_count == self.offset_span
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,8 +17,8 @@ from sparklog.maintenance.compact import compact
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.metadata.catalog import Landed, TopicPlan
-from sparklog.metadata.edit import PartitionState, TopicEdit
-from sparklog.model import Codec, TimestampType
+from sparklog.metadata.edit import PartitionState
+from sparklog.model import Codec, TimestampType, TopicDescription
 from sparklog.record import layout
 from sparklog.record.encode import BatchSettings, RecordColumns, encode
 from tests.damage import Log
@@ -159,15 +159,15 @@ class Compacted:
 
     def meanwhile(self, action: Callable[[], object]) -> Self:
         """Let somebody do something when the next commit has been prepared."""
-        store = self.partition.store
-        commit = store.commit
+        catalog = self.catalog
+        commit = catalog.commit
 
-        def late(plan: TopicPlan, **options: Any) -> Landed:
-            del store.commit
+        def late(topic: TopicDescription, plan: TopicPlan, **options: Any) -> Landed:
+            del catalog.commit
             action()
-            return commit(plan, **options)
+            return commit(topic, plan, **options)
 
-        store.commit = late  # type: ignore[method-assign] # once
+        catalog.commit = late  # type: ignore[method-assign] # once
         return self
 
     @property
@@ -178,11 +178,6 @@ class Compacted:
     def shown(self) -> str:
         """The same, as it is written here."""
         return " ".join(shown(record) for record in self.records)
-
-    @property
-    def paths(self) -> list[str]:
-        """The file of each segment."""
-        return [entry.log_path for entry in self.partition.segments]
 
     @property
     def spans(self) -> list[tuple[int, int]]:

@@ -5,11 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from sparklog.errors import CorruptMetadataError
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit, TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.metadata.log import CLUSTER_METADATA
+from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from tests.partitions import TOPIC, Partition
 
@@ -23,6 +29,18 @@ def context_of(log: Partition | str | Path, configs: Mapping[str, str] | None = 
             log.catalog.log.commit(lambda _: edit)
         return JobContext(log.catalog, LocalFleet())
     return JobContext(Catalog(open_files(str(log))), LocalFleet())
+
+
+def make_unreadable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    """Let a topic's part of the metadata be damaged."""
+    read = Catalog.topic_image
+
+    def read_others(catalog: Catalog, topic: TopicDescription) -> TopicImage:
+        if topic.name == name:
+            raise CorruptMetadataError(f"{name}: a run cannot be read")
+        return read(catalog, topic)
+
+    monkeypatch.setattr(Catalog, "topic_image", read_others)
 
 
 def run(
@@ -41,7 +59,8 @@ def run(
 
 
 def outcome_of(job: Job, log: Partition | str | Path, **options: Any) -> Outcome:
-    """The outcome of the only step that a job has to do."""
-    _, (report,) = run(job, log, **options)
+    """The outcome of the only step that a job has to do to a topic."""
+    _, reports = run(job, log, **options)
+    (report,) = [report for report in reports if report.topic != CLUSTER_METADATA]
     assert report.outcome is not None
     return report.outcome

@@ -209,6 +209,10 @@ class Partition:
         self.catalog.commit(TOPIC, lambda _: TopicEdit(**edit), operation="TEST")
         return self
 
+    def delete_topic(self) -> Self:
+        """Delete the topic."""
+        return self.commit(description=replace(self.image.description, deleted_ms=NOW_MS))
+
     def delete_records(self, before: int) -> Self:
         """Raise the log start offset."""
         return self.commit(partitions={0: PartitionState(log_start_offset=before)})

@@ -4,18 +4,17 @@
     the bytes   survive when the file was synced, under whichever of its names; otherwise all, some
                 first pages, or none
 
-delta-rs writes to the same directories behind `Files`' back and syncs nothing: all it writes is
-left to chance, until `Files.sync` names it. Of the names in a Delta log those survive that appeared
-before some moment, as with a file system that has a journal. So a checkpoint, the pointer to it and
-the entries that nobody waited for may be torn (`sparklog.manifest.torn`).
+Of the names in the metadata log those survive that appeared before some moment, as with a file
+system that has a journal. A file that was put in place of another may be either, until its
+directory was synced.
 """
 
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from sparklog.metadata.UNKNOWN import POINTER
-from sparklog.storage.files import NewFile
+from sparklog.record.batches import Buffer
+from sparklog.storage.files import NewFile, flat_view
 from sparklog.storage.local import LocalFiles
 
 PAGE_BYTES = 4096
@@ -40,6 +39,7 @@ class CuttableFiles(LocalFiles):
         self._bytes: dict[str, bytes] = {}
         self._durable: dict[str, bytes] = {}
         self._names: dict[str, set[str]] = {}
+        self._replaced: dict[str, bytes] = {}
         self._left: dict[str, bytes] | None = None
 
     def step(self) -> None:
@@ -60,11 +60,31 @@ class CuttableFiles(LocalFiles):
                 file.abort()
         return self._left
 
-    def create(self, path: str) -> NewFile:
-        """See `Files.create`."""
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
+        """See `Files.create`; nothing is really synced, however durable."""
         self.step()
         self._created.append(super().create(path))
         return self._created[-1]
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        """See `Files.put_new`: a step of its own; the bytes are as durable as they are meant to."""
+        self.step()
+        is_put = super().put_new(path, data, durable=False)
+        if is_put and durable:
+            self._bytes[path] = bytes(flat_view(data))
+        return is_put
+
+    def overwrite(self, path: str, data: Buffer) -> None:
+        """See `Files.overwrite`: a step of its own; until the name is synced, the old file stays."""
+        self.step()
+        if path in self._durable:
+            self._replaced[path] = self._durable[path]
+        super().overwrite(path, data)
+        self._bytes[path] = bytes(flat_view(data))
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`."""
+        self._sync_all([], [directory])
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`: a second name of bytes that must have been synced before."""
@@ -81,6 +101,8 @@ class CuttableFiles(LocalFiles):
             self._names[directory] = names
             paths = {f"{directory}/{name}".lstrip("/") for name in names}
             self._durable |= {path: self._bytes[path] for path in paths & self._bytes.keys()}
+            for path in paths:
+                self._replaced.pop(path, None)
 
     def _on_disk(self, path: str) -> bytes:
         return Path(self.uri, path).read_bytes()
@@ -98,8 +120,8 @@ class CuttableFiles(LocalFiles):
     def _possible(self, path: str, is_early: bool) -> list[bytes]:
         """The bytes that a file may have; none when it is not there."""
         data = self._on_disk(path)
-        if path.endswith(POINTER) and path in self._durable and not is_early:
-            return [self._durable[path]]  # what took its name did not last
+        if path in self._replaced and not is_early:
+            return [self._replaced[path]]  # the file that took its name did not last
         is_lucky = is_early if "/_delta_log/" in path else self._draw.random() < 0.5
         if not (is_lucky or self._is_named(path)):
             return []

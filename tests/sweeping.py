@@ -16,10 +16,10 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
+from tests.edits import edited
 from tests.logs import catalog, columns, image
 
 HOUR_MS = 3_600_000
@@ -74,12 +74,9 @@ def remove(
     """Remove live segments, as retention does; return them."""
     entries = list(image(log_dir, topic).segments(partition))
     removed = [entries[slot] for slot in slots]
-    paths = [entry.log_path for entry in removed]
-    found = catalog(log_dir)
     now_ms = (clock or SystemClock()).now_ms()
-    found.commit(
-        found.topic(topic), lambda _: TopicEdit(remove=paths, removed_ms=now_ms), operation="TEST"
-    )
+    found = catalog(log_dir)
+    edited(found, found.topic(topic), remove=[one.key for one in removed], removed_ms=now_ms)
     return removed
 
 

@@ -33,14 +33,24 @@ class TracingFiles:
     def is_local(self) -> bool:
         return self.inner.is_local
 
-    def create(self, path: str) -> NewFile:
-        file = self.inner.create(path)
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
+        file = self.inner.create(path, durable=durable)
         self._done("create", path)
         return TracingNewFile(file, self.trace)
 
-    def write_new(self, path: str, data: "Buffer") -> None:
-        self.inner.write_new(path, data)
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
+        self.inner.write_new(path, data, durable=durable)
         self._done("write_new", path, memoryview(bytes(data)).nbytes)
+
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+        """An operation of the trace even when the name was taken."""
+        is_put = self.inner.put_new(path, data, durable=durable)
+        self._done("put_new", path, memoryview(bytes(data)).nbytes)
+        return is_put
+
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        self.inner.overwrite(path, data)
+        self._done("overwrite", path, memoryview(bytes(data)).nbytes)
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         data = self.inner.read(path, start, length)
@@ -63,6 +73,16 @@ class TracingFiles:
 
         return traced
 
+    def read_ahead(self, path: str, end: int) -> Reader:
+        read = self.inner.read_ahead(path, end)
+
+        def traced(start: int, length: int) -> memoryview:
+            data = read(start, length)
+            self._done("view", path, data.nbytes)
+            return data
+
+        return traced
+
     def stat(self, path: str) -> FileStat | None:
         found = self.inner.stat(path)
         self._done("stat", path)
@@ -77,6 +97,12 @@ class TracingFiles:
         self.inner.delete(path)
         self._done("delete", path)
 
+    def delete_many(self, paths: Iterable[str]) -> None:
+        gone = tuple(paths)
+        self.inner.delete_many(gone)
+        for path in gone:
+            self._done("delete", path)
+
     def delete_tree(self, directory: str) -> None:
         self.inner.delete_tree(directory)
         self._done("delete_tree", directory)
@@ -87,6 +113,10 @@ class TracingFiles:
         self.inner.sync(files)
         for path in files:
             self._done("sync", path)
+
+    def sync_directory(self, directory: str) -> None:
+        self.inner.sync_directory(directory)
+        self._done("sync_directory", directory)
 
     def link_or_copy(self, source: str, target: str) -> None:
         self.inner.link_or_copy(source, target)

@@ -8,6 +8,7 @@ from api import models3
 from api.bodies import body_docs, body_of
 from api.deps import (
     ClusterId,
+    IsolationLevel,
     PartitionNumber,
     TopicName,
     allowed,
@@ -192,18 +193,22 @@ async def read_cluster_partition(
 
 @router.get("/clusters/{cluster_id}/topics/{topic}/partitions/{partition}/offset")
 async def read_cluster_offset(
-    request: Request, cluster_id: ClusterId, topic: TopicName, partition: PartitionNumber
+    request: Request,
+    cluster_id: ClusterId,
+    topic: TopicName,
+    partition: PartitionNumber,
+    isolation_level: IsolationLevel = "read_uncommitted",
 ) -> models3.PartitionOffsetData:
     """Where the log of a partition begins and ends."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
-    reader = await service.reader(topic)
+    log = (await service.reader(topic, is_newest=True)).partition(partition)
     path = f"/topics/{topic}/partitions/{partition}/offset"
     return models3.PartitionOffsetData(
         metadata=links.at(path),
         cluster_id=cluster_id,
         topic_name=topic,
         partition_id=partition,
-        earliest_offset=reader.partition(partition).log_start_offset,
-        latest_offset=reader.partition(partition).log_end_offset,
+        earliest_offset=log.log_start_offset,
+        latest_offset=log.end_offset(isolation_level),
     )

@@ -126,14 +126,23 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     wanted = await body_of(request, models3.CONFIG_CHANGES)
     ops = [AlterConfigOp(one.name, one.value or "", OpType(one.operation)) for one in wanted.data]
     if wanted.validate_only:
-        for op in ops:
-            config_key(op.name)
         found = await service.lookup(lambda: service.topics.topic(topic))
-        changed = {op.name: str(op.value) for op in ops if op.op is OpType.SET}
-        check_configs(changed)
-        TopicConfig.parse({**found.configs, **changed})
+        _check_ops(found.configs, ops)
         return
     await _alter(service, topic, ops)
+
+
+def _check_ops(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> None:
+    """Raise InvalidConfigError or ApiError for changes that the configs do not allow."""
+    altered = dict(configs)
+    for op in ops:
+        name = config_key(op.name).name
+        if op.op is OpType.DELETE:
+            altered.pop(name, None)
+        else:
+            check_configs({name: str(op.value)})
+            altered[name] = str(op.value)
+    TopicConfig.parse(altered)
 
 
 async def _alter(service: Service, topic: str, ops: list[AlterConfigOp]) -> None:

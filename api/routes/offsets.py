@@ -8,40 +8,60 @@ from starlette.responses import Response
 
 from api import models
 from api.bodies import body_docs, body_of
-from api.deps import OFFSET_DOCS, PARTITION_DOCS, TOPIC_DOCS, allowed, offset_of, partition_of
+from api.deps import (
+    ISOLATION_DOCS,
+    OFFSET_DOCS,
+    PARTITION_DOCS,
+    TOPIC_DOCS,
+    allowed,
+    isolation_of,
+    offset_of,
+    partition_of,
+)
 from api.errors import OFFSET_NOT_FOUND, ApiError, refusal_of
 from api.plain import Json, PlainRoute, query_of
 from api.security import Scope
 from api.times import TIME_DOCS, parse_time
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
-from sparklog.model import TimestampOffset
+from sparklog.model import UNKNOWN_OFFSET, TimestampOffset
 
 router = APIRouter(tags=["offsets"], route_class=PlainRoute)
 
-_AT_HAND: Final = (-1, -2)
+_ENDS: Final = (-1, -2)
 """Times that are answered without a look into any file: the latest and the earliest."""
 
 
 @router.get(
     "/topics/{topic}/partitions/{partition}/offsets",
     response_model=models.PartitionOffsets | models.FoundOffset,
-    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, TIME_DOCS]},
+    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, TIME_DOCS, ISOLATION_DOCS]},
 )
 async def read_partition_offsets(request: Request) -> Response:
     """Where the log begins and ends; with `timestamp`, the first record at or after it."""
     topic, partition = request.path_params["topic"], partition_of(request)
     service = allowed(request, Scope.READ, topic)
-    reader = service.topics.reader_at_hand(topic) or await service.reader(topic)
-    timestamp = query_of(request, "timestamp")
-    if timestamp is None:
-        beginning, end = reader.partition(partition).log_start_offset, reader.partition(partition).log_end_offset
-        return Json({"beginning_offset": beginning, "end_offset": end})
-    when = parse_time(timestamp)
-    if when in _AT_HAND:
-        return Json(_found(partition, reader.list_offset(partition, when)))
-    found = await service.look(reader, partition, lambda: reader.list_offset(partition, when))
-    return Json(_found(partition, found))
+    timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
+    when = None if timestamp is None else parse_time(timestamp)
+    if when is not None and when not in _ENDS:
+        found = await service.find(
+            topic, partition, lambda reader: _record(reader, partition, when, isolation)
+        )
+        return Json(_found(partition, found or UNKNOWN_OFFSET))
+    at_hand = service.topics.reader_at_hand(topic, is_newest=True)
+    reader = at_hand or await service.reader(topic, is_newest=True)
+    if when is not None:
+        return Json(_found(partition, reader.list_offset(partition, when, isolation)))
+    log = reader.partition(partition)
+    ends = {"beginning_offset": log.log_start_offset, "end_offset": log.end_offset(isolation)}
+    return Json(ends)
+
+
+def _record(
+    reader: TopicReader, partition: int, when: int, isolation: str
+) -> TimestampOffset | None:
+    found = reader.list_offset(partition, when, isolation)
+    return None if found == UNKNOWN_OFFSET else found
 
 
 def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
@@ -61,17 +81,24 @@ async def read_offset_place(request: Request) -> Response:
     topic, partition = request.path_params["topic"], partition_of(request)
     offset = offset_of(request)
     service = allowed(request, Scope.READ, topic)
-    reader = await service.reader(topic)
-    return Json(await service.look(reader, partition, lambda: _place(reader, partition, offset)))
+    found = await service.find(topic, partition, lambda reader: _place(reader, partition, offset))
+    return Json(_known(found, offset))
 
 
-def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
-    """What models.OffsetPlace describes."""
-    from sparklog.log_reader.places import find_place
-
-    found = find_place(reader, partition, offset)
-    if found is None:
+def _known(place: dict[str, Any] | None, offset: int) -> dict[str, Any]:
+    if place is None:
         raise ApiError(OFFSET_NOT_FOUND, f"there is no record at or after offset {offset}")
+    return place
+
+
+def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any] | None:
+    """Return the fields of models.OffsetPlace; None where there is no record from there on."""
+    from sparklog.log_reader.find import find_offset
+    from sparklog.log_reader.opened import log_path
+
+    found = find_offset(reader, partition, offset)
+    if found is None:
+        return None
     entry, directory, index_entry = found.segment, reader.directory, None
     if found.index_entry.position:
         index_entry = {"path": f"{directory}/{entry.index_path}", **found.index_entry._asdict()}
@@ -84,7 +111,11 @@ def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
         "segment_next_offset": entry.next_offset,
         "file_base_offset": entry.file_base_offset,
         "sealed": entry.shift == 0,
-        "log": {"path": f"{directory}/{entry.log_path}", "bytes": entry.log_bytes},
+        "log": {
+            "path": log_path(directory, entry),
+            "position": entry.log_position,
+            "bytes": entry.log_bytes,
+        },
         "index_entry": index_entry,
         "position": found.position,
         "batch_bytes": found.size,
@@ -96,14 +127,14 @@ def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any]:
 @router.get(
     "/topics/{topic}/offsets",
     response_model=list[models.FoundOffset],
-    openapi_extra={"parameters": [TOPIC_DOCS, {**TIME_DOCS, "required": True}]},
+    openapi_extra={"parameters": [TOPIC_DOCS, {**TIME_DOCS, "required": True}, ISOLATION_DOCS]},
 )
 async def read_topic_offsets(request: Request) -> Response:
     """The same of every partition."""
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
-    reader = await service.reader(topic)
-    timestamp = query_of(request, "timestamp")
+    reader = await service.reader(topic, is_newest=True)
+    timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
     if timestamp is None:
         raise ApiError(422, "query.timestamp: Field required")
     when, partitions = parse_time(timestamp), range(reader.topic.num_partitions)
@@ -111,13 +142,13 @@ async def read_topic_offsets(request: Request) -> Response:
 
     def answer(number: int) -> dict[str, int]:
         check_time()
-        return _found(number, reader.list_offset(number, when))
+        return _found(number, reader.list_offset(number, when, isolation))
 
     def answers() -> list[dict[str, int]]:
         return [answer(number) for number in partitions]
 
-    at_hand = when in _AT_HAND
-    return Json(answers() if at_hand else await service.look_at(reader, partitions, answers))
+    is_end = when in _ENDS
+    return Json(answers() if is_end else await service.look_at(reader, partitions, answers))
 
 
 _LOOKUPS_DOCS: Final = body_docs(
@@ -129,7 +160,7 @@ _LOOKUPS_DOCS: Final = body_docs(
 @router.post(
     "/topics/{topic}/offsets:lookup",
     response_model=models.LookupsOut,
-    openapi_extra={"parameters": [TOPIC_DOCS], **_LOOKUPS_DOCS},
+    openapi_extra={"parameters": [TOPIC_DOCS, ISOLATION_DOCS], **_LOOKUPS_DOCS},
 )
 async def look_up_offsets(request: Request) -> Response:
     """Many lookups at once; each is answered, or refused, for itself.
@@ -139,25 +170,27 @@ async def look_up_offsets(request: Request) -> Response:
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
     wanted = (await body_of(request, models.LOOKUPS)).lookups
-    reader = await service.reader(topic)
+    isolation = isolation_of(request)
+    reader = await service.reader(topic, is_newest=True)
     partitions, check_time = [one.partition for one in wanted], service.deadline()
-    answers = await service.look_at(
-        reader, partitions, lambda: [_answer(reader, one, check_time) for one in wanted]
-    )
-    return Json({"lookups": answers})
+
+    def answers() -> list[dict[str, Any]]:
+        return [_answer(reader, one, isolation, check_time) for one in wanted]
+
+    return Json({"lookups": await service.look_at(reader, partitions, answers)})
 
 
 def _answer(
-    reader: TopicReader, wanted: models.Lookup, check_time: Callable[[], None]
+    reader: TopicReader, wanted: models.Lookup, isolation: str, check_time: Callable[[], None]
 ) -> dict[str, Any]:
     """What models.LookupAnswer describes."""
     partition, found = wanted.partition, dict(_NO_ANSWER, partition=wanted.partition)
     try:
         check_time()
         if wanted.offset is not None:
-            place = _place(reader, partition, wanted.offset)
+            place = _known(_place(reader, partition, wanted.offset), wanted.offset)
             return dict(found, offset=place["offset"], timestamp=place["timestamp"], place=place)
-        record = reader.list_offset(partition, parse_time(wanted.timestamp or 0))
+        record = reader.list_offset(partition, parse_time(wanted.timestamp or 0), isolation)
         return dict(found, offset=record.offset, timestamp=record.timestamp)
     except SparklogError as error:
         refusal = refusal_of(error)

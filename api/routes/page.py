@@ -1,8 +1,14 @@
-"""The page at `/`: topics, partitions, sizes and offsets; type a time and see the records there."""
+"""The page at `/`: the topics; of one its partitions, and the records from a time on.
 
+The list of topics opens none of them. The page is for who opens it: as a part of another page (an
+image, a frame) it is refused, so that no foreign page makes a browser ask for it again and again.
+"""
+
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final
 
+import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request
 from jinja2 import Environment, FileSystemLoader, select_autoescape
 from starlette.responses import HTMLResponse, Response
@@ -15,6 +21,7 @@ from api.service import Service
 from api.times import iso_time, parse_time
 from sparklog.errors import SparklogError
 from sparklog.log_reader import TopicReader
+from sparklog.metadata.image import PartitionLog
 
 router = APIRouter()
 
@@ -29,6 +36,7 @@ _HEADERS: Final = {
     "Cache-Control": "no-store",
 }
 
+_DOCUMENT: Final = "document"
 _PAGES: Final = Environment(
     loader=FileSystemLoader(Path(__file__).parent.parent / "templates"),
     autoescape=select_autoescape(),
@@ -43,6 +51,8 @@ async def read_page(
     time: Annotated[str | None, Query(max_length=40)] = None,
 ) -> Response:
     """The page; with `topic` its partitions, with `time` the first records from then on."""
+    if request.headers.get("sec-fetch-dest", _DOCUMENT) not in (_DOCUMENT, "empty"):
+        raise ApiError(403, "the page is no part of another one")
     token = token_of(request, is_page=True)
     service: Service = request.app.state.service
     try:
@@ -56,46 +66,38 @@ async def read_page(
 
 
 def _context(service: Service, token: Token, topic: str | None, time: str | None) -> dict[str, Any]:
-    names = [name for name in service.topics.topics() if token.allows(Scope.READ, name)]
     if not topic:
-        readers = [service.topics.reader(name) for name in names]
-        return {"topics": [_summary(reader) for reader in readers]}
+        found = service.topics.topics().items()
+        return {"topics": [one for name, one in found if token.allows(Scope.READ, name)]}
     if not token.allows(Scope.READ, topic):
         raise ApiError(403, f"this token has no read access to topic {topic!r}")
     reader = service.topics.reader(topic)
-    partitions = [_partition(reader, number) for number in range(reader.topic.num_partitions)]
+    logs = [reader.partition(number) for number in range(reader.topic.num_partitions)]
     when = parse_time(time) if time else None
-    records = [] if when is None else _records(reader, when)
+    records = [] if when is None else _records(reader, when, service.deadline())
+    partitions = [_partition(log) for log in logs]
     return {"partitions": partitions, "records": records, "is_asked": when is not None}
 
 
-def _summary(reader: TopicReader) -> dict[str, Any]:
-    partitions = [_partition(reader, number) for number in range(reader.topic.num_partitions)]
+def _partition(log: PartitionLog) -> dict[str, int]:
     return {
-        "name": reader.topic.name,
-        "partitions": len(partitions),
-        "offsets": sum(one["end"] - one["start"] for one in partitions),
-        "bytes": sum(one["bytes"] for one in partitions),
+        "number": log.partition,
+        "start": log.log_start_offset,
+        "stable": log.last_stable_offset,
+        "end": log.log_end_offset,
+        "segments": len(log.live),
+        "bytes": pc.sum(log.live.table.column("log_bytes")).as_py() or 0,
     }
 
 
-def _partition(reader: TopicReader, number: int) -> dict[str, int]:
-    live = reader.image.live
-    mine = live.column("partition").to_numpy() == number
-    return {
-        "number": number,
-        "start": reader.partition(number).log_start_offset,
-        "end": reader.partition(number).log_end_offset,
-        "segments": int(mine.sum()),
-        "bytes": int(live.column("log_bytes").to_numpy()[mine].sum()),
-    }
-
-
-def _records(reader: TopicReader, when: int) -> list[dict[str, Any]]:
+def _records(
+    reader: TopicReader, when: int, check_time: Callable[[], None]
+) -> list[dict[str, Any]]:
     """The first records at or after a time, of every partition, a few."""
     shown: list[dict[str, Any]] = []
     each = max(1, SHOWN_RECORDS // reader.topic.num_partitions)
     for number in range(reader.topic.num_partitions):
+        check_time()
         found = reader.list_offset(number, when)
         if found.offset < 0 or len(shown) >= SHOWN_RECORDS:
             continue

@@ -17,7 +17,7 @@ from api.deps import (
     partition_of,
 )
 from api.errors import ApiError
-from api.group_write import Written
+from api.group_commit import Written
 from api.plain import PlainRoute
 from api.records import PRODUCE_TYPES, rows_of
 from api.security import Scope
@@ -86,7 +86,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
         rows = await service.bulk(lambda: rows_of(body, partition, is_json=is_json))
     else:
         rows = rows_of(body, partition, is_json=is_json)
-    written = await service.groups.produce(topic, rows, key)
+    written = await service.group_commit.produce(topic, rows, key)
     answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
     return V2Response(answer)
 

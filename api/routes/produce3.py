@@ -19,7 +19,7 @@ from api.deps import (
     idempotency_key_of,
 )
 from api.errors import ApiError, refusal_of
-from api.group_write import Written
+from api.group_commit import Written
 from api.records import Rows, Sent, rows_of_stream
 from api.security import Scope
 from api.service import Service
@@ -97,7 +97,7 @@ async def _outcome(
     if not len(rows):
         return ApiError(422, "no record")
     try:
-        return await service.groups.produce(topic, rows, key)
+        return await service.group_commit.produce(topic, rows, key)
     except SparklogError as error:
         return refusal_of(error)
 

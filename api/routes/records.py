@@ -1,20 +1,19 @@
 """Records out: fetch, with long poll."""
 
 from collections.abc import AsyncIterator, Iterator
-from typing import Annotated, Final, Literal
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from api import models
-from api.deps import PartitionNumber, TopicName, allowed
+from api.deps import IsolationLevel, PartitionNumber, TopicName, allowed
 from api.errors import ApiError
 from api.fetch import ARROW, BINARY, JSON, RAW, Page, body_in, form_of
 from api.security import Scope
 from api.service import Service
 from api.times import Time, parse_time
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 
 router = APIRouter(tags=["records"])
 
@@ -46,23 +45,26 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     max_bytes: Annotated[int, Query(ge=1, lt=2**31)] = 1024 * 1024,
     max_records: Annotated[int, Query(ge=1, lt=2**31)] = 10_000,
     timeout: Annotated[int, Query(ge=0, lt=2**31, description="Milliseconds to wait")] = 1000,
-    isolation_level: Annotated[
-        Literal["read_uncommitted", "read_committed"],
-        Query(description="read_committed hides records of aborted transactions"),
-    ] = READ_UNCOMMITTED,
+    isolation_level: IsolationLevel = "read_uncommitted",
 ) -> Response:
     """The records from `offset`, or from `timestamp`, or from the log start offset on.
 
-    At the log end it waits up to `timeout` for more. Limits above the service's are its own.
+    At the log end it waits up to `timeout` for more. With `read_committed` records of aborted
+    transactions are left out, and the log ends at the last stable offset. Limits above the
+    service's are its own.
     """
     service = allowed(request, Scope.READ, topic)
     form = form_of(request.headers.get("accept", ""))
     reader = await service.reader(topic)
-    start = await _start(service, reader, partition, offset, timestamp)
-    settings = service.settings
-    if start == reader.partition(partition).log_end_offset and timeout:
+    wanted = partition, offset, timestamp, isolation_level
+    start = await _start(service, reader, *wanted)
+    if start >= reader.partition(partition).end_offset(isolation_level):
+        reader = await service.reader(topic, is_newest=True)
+        start = await _start(service, reader, *wanted)
+    settings, log = service.settings, reader.partition(partition)
+    if timeout and log.end_offset(isolation_level) <= start <= log.log_end_offset:
         wait_s = min(timeout, settings.max_poll_ms) / 1000
-        reader = await service.poll.wait_for_more(reader, partition, start, wait_s)
+        reader = await service.poll.wait_for_more(reader, partition, start, wait_s, isolation_level)
     page = Page(
         reader,
         partition,
@@ -72,9 +74,11 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
         isolation_level,
     )
     body = await service.bulk(lambda: body_in(form, page))
+    log = reader.partition(partition)
     headers = {
-        "Sparklog-Log-Start-Offset": str(reader.partition(partition).log_start_offset),
-        "Sparklog-Log-End-Offset": str(reader.partition(partition).log_end_offset),
+        "Sparklog-Log-Start-Offset": str(log.log_start_offset),
+        "Sparklog-Last-Stable-Offset": str(log.last_stable_offset),
+        "Sparklog-Log-End-Offset": str(log.log_end_offset),
     }
     return StreamingResponse(_on_threads(service, body), headers=headers, media_type=form)
 
@@ -85,16 +89,20 @@ async def _start(
     partition: int,
     offset: int | None,
     timestamp: str | None,
+    isolation: str,
 ) -> int:
     if offset is not None and timestamp is not None:
         raise ApiError(400, "a fetch begins at either offset or timestamp")
     if offset is not None:
         return offset
+    log = reader.partition(partition)
     if timestamp is None:
-        return reader.partition(partition).log_start_offset
+        return log.log_start_offset
     when = parse_time(timestamp)
-    found = await service.look(reader, partition, lambda: reader.list_offset(partition, when))
-    return found.offset if found.offset >= 0 else reader.partition(partition).log_end_offset
+    found = await service.look(
+        reader, partition, lambda: reader.list_offset(partition, when, isolation)
+    )
+    return found.offset if found.offset >= 0 else log.end_offset(isolation)
 
 
 async def _on_threads(

@@ -10,6 +10,7 @@ import numpy as np
 from sparklog.cli.input import InputRows
 from sparklog.log_writer import (
     PRODUCE,
+    SharedSegment,
     TopicWriter,
     WriteOptions,
     WritePlan,
@@ -65,6 +66,7 @@ class Production:
         self._options = options
         self._transaction = transaction
         self._open: dict[str, tuple[WritePlan, TopicWriter]] = {}
+        self._shared = SharedSegment(catalog.files, catalog.clock)
         self._given: Counter[str] = Counter()
 
     def open(self, topic: str) -> None:
@@ -72,7 +74,7 @@ class Production:
         if topic not in self._open:
             plan = plan_write(self._catalog, topic, self._options)
             seed = int.from_bytes(os.urandom(4))
-            writer = TopicWriter(self._catalog.files, plan, self._catalog.clock, seed)
+            writer = TopicWriter(self._catalog.files, plan, self._catalog.clock, seed, self._shared)
             self._open[topic] = plan, writer
 
     def write(self, topic: str, rows: InputRows) -> None:
@@ -95,6 +97,8 @@ class Production:
             if written or app_id is not None:
                 writes.append(write_of(plan, written, app_id=app_id, version=version))
                 pending.append(written)
+        self._shared.close()
+        self._shared = SharedSegment(self._catalog.files, self._catalog.clock)
         if writes:
             landed = self._catalog.commit_all(writes, operation=PRODUCE)
             for write, written, got in zip(writes, pending, landed, strict=True):
@@ -115,6 +119,7 @@ class Production:
         """Drop what was not committed."""
         for _, writer in self._open.values():
             writer.abort()
+        self._shared.abort()
         self._open.clear()
 
 

@@ -79,6 +79,8 @@ class TopicConfig:
     segment_index_bytes: int
     segment_jitter_ms: int
     segment_ms: int
+    shared_segment_max_age_ms: int
+    shared_segment_max_bytes: int
     unclean_leader_election_enable: bool
     overrides: tuple[tuple[str, str], ...] = field(default=())
 

@@ -273,6 +273,20 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         0,
         "How long a reader's plan stays good: removed files stay on disk this long at the least.",
     ),
+    _long(
+        "sparklog.shared.segment.max.age.ms",
+        10 * 60 * 1000,
+        0,
+        "How old a slice of a shared segment becomes before merge_segments copies it into the "
+        "partition's directory, even alone.",
+    ),
+    _int(
+        "sparklog.shared.segment.max.bytes",
+        1024 * 1024,
+        0,
+        "A writer puts a partition's batches into one shared segment with those of others while "
+        "they are not larger than this; 0: always into a segment of its own.",
+    ),
 )
 """sparklog's own keys."""
 

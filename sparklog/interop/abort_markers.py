@@ -1,22 +1,23 @@
 """ABORT markers for transactions that nobody will end.
 
-What was open when a log was imported counts as aborted. A broker that mounts the log knows no open
-transaction (it was stopped cleanly, and gets no snapshot of producers), and would show its records
-as committed. So a marker for each follows behind the log's end.
+A transaction that was open when its log was imported is open here: readers of committed records end
+at it. A broker that mounts the log knows no open transaction (it was stopped cleanly, and gets no
+snapshot of producers), and would show its records as committed. So a marker for each follows behind
+the log's end.
 
     batch header   transactional, control, no times
     record         key: int16 version 0, int16 type 0 | value: int16 version 0, int32 coordinator
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from sparklog.interop.transactions import spans_of
 from sparklog.log.windows import windows
 from sparklog.log_reader.opened import opened
+from sparklog.metadata.image import PartitionLog
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
 from sparklog.record.checksum import crc32c
@@ -28,57 +29,53 @@ _RECORD: Final = bytes.fromhex("20000000 08 00000000 0c 000000000000 00")
 _SIZE: Final = _FIELDS.size + len(_RECORD) + layout.ATTRIBUTES - layout.LOG_OVERHEAD
 
 
-class OpenTransaction(NamedTuple):
-    """A transaction without an end, by its producer and its first offset."""
+class AbortMarker(NamedTuple):
+    """The end that an open transaction gets: its producer's, and the transaction's first offset."""
 
     producer_id: int
     producer_epoch: int
-    first: int
+    first_offset: int
 
 
-def open_transactions(
-    files: Files, directory: str, entries: Sequence[SegmentEntry], imported_end_offset: int
-) -> list[OpenTransaction]:
-    """The transactions of a partition's segments that were open when they were imported.
+def abort_markers(files: Files, directory: str, log: PartitionLog) -> list[AbortMarker]:
+    """Return a marker for each open transaction of a log, by producer.
 
-    A transaction of which compaction has left no batch needs no marker, and is not among them.
-    Reads headers until it has seen a batch of each. Raises what reading raises.
+    `directory` is the topic's. A transaction of which deletion or compaction has left no batch
+    needs no marker. Reads headers until it has seen a batch of each. Raises what reading raises.
     """
-    wanted = {
-        span.producer_id: span.first
-        for entry in entries
-        for span in spans_of(entry)
-        if span.last >= imported_end_offset
-    }
-    found: dict[int, OpenTransaction] = {}
+    missing = dict(log.transactions)
+    markers: list[AbortMarker] = []
+    if missing:
+        entries = log.entries(max(min(missing.values()), log.log_start_offset))
+        for producer, epoch, offset in _batches(files, directory, entries, list(missing)):
+            if offset >= missing.get(producer, offset + 1):
+                markers.append(AbortMarker(producer, epoch, missing.pop(producer)))
+                if not missing:
+                    break
+    return sorted(markers)
+
+
+def _batches(
+    files: Files, directory: str, entries: Iterable[SegmentEntry], producers: list[int]
+) -> Iterator[tuple[int, int, int]]:
+    """Yield producer id, producer epoch and offset of each transactional batch of producers."""
     for entry in entries:
-        here = {span.producer_id for span in spans_of(entry)} & wanted.keys() - found.keys()
-        if here:
-            for producer, epoch in _epochs(files, directory, entry, here, wanted):
-                found.setdefault(producer, OpenTransaction(producer, epoch, wanted[producer]))
-    return sorted(found.values())
+        if entry.producer_ids is not None and set(producers).isdisjoint(entry.producer_ids):
+            continue
+        for window in windows(opened(files, directory, entry)):
+            batches = window.batches
+            chosen = batches.take(
+                np.isin(batches.producer_id, producers) & batches.is_transactional
+            )
+            offsets = (chosen.base_offset + entry.shift).tolist()
+            columns = (chosen.producer_id.tolist(), chosen.producer_epoch.tolist(), offsets)
+            yield from zip(*columns, strict=True)
 
 
-def _epochs(
-    files: Files, directory: str, entry: SegmentEntry, producers: set[int], first: dict[int, int]
-) -> Iterator[tuple[int, int]]:
-    """Producer id and epoch of each batch of an open transaction in a segment."""
-    for window in windows(opened(files, directory, entry)):
-        batches = window.batches
-        chosen = batches.take(
-            np.isin(batches.producer_id, list(producers)) & batches.is_transactional
-        )
-        offsets = (chosen.base_offset + entry.shift).tolist()
-        columns = (chosen.producer_id.tolist(), chosen.producer_epoch.tolist(), offsets)
-        for producer, epoch, offset in zip(*columns, strict=True):
-            if offset >= first[producer]:
-                yield producer, epoch
-
-
-def encode_abort(transaction: OpenTransaction, offset: int, leader_epoch: int) -> bytes:
-    """The control batch that aborts a transaction, at an offset of the log."""
+def encode_abort(marker: AbortMarker, offset: int, leader_epoch: int) -> bytes:
+    """Return the control batch that aborts a transaction, at an offset of the log."""
     attributes = layout.TRANSACTIONAL_MASK | layout.CONTROL_MASK
     times = (NO_TIMESTAMP, NO_TIMESTAMP)
-    producer = (transaction.producer_id, transaction.producer_epoch, layout.NO_SEQUENCE)
+    producer = (marker.producer_id, marker.producer_epoch, layout.NO_SEQUENCE)
     body = _FIELDS.pack(attributes, 0, *times, *producer, 1) + _RECORD
     return _PREFIX.pack(offset, _SIZE, leader_epoch, layout.MAGIC_V2, crc32c(body)) + body

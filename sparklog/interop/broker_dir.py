@@ -12,6 +12,7 @@ import os
 import re
 import stat
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -114,21 +115,31 @@ class BrokerDir:
         if not os.path.isdir(self.path):
             raise LogDirError(f"{path} is no directory")
 
-    def check_stopped(self) -> None:
-        """Raise LogDirError when a broker runs on it, which holds a lock; a copy has no such file.
+    @contextmanager
+    def stopped(self, *, is_written: bool = False) -> Iterator[None]:
+        """Keep a broker from starting on it: hold the lock that a running one holds.
 
-        Raises StorageError when the file cannot be opened, for then nobody knows.
+        A copy of a directory that is only read has no such file, and is not held. Raises
+        LogDirError when a broker runs on it, StorageError when the file cannot be opened: then
+        nobody knows.
         """
+        flags = os.O_RDWR | os.O_CREAT if is_written else os.O_RDONLY | os.O_NONBLOCK
         with os_errors("open", LOCK_FILE, self.path):
             try:
-                path = os.path.join(self.path, LOCK_FILE)
-                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                descriptor = os.open(os.path.join(self.path, LOCK_FILE), flags, 0o644)
             except FileNotFoundError:
-                return
+                descriptor = None
+        if descriptor is None:
+            yield
+            return
         try:
-            fcntl.lockf(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
-        except OSError:
-            raise LogDirError(f"{self.path} is in use: stop its broker first") from None
+            try:
+                # A shared lock of a reader is as much in the way of a broker as one of a writer.
+                kind = fcntl.LOCK_EX if is_written else fcntl.LOCK_SH
+                fcntl.lockf(descriptor, kind | fcntl.LOCK_NB)
+            except OSError:
+                raise LogDirError(f"{self.path} is in use: stop its broker first") from None
+            yield
         finally:
             os.close(descriptor)
 

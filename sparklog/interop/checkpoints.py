@@ -14,6 +14,7 @@ from typing import Final
 
 from sparklog.errors import CorruptionError
 from sparklog.log.names import OFFSET_MAX
+from sparklog.metadata.edit import EpochStart
 from sparklog.model import TopicPartition
 
 VERSION: Final = "0"
@@ -46,16 +47,16 @@ def encode_offsets(offsets: Mapping[TopicPartition, int]) -> bytes:
     return _encoded(lines)
 
 
-def read_epochs(data: bytes, file: str) -> list[tuple[int, int]]:
+def read_epochs(data: bytes, file: str) -> list[EpochStart]:
     """Leader epochs and where each began, both growing. Raises CorruptionError."""
-    found: list[tuple[int, int]] = []
+    found: list[EpochStart] = []
     for number, fields in _entries(data, file, 2):
         epoch, start = (_number(text, file, number) for text in fields)
         if epoch > EPOCH_MAX:
             raise CorruptionError(f"{file}, line {number}: epoch {epoch} is above 2^31-1")
-        if found and (epoch <= found[-1][0] or start <= found[-1][1]):
+        if found and (epoch <= found[-1].epoch or start <= found[-1].start_offset):
             raise CorruptionError(f"{file}, line {number}: epochs and offsets must grow")
-        found.append((epoch, start))
+        found.append(EpochStart(epoch, start))
     return found
 
 

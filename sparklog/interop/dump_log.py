@@ -15,6 +15,7 @@ from sparklog.record.batches import BatchTable, Buffer, byte_view
 LOG: Final = ".log"
 CHECKPOINT: Final = ".checkpoint"
 BOOTSTRAP: Final = "bootstrap.checkpoint"
+_SHARED_NAME: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}\.log")
 _SNAPSHOT_NAME: Final = re.compile(r"(\d{20})-(\d{10})\.checkpoint")
 
 Text = bytes | memoryview
@@ -77,6 +78,11 @@ class DumpedFile:
         return self.absolute.rpartition("/")[2]
 
     @property
+    def is_shared(self) -> bool:
+        """Whether it is a shared segment, by its name: each partition's offsets begin anew."""
+        return _SHARED_NAME.fullmatch(self.name) is not None
+
+    @property
     def base_offset(self) -> int:
         """The number before the first dot of its name. Raises UsageError when there is none."""
         return base_offset(self.name)
@@ -93,7 +99,7 @@ def base_offset(name: str) -> int:
 def dump_log(
     file: DumpedFile, text: RecordText, findings: Findings, max_bytes: int = FILE_BYTES_MAX
 ) -> Iterator[Text]:
-    """Yield what is printed of a `.log` or `.checkpoint`.
+    """Yield what is printed of a `.log` or `.checkpoint`, of a shared segment as well.
 
     Raises, after what stands before it, CorruptRecordError naming file and position where Kafka's
     tool ends with an exception; UsageError for a name that says no base offset.
@@ -119,7 +125,7 @@ def dump_log(
         raise error.in_file(file.path) from None
     finally:
         findings.problems += printer.invalid
-        if printer.offsets.gaps:
+        if printer.offsets.gaps and not file.is_shared:
             findings.gaps.setdefault(file.absolute, []).extend(printer.offsets.gaps)
     if end > walked and max_bytes == FILE_BYTES_MAX:
         findings.problems += 1
@@ -133,6 +139,8 @@ def _end_of(found: BatchTable | OddBatch) -> int:
 
 
 def _title(file: DumpedFile) -> bytes:
+    if file.is_shared:
+        return b"Shared segment: offsets are the file's own, each partition's begin anew\n"
     if file.name.endswith(LOG):
         return f"Log starting offset: {file.base_offset}\n".encode()
     if file.name == BOOTSTRAP:

@@ -14,6 +14,7 @@ import numpy as np
 
 from sparklog.errors import CorruptRecordError
 from sparklog.interop.control_records import control_type
+from sparklog.interop.epochs import Epochs
 from sparklog.interop.file_records import Bytes
 from sparklog.interop.java_records import records_at
 from sparklog.interop.transactions import Transactions
@@ -22,7 +23,7 @@ from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
 from sparklog.record import layout
 from sparklog.record.batches import BatchTable, byte_view
 from sparklog.record.decode import decode
-from sparklog.record.pile import BATCH_BYTES_MAX
+from sparklog.record.payload import BATCH_BYTES_MAX
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
 from sparklog.storage.files import Files
 
@@ -94,13 +95,14 @@ def examine(
     base_offset: int,
     partition: int,
     transactions: Transactions,
+    epochs: Epochs,
     *,
     decoded: bool = True,
 ) -> Examined:
     """Read a segment from its beginning (or `source.start`) to its end, and check all of it.
 
-    `transactions` is told of its batches. Without `decoded` only headers are looked at. Raises
-    CorruptRecordError naming file and position.
+    `transactions` and `epochs` are told of its batches. Without `decoded` only headers are looked
+    at. Raises CorruptRecordError naming file and position.
     """
     builder = SegmentBuilder(base_offset, partition)
     horizon: int | None = None
@@ -111,6 +113,7 @@ def examine(
             data = view[: int(batches.end_position[-1])] if decoded else None
             builder.append(batches, min_timestamp=low, data=data)
             transactions.add(batches, partial(marker_of, view))
+            epochs.add(batches)
         except CorruptRecordError as error:
             raise error.in_file(source.path, position) from None
         horizon = _earliest(horizon, batches)

@@ -5,16 +5,15 @@ on the target first, with as many partitions; it is stopped; the ids are taken f
 partition.metadata; it is started again and mounts what it finds.
 """
 
-import fcntl
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.config import TopicConfig
 from sparklog.errors import LogDirError, UsageError
-from sparklog.interop.broker_dir import LOCK_FILE, BrokerDir, PartitionDir
+from sparklog.interop.broker_dir import BrokerDir, PartitionDir
 from sparklog.interop.checkpoints import (
     CLEANER,
     HIGH_WATERMARK,
@@ -24,11 +23,10 @@ from sparklog.interop.checkpoints import (
     encode_offsets,
     encode_topic_id,
 )
-from sparklog.interop.export_partition import Exported, PartitionExport
+from sparklog.interop.export_partition import Exported, ExportRules, PartitionExport
 from sparklog.interop.staging import LIST, NAME, Staging, replace_file
 from sparklog.metadata.catalog import Catalog, topic_directory
-from sparklog.metadata.edit import PartitionState
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.image import PartitionLog
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.storage.failures import os_errors
 
@@ -40,12 +38,14 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 class ExportOptions:
     """What to export. `topics` None means all; `replace` gives up what the target holds.
 
-    Without `flush` the files of segments are not synced.
+    `link` makes hard links of sealed segments where it can: a broker that must cut its log cuts
+    them here, too. Without `flush` the files of segments are not synced.
     """
 
     topics: Sequence[str] | None = None
     replace: bool = False
     check: bool = True
+    link: bool = True
     flush: bool = True
 
 
@@ -53,7 +53,7 @@ class ExportOptions:
 class ExportReport:
     """What was written of one partition: the offsets [start, end), and of how many segments.
 
-    `end` counts ABORT markers of transactions that were open when they were imported.
+    `end` counts ABORT markers of transactions that are open.
     """
 
     place: TopicPartition
@@ -70,7 +70,9 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
     or that holds records (unless `replace`); UnknownTopicError; the errors of reading and writing.
     """
     broker = BrokerDir(log_dir)
-    with _stopped(broker.path):
+    if not os.path.exists(os.path.join(broker.path, META_FILE)):
+        raise LogDirError(f"{broker.path} is no broker's log directory: it has no {META_FILE}")
+    with broker.stopped(is_written=True):
         # Of two directories that say they are of one partition the sound one comes last.
         known = sorted(broker.partitions(), key=lambda one: one.problem is None)
         found = {one.place: one for one in known}
@@ -102,6 +104,9 @@ def export_to(catalog: Catalog, directory: str, options: ExportOptions) -> list[
     return _exported(catalog, path, topics, options, staging, has_ids=False)
 
 
+Job = tuple[TopicDescription, TopicPartition, PartitionLog]
+
+
 def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescription]:
     if names is None:
         return list(catalog.topics().values())
@@ -110,23 +115,6 @@ def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescript
 
 def _places(topic: TopicDescription) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for number in range(topic.num_partitions)]
-
-
-@contextmanager
-def _stopped(path: str) -> Iterator[None]:
-    """Hold the lock that a broker holds while it runs."""
-    if not os.path.exists(os.path.join(path, META_FILE)):
-        raise LogDirError(f"{path} is no broker's log directory: it has no {META_FILE}")
-    with os_errors("open", LOCK_FILE, path):
-        descriptor = os.open(os.path.join(path, LOCK_FILE), os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.lockf(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise LogDirError(f"{path} is in use: stop its broker first") from None
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _check_target(
@@ -153,53 +141,52 @@ def _exported(
     *,
     has_ids: bool = True,
 ) -> list[ExportReport]:
-    snapshots = {topic.name: catalog.topic_image(topic) for topic in topics}
-    jobs = [(topic, place) for topic in topics for place in _places(topic)]
+    image = catalog.image(*topics)
+    jobs = [
+        (topic, place, image.topics[topic.topic_id].partition(place.partition))
+        for topic in topics
+        for place in _places(topic)
+    ]
 
-    def export(job: tuple[TopicDescription, TopicPartition]) -> ExportReport:
-        topic, place = job
+    def export(job: Job) -> ExportReport:
+        topic, place, _ = job
         if not has_ids:
             staging.folder(place).write_new(PARTITION_METADATA, encode_topic_id(topic.topic_id))
-        return _partition(catalog, topic, place, snapshots[topic.name], options, staging)
+        return _partition(catalog, job, options, staging)
 
-    staging.begin([place for _, place in jobs])
+    places = [place for _, place, _ in jobs]
+    staging.begin(places)
     try:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             reports = list(pool.map(export, jobs))
-        staging.move([place for _, place in jobs])
+        staging.move(places)
     except BaseException:
         staging.give_up()
         raise
-    states = {place: snapshots[topic.name].state(place.partition) for topic, place in jobs}
-    _write_checkpoints(path, states, {report.place: report.end for report in reports})
+    logs = {place: log for _, place, log in jobs}
+    _write_checkpoints(path, logs, {report.place: report.end for report in reports})
     staging.end()
     return reports
 
 
 def _partition(
-    catalog: Catalog,
-    topic: TopicDescription,
-    place: TopicPartition,
-    snapshot: TopicImage,
-    options: ExportOptions,
-    staging: Staging,
+    catalog: Catalog, job: Job, options: ExportOptions, staging: Staging
 ) -> ExportReport:
-    state = snapshot.partition(place.partition)
+    topic, place, log = job
     target = staging.folder(place)
-    entries = snapshot.partition(place.partition).entries(state.log_start_offset)
-    done = PartitionExport(catalog.files, topic_directory(topic), target, check=options.check).run(
-        entries, state
+    config = TopicConfig.parse(topic.configs)
+    rules = ExportRules.of(
+        config, check=options.check, link=options.link, durable=options.flush
     )
+    done = PartitionExport(catalog.files, topic_directory(topic), target, rules).run(log)
     if options.flush:
         target.sync(done.paths)
-    return ExportReport(
-        place=place, start=state.log_start_offset, end=done.end_offset, exported=done
-    )
+    return ExportReport(place=place, start=log.log_start_offset, end=done.end_offset, exported=done)
 
 
 def _write_checkpoints(
     path: str,
-    states: Mapping[TopicPartition, PartitionState],
+    logs: Mapping[TopicPartition, PartitionLog],
     ends: Mapping[TopicPartition, int],
 ) -> None:
     """Enter the partitions into the broker's checkpoints; what others have there stays."""
@@ -208,15 +195,11 @@ def _write_checkpoints(
         RECOVERY_POINT: ends,
         HIGH_WATERMARK: ends,
         LOG_START: {
-            place: state.log_start_offset
-            for place, state in states.items()
-            if state.log_start_offset
+            place: log.log_start_offset for place, log in logs.items() if log.log_start_offset
         },
-        CLEANER: {
-            place: state.cleaner_offset for place, state in states.items() if state.cleaner_offset
-        },
+        CLEANER: {place: log.cleaner_offset for place, log in logs.items() if log.cleaner_offset},
     }
     for name in CHECKPOINTS:
-        kept = {key: at for key, at in broker.offsets(name).items() if key not in states}
+        kept = {key: at for key, at in broker.offsets(name).items() if key not in logs}
         with os_errors("write", name, path):
             replace_file(os.path.join(path, name), encode_offsets({**kept, **values[name]}))

@@ -2,34 +2,70 @@
 
 <base>.log        hard link where it is sealed already and not the newest; else rewritten: the
                   base offset of every batch is moved, which no checksum covers
-<base>.index  .timeindex        copies, of 0 bytes where there is no entry
+<base>.index  .timeindex        copies, of 0 bytes where there is no entry; or built
 <base>.txnindex                 aborted transactions whose marker lies in the segment
-<end>.log  <end>.txnindex       ABORT markers of transactions that were open when imported
-leader-epoch-checkpoint         from the batches
+<end>.log  <end>.txnindex       ABORT markers of transactions that are open
+leader-epoch-checkpoint         the log's epochs
+
+What is rewritten is joined: small segments of ours that follow each other, and slices of shared
+segments, become one as long as the topic's segment.bytes and segment.ms allow.
 """
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
-import numpy as np
-
+from sparklog.config import TopicConfig
 from sparklog.errors import CorruptRecordError
-from sparklog.interop.abort_markers import OpenTransaction, encode_abort, open_transactions
+from sparklog.interop.abort_markers import AbortMarker, abort_markers, encode_abort
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
+from sparklog.interop.epochs import epochs_from
 from sparklog.interop.transactions import spans_of
 from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_index
-from sparklog.log.indexer import INDEX_INTERVAL_BYTES
+from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name
 from sparklog.log.windows import windows
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_reader.rebuild import indexes_of
-from sparklog.metadata.edit import PartitionState
-from sparklog.model import SegmentEntry
+from sparklog.metadata.edit import EpochStart
+from sparklog.metadata.image import PartitionLog
+from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
 from sparklog.record import layout
-from sparklog.record.batches import byte_view, with_offsets_raised
+from sparklog.record.batches import BatchTable, byte_view, with_offsets_raised
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
+
+Segment = Sequence[SegmentEntry]
+"""What becomes one segment of a broker: one or more of ours, in offset order."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportRules:
+    """How a topic's files are written.
+
+    `check` verifies what is copied; `link` makes hard links where it can; files that will be synced
+    are `durable`. Segments are joined up to
+    `segment_bytes` and `segment_ms`.
+    """
+
+    segment_bytes: int
+    segment_ms: int
+    check: bool = True
+    link: bool = True
+    durable: bool = False
+
+    @classmethod
+    def of(
+        cls, config: TopicConfig, *, check: bool, link: bool, durable: bool
+    ) -> "ExportRules":
+        """Return the rules of a topic with these configs."""
+        return cls(
+            segment_bytes=config.segment_bytes,
+            segment_ms=config.max_segment_ms,
+            check=check,
+            link=link,
+            durable=durable,
+        )
 
 
 @dataclass(slots=True)
@@ -53,41 +89,44 @@ class PartitionExport:
     """
 
     def __init__(
-        self, files: Files, directory: str, target: LocalFiles, *, check: bool = True
+        self, files: Files, directory: str, target: LocalFiles, rules: ExportRules
     ) -> None:
         self._files = files
         self._directory = directory
         self._target = target
-        self._check = check
+        self._rules = rules
         self._done = Exported()
-        self._epochs: list[tuple[int, int]] = []
 
-    def run(self, entries: Sequence[SegmentEntry], state: PartitionState) -> Exported:
+    def run(self, log: PartitionLog) -> Exported:
         """Write the segments, in the order of their offsets, and the epochs.
 
         Raises CorruptRecordError naming the file and MissingFileError; what was written stays.
         """
-        imported_end = state.imported_end_offset
-        for number, entry in enumerate(entries):
-            following = entries[number + 1].base_offset if number + 1 < len(entries) else None
-            is_newest = following is None and entry.next_offset == state.log_end_offset
-            self._segment(entry, imported_end, is_newest=is_newest)
+        entries = log.entries(log.log_start_offset)
+        for segment in joined(entries, self._rules):
+            self._segment(segment, is_newest=segment[-1].next_offset == log.log_end_offset)
         end = entries[-1].next_offset if entries else 0
-        opened_at = open_transactions(self._files, self._directory, entries, imported_end)
-        if opened_at or not entries or end < state.log_end_offset:
+        epochs = epochs_from(log.epochs, log.log_start_offset)
+        markers = abort_markers(self._files, self._directory, log)
+        if markers or not entries or end < log.log_end_offset:
             # Where the log goes on behind a gap, or after everything has expired.
-            self._end(state.log_end_offset, opened_at)
-        self._done.end_offset = state.log_end_offset + len(opened_at)
-        self._write(LEADER_EPOCH, encode_epochs(self._epochs))
+            self._end(log.log_end_offset, markers, epochs)
+        self._done.end_offset = log.log_end_offset + len(markers)
+        self._write(LEADER_EPOCH, encode_epochs(epochs))
         return self._done
 
-    def _end(self, offset: int, opened_at: Sequence[OpenTransaction]) -> None:
+    def _end(
+        self, offset: int, markers: Sequence[AbortMarker], epochs: Sequence[EpochStart]
+    ) -> None:
         """Write a last segment that holds nothing but markers, if anything."""
         self._done.segments += 1
-        epoch = self._epochs[-1][0] if self._epochs else 0
-        places = list(enumerate(opened_at, offset))
+        epoch = epochs[-1].epoch if epochs else 0
+        places = list(enumerate(markers, offset))
         log = b"".join(encode_abort(one, at, epoch) for at, one in places)
-        aborted = [AbortedTxn(0, one.producer_id, one.first, at, one.first) for at, one in places]
+        aborted = [
+            AbortedTxn(0, one.producer_id, one.first_offset, at, one.first_offset)
+            for at, one in places
+        ]
         for suffix, data in (
             (LOG_SUFFIX, log),
             (INDEX_SUFFIX, b""),
@@ -96,61 +135,75 @@ class PartitionExport:
         ):
             self._write(segment_name(offset, None, suffix), data)
 
-    def _segment(self, entry: SegmentEntry, imported_end: int, *, is_newest: bool) -> None:
+    def _segment(self, segment: Segment, *, is_newest: bool) -> None:
         self._done.segments += 1
-        self._done.bytes += entry.log_bytes
-        self._add_epochs(entry)
-        name = segment_name(entry.base_offset, None, LOG_SUFFIX)
-        if entry.shift or is_newest or not self._is_linked(entry, name):
-            with self._target.create(name) as file:
-                for data in self._sealed(entry):
-                    file.write(data)
+        self._done.bytes += sum(entry.log_bytes for entry in segment)
+        base, end = segment[0].base_offset, segment[-1].next_offset
+        name = segment_name(base, None, LOG_SUFFIX)
+        is_rewritten = is_newest or is_moved(segment[0]) or not self._is_linked(segment[0], name)
+        built = self._rewritten(segment, name) if is_rewritten else None
         self._done.paths.append(name)
-        for suffix, data in self._indexes(entry):
-            self._write(segment_name(entry.base_offset, None, suffix), data)
-        ends = min(entry.next_offset, imported_end)
-        aborted = [span for span in spans_of(entry) if span.last < ends]
-        if aborted:
+        for suffix, data in self._indexes(segment, built):
+            self._write(segment_name(base, None, suffix), data)
+        spans = {span for entry in segment for span in spans_of(entry) if base <= span.last < end}
+        if spans:
             # A low last stable offset makes a broker look further than it must, never too little.
             rows = [
                 AbortedTxn(0, one.producer_id, one.first, one.last, one.first)
-                for one in sorted(aborted, key=lambda span: span.last)
+                for one in sorted(spans, key=lambda span: span.last)
             ]
-            path = segment_name(entry.base_offset, None, TXN_INDEX_SUFFIX)
+            path = segment_name(base, None, TXN_INDEX_SUFFIX)
             self._write(path, encode_txn_index(rows))
 
     def _is_linked(self, entry: SegmentEntry, name: str) -> bool:
         path = log_path(self._directory, entry)
-        if not isinstance(self._files, LocalFiles):
+        if not self._rules.link or not isinstance(self._files, LocalFiles):
             return False
         found = self._files.stat(path)
         if found is None or found.bytes != entry.log_bytes:
-            return False  # a reader stops where the manifest says, a broker at the file's end
+            return False  # a reader stops where the log's metadata says, a broker at the file's end
         linked = self._target.link_from(os.path.join(self._files.uri, path), name)
         self._done.linked += linked
         return linked
 
-    def _sealed(self, entry: SegmentEntry) -> Iterator[bytes | memoryview]:
-        """The bytes of a `.log` with the log's offsets in its batches."""
+    def _rewritten(self, segment: Segment, name: str) -> Indexes:
+        """Write a `.log` with the log's offsets in its batches; return its indexes."""
+        indexer = Indexer(segment[0].base_offset, INDEX_INTERVAL_BYTES)
+        with self._target.create(name, durable=self._rules.durable) as file:
+            for entry in segment:
+                for data, batches in self._sealed(entry):
+                    file.write(data)
+                    indexer.append(batches)
+        return indexer.finish()
+
+    def _sealed(self, entry: SegmentEntry) -> Iterator[tuple[memoryview, BatchTable]]:
+        """Yield a segment's bytes and batches, both with the log's offsets."""
+        shift = entry.shift
         try:
-            for window in windows(opened(self._files, self._directory, entry)):
-                if self._check:
-                    window.verify(window.batches)
-                end = int(window.batches.end_position[-1])
-                view = byte_view(window.data)[:end]
-                if not entry.shift:
-                    yield view.data
-                    continue
-                if (window.batches.magic < layout.MAGIC_V2).any():
-                    raise CorruptRecordError("a message set that was moved cannot be sealed")
-                yield with_offsets_raised(view, window.batches, entry.shift).data
+            for window in windows(scanned_whole(self._files, self._directory, entry)):
+                batches = window.batches
+                if self._rules.check:
+                    window.verify(batches)
+                view = byte_view(window.data)[: int(batches.end_position[-1])]
+                if shift:
+                    if (batches.magic < layout.MAGIC_V2).any():
+                        raise CorruptRecordError("a message set that was moved cannot be sealed")
+                    view = with_offsets_raised(view, batches, shift)
+                    batches = replace(
+                        batches,
+                        base_offset=batches.base_offset + shift,
+                        last_offset=batches.last_offset + shift,
+                    )
+                yield view.data, batches
         except CorruptRecordError as error:
             raise error.in_file(log_path(self._directory, entry)) from None
 
-    def _indexes(self, entry: SegmentEntry) -> Iterator[tuple[str, bytes]]:
+    def _indexes(self, segment: Segment, built: Indexes | None) -> Iterator[tuple[str, bytes]]:
         """The two index files: their entries count from the segment's base, wherever it lies."""
-        if entry.index_bytes is None or entry.time_index_bytes is None:
-            built = indexes_of(self._files, self._directory, entry, INDEX_INTERVAL_BYTES)
+        entry = segment[0]
+        has_own = entry.index_bytes is not None and entry.time_index_bytes is not None
+        if len(segment) > 1 or entry.is_shared or not has_own:
+            built = built or indexes_of(self._files, self._directory, entry, INDEX_INTERVAL_BYTES)
             yield INDEX_SUFFIX, built.offset_index
             yield TIME_INDEX_SUFFIX, built.time_index
             return
@@ -161,21 +214,31 @@ class PartitionExport:
             data = b"" if path is None else self._files.read(f"{self._directory}/{path}")
             yield suffix, bytes(data)
 
-    def _add_epochs(self, entry: SegmentEntry) -> None:
-        """Note where a new leader epoch begins; segments that cannot have one are not read."""
-        newest = self._epochs[-1][0] if self._epochs else -1
-        if entry.max_leader_epoch is not None and entry.max_leader_epoch <= newest:
-            return
-        for window in windows(opened(self._files, self._directory, entry)):
-            epochs = np.maximum.accumulate(np.maximum(window.batches.leader_epoch, newest))
-            risen = np.flatnonzero(np.diff(epochs, prepend=newest) > 0)
-            offsets = window.batches.base_offset[risen] + entry.shift
-            if not self._epochs:
-                # Compaction may have taken what the epoch began with.
-                offsets[:1] = entry.base_offset
-            self._epochs += zip(epochs[risen].tolist(), offsets.tolist(), strict=True)
-            newest = int(epochs[-1])
-
     def _write(self, name: str, data: bytes) -> None:
-        self._target.write_new(name, data)
+        self._target.write_new(name, data, durable=self._rules.durable)
         self._done.paths.append(name)
+
+
+def is_moved(entry: SegmentEntry) -> bool:
+    """Whether a segment is no file that a broker can have: it must be rewritten."""
+    return entry.is_shared or entry.shift != 0
+
+
+def joined(entries: Sequence[SegmentEntry], rules: ExportRules) -> Iterator[Segment]:
+    """Cut a log into the segments that a broker gets, of the segments that it consists of."""
+    segment: list[SegmentEntry] = []
+    size = 0
+    for entry in entries:
+        if segment and not (
+            is_moved(segment[0])
+            and is_moved(entry)
+            and size + entry.log_bytes <= rules.segment_bytes
+            and entry.max_timestamp - segment[0].max_timestamp <= rules.segment_ms
+            and entry.next_offset - segment[0].base_offset <= MAX_RELATIVE_OFFSET
+        ):
+            yield segment
+            segment, size = [], 0
+        segment.append(entry)
+        size += entry.log_bytes
+    if segment:
+        yield segment

@@ -1,17 +1,16 @@
-"""A broker's log directory becomes topics here: topics made, partitions taken, one commit a topic.
+"""A broker's log directory becomes topics here: topics made, partitions taken, one commit for all.
 
-    broker dir -> checked, linked and copied, several partitions at once -> TopicEdit -> commit
+    broker dir -> checked, linked and copied, several partitions at once -> TopicEdits -> commit
 
 A partition that is damaged is refused as a whole, and the others go on. Importing again takes what
-came since. Topics that are made here keep everything (retention.ms=-1) unless told otherwise.
+came since. Topics that are made here keep everything (retention.ms=-1) unless told otherwise. No
+broker can start on the directory meanwhile.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
+from functools import partial
 from typing import Any, Final
-
-import pyarrow.compute as pc
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
@@ -32,14 +31,14 @@ from sparklog.interop.import_partition import (
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
 from sparklog.interop.workers import Threads
-from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.catalog import Catalog, Write
 from sparklog.metadata.edit import Done, TopicEdit
-from sparklog.metadata.image import TopicImage
-from sparklog.metadata.tables import segment_entries
+from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
 from sparklog.storage.files import Files
 from sparklog.tasks import Workers
 
+IMPORT: Final = "IMPORT"
 KEEP: Final = {"retention.ms": "-1"}
 COMPACT: Final = {"cleanup.policy": "compact"}
 
@@ -116,52 +115,72 @@ def import_log_dir(
 ) -> list[PartitionReport]:
     """Import a stopped (or copied) broker's log directory; the reports in the order of partitions.
 
-    `workers` take the partitions of all topics, threads unless others are given; then each topic is
-    committed. Raises LogDirError (also when a broker runs on the directory), UnknownTopicError (a
-    topic the directory does not have), CorruptionError for checkpoints of all of it, and the errors
-    of a commit.
+    `workers` take the partitions of all topics, threads unless others are given; then one commit
+    makes them visible. The broker's lock is held until then. Raises LogDirError (also when a broker
+    runs on the directory), UnknownTopicError (a topic the directory does not have), CorruptionError
+    for checkpoints of all of it, and the errors of a commit.
     """
     broker = BrokerDir(log_dir)
-    broker.check_stopped()
+    with broker.stopped():
+        return _imported(admin, catalog, broker, options, workers or Threads())
+
+
+def _imported(
+    admin: AdminClient,
+    catalog: Catalog,
+    broker: BrokerDir,
+    options: ImportOptions,
+    workers: Workers,
+) -> list[PartitionReport]:
     check_finished(broker.path)
     partitions = broker.partitions()
     if not partitions:
         raise LogDirError(f"{broker.path} has no partition: give what a broker's log.dirs names")
-    sources = _chosen(partitions, options.topics)
-    checkpoints = broker.offsets(LOG_START), broker.offsets(CLEANER)
-    found = [one for parts in sources.values() for one in parts]
+    chosen = _chosen(partitions, options.topics)
     reports = [
-        PartitionReport(place=one.place, problem=one.problem) for one in found if one.problem
+        PartitionReport(place=one.place, problem=one.problem) for one in chosen if one.problem
     ]
-    jobs = [
-        job
-        for name, parts in sources.items()
-        if (sound := [one for one in parts if one.problem is None])
-        for job in _jobs(admin, catalog, name, sound, checkpoints, options)
-    ]
-    answers = (workers or Threads()).map(take, jobs, "import")
-    done = zip(jobs, answers, strict=True)
-    for _, of_topic in groupby(done, lambda pair: pair[0].topic.topic_id):
-        reports += _committed(catalog, list(of_topic))
+    sound: dict[str, list[PartitionDir]] = {}
+    for one in chosen:
+        if one.problem is None:
+            sound.setdefault(one.place.topic, []).append(one)
+    if sound:
+        jobs = _jobs(admin, catalog, broker, sound, options)
+        answers = workers.map(take, jobs, "import")
+        reports += _committed(catalog, broker, list(zip(jobs, answers, strict=True)))
     return sorted(reports, key=lambda report: report.place)
 
 
 def _jobs(
     admin: AdminClient,
     catalog: Catalog,
-    name: str,
-    parts: Sequence[PartitionDir],
-    checkpoints: tuple[Mapping[TopicPartition, int], Mapping[TopicPartition, int]],
+    broker: BrokerDir,
+    sources: Mapping[str, Sequence[PartitionDir]],
     options: ImportOptions,
-) -> Iterator[Job]:
-    """The jobs of a topic, which is made if need be."""
-    starts, cleaned = checkpoints
-    topic = _topic(admin, catalog, name, parts, _config(parts, cleaned, options.config))
-    snapshot = catalog.topic_image(topic)
-    rules = ImportRules(now_ms=catalog.clock.now_ms(), check=options.check, link=options.link)
-    for one in parts:
-        known = _what_is_known(snapshot, one.place, starts, cleaned)
-        yield Job(one, known, catalog.files, topic, rules, options.flush)
+) -> list[Job]:
+    """Return the jobs of all topics, which are made if need be."""
+    starts, cleaned = broker.offsets(LOG_START), broker.offsets(CLEANER)
+    topics = _topics(admin, catalog, sources, cleaned, options.config)
+    rules = ImportRules(
+        now_ms=catalog.clock.now_ms(),
+        check=options.check,
+        link=options.link,
+        durable=options.flush,
+    )
+    jobs = []
+    for name, parts in sources.items():
+        image = catalog.topic_image(topics[name])
+        for one in parts:
+            log = image.partition(one.place.partition)
+            known = Known(
+                state=log.state,
+                transactions=log.transactions,
+                epochs=log.epochs,
+                log_start=starts.get(one.place, 0),
+                cleaner_offset=cleaned.get(one.place, 0),
+            )
+            jobs.append(Job(one, known, catalog.files, topics[name], rules, options.flush))
+    return jobs
 
 
 def take(job: Job) -> ImportedPartition:
@@ -172,44 +191,11 @@ def take(job: Job) -> ImportedPartition:
     return found
 
 
-def _what_is_known(
-    snapshot: TopicImage,
-    place: TopicPartition,
-    starts: Mapping[TopicPartition, int],
-    cleaned: Mapping[TopicPartition, int],
-) -> Known:
-    state = snapshot.partition(place.partition)
-    return Known(
-        state=state,
-        open_at={
-            span.producer_id: span.first
-            for entry in _with_aborted(snapshot, place.partition)
-            for span in spans_of(entry)
-            if span.last >= state.imported_end_offset
-        },
-        log_start=starts.get(place, 0),
-        cleaner_offset=cleaned.get(place, 0),
-    )
-
-
-def _with_aborted(snapshot: TopicImage, partition: int) -> list[SegmentEntry]:
-    """The live segments of a partition that aborted transactions reach into."""
-    live = snapshot.live
-    chosen = pc.and_(
-        pc.equal(live.column("partition"), partition), pc.is_valid(live.column("aborted"))
-    )
-    return segment_entries(live.filter(chosen))
-
-
-def _chosen(
-    partitions: Iterable[PartitionDir], topics: Sequence[str] | None
-) -> dict[str, list[PartitionDir]]:
-    """The directories by topic."""
-    found: dict[str, list[PartitionDir]] = {}
-    for one in partitions:
-        found.setdefault(one.place.topic, []).append(one)
+def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) -> list[PartitionDir]:
+    """Return the directories of the topics that are asked for."""
     if topics is None:
-        return {name: parts for name, parts in found.items() if not name.startswith("__")}
+        return [one for one in partitions if not one.place.topic.startswith("__")]
+    found = {one.place.topic for one in partitions}
     missing = [name for name in topics if name not in found]
     if missing:
         raise UnknownTopicError(
@@ -221,7 +207,7 @@ def _chosen(
         raise InvalidOptionError(
             f"{internal[0]!r} is the broker's own: its records mean nothing here", option="topic"
         )
-    return {name: found[name] for name in dict.fromkeys(topics)}
+    return [one for one in partitions if one.place.topic in topics]
 
 
 def _config(
@@ -234,45 +220,63 @@ def _config(
     return {**KEEP, **(COMPACT if is_compacted else {}), **given}
 
 
-def _topic(
+def _topics(
     admin: AdminClient,
     catalog: Catalog,
-    name: str,
-    parts: Sequence[PartitionDir],
-    config: Mapping[str, str],
-) -> TopicDescription:
-    """The topic, made or grown where it has to be."""
-    count = max(one.place.partition for one in parts) + 1
-    if _known(catalog, name) is None:
-        admin.create_topics([NewTopic(name, count, config=config)])
-    topic = catalog.topic(name)
-    if topic.num_partitions < count:
-        admin.create_partitions({name: count})
-        topic = catalog.topic(name)
-    return topic
+    sources: Mapping[str, Sequence[PartitionDir]],
+    cleaned: Mapping[TopicPartition, int],
+    given: Mapping[str, str],
+) -> Mapping[str, TopicDescription]:
+    """Return the topics by name, made or grown where they have to be: all, or none."""
+    counts = {
+        name: max(one.place.partition for one in parts) + 1 for name, parts in sources.items()
+    }
+    known = _known(catalog)
+    new = [
+        NewTopic(name, count, config=_config(sources[name], cleaned, given))
+        for name, count in counts.items()
+        if name not in known
+    ]
+    grown = {
+        name: count
+        for name, count in counts.items()
+        if name in known and known[name].num_partitions < count
+    }
+    if new:
+        admin.create_topics(new)
+    if grown:
+        admin.create_partitions(grown)
+    return {name: catalog.topic(name) for name in sources}
 
 
-def _known(catalog: Catalog, name: str) -> TopicDescription | None:
+def _known(catalog: Catalog) -> Mapping[str, TopicDescription]:
+    """Return the topics that exist; none where there is no log dir yet."""
     try:
-        return catalog.topic(name)
-    except (UnknownTopicError, LogDirError):
-        return None
+        return catalog.topics()
+    except LogDirError:
+        return {}
+
+
+Taken = tuple[Job, ImportedPartition]
 
 
 def _committed(
-    catalog: Catalog, done: Sequence[tuple[Job, ImportedPartition | SparklogError]]
+    catalog: Catalog,
+    broker: BrokerDir,
+    done: Sequence[tuple[Job, ImportedPartition | SparklogError]],
 ) -> list[PartitionReport]:
-    """Commit what was taken of a topic, and report; nothing is if somebody else wrote to it."""
-    known = {job.place.partition: job.known for job, _ in done}
-    taken = {
-        job.place.partition: answer for job, answer in done if isinstance(answer, ImportedPartition)
-    }
-    try:
-        store = catalog.store(done[0][0].topic)
-        store.commit(lambda snapshot: _change(snapshot, known, taken))
-    except CommitConflictError as error:
-        done = [(job, error) for job, _ in done]
-    return [_report(job, answer) for job, answer in done]
+    """Commit what was taken, and report; a partition that somebody else wrote to is refused."""
+    taken: dict[str, list[Taken]] = {}
+    for job, answer in done:
+        if isinstance(answer, ImportedPartition):
+            taken.setdefault(job.topic.topic_id, []).append((job, answer))
+    refused: dict[TopicPartition, SparklogError] = {}
+    writes = [
+        Write(topic=parts[0][0].topic, plan=partial(_planned, taken=parts, refused=refused))
+        for parts in taken.values()
+    ]
+    catalog.commit_all(writes, operation=IMPORT, parameters={"source": broker.path})
+    return [_report(job, refused.get(job.place, answer)) for job, answer in done]
 
 
 def _report(job: Job, answer: ImportedPartition | SparklogError) -> PartitionReport:
@@ -288,53 +292,44 @@ def _report(job: Job, answer: ImportedPartition | SparklogError) -> PartitionRep
     )
 
 
-def _change(
-    snapshot: TopicImage, known: Mapping[int, Known], taken: Mapping[int, ImportedPartition]
+def _planned(
+    topic: TopicImage, taken: Sequence[Taken], refused: dict[TopicPartition, SparklogError]
 ) -> TopicEdit | Done:
-    """The commit of a topic: new segments, and old rows whose open transactions have ended."""
-    for partition in taken:
-        if snapshot.partition(partition) != known[partition].state:
-            raise CommitConflictError(
-                f"partition {partition}: somebody else wrote to it during the import"
+    """Return the edit of a topic: new segments, open transactions, epochs, and the newly aborted.
+
+    `refused` gets an error for each partition that is not as it was when it was taken.
+    """
+    grown: dict[int, ImportedPartition] = {}
+    for job, found in taken:
+        log, known = topic.partition(job.place.partition), job.known.state
+        refused.pop(job.place, None)
+        if log.state != known:
+            refused[job.place] = CommitConflictError(
+                f"partition {job.place.partition}: somebody else wrote to it during the import"
             )
-    grown = {
-        partition: found.state
-        for partition, found in taken.items()
-        if found.state.grown(known[partition].state) != known[partition].state
-    }
+        elif found.state.grown(known) != known:
+            grown[job.place.partition] = found
     if not grown:
         return Done()
     return TopicEdit(
-        segments=[entry for partition in sorted(grown) for entry in taken[partition].entries],
-        partitions=grown,
+        segments=[entry for found in grown.values() for entry in found.entries],
+        partitions={partition: found.state for partition, found in grown.items()},
+        transactions={partition: found.transactions for partition, found in grown.items()},
+        epochs={partition: found.epochs for partition, found in grown.items()},
         replace=[
             entry
-            for partition in sorted(grown)
-            if known[partition].open_at
-            for entry in _settled(snapshot, partition, known[partition], taken[partition])
+            for partition, found in grown.items()
+            for entry in _settled(topic.partition(partition), found.aborted)
         ],
         allow_gaps=True,
     )
 
 
-def _settled(
-    snapshot: TopicImage, partition: int, known: Known, found: ImportedPartition
-) -> list[SegmentEntry]:
-    """The rows that say of a transaction that it is open, with what has become of it."""
-    ends = {(span.producer_id, span.first): span for span in found.aborted}
-    rows = []
-    for entry in _with_aborted(snapshot, partition):
-        spans = [_settled_span(span, known, found, ends) for span in spans_of(entry)]
-        settled = with_spans(entry, [span for span in spans if span is not None])
-        if settled != entry:
-            rows.append(settled)
-    return rows
-
-
-def _settled_span(
-    span: Span, known: Known, found: ImportedPartition, ends: Mapping[tuple[int, int], Span]
-) -> Span | None:
-    key = (span.producer_id, span.first)
-    if span.last < known.state.imported_end_offset:
-        return span
-    return None if key in found.ended else ends.get(key, span)
+def _settled(log: PartitionLog, aborted: Iterable[Span]) -> list[SegmentEntry]:
+    """Return the segments of a log that transactions reach into which have aborted since."""
+    spans = [span for span in aborted if span.first < log.log_end_offset]
+    if not spans:
+        return []
+    entries = log.entries(min(span.first for span in spans))
+    settled = [with_spans(entry, [*spans_of(entry), *spans]) for entry in entries]
+    return [new for old, new in zip(entries, settled, strict=True) if new != old]

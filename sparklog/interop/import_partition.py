@@ -1,4 +1,4 @@
-"""One partition of a broker becomes rows of a manifest: its files are checked, linked or copied.
+"""One partition of a broker becomes segments of a topic: its files are checked, linked or copied.
 
     sealed segments    .log     hard link (or a copy): a broker never changes them
     the newest         .log     a copy: a broker that starts again appends to it
@@ -9,7 +9,6 @@ Nothing refers to the files before the rows are committed, so a partition that i
 orphans for vacuum.
 """
 
-from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
@@ -17,6 +16,7 @@ from typing import Final
 from sparklog.errors import CorruptionError, CorruptRecordError, UsageError
 from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
 from sparklog.interop.checkpoints import LEADER_EPOCH, read_epochs
+from sparklog.interop.epochs import Epochs
 from sparklog.interop.examine import Examined, Source, examine, walked
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.producer_snapshot import read_snapshot
@@ -24,7 +24,7 @@ from sparklog.interop.sealed import trusted
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
@@ -33,23 +33,24 @@ SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRules:
-    """How files are taken. `check` reads every byte; `link` makes hard links where it can."""
+    """How files are taken.
+
+    `check` reads every byte; `link` makes hard links where it can; `durable` files will be synced.
+    """
 
     now_ms: int
     check: bool = True
     link: bool = True
+    durable: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Known:
-    """What the manifest knows of a partition before the import.
-
-    `open_at`: transactions that counted as aborted because they had not ended, producer id to first
-    offset. `log_start` and `cleaner_offset` are the broker's own, from its checkpoints.
-    """
+    """A partition before the import: its log here, and the broker's own checkpoints of it."""
 
     state: PartitionState
-    open_at: dict[int, int]
+    transactions: tuple[OpenTransaction, ...] = ()
+    epochs: tuple[EpochStart, ...] = ()
     log_start: int = 0
     cleaner_offset: int = 0
 
@@ -58,16 +59,17 @@ class Known:
 class ImportedPartition:
     """What an import adds to one partition, not yet committed.
 
-    `ended` are the open transactions of the last import that have committed since, as
-    (producer id, first offset); `aborted` all that readers must not see, with new ends.
+    `aborted` are the transactions that were seen to abort, also those that were open before;
+    `transactions` those that are open at the new end.
     """
 
     entries: tuple[SegmentEntry, ...]
     state: PartitionState
-    paths: tuple[str, ...]
-    torn_bytes: int
-    aborted: tuple[Span, ...]
-    ended: frozenset[tuple[int, int]]
+    paths: tuple[str, ...] = ()
+    torn_bytes: int = 0
+    aborted: tuple[Span, ...] = ()
+    transactions: tuple[OpenTransaction, ...] = ()
+    epochs: tuple[EpochStart, ...] = ()
 
 
 class PartitionImport:
@@ -83,11 +85,13 @@ class PartitionImport:
         self._source = source
         self._rules = rules
         self._partition = source.place.partition
-        self._taker = FileTaker(files, topic, self._partition, rules.now_ms, link=rules.link)
+        self._taker = FileTaker(
+            files, topic, self._partition, rules.now_ms, link=rules.link, durable=rules.durable
+        )
         self._torn_bytes = 0
-        self._unread: dict[int, int] | None = None
+        self._unread: tuple[OpenTransaction, ...] | None = None
         self._has_skipped = False
-        self._epochs: list[tuple[int, int]] = []
+        self._epochs = Epochs()
         self._cleaner_offset = 0
 
     def run(self, known: Known) -> ImportedPartition:
@@ -105,31 +109,28 @@ class PartitionImport:
             )
         segments = self._source.segments()
         where = f"{self._source.path}/{LEADER_EPOCH}"
-        self._epochs = read_epochs(self._source.read(LEADER_EPOCH), where)
+        checkpoint = read_epochs(self._source.read(LEADER_EPOCH), where)
+        self._epochs = Epochs([*known.epochs, *checkpoint])
         self._cleaner_offset = known.cleaner_offset
-        transactions = Transactions(known.open_at)
-        self._unread = (
-            self._open_at(segments[-1].base_offset) if self._is_trusting(segments) else None
-        )
+        transactions = Transactions(known.transactions)
+        # What is not read tells no leader epochs: the checkpoint must.
+        is_trusting = bool(segments and checkpoint) and not self._rules.check
+        self._unread = self._open_at(segments[-1].base_offset) if is_trusting else None
         entries = self._entries(_from(segments, end), end, transactions)
         new_end = max([end, *(entry.next_offset for entry in entries)])
         # A broker whose segments are all expired keeps an empty one, which says where it ends.
         new_end = max([new_end, *(segment.base_offset for segment in segments[-1:])])
-        spans = transactions.spans(new_end)
         return ImportedPartition(
-            entries=spread(entries, spans),
-            state=self._state(known, segments, entries, new_end),
+            entries=spread(entries, transactions.aborted),
+            state=self._state(known, segments, new_end),
             paths=tuple(self._taker.paths),
             torn_bytes=self._torn_bytes,
-            aborted=tuple(spans),
-            ended=frozenset(transactions.committed),
+            aborted=tuple(transactions.aborted),
+            transactions=transactions.unended,
+            epochs=self._epochs.below(new_end),
         )
 
-    def _is_trusting(self, segments: Sequence[SegmentFiles]) -> bool:
-        """Whether segments may go unread: the checkpoint must say their leader epochs."""
-        return bool(segments and self._epochs) and not self._rules.check
-
-    def _open_at(self, base_offset: int) -> dict[int, int] | None:
+    def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
         """Open transactions where a segment begins; None where no snapshot says so."""
         name = f"{base_offset:020d}{SNAPSHOT_SUFFIX}"
         data = self._source.read(name)
@@ -139,32 +140,24 @@ class PartitionImport:
             states = read_snapshot(data)
         except CorruptionError as error:
             raise CorruptionError(f"{self._source.path}/{name}: {error}") from None
-        return {
-            state.producer_id: state.current_txn_first_offset
+        return tuple(
+            OpenTransaction(state.producer_id, state.current_txn_first_offset)
             for state in states
             if state.current_txn_first_offset >= 0
-        }
+        )
 
-    def _state(
-        self,
-        known: Known,
-        segments: Sequence[SegmentFiles],
-        entries: Sequence[SegmentEntry],
-        end: int,
-    ) -> PartitionState:
+    def _state(self, known: Known, segments: Sequence[SegmentFiles], end: int) -> PartitionState:
         first = segments[0].base_offset if segments else 0
         start = max(first, known.log_start)
         if start > end:
             raise CorruptionError(
                 f"{self._source.path}: its log begins at {start}, behind its end at {end}"
             )
-        epochs = [epoch for epoch, _ in self._epochs]
-        epochs += [entry.max_leader_epoch or 0 for entry in entries]
         is_first = known.state == PartitionState()
         return PartitionState(
             log_start_offset=start if is_first else min(start, known.state.log_start_offset),
             log_end_offset=end,
-            leader_epoch=max([known.state.leader_epoch, *(epoch + 1 for epoch in epochs)]),
+            leader_epoch=max(known.state.leader_epoch, self._epochs.newest + 1),
             cleaner_offset=min(known.cleaner_offset, end) if is_first else 0,
             imported_end_offset=end,
         )
@@ -207,7 +200,9 @@ class PartitionImport:
                     self._has_skipped = True
                     return self._taker.take(source, known)
                 self._resume(files, transactions)
-        found = examine(source, base, self._partition, transactions, decoded=self._rules.check)
+        found = examine(
+            source, base, self._partition, transactions, self._epochs, decoded=self._rules.check
+        )
         self._torn_bytes += found.torn_bytes
         if not found.summary.batch_count:
             return None
@@ -232,9 +227,9 @@ class PartitionImport:
 
         Where a cleaner was, the batches of an epoch may all be gone.
         """
-        slot = bisect_left(self._epochs, following, key=lambda epoch: epoch[1])
+        known = self._epochs.below(following)
         is_clean = files.base_offset < self._cleaner_offset
-        return None if is_clean or not slot else self._epochs[slot - 1][0]
+        return None if is_clean or not known else known[-1].epoch
 
     def _source_of(self, files: SegmentFiles, is_newest: bool) -> Source:
         name = files.name(LOG_SUFFIX)

@@ -17,7 +17,7 @@ from sparklog.interop.file_records import int_at
 from sparklog.record import layout
 from sparklog.record.checksum import crc32
 from sparklog.record.decompression import decompress
-from sparklog.record.pile import BATCH_BYTES_MAX
+from sparklog.record.payload import BATCH_BYTES_MAX
 
 Bytes = NDArray[np.uint8]
 

@@ -1,7 +1,10 @@
-"""What is known of a sealed segment without reading it: from its name, its indexes, its neighbour.
+"""What is known of a sealed segment unread: from its name, its indexes, its neighbour, one header.
 
 A broker closes a segment with a last time entry, (largest timestamp, its offset); the segment ends
-where the next one begins; its aborted transactions are in its `.txnindex`.
+where the next one begins; its aborted transactions are in its `.txnindex`. Its smallest timestamp
+is taken to be that of its first record, which the header of the first batch tells
+(`BatchTable.first_timestamp`). It is an upper bound: a record behind may be older. A broker goes by
+a later one, the first batch's largest timestamp (LogSegment.getFirstBatchTimestamp).
 """
 
 from typing import Final
@@ -13,9 +16,12 @@ from sparklog.interop.index_checks import check_offset_index, check_time_index, 
 from sparklog.interop.transactions import Span, Transactions
 from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, read_txn_index
 from sparklog.log.indexer import Indexes
-from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.segment_writer import SegmentSummary
+from sparklog.model import NO_TIMESTAMP
+from sparklog.record import layout
 from sparklog.record.batches import Buffer
+from sparklog.record.scan import scan_batches, told_size
 
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 """A larger index is not believed: the segment is read. Kafka's default is 10 MiB."""
@@ -53,6 +59,9 @@ def trusted(
         return None
     if files.sizes.get(TXN_INDEX_SUFFIX, 0) > TXN_INDEX_BYTES_MAX:
         raise CorruptionError(f"{stem}{TXN_INDEX_SUFFIX}: more than {TXN_INDEX_BYTES_MAX} bytes")
+    first_timestamp = _first_timestamp(source, files, following)
+    if first_timestamp is None:
+        return None
     aborted = read_txn_index(read(TXN_INDEX_SUFFIX)) if TXN_INDEX_SUFFIX in files.sizes else []
     for one in aborted:
         transactions.aborted.append(Span(one.producer_id, one.first_offset, one.last_offset))
@@ -64,7 +73,7 @@ def trusted(
         log_crc32c=None,
         batch_count=None,
         record_count=None,
-        min_timestamp=None,
+        min_timestamp=max(min(first_timestamp, last.timestamp), NO_TIMESTAMP),
         max_timestamp=last.timestamp,
         max_timestamp_delta=last.offset,
         codec=None,
@@ -73,3 +82,14 @@ def trusted(
         transactional=bool(aborted),
     )
     return Examined(summary, Indexes(bytes(index), bytes(times)))
+
+
+def _first_timestamp(source: PartitionDir, files: SegmentFiles, following: int) -> int | None:
+    """The time of the first record; None when no batch of the segment is at its beginning."""
+    name = files.name(LOG_SUFFIX)
+    size = told_size(source.files.view(name, layout.HEADER_PREFIX))
+    # Mapped, of which the header alone is read.
+    batches = scan_batches(source.files.view(name, min(max(size, 0), files.log_bytes))).batches
+    if len(batches) != 1 or not files.base_offset <= batches.base_offset[0] < following:
+        return None
+    return int(batches.first_timestamp[0])

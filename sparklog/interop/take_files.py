@@ -33,13 +33,21 @@ class FileTaker:
     """Brings segments into one partition's directory; `paths` are the files it has made."""
 
     def __init__(
-        self, files: Files, topic: TopicDescription, partition: int, now_ms: int, *, link: bool
+        self,
+        files: Files,
+        topic: TopicDescription,
+        partition: int,
+        now_ms: int,
+        *,
+        link: bool,
+        durable: bool = False,
     ) -> None:
         self._files = files
         self._topic = topic_directory(topic)
         self._folder = partition_dir(topic.name, partition)
         self._now_ms = now_ms
         self._link = link
+        self._durable = durable
         self.paths: list[str] = []
 
     def take(self, source: Source, found: Examined) -> SegmentEntry:
@@ -70,7 +78,7 @@ class FileTaker:
         """The path, written if there is something to write."""
         if not data:
             return None
-        self._files.write_new(f"{self._topic}/{path}", data)
+        self._files.write_new(f"{self._topic}/{path}", data, durable=self._durable)
         self.paths.append(f"{self._topic}/{path}")
         return path
 
@@ -80,7 +88,7 @@ class FileTaker:
         self.paths.append(target)
         if is_whole and self._is_linked(source, target):
             return
-        with self._files.create(target) as file:
+        with self._files.create(target, durable=self._durable) as file:
             for start in range(source.start, end, COPY_BYTES):
                 file.write(source.files.view(source.name, min(COPY_BYTES, end - start), start))
 

@@ -3,19 +3,19 @@
     data batches, transactional   the producer's transaction is open from the first of them on
     control batch, one marker     COMMIT or ABORT ends it
 
-An aborted transaction spans its first batch to its marker. One that is still open at the end counts
-as aborted, up to and including the offset behind the end. No marker that was read lies there, so a
-later import can tell that the transaction was open.
+An aborted transaction spans its first batch to its marker. One that has no marker yet is open: what
+is known of it is its producer and its first offset, and a later import goes on with that.
 """
 
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sparklog.interop.control_records import ABORT, COMMIT
+from sparklog.metadata.edit import OpenTransaction
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.batches import BatchTable
 
@@ -34,15 +34,17 @@ class Span(NamedTuple):
 class Transactions:
     """Follows the transactions of one partition; `open` is producer id to first offset."""
 
-    def __init__(self, open_at: Mapping[int, int] | None = None) -> None:
-        self.open = dict(open_at or {})
+    def __init__(self, open_at: Iterable[OpenTransaction] = ()) -> None:
+        self.open = {one.producer_id: one.first_offset for one in open_at}
         self.aborted: list[Span] = []
-        self._seeds = frozenset(self.open.items())
-        self.committed: set[tuple[int, int]] = set()
-        """(producer id, first offset) of those open at the beginning that were committed."""
 
     def __len__(self) -> int:
-        return len(self.open) + len(self.aborted) + len(self.committed)
+        return len(self.open) + len(self.aborted)
+
+    @property
+    def unended(self) -> tuple[OpenTransaction, ...]:
+        """The open transactions, by producer."""
+        return tuple(OpenTransaction(*one) for one in sorted(self.open.items()))
 
     def add(self, batches: BatchTable, marker_of: MarkerOf) -> None:
         """Take the next batches of the log."""
@@ -64,23 +66,10 @@ class Transactions:
         first = self.open.pop(producer)
         if kind == ABORT:
             self.aborted.append(Span(producer, first, offset))
-        elif (producer, first) in self._seeds:
-            self.committed.add((producer, first))
 
-    def resume(self, open_at: Mapping[int, int]) -> None:
-        """Go on behind segments that were not read, where these transactions are open.
-
-        One that was open before them and is not now was aborted if `aborted` has it.
-        """
-        aborted = {(span.producer_id, span.first) for span in self.aborted}
-        ended = self.open.items() - open_at.items() - aborted
-        self.committed |= ended & self._seeds
-        self.open = dict(open_at)
-
-    def spans(self, end_offset: int) -> list[Span]:
-        """What readers of committed records must not see, `end_offset` being the log's end."""
-        still = [Span(producer, first, end_offset) for producer, first in self.open.items()]
-        return sorted([*self.aborted, *still], key=lambda span: (span.first, span.producer_id))
+    def resume(self, open_at: Iterable[OpenTransaction]) -> None:
+        """Go on behind segments that were not read, where these transactions are open."""
+        self.open = {one.producer_id: one.first_offset for one in open_at}
 
 
 def spans_of(entry: SegmentEntry) -> list[Span]:

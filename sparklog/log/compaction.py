@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sparklog.log.names import OFFSET_MAX
-from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry
+from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry, SegmentKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,11 +144,11 @@ class _Group:
 
 
 def plan_groups(
-    segments: Sequence[SegmentEntry], touched: frozenset[str], limits: GroupLimits
+    segments: Sequence[SegmentEntry], touched: frozenset[SegmentKey], limits: GroupLimits
 ) -> list[tuple[SegmentEntry, ...]]:
     """Return the groups of neighbours that are rewritten, each into one segment.
 
-    `touched` are the log_paths of those that must be: the others are left alone, except that one
+    `touched` are the keys of those that must be: the others are left alone, except that one
     beside a group joins it when it is no larger than the group. So segments that stay cannot pile
     up small, and a byte is rewritten in vain about as often as its segment doubles in size.
     """
@@ -156,7 +156,7 @@ def plan_groups(
     alone: list[SegmentEntry] = []
     is_open = False
     for entry in segments:
-        is_touched = entry.log_path in touched
+        is_touched = entry.key in touched
         may_join = is_open and (is_touched or entry.log_bytes <= groups[-1].bytes)
         if may_join and groups[-1].with_entry(entry).fits(limits):
             groups[-1] = groups[-1].with_entry(entry)

@@ -1,7 +1,7 @@
 """The key index of a compacted segment: which keys it holds, without their bytes.
 
     directory   256 entries of 8 bytes: how many keys have a hash whose top byte is i (uint32),
-                and the CRC-32C of what follows for them (uint32)
+                and the CRC-32C of their part (uint32)
     checksum    4 bytes: the CRC-32C of the directory (uint32)
     256 parts   for each top byte: n hashes (uint64, ascending), then n offsets (uint32), each the
                 record's offset - the segment's base offset
@@ -58,8 +58,8 @@ def read_range(
 ) -> KeyHashes:
     """Return the keys whose hashes begin with the `bits` (0 to 8) bits of `bucket`, ascending.
 
-    `read(position, length)` gives bytes of the file, `size` is what the manifest says it has.
-    Raises CorruptIndexError when a checksum is wrong, or the size does not fit what is in it.
+    `read(position, length)` gives bytes of the file, `size` is its size in the manifest.
+    Raises CorruptIndexError when a checksum is wrong, or the size does not fit its keys.
     """
     counts, checksums = _directory(read(0, HEAD_BYTES), size)
     first = bucket << (PARTS_BITS - bits)

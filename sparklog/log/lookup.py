@@ -1,12 +1,15 @@
 """Where in one segment an offset or a time is (LogSegment.translateOffset, findOffsetByTimestamp).
 
     offset index   the batch at its floor entry's position lies at or before the one looked for
-    headers        are walked from there, window by window, to the first batch that can answer
-    records        of that batch alone are decoded; what is passed over is verified, for a header
-                   counts only if its checksum is right
+    headers        are walked from there to the first batch that can answer
+    records        of that batch alone are decoded; batches that are passed over are verified, for a
+                   header counts only if its checksum is right
+
+Each lookup asks the accelerator first (`fast_lookup.find_record`) and, where that has no answer,
+walks the segment window by window. Both give the same answer; only the walk reports damage.
 
 Offsets are asked for and answered as offsets of the log; the file's own are lower by the segment's
-shift. Indexes have no checksum, so what they say is held against the batches that it leads to:
+shift. Indexes have no checksum, so their entries are held against the batches that they lead to:
 
     (O, P) of the offset index   at P a batch begins, and one that begins soon ends at O
     (T, O) of the time index     the batch that holds O has T as its largest timestamp; those before
@@ -18,18 +21,19 @@ a time index goes unnoticed: an O that was moved to a later batch with the same 
 when the batches just before that one are older.
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError
+from sparklog.log.fast_lookup import NOT_NAMED, FoundBatch, find_record
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
-from sparklog.log.shortcut import find_record
 from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
-from sparklog.model import UNKNOWN_OFFSET, OffsetPosition, TimestampOffset
+from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, OffsetPosition, TimestampOffset
 from sparklog.record.batches import BatchTable
-from sparklog.record.lookup import NOT_NAMED
+
+_ANY_TIME: Final = -(2**63)
 
 
 def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
@@ -41,6 +45,17 @@ def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
     if floor.position:
         next(windows(segment, floor, segment.lookup_bytes))
     return floor
+
+
+def batch_from(segment: SegmentLog, offset: int) -> FoundBatch | None:
+    """The batch that holds `offset`, or the next one where a gap is; None when there is none.
+
+    Raises CorruptIndexError; CorruptRecordError for damage that might hide an earlier answer.
+    """
+    wanted = max(offset, segment.entry.base_offset) - segment.entry.shift
+    floor = floor_of(segment, wanted)
+    near = find_record(segment, floor, TimestampOffset(_ANY_TIME, wanted))
+    return near or _walk_to_offset(segment, floor, offset)
 
 
 def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> TimestampOffset:
@@ -120,15 +135,43 @@ def _first_from(
     wanted: tuple[int, int],
     named: TimestampOffset | None = None,
 ) -> TimestampOffset:
-    """The first record at or above the wanted (timestamp, offset of the log), the short way or not.
+    """The first record at or above the wanted (timestamp, offset of the log).
 
     `named` is the entry of the time index that led here, to be checked against its batch.
     """
-    shift = segment.entry.shift
-    least = TimestampOffset(wanted[0], wanted[1] - shift)
+    least = TimestampOffset(wanted[0], wanted[1] - segment.entry.shift)
     near = find_record(segment, floor, least, named or NOT_NAMED)
-    if near is not None:
-        return near[0]._replace(offset=near[0].offset + shift)
+    return near.record if near else _walk_to_time(segment, floor, wanted, named)
+
+
+def _walk_to_offset(segment: SegmentLog, floor: OffsetPosition, offset: int) -> FoundBatch | None:
+    """As `batch_from`, window by window."""
+    shift = segment.entry.shift
+    for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
+        batch = window.needed(offset).slice(0, 1)
+        if len(batch):
+            records = window.decoded(("offset", "timestamp"), offset, None, batch)
+            has_records = records.num_rows > 0
+            return FoundBatch(
+                segment=segment.entry,
+                index_entry=floor,
+                position=window.position + int(batch.position[0]),
+                size=int(batch.size[0]),
+                base_offset=int(batch.base_offset[0]) + shift,
+                last_offset=int(batch.last_offset[0]) + shift,
+                offset=records.offset[0].as_py() if has_records else -1,
+                timestamp=records.timestamp[0].as_py() if has_records else NO_TIMESTAMP,
+            )
+    return None
+
+
+def _walk_to_time(
+    segment: SegmentLog,
+    floor: OffsetPosition,
+    wanted: tuple[int, int],
+    named: TimestampOffset | None,
+) -> TimestampOffset:
+    """As `_first_from`, window by window."""
     for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
         named = _still_to_come(window.batches, named)
         found = _first_in(window, *wanted)

@@ -182,8 +182,8 @@ class _Weight:
 def _times(entry: SegmentEntry) -> tuple[int, int]:
     """The span that the segment's timestamps surely lie in.
 
-    Without any, the time it was made (LogSegment.largestTimestamp); what is not known of the
-    smallest could be 0.
+    Without any, the time it was made (LogSegment.largestTimestamp). A smallest timestamp that the
+    row does not tell, and that of a record without a time, count as 0.
     """
     if entry.max_timestamp < 0:
         return entry.created_ms, entry.created_ms

@@ -10,6 +10,9 @@
         <base offset, 20 digits>.<uuid>.keyindex       keys of a compacted segment
         <base offset, 20 digits>.log                   Kafka's own form: imports, exports
 
+    __shared/                                          beside the topics, in the log dir
+      <uuid>.log                                       a shared segment: batches of many partitions
+
     base offset   the file's own first offset, decimal, zero-padded: 0 .. 2^63 - 1
     uuid          version 7 (RFC 9562), lower case: a name is never used twice and tells its age
     topic id      16 bytes as base64url, unpadded: 22 characters, the first never '-' (Uuid.java)
@@ -32,6 +35,7 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 
 MANIFEST: Final = "manifest"
 QUARANTINE: Final = "quarantine"
+SHARED: Final = "__shared"
 
 TOPIC_NAME_CHARACTERS_MAX: Final = 249
 TOPIC_DIR_NAME_CHARACTERS_MAX: Final = 200

@@ -1,4 +1,4 @@
-"""Every sound batch of a damaged `.log`: the walk goes on behind what is not whole.
+"""Every sound batch of a damaged `.log`: the walk goes on behind the damage.
 
     sound │ sound │ damage … │ sound │ …
                   P          Q
@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptRecordError
-from sparklog.log.placement import file_next_offset
 from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
 from sparklog.model import OffsetPosition
 from sparklog.record import layout
@@ -25,7 +24,7 @@ from sparklog.record.batches import byte_view
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
 
 SEARCH_BYTES: Final = 1 << 20
-"""How much is looked through at once: what is made of it takes some ten times as much memory."""
+"""Bytes searched at once: the search takes some ten times as much memory."""
 
 _LEAST_LENGTH: Final = layout.LEGACY_MIN_LENGTH_V0
 
@@ -53,10 +52,10 @@ class _Found(NamedTuple):
 
 
 def sound_windows(segment: SegmentLog, size: int = WINDOW_BYTES) -> Iterator[Window | Damage]:
-    """Yield the sound batches of a segment, checksums verified, and what lies between them.
+    """Yield the sound batches of a segment, checksums verified, and the damage between them.
 
     In file order. A sound segment yields no damage; a file that ends too early ends in one.
-    Raises what reading raises.
+    Raises the errors of storage.
     """
     entry = segment.entry
     floor, position, due = BEGINNING, 0, entry.file_base_offset
@@ -91,7 +90,7 @@ def sound_windows(segment: SegmentLog, size: int = WINDOW_BYTES) -> Iterator[Win
 
 
 def _sound(window: Window) -> tuple[int, CorruptRecordError | None]:
-    """How many leading batches have the right checksum, and what is wrong with the next."""
+    """How many leading batches have the right checksum, and the problem of the next."""
     batches, problem = window.batches, None
     while True:
         try:
@@ -138,7 +137,7 @@ def _batch_at(segment: SegmentLog, position: int, due: int) -> _Found | None:
     if not len(batches):
         return None
     base_offset, last_offset = int(batches.base_offset[0]), int(batches.last_offset[0])
-    if not due <= base_offset <= last_offset < file_next_offset(segment.entry):
+    if not due <= base_offset <= last_offset < segment.entry.file_next_offset:
         return None
     try:
         verify_checksums(data, batches)
@@ -161,7 +160,7 @@ def _candidates(segment: SegmentLog, start: int, due: int) -> Iterator[int]:
         left = entry.log_bytes - origin - first - layout.LOG_OVERHEAD
         first = first[(length >= _LEAST_LENGTH) & (length <= left)]
         offset = _numbers(data, first + layout.BASE_OFFSET, ">i8")
-        first = first[(offset >= due) & (offset < file_next_offset(entry))]
+        first = first[(offset >= due) & (offset < entry.file_next_offset)]
         yield from (origin + first).tolist()
 
 

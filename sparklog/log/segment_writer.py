@@ -1,11 +1,10 @@
 """A segment that is being written: everything but its bytes.
 
-The bytes of the `.log` go straight from the encoder to a file; what the manifest and the indexes
-need to know of them is collected here, batch table by batch table. A file numbers its records
+The bytes of the `.log` go straight from the encoder to a file; the facts for the manifest and the
+indexes are collected here, batch table by batch table. A file numbers its records
 from its own base offset, normally 0; the log's base offset is given when the segment is committed.
 """
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,10 +19,10 @@ from sparklog.record.checksum import extend_crc32c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """What the manifest says of a segment, before it has a place in the log.
+    """The facts of a segment for the manifest, before it has its offsets in the log.
 
-    Offsets are the file's own. None means "not known": `min_timestamp` and `log_crc32c` when they
-    were not collected, `record_count` when a compressed message set (magic 0, 1) was not opened,
+    Offsets are the file's own. None means "not known": `log_crc32c` when the bytes were not shown,
+    `record_count` when a compressed message set (magic 0, 1) was not opened,
     `codec` when batches differ or there are none, the rest when the file was not read.
     """
 
@@ -34,7 +33,9 @@ class SegmentSummary:
     log_crc32c: int | None
     batch_count: int | None
     record_count: int | None
-    min_timestamp: int | None
+    min_timestamp: int
+    """The smallest timestamp; of batches that were not decoded, the first records' times count
+    (`BatchTable.first_timestamp`). NO_TIMESTAMP when a record, or all, have none."""
     max_timestamp: int
     """NO_TIMESTAMP when no record has any."""
     max_timestamp_delta: int
@@ -86,7 +87,7 @@ class SegmentSummary:
 
 
 class SegmentBuilder:
-    """Collects what is known of a segment while its batches are written, in file order."""
+    """Collects the facts of a segment while its batches are written, in file order."""
 
     def __init__(
         self,
@@ -110,7 +111,7 @@ class SegmentBuilder:
         )
         self._first_timestamp = NO_TIMESTAMP
         self._record_count: int | None = 0
-        self._min_timestamps: list[int | None] = []
+        self._min_timestamps: list[int] = []
         self._crc32c: int | None = 0
         self._codecs: set[int] = set()
         self._max_leader_epoch = -1
@@ -148,10 +149,11 @@ class SegmentBuilder:
     ) -> None:
         """Take the next batches of the file; of their positions only the order matters.
 
-        `min_timestamp` (ms) is the smallest of their records, None when the caller does not know
-        it. `data` holds just the bytes of these batches and keeps the file's CRC-32C; without it
-        the segment has none. Raises CorruptRecordError when offsets do not grow, or leave the
-        int32 that indexes can hold; nothing is changed then.
+        `min_timestamp` (ms) is the smallest of their records; when it is None, because the caller
+        has not decoded them, the times of their first records stand in. `data` holds just the bytes
+        of these batches and keeps the file's CRC-32C; without it the segment has none. Raises
+        CorruptRecordError when offsets do not grow, or leave the int32 that indexes can hold;
+        nothing is changed then.
         """
         if not len(batches):
             return
@@ -163,6 +165,8 @@ class SegmentBuilder:
         self._indexer.append(batches)
         self.batch_count += len(batches)
         self.next_offset = int(batches.last_offset[-1]) + 1
+        if min_timestamp is None:
+            min_timestamp = int(batches.first_timestamp.min())
         self._min_timestamps.append(min_timestamp)
         self._collect(batches)
         if data is None:
@@ -171,7 +175,7 @@ class SegmentBuilder:
             self._crc32c = extend_crc32c(self._crc32c, data)
 
     def finish(self) -> tuple[SegmentSummary, Indexes]:
-        """What the manifest and the index files say of the segment as it stands."""
+        """The facts and the index files of the segment as it stands."""
         max_timestamp, max_timestamp_offset = self._indexer.newest
         summary = SegmentSummary(
             partition=self.partition,
@@ -181,7 +185,7 @@ class SegmentBuilder:
             log_crc32c=self._crc32c,
             batch_count=self.batch_count,
             record_count=self._record_count,
-            min_timestamp=_smallest(self._min_timestamps),
+            min_timestamp=min(self._min_timestamps, default=NO_TIMESTAMP),
             max_timestamp=max_timestamp,
             max_timestamp_delta=max_timestamp_offset - self.file_base_offset,
             codec=min(self._codecs) if len(self._codecs) == 1 else None,
@@ -211,23 +215,16 @@ def offsets_problem(
     Offsets must grow from batch to batch and lie at most 2^31 - 1 above the base (gaps are fine:
     compaction leaves them). None when all do.
     """
-    lowest = np.concatenate(([next_offset], batches.last_offset[:-1] + 1))
-    grows = (batches.base_offset >= lowest) & (batches.last_offset >= batches.base_offset)
-    holds = grows & (batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET)
+    fits = batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET
+    holds = batches.rises(next_offset) & fits
     if holds.all():
         return None
     slot = int(np.argmin(holds))
     first, last = int(batches.base_offset[slot]), int(batches.last_offset[slot])
+    due = batches.due_offsets(next_offset)[slot]
     return CorruptRecordError(
-        f"batch of offsets {first} to {last}, where {lowest[slot]} or more is due and at most"
+        f"batch of offsets {first} to {last}, where {due} or more is due and at most"
         f" {base_offset + MAX_RELATIVE_OFFSET}",
         position=int(batches.position[slot]),
         offset=first,
     )
-
-
-def _smallest(known: Iterable[int | None]) -> int | None:
-    """The smallest, or None when one is not known or there are none."""
-    values = list(known)
-    numbers = [value for value in values if value is not None]
-    return min(numbers) if numbers and len(numbers) == len(values) else None

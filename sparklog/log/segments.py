@@ -1,23 +1,20 @@
 """The segments of one partition, in the order of their offsets: found in microseconds.
 
-A columnar list: what lookups need lies in int64 arrays, everything else stays in the manifest's
-Arrow table until `entry` asks for it. Segment `i` holds the offsets [base_offset, next_offset);
-between two segments there may be a gap, never an overlap.
+The columns that lookups need are int64 arrays; an entry is made when it is asked for. Segment `i`
+holds the offsets [base_offset, next_offset); between two segments there may be a gap, never an
+overlap.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import fields
 from functools import lru_cache
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptMetadataError
-from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.model import NO_TIMESTAMP, SegmentEntry
 
-_FIELDS: Final = tuple(field.name for field in fields(SegmentEntry))
 _SCAN_STEP: Final = 4096
 ENTRIES: Final = 16
 """Entries that are kept once made: a lookup comes back to the same segments."""
@@ -29,13 +26,21 @@ class SegmentList:
     A miss is None everywhere: no segment answers.
     """
 
-    __slots__ = ("_entry_of", "_newest_before", "base_offset", "max_timestamp", "next_offset")
+    __slots__ = (
+        "_entry_of",
+        "_newest_before",
+        "base_offset",
+        "log_bytes",
+        "max_timestamp",
+        "next_offset",
+    )
 
     def __init__(
         self,
         base_offset: NDArray[np.int64],
         next_offset: NDArray[np.int64],
         max_timestamp: NDArray[np.int64],
+        log_bytes: NDArray[np.int64],
         entry_of: Callable[[int], SegmentEntry],
     ) -> None:
         """Take int64 arrays of one length, sorted; `entry_of(i)` makes the entry of segment `i`.
@@ -46,24 +51,10 @@ class SegmentList:
         self.base_offset = base_offset
         self.next_offset = next_offset
         self.max_timestamp = max_timestamp
+        self.log_bytes = log_bytes
         self._entry_of = lru_cache(ENTRIES)(entry_of)
         self._newest_before = np.maximum.accumulate(max_timestamp)
         self._check()
-
-    @classmethod
-    def from_table(cls, table: pa.Table) -> "SegmentList":
-        """The segments of a table with SegmentEntry's columns, all of one partition, in any order.
-
-        Columns that are absent take SegmentEntry's defaults; others are ignored.
-        """
-        base_offset = _int64(table, "base_offset")
-        order, rows = np.argsort(base_offset, kind="stable"), _Rows(table)
-        return cls(
-            base_offset[order],
-            _int64(table, "next_offset")[order],
-            _int64(table, "max_timestamp")[order],
-            lambda slot: rows.entry(int(order[slot])),
-        )
 
     def __len__(self) -> int:
         return len(self.base_offset)
@@ -72,16 +63,18 @@ class SegmentList:
         return (self.entry(slot) for slot in range(len(self)))
 
     def entry(self, slot: int) -> SegmentEntry:
-        """Everything the manifest says of segment `slot` (0 .. len - 1)."""
+        """Everything the metadata says of segment `slot` (0 .. len - 1)."""
         return self._entry_of(slot)
 
-    def floor(self, offset: int) -> int | None:
-        """The last segment whose base offset is at or below `offset` (LocalLog.read).
+    @property
+    def total_bytes(self) -> int:
+        """Bytes of all segments' batches."""
+        return int(self.log_bytes.sum())
 
-        `offset` may lie behind its end, in a gap: what is read next is then the segment after it.
-        """
-        slot = int(self.base_offset.searchsorted(offset, "right")) - 1
-        return slot if slot >= 0 else None
+    @property
+    def largest_timestamp(self) -> int:
+        """The largest timestamp of all segments; NO_TIMESTAMP when there is none."""
+        return int(self._newest_before[-1]) if len(self) else NO_TIMESTAMP
 
     def first_ending_after(self, offset: int) -> int | None:
         """The first segment with an offset at or above `offset`: where a read from there begins."""
@@ -125,30 +118,3 @@ class SegmentList:
                 f"segment of offsets [{self.base_offset[slot]}, {self.next_offset[slot]}){before}:"
                 " segments hold at least one offset and do not overlap"
             )
-
-
-class _Rows:
-    """Makes the SegmentEntry of a row when it is asked for."""
-
-    __slots__ = ("_columns",)
-
-    def __init__(self, table: pa.Table) -> None:
-        self._columns = {name: table.column(name) for name in _FIELDS if name in table.column_names}
-
-    def entry(self, row: int) -> SegmentEntry:
-        values: dict[str, Any] = {}
-        for name, column in self._columns.items():
-            value = column[row].as_py()
-            if value is not None:
-                values[name] = value
-        if "producer_ids" in values:
-            values["producer_ids"] = tuple(values["producer_ids"])
-        values["aborted"] = tuple(AbortedRange(**span) for span in values.get("aborted", ()))
-        return SegmentEntry(**values)
-
-
-def _int64(table: pa.Table, name: str) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = table.column(name).to_numpy()
-    if values.dtype.kind != "i":
-        raise CorruptMetadataError(f"column {name} of a segment's row is null")
-    return values.astype(np.int64, copy=False)

@@ -6,7 +6,7 @@
     of no segment, its uuid older than the horizon     orphan: it goes
     of no segment, its uuid younger                    kept: its writer may be about to commit
     of another name, or in another place               unknown: left alone, and reported
-    below manifest/ or quarantine/                     not looked at
+    below quarantine/                                  not looked at
 
 A file's age is the time in its uuid, never its modification time. Every commit refuses to name a
 file for the first time that is older than the horizon, so what is an orphan today is one for good.
@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 from enum import StrEnum
 
-from sparklog.log.names import MANIFEST, QUARANTINE, parse_segment_name, uuid7_ms
+from sparklog.log.names import QUARANTINE, parse_segment_name, uuid7_ms
 
 _PARTITION_DIR = re.compile(r".+-[0-9]+")
 
@@ -42,7 +42,7 @@ def fates(
     found: dict[Fate, list[str]] = {fate: [] for fate in Fate}
     for path in paths:
         directory, _, name = path.rpartition("/")
-        if directory.partition("/")[0] in (MANIFEST, QUARANTINE):
+        if directory.partition("/")[0] == QUARANTINE:
             continue
         if path in kept:
             found[Fate.KEPT].append(path)

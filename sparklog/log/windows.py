@@ -1,4 +1,10 @@
-"""A committed segment's `.log`, window by window: whole batches, each where it must be."""
+"""A committed segment's `.log`, window by window: whole batches, each where it must be.
+
+A batch's checksum covers neither its base offset nor its length, so its offsets are held against
+the batches around it: a batch begins where the one before it ends, and all lie between the
+segment's first and last offset. Only where compaction has left gaps may one begin later; a damaged
+base offset that stays within its gap is not told from a sound one (nor does Kafka).
+"""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
@@ -9,7 +15,6 @@ import numpy as np
 from sparklog.errors import CorruptIndexError, CorruptRecordError
 from sparklog.log.names import INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
-from sparklog.log.placement import count_in_place, dues, file_next_offset, is_dense
 from sparklog.log.time_index import TimeIndex
 from sparklog.model import OffsetPosition, SegmentEntry
 from sparklog.record.batches import BatchTable, Buffer
@@ -23,14 +28,20 @@ LOOKUP_BYTES: Final = 64 * 1024
 BEGINNING: Final = OffsetPosition(0, 0)
 """Where to walk from without an index."""
 
+Reader = Callable[[int, int], Buffer]
+"""read(position, length) gives bytes, fewer where there are no more."""
+
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SegmentLog:
-    """One segment: its row of the manifest, and its bytes as they are needed."""
+    """One segment: its row of the manifest, and its bytes as they are needed.
+
+    Positions count from the segment's first byte, which is not the file's in a shared segment.
+    """
 
     entry: SegmentEntry
-    read: Callable[[int, int], Buffer]
-    """read(position, length) of the `.log`; fewer bytes where the file ends first."""
+    read: Reader
+    """read(position, length) of the segment's bytes; fewer where they, or the file, end first."""
     offset_index: Callable[[], OffsetIndex | None] = lambda: None
     """None when there is none: the file is walked from its beginning."""
     time_index: Callable[[], TimeIndex | None] = lambda: None
@@ -60,13 +71,13 @@ class Window:
         """
         shift = self.entry.shift
         first = int(np.searchsorted(self.batches.last_offset, start - shift))
-        if not is_dense(self.entry):
+        if not self.entry.is_dense:
             self.verify(self.batches.slice(0, first))
         rest = self.batches.slice(first)
         if end is None:
             return rest
         # A wrapper's first offset is not known before it is opened, but it lies above the last.
-        begins = np.where(rest.is_wrapper, dues(rest, start - shift), rest.base_offset)
+        begins = np.where(rest.is_wrapper, rest.due_offsets(start - shift), rest.base_offset)
         return rest.slice(0, int(np.searchsorted(begins, end - shift)))
 
     def verify(self, batches: BatchTable) -> None:
@@ -155,9 +166,31 @@ def windows(
             if len(data) < need <= left:
                 continue  # a batch larger than the window
         raise _damage(entry, floor, position, due, problem)
-    if due is not None and is_dense(entry) and due != file_next_offset(entry):
+    if due is not None and entry.is_dense and due != entry.file_next_offset:
         problem = f"the file ends before offset {entry.next_offset}"
         raise _damage(entry, floor, position, due, problem)
+
+
+def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) -> int:
+    """How many leading batches hold offsets that they may hold, in the file's numbering.
+
+    `due` is the offset behind the batch before them, None when that is not known: the first is then
+    right if it lies within the segment. Of a wrapper only the last offset is known. Of two batches
+    that overlap, the first is in place only if it follows the batch before it without a gap.
+    """
+    first = entry.file_base_offset if due is None else due
+    follows = batches.base_offset == batches.due_offsets(first)
+    rises = batches.rises(first)
+    holds = rises & (batches.last_offset < entry.file_next_offset)
+    if entry.is_dense:
+        exempt = batches.is_wrapper
+        exempt[:1] |= due is None
+        holds &= follows | exempt
+    if holds.all():
+        return len(batches)
+    wrong = int(np.argmin(holds))
+    overlaps = wrong > 0 and not rises[wrong] and not follows[wrong - 1]
+    return wrong - overlaps
 
 
 def _names_batch(floor: OffsetPosition, batches: BatchTable, in_place: int) -> bool:

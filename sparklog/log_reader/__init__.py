@@ -3,10 +3,9 @@
     topic      TopicReader: log start, log end, offsets for times, slices of segments
     slices     slices to Arrow records, checked and in the order of the log
     raw        slices to record batches as they lie in the files, with the offsets of the log
-    times      which record is the first at or after a time
-    places     where in the files an offset is
+    find       the record that an offset or a time leads to
     opened     a segment's files; indexes only as far as they can be trusted
-    kept       segments kept open, for who makes many lookups
+    kept       segments kept open, for a process that makes many lookups
 
 A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
 whoever reads, so planning a read costs no look into any file. `slices` is not imported here: it

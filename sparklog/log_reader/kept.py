@@ -1,4 +1,4 @@
-"""Segments that lookups come back to, kept open: what the last ones opened is not opened anew.
+"""Segments kept open from one lookup to the next.
 
     indexes     mapped, and read where a search goes
     logs        open, and read as far as a lookup needs: mapped, all that lookups have ever touched
@@ -6,8 +6,8 @@
     parts       of logs that are not local, as they were fetched
 
 Files never change, and a segment whose row changes is another one here, so nothing that is kept is
-ever out of date. But a file that vacuum has deleted keeps its space on disk while it is open: who
-keeps segments for long calls `let_go` from time to time.
+ever out of date. But a file that vacuum has deleted keeps its space on disk while it is open: a
+process that keeps segments for long calls `let_go` from time to time.
 """
 
 from dataclasses import replace
@@ -15,7 +15,7 @@ from functools import lru_cache, partial
 from typing import Final
 
 from sparklog.log.windows import LOOKUP_BYTES, SegmentLog
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, opened, sliced
 from sparklog.model import SegmentEntry
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files, Reader
@@ -45,7 +45,7 @@ class KeptSegments:
         return self._segment(directory, entry)
 
     def let_go(self) -> None:
-        """Close everything; lookups that are under way go on with what they have."""
+        """Close everything; lookups that are under way go on with their open files."""
         self._segment.cache_clear()
         self._part.cache_clear()
 
@@ -59,7 +59,7 @@ class KeptSegments:
                 return self._files.view(path, length, position)
             return near(position, length)
 
-        return replace(opened(self._files, directory, entry), read=read)
+        return replace(opened(self._files, directory, entry), read=sliced(read, entry))
 
 
 def _fetched(log: Reader, position: int, length: int) -> Buffer:

@@ -14,16 +14,35 @@ from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileEr
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
-from sparklog.log.windows import SegmentLog
+from sparklog.log.windows import Reader, SegmentLog
 from sparklog.model import SegmentEntry
+from sparklog.record.batches import Buffer
 from sparklog.storage.files import Files
 
 Answer = TypeVar("Answer")
 
 
 def log_path(directory: str, entry: SegmentEntry) -> str:
-    """Return the path of a segment's `.log`; `directory` is the topic's."""
+    """Return the path in the log dir of the file that holds a segment's batches.
+
+    `directory` is the topic's. A shared segment lies beside the topics.
+    """
+    if entry.is_shared:
+        return entry.log_path
     return f"{directory}/{entry.log_path}"
+
+
+def sliced(read: Reader, entry: SegmentEntry) -> Reader:
+    """Return a reader of the segment alone, of one of the file: positions count from its slice.
+
+    `read(position, length)` gives fewer bytes where the slice ends first.
+    """
+    first, size = entry.log_position, entry.log_bytes
+
+    def read_slice(position: int, length: int) -> Buffer:
+        return read(first + position, max(min(length, size - position), 0))
+
+    return read_slice
 
 
 def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
@@ -34,10 +53,32 @@ def opened(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
     path = log_path(directory, entry)
     return SegmentLog(
         entry=entry,
-        read=lambda position, length: files.view(path, length, position),
+        read=sliced(lambda position, length: files.view(path, length, position), entry),
         offset_index=cache(partial(_offset_index, files, directory, entry)),
         time_index=cache(partial(_time_index, files, directory, entry)),
     )
+
+
+def scanned(
+    files: Files, directory: str, segment: SegmentLog, position: int, end_offset: int
+) -> SegmentLog:
+    """Return a segment to be read from front to back, from `position` up to an offset of the log.
+
+    What comes next is fetched meanwhile, if it has to be fetched; where the offset stands in the
+    file is estimated from its place among the segment's.
+    """
+    entry = segment.entry
+    wanted = min(end_offset, entry.next_offset) - entry.base_offset
+    share = wanted / max(1, entry.next_offset - entry.base_offset)
+    end = max(position, min(entry.log_bytes, int(share * entry.log_bytes)))
+    ahead = files.read_ahead(log_path(directory, entry), entry.log_position + end)
+    return replace(segment, read=sliced(ahead, entry))
+
+
+def scanned_whole(files: Files, directory: str, entry: SegmentEntry) -> SegmentLog:
+    """As `opened`, for a walk over the whole `.log`."""
+    segment = opened(files, directory, entry)
+    return scanned(files, directory, segment, 0, entry.next_offset)
 
 
 def ask(segment: SegmentLog, directory: str, question: Callable[[SegmentLog], Answer]) -> Answer:

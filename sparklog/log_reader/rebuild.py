@@ -16,7 +16,7 @@ from sparklog.errors import CorruptRecordError, MissingFileError
 from sparklog.log.indexer import Indexer, Indexes
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX, partition_dir, segment_name, uuid7
 from sparklog.log.windows import windows
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.metadata.catalog import Catalog, check_partition, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
@@ -29,8 +29,8 @@ def rebuild_indexes(
 ) -> list[SegmentEntry]:
     """Give every segment of a topic, or of one partition, the indexes that its log asks for.
 
-    Segments whose indexes are right already are left alone, so what is returned are those that
-    were mended, as the manifest says them now. The interval is the topic's index.interval.bytes.
+    Segments whose indexes are right already are left alone; those that were mended are returned, as
+    the manifest says them now. The interval is the topic's index.interval.bytes.
     One commit a partition. Raises UnknownTopicError; CorruptRecordError naming file, position and
     offset when a log is damaged, after the partitions before it were committed; MissingFileError.
     """
@@ -73,7 +73,7 @@ def rebuilt(
         name = segment_name(entry.file_base_offset, uuid, suffix)
         path = f"{partition_dir(topic.name, entry.partition)}/{name}"
         if data:
-            files.write_new(f"{directory}/{path}", data)
+            files.write_new(f"{directory}/{path}", data, durable=True)
             written[suffix] = path
     files.sync(f"{directory}/{path}" for path in written.values())
     return replace(
@@ -86,14 +86,14 @@ def rebuilt(
 
 
 def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes: int) -> Indexes:
-    """Return what a segment's index files must hold (LogSegment.recover); `directory` the topic's.
+    """Return the right indexes of a segment (LogSegment.recover); `directory` is the topic's.
 
     Every checksum is verified, window by window: memory stays at one of them and the indexes.
     Raises CorruptRecordError naming file, position and offset, and MissingFileError.
     """
     indexer = Indexer(entry.file_base_offset, interval_bytes)
     try:
-        for window in windows(opened(files, directory, entry)):
+        for window in windows(scanned_whole(files, directory, entry)):
             window.verify(window.batches)
             indexer.append(window.batches)
     except CorruptRecordError as error:
@@ -147,7 +147,7 @@ def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
 
 
 def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexes) -> bool:
-    """Whether a segment's index files, and what the manifest says of them, are these indexes."""
+    """Whether a segment's index files, and their paths and sizes in its row, are these indexes."""
     return _is_right(
         files, directory, entry.index_path, entry.index_bytes, indexes.offset_index
     ) and _is_right(
@@ -158,7 +158,7 @@ def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexe
 def _is_right(
     files: Files, directory: str, path: str | None, size: int | None, data: bytes
 ) -> bool:
-    """Whether an index file, and what the manifest says of it, is what it must be."""
+    """Whether an index file, and its path and size in the row, are those of `data`."""
     if size != len(data):
         return False
     if path is None:

@@ -10,7 +10,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.lookup import checked_floor
 from sparklog.log.windows import WINDOW_BYTES, windows
 from sparklog.log_reader.isolation import committed
-from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.log_reader.opened import ask, log_path, opened, scanned
 from sparklog.metadata.image import Slice
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.record.batches import BatchTable
@@ -51,6 +51,7 @@ def read_slices(
         entry = piece.segment
         segment = opened(files, directory, entry)
         floor = ask(segment, directory, partial(checked_floor, offset=piece.start))
+        segment = scanned(files, directory, segment, floor.position, piece.end)
         try:
             for window in windows(segment, floor, window_bytes):
                 decoder = partial(window.decoded, columns, piece.start, piece.end)

@@ -1,4 +1,4 @@
-"""A topic at one version, to readers: where its log begins and ends, and the bytes behind offsets."""
+"""A topic at one version: where the log of each partition begins and ends, and its slices."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
@@ -28,7 +28,7 @@ MAX_TIMESTAMP: Final = -3
 class TopicReader:
     """Reads one topic at one version.
 
-    With `kept` segments stay open from one lookup to the next: for who makes many.
+    With `kept` segments stay open from one lookup to the next, for a process that makes many.
     """
 
     def __init__(
@@ -77,12 +77,12 @@ class TopicReader:
                 f"-3 (largest timestamp) and milliseconds since 1970"
             )
         # Only a time needs to look into files: the rest answers without loading the decoder.
-        from sparklog.log_reader.times import find_first, find_newest
+        from sparklog.log_reader.find import find_newest, find_timestamp
 
         if timestamp == MAX_TIMESTAMP:
             found = find_newest(self, partition)
         else:
-            found = find_first(self, partition, timestamp)
+            found = find_timestamp(self, partition, timestamp)
         return found if found.offset < log.end_offset(isolation) else UNKNOWN_OFFSET
 
     def opened(self, entry: SegmentEntry) -> "SegmentLog":

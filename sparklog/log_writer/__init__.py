@@ -17,12 +17,14 @@ from sparklog.log_writer.commit import PRODUCE, commit_write, in_order, write_of
 from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
 from sparklog.log_writer.plan import WriteOptions, WritePlan, plan_write, plan_write_to
 from sparklog.log_writer.segment_file import SegmentFile
+from sparklog.log_writer.shared_segment import SharedSegment
 from sparklog.log_writer.topic_writer import TopicWriter
 
 __all__ = [
     "NO_OFFSET",
     "PRODUCE",
     "SegmentFile",
+    "SharedSegment",
     "TopicWriter",
     "WriteOptions",
     "WritePlan",

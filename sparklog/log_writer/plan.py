@@ -46,6 +46,8 @@ class WritePlan:
     """What a writer needs to know of a topic, made once a produce. Picklable.
 
     `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
+    `end_offsets` are the log end offsets that are not 0. A writer numbers its records from there:
+    if nobody commits in between its first segment of each partition is born sealed.
     """
 
     topic: TopicDescription
@@ -53,6 +55,7 @@ class WritePlan:
     leader_epoch: int
     now_ms: int
     options: WriteOptions = field(default_factory=WriteOptions)
+    end_offsets: Mapping[int, int] = field(default_factory=dict)
 
     @property
     def partitioner(self) -> str:
@@ -83,6 +86,11 @@ class WritePlan:
         )
 
     @property
+    def shared_bytes_max(self) -> int:
+        """Up to this size a partition's batches go into a shared segment; 0: never."""
+        return min(self.config.shared_segment_max_bytes, self._segment_bytes)
+
+    @property
     def roll_policy(self) -> RollPolicy:
         """When a segment is full."""
         return RollPolicy(
@@ -103,11 +111,12 @@ def plan_write_to(
     catalog: Catalog, description: TopicDescription, options: WriteOptions
 ) -> WritePlan:
     """Return the plan of a write to a topic that has been looked up already."""
-    logs = catalog.topic_image(description).partitions.values()
+    logs = catalog.topic_image(description).partitions
     return WritePlan(
         topic=description,
         config=TopicConfig.parse(description.configs),
-        leader_epoch=max((log.leader_epoch for log in logs), default=0),
+        leader_epoch=max((log.leader_epoch for log in logs.values()), default=0),
         now_ms=catalog.clock.now_ms(),
         options=options,
+        end_offsets={number: log.log_end_offset for number, log in logs.items()},
     )

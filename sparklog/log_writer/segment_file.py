@@ -41,7 +41,7 @@ class SegmentFile:
         self._inside = partition_dir(topic.name, builder.partition)
         self._uuid = uuid7(now_ms, os.urandom(10))
         self._flush = flush
-        self._log = files.create(f"{self._directory}/{self._path(LOG_SUFFIX)}")
+        self._log = files.create(f"{self._directory}/{self._path(LOG_SUFFIX)}", durable=flush)
 
     @property
     def bytes_written(self) -> int:
@@ -55,10 +55,14 @@ class SegmentFile:
 
         Raises CorruptRecordError as `SegmentBuilder.append`, and the errors of storage.
         """
+        self.write(data)
+        self.builder.append(batches, min_timestamp=min_timestamp, data=data)
+
+    def write(self, data: Buffer) -> None:
+        """Write bytes of batches that the builder knows already."""
         self._log.write(data)
         if self._flush:
             self._log.write_behind()
-        self.builder.append(batches, min_timestamp=min_timestamp, data=data)
 
     def close(
         self, now_ms: int, *, is_indexed: bool = True, next_offset: int | None = None
@@ -87,7 +91,7 @@ class SegmentFile:
         if not data:
             return None
         path = self._path(suffix)
-        self._files.write_new(f"{self._directory}/{path}", data)
+        self._files.write_new(f"{self._directory}/{path}", data, durable=self._flush)
         self.paths.append(f"{self._directory}/{path}")
         return path
 

@@ -1,4 +1,8 @@
-"""Rows of one topic to segment files, one at a time per partition."""
+"""Rows of one topic to segments, one at a time per partition.
+
+A partition's batches are held in memory while they are small: at the end they go into a shared
+segment. When they grow beyond that, the partition gets a file of its own.
+"""
 
 from typing import Final
 
@@ -11,25 +15,71 @@ from sparklog.log_writer.checks import check_rows
 from sparklog.log_writer.own_offsets import OwnOffsets
 from sparklog.log_writer.plan import WritePlan
 from sparklog.log_writer.segment_file import SegmentFile
+from sparklog.log_writer.shared_segment import SharedSegment
 from sparklog.model import SegmentEntry
 from sparklog.produce.partitioner import merge_explicit, resolve_partitioner
+from sparklog.record.batches import BatchTable, Buffer
 from sparklog.record.encode import EncodedStream, RecordColumns, encode
 from sparklog.storage.files import Files
 
 UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
-"""An object store's file is sent in parts of this size; what is no whole part yet is in memory."""
+"""An object store's file is sent in parts of this size; in memory are the last whole part, which
+may still be on its way, and what is no whole part yet."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 """Most bytes of all open segments of a writer that wait so; beyond it the largest are closed."""
+SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
+"""Most bytes of all small partitions of a writer that are held; beyond it the largest get files."""
+
+
+class _Segment:
+    """A segment that grows: held in memory while it is small, then in a file of its own."""
+
+    def __init__(self, builder: SegmentBuilder, held_bytes_max: int) -> None:
+        self.builder = builder
+        self.held: list[Buffer] = []
+        self.held_bytes = 0
+        self.file: SegmentFile | None = None
+        self._held_bytes_max = held_bytes_max
+
+    @property
+    def is_small(self) -> bool:
+        """Whether it is held, and may stay so."""
+        return self.file is None and self.held_bytes <= self._held_bytes_max
+
+    def append(self, batches: BatchTable, data: Buffer, min_timestamp: int) -> None:
+        """Take whole batches."""
+        if self.file is not None:
+            self.file.append(batches, data, min_timestamp=min_timestamp)
+            return
+        self.builder.append(batches, min_timestamp=min_timestamp, data=data)
+        # A copy: the view would keep the bytes of all partitions that were encoded with it.
+        self.held.append(bytes(data) if self._held_bytes_max else data)
+        self.held_bytes += len(data)
+
+    def moved_to(self, file: SegmentFile) -> None:
+        """Go on in a file."""
+        for data in self.held:
+            file.write(data)
+        self.file, self.held, self.held_bytes = file, [], 0
 
 
 class TopicWriter:
     """Writes one writer's rows of one topic into segment files, one at a time per partition.
 
     `seed` draws what may differ between writers: sticky partitions and segment jitter.
-    Records that bring their own offsets keep them if the plan says so; others are numbered from 0.
+    Records that bring their own offsets keep them if the plan says so; others are numbered from the
+    log end offset that the plan has seen.
     """
 
-    def __init__(self, files: Files, plan: WritePlan, clock: Clock, seed: int) -> None:
+    def __init__(
+        self,
+        files: Files,
+        plan: WritePlan,
+        clock: Clock,
+        seed: int,
+        shared: SharedSegment | None = None,
+    ) -> None:
+        """With `shared`, small partitions go there, and its owner closes it after the writers."""
         self._files = files
         self._plan = plan
         self._clock = clock
@@ -38,8 +88,12 @@ class TopicWriter:
         self._policy = plan.roll_policy
         self._partitioner = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed)
         self._next_offsets = np.zeros(plan.topic.num_partitions, np.int64)
+        for partition, end_offset in plan.end_offsets.items():
+            self._next_offsets[partition] = end_offset
         self._own_offsets = OwnOffsets(plan)
-        self._open: dict[int, SegmentFile] = {}
+        self._given = shared
+        self._shared = shared or SharedSegment(files, clock)
+        self._open: dict[int, _Segment] = {}
         self._written: list[SegmentEntry] = []
         self._paths: list[str] = []
 
@@ -66,14 +120,25 @@ class TopicWriter:
         )
         for stream in streams:
             self._append(stream)
+        self._bound_small()
         if not self._files.is_local:
             self._bound_memory()
 
+    def _bound_small(self) -> None:
+        """Give the largest small partitions files while too much is held."""
+        held = {number: one.held_bytes for number, one in self._open.items() if one.held_bytes}
+        while sum(held.values()) > SMALL_BYTES_MAX:
+            largest = max(held, key=lambda number: held[number])
+            self._give_file(self._open[largest])
+            del held[largest]
+
     def _bound_memory(self) -> None:
         """Close segments of an object store while too much of them waits in memory to be sent."""
+        files = {number: one.file for number, one in self._open.items() if one.file is not None}
         held = {
             partition: segment.bytes_written % UPLOAD_PART_BYTES
-            for partition, segment in self._open.items()
+            + UPLOAD_PART_BYTES * (segment.bytes_written >= UPLOAD_PART_BYTES)
+            for partition, segment in files.items()
         }
         while sum(held.values()) > HELD_BYTES_MAX:
             largest = max(held, key=lambda partition: held[partition])
@@ -81,48 +146,57 @@ class TopicWriter:
             del held[largest]
 
     def _append(self, stream: EncodedStream) -> None:
-        batches, start = stream.batches, 0
+        batches, times, start = stream.batches, stream.min_timestamps, 0
         while len(batches):
             segment = self._segment(stream.stream, int(batches.base_offset[0]))
             count = segment.builder.fits(batches, self._clock.now_ms())
             if count:
                 end = int(batches.end_position[count - 1])
-                # Of a part of the stream the smallest timestamp is not known without decoding.
-                is_whole = count == len(stream.batches)
-                segment.append(
-                    batches.slice(0, count),
-                    stream.data[start:end],
-                    min_timestamp=stream.min_timestamp if is_whole else None,
-                )
-                batches, start = batches.slice(count), end
+                data = stream.data[start:end]
+                segment.append(batches.slice(0, count), data, int(times[:count].min()))
+                if segment.file is None and not segment.is_small:
+                    self._give_file(segment)
+                batches, times, start = batches.slice(count), times[count:], end
             if len(batches):
+                self._give_file(segment)  # it is full
                 self._close(stream.stream)
         self._next_offsets[stream.stream] = stream.batches.next_offset[-1]
 
-    def _segment(self, partition: int, base: int) -> SegmentFile:
+    def _segment(self, partition: int, base: int) -> _Segment:
         segment = self._open.get(partition)
         if segment is None:
-            segment = self._open[partition] = self._created(partition, base)
+            builder = SegmentBuilder(
+                base,
+                partition,
+                self._policy,
+                created_ms=self._clock.now_ms(),
+                jitter_ms=self._policy.draw_jitter(int(self._random.integers(0, 2**31))),
+            )
+            segment = self._open[partition] = _Segment(builder, self._plan.shared_bytes_max)
         return segment
 
-    def _created(self, partition: int, base: int) -> SegmentFile:
-        now_ms = self._clock.now_ms()
-        builder = SegmentBuilder(
-            base,
-            partition,
-            self._policy,
-            created_ms=now_ms,
-            jitter_ms=self._policy.draw_jitter(int(self._random.integers(0, 2**31))),
-        )
-        flush = self._plan.options.flush
-        return SegmentFile(self._files, self._plan.topic, builder, now_ms, flush=flush)
+    def _give_file(self, segment: _Segment) -> None:
+        if segment.file is None:
+            segment.moved_to(
+                SegmentFile(
+                    self._files,
+                    self._plan.topic,
+                    segment.builder,
+                    self._clock.now_ms(),
+                    flush=self._plan.options.flush,
+                )
+            )
 
     def _close(self, partition: int) -> None:
         """Finish a segment: its `.log`, then its indexes where the topic builds them on write."""
         segment = self._open.pop(partition)
+        if segment.file is None:
+            flush = self._plan.options.flush
+            self._written.append(self._shared.add(segment.builder, segment.held, flush=flush))
+            return
         is_indexed = self._plan.config.index_build == "write"
-        self._written.append(segment.close(self._clock.now_ms(), is_indexed=is_indexed))
-        self._paths += segment.paths
+        self._written.append(segment.file.close(self._clock.now_ms(), is_indexed=is_indexed))
+        self._paths += segment.file.paths
 
     def close(self) -> list[SegmentEntry]:
         """Finish every segment, make all files durable if asked, and return what was written.
@@ -132,6 +206,8 @@ class TopicWriter:
         """
         for partition in sorted(self._open):
             self._close(partition)
+        if self._given is None:
+            self._shared.close()
         if self._plan.options.flush:
             self._files.sync(self._paths)
         return sorted(self._written, key=lambda entry: (entry.partition, entry.base_offset))
@@ -139,5 +215,8 @@ class TopicWriter:
     def abort(self) -> None:
         """Drop the files that are still being written; finished ones are left to vacuum."""
         for segment in self._open.values():
-            segment.abort()
+            if segment.file is not None:
+                segment.file.abort()
+        if self._given is None:
+            self._shared.abort()
         self._open.clear()

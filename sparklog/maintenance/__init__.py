@@ -7,8 +7,8 @@
     compact         the latest record of each key kept
     merge_segments  small segments packed into sealed ones
     vacuum          files unlinked that nothing refers to
-    verify          files held against the manifest
+    verify          files held against the image
 
-What a job decides is a pure function in `sparklog.log`; here it meets files and the manifest.
+What a job decides is a pure function in `sparklog.log`; here it meets files and the metadata log.
 Nothing in here knows Spark: `sparklog.spark.jobs` lends the tasks.
 """

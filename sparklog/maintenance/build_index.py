@@ -1,6 +1,6 @@
 """Indexes as a job: what is missing, damaged or left to the job (`index.build=job`) is made anew.
 
-    which    by default what the manifest and a listing of the files tell, without opening any;
+    which    by default what the image and a listing of the files tell, without opening any;
              `check`: every log is read, and what its indexes must hold compared with what they do;
              `rebuild`: every index is written anew
     how      a task a segment: read the log, verify every checksum, index, write, fsync
@@ -18,7 +18,7 @@ from typing import Any
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
-from sparklog.log.names import partition_dir
+from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import commit_indexes, rebuilt
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
@@ -26,7 +26,7 @@ from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 
 Sizes = Mapping[str, int]
-"""The sizes of files by their paths, relative to the topic's directory."""
+"""The sizes of index files by their paths, relative to the topic's directory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,24 +77,28 @@ def build_index(
 def _needed(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> list[_Needed]:
-    snapshot = context.catalog.topic_image(topic)
-    if snapshot.closed_ms is not None:
-        return []
+    image = context.catalog.topic_image(topic)
     asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None
+    sizes = {} if asked else _sizes(context.files, topic)
     needed = []
-    for partition in range(topic.num_partitions):
-        sizes = {} if asked else _sizes(context.files, topic, partition)
-        for entry in snapshot.segments(partition):
+    for _, log in sorted(image.partitions.items()):
+        for entry in log.entries():
+            if entry.is_shared:
+                continue  # a slice is small: it is walked
             reason = asked or index_problem(entry, sizes)
             if reason is not None:
                 needed.append(_Needed(entry, reason))
     return needed
 
 
-def _sizes(files: Files, topic: TopicDescription, partition: int) -> Sizes:
+def _sizes(files: Files, topic: TopicDescription) -> Sizes:
+    """Return the sizes of a topic's index files: one listing, however many partitions it has."""
     directory = f"{topic_directory(topic)}/"
-    listed = files.list(f"{directory}{partition_dir(topic.name, partition)}")
-    return {stat.path.removeprefix(directory): stat.bytes for stat in listed}
+    return {
+        stat.path.removeprefix(directory): stat.bytes
+        for stat in files.list(topic_directory(topic), recursive=True)
+        if stat.path.endswith((INDEX_SUFFIX, TIME_INDEX_SUFFIX))
+    }
 
 
 def index_problem(entry: SegmentEntry, sizes: Sizes) -> str | None:
@@ -163,7 +167,7 @@ def index_segments(
             problems.append(f"{topic.name}-{entry.partition}: {answer}")
         elif answer is not None:
             made.append(answer)
-    landed = commit_indexes(context.catalog.store(topic), made)
+    landed = commit_indexes(context.catalog, topic, made)
     return IndexesMade(landed, len(made) - len(landed), problems)
 
 

@@ -3,20 +3,20 @@
     plan       which partitions are due, and which of their segments (maintenance.due)
     keys       the dirty segments' keys, shuffled by hash -> what they supersede, clean part too
     rewrite    groups of segments in which something goes -> new segments with key indexes
-    commit     one commit a partition: old segments out, new ones in, the cleaner offset grown
+    commit     one for all partitions: old segments out, new ones in, the cleaner offsets grown
 
 All older records of a key, wherever in the clean part they lie, go in the commit that makes the
 newer one clean. So when the time of a tombstone has come, nothing is left that it hides.
 """
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from sparklog.config import TopicConfig
-from sparklog.errors import CommitConflictError, SparklogError
+from sparklog.errors import SparklogError
 from sparklog.log.compaction import CompactionPlan, GroupLimits, plan_groups
 from sparklog.log.roll import RollPolicy
 from sparklog.maintenance.due import DuePartition, due_partition
@@ -30,11 +30,12 @@ from sparklog.maintenance.superseded import (
     mark,
 )
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.edit import Done, PartitionState, TopicEdit
+from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 
 RECORD_BYTES = 100
-"""How large a record is taken to be where the manifest does not know how many there are."""
+"""How large a record is taken to be where its row does not tell how many records there are."""
 
 
 def compact(
@@ -56,13 +57,12 @@ def compact(
 
 def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, Any]) -> Step | None:
     config = TopicConfig.parse(topic.configs)
-    snapshot = context.catalog.topic_image(topic) if config.is_compacted else None
-    if snapshot is None or snapshot.closed_ms is not None:
+    if not config.is_compacted:
         return None
+    image = context.catalog.topic_image(topic)
     now_ms = context.clock.now_ms()
     planned = [
-        due_partition(snapshot, number, config, now_ms, options)
-        for number in range(topic.num_partitions)
+        due_partition(log, config, now_ms, options) for _, log in sorted(image.partitions.items())
     ]
     partitions = [one for one in planned if one is not None]
     if not partitions:
@@ -101,15 +101,13 @@ class _Compaction:
                 problems[slot] = str(answer)
             else:
                 written[slot].append((group, answer))
-        counts: Counter[str] = Counter(dict.fromkeys(COUNTS, 0))
-        for slot, one in enumerate(self.partitions):
-            if slot not in problems:
-                try:
-                    counts.update(self._commit(one.plan, written[slot]))
-                except CommitConflictError:
-                    counts["conflicts"] += 1
+        rounds = [
+            _Round.of(one.plan, written[slot])
+            for slot, one in enumerate(self.partitions)
+            if slot not in problems
+        ]
         return Outcome(
-            counts=dict(counts),
+            counts=self._commit(rounds),
             problems=[
                 f"{self.topic.name}-{self.partitions[slot].plan.partition}: {problem}"
                 for slot, problem in sorted(problems.items())
@@ -145,9 +143,9 @@ class _Compaction:
 
     def _groups(self, slot: int, marks: Sequence[Marks]) -> list[Rewrite]:
         one = self.partitions[slot]
-        touched = {entry.log_path for entry in one.unindexed}
-        touched |= {path for some in marks for path in some.suspects}
-        touched |= {entry.log_path for entry in one.plan.clean if _is_due(entry, self.now_ms)}
+        touched = {entry.key for entry in one.unindexed}
+        touched |= {key for some in marks for key in some.suspects}
+        touched |= {entry.key for entry in one.plan.clean if _is_due(entry, self.now_ms)}
         limits = GroupLimits(
             segment_bytes=self.config.segment_bytes,
             segment_index_bytes=self.config.segment_index_bytes,
@@ -168,35 +166,70 @@ class _Compaction:
                 delete_retention_ms=self.config.delete_retention_ms,
                 aborted=one.aborted,
                 last_producers=frozenset().union(
-                    *(one.last_producers[entry.log_path] for entry in group)
+                    *(one.last_producers[entry.key] for entry in group)
                 ),
             )
             for group in plan_groups(segments, frozenset(touched), limits)
         ]
 
-    def _commit(
-        self, plan: CompactionPlan, written: Sequence[tuple[Rewrite, SegmentEntry | None]]
-    ) -> dict[str, int]:
-        old = [part.entry for group, _ in written for part in group.parts]
-        new = [entry for _, entry in written if entry is not None]
-        change = TopicEdit(
-            segments=new,
-            remove=[entry.log_path for entry in old],
-            removed_ms=self.context.clock.now_ms(),
-            partitions={plan.partition: PartitionState(cleaner_offset=plan.end_offset)},
-        )
-        self.context.catalog.store(self.topic).commit(lambda _: change)
+    def _commit(self, rounds: Sequence["_Round"]) -> dict[str, int]:
+        """Commit the rounds whose segments are all live; return the counts."""
+        now_ms = self.context.clock.now_ms()
+        landed: list[_Round] = []
+
+        def plan(image: TopicImage) -> TopicEdit | Done:
+            landed[:] = [one for one in rounds if one.is_current(image)]
+            if not landed:
+                return Done()
+            return TopicEdit(
+                segments=[entry for one in landed for entry in one.new],
+                remove=[entry.key for one in landed for entry in one.old],
+                removed_ms=now_ms,
+                partitions={
+                    one.partition: PartitionState(cleaner_offset=one.end_offset) for one in landed
+                },
+            )
+
+        if rounds:
+            self.context.catalog.commit(self.topic, plan, operation="COMPACT")
+        old = [entry for one in landed for entry in one.old]
+        new = [entry for one in landed for entry in one.new]
+        conflicts = len(rounds) - len(landed)
         return {
-            "partitions": 1,
+            "partitions": len(landed),
             "segments_before": len(old),
             "segments_after": len(new),
             "bytes_before": sum(entry.log_bytes for entry in old),
             "bytes_after": sum(entry.log_bytes for entry in new),
+            **({"conflicts": conflicts} if conflicts else {}),
         }
 
 
-COUNTS = ("partitions", "segments_before", "segments_after", "bytes_before", "bytes_after")
-"""What a run always tells."""
+@dataclass(frozen=True, slots=True)
+class _Round:
+    """What the compaction of one partition commits."""
+
+    partition: int
+    end_offset: int
+    old: Sequence[SegmentEntry]
+    new: Sequence[SegmentEntry]
+
+    @classmethod
+    def of(
+        cls, plan: CompactionPlan, written: Sequence[tuple[Rewrite, SegmentEntry | None]]
+    ) -> "_Round":
+        """Return the round of a plan, its groups written."""
+        return cls(
+            plan.partition,
+            plan.end_offset,
+            [part.entry for group, _ in written for part in group.parts],
+            [entry for _, entry in written if entry is not None],
+        )
+
+    def is_current(self, image: TopicImage) -> bool:
+        """Whether the segments to be replaced are all live."""
+        keys = [entry.key for entry in self.old]
+        return len(image.partition(self.partition).live.find(keys)) == len(keys)
 
 
 def _records(segments: Sequence[SegmentEntry]) -> int:
@@ -212,9 +245,9 @@ def _is_due(entry: SegmentEntry, now_ms: int) -> bool:
 
 
 def _part(entry: SegmentEntry, marks: Sequence[Marks]) -> Part:
-    path = entry.log_path
+    key = entry.key
     return Part(
         entry=entry,
-        superseded=[one.superseded[path] for one in marks if path in one.superseded],
-        suspects=[one.suspects[path] for one in marks if path in one.suspects],
+        superseded=[one.superseded[key] for one in marks if key in one.superseded],
+        suspects=[one.suspects[key] for one in marks if key in one.suspects],
     )

@@ -1,4 +1,4 @@
-"""Which partitions compaction is due for, as their configs and the newest snapshot have it."""
+"""Which partitions compaction is due for, as their configs and the newest image have it."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -7,9 +7,8 @@ from typing import Any
 from sparklog.config import TopicConfig
 from sparklog.log.compaction import CompactionPlan, CompactionPolicy, plan_compaction
 from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
-from sparklog.metadata.edit import PartitionState
-from sparklog.metadata.image import TopicImage
-from sparklog.model import SegmentEntry
+from sparklog.metadata.image import PartitionLog
+from sparklog.model import SegmentEntry, SegmentKey
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,16 +17,16 @@ class DuePartition:
 
     plan: CompactionPlan
     aborted: Sequence[AbortedSpan]
-    last_producers: Mapping[str, frozenset[int]]
-    """Of each segment, by log_path, the producers that no later one holds."""
+    last_producers: Mapping[SegmentKey, frozenset[int]]
+    """Of each segment, by its key, the producers that no later one holds."""
     reindex: bool
     """Whether the key indexes there are count for nothing."""
 
     @property
     def unindexed(self) -> list[SegmentEntry]:
         """Segments whose keys must be read, in offset order: clean without index, and dirty."""
-        indexed = {entry.log_path for entry in self.indexed}
-        clean = (entry for entry in self.plan.clean if entry.log_path not in indexed)
+        indexed = {entry.key for entry in self.indexed}
+        clean = (entry for entry in self.plan.clean if entry.key not in indexed)
         return [*clean, *self.plan.dirty]
 
     @property
@@ -51,8 +50,7 @@ class DuePartition:
 
 
 def due_partition(
-    snapshot: TopicImage,
-    partition: int,
+    log: PartitionLog,
     config: TopicConfig,
     now_ms: int,
     options: Mapping[str, Any],
@@ -61,49 +59,35 @@ def due_partition(
 
     `options` are those of the job.
     """
-    state = snapshot.partition(partition)
-    segments = [
-        entry
-        for entry in snapshot.segments(partition)
-        if entry.next_offset > state.log_start_offset
-    ]
+    segments = log.entries(log.log_start_offset)
     policy = CompactionPolicy(
         min_cleanable_dirty_ratio=config.min_cleanable_dirty_ratio,
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
     )
-    aborted = aborted_spans(segments)
     plan = plan_compaction(
         segments,
-        state.cleaner_offset,
+        log.cleaner_offset,
         policy,
         now_ms,
-        last_stable_offset=_last_stable_offset(state, aborted),
+        last_stable_offset=log.last_stable_offset,
         force=options["force"],
     )
     if plan is None:
         return None
     return DuePartition(
         plan=plan,
-        aborted=aborted,
+        aborted=aborted_spans(segments),
         last_producers=_last_producers(segments),
         reindex=options["reindex"],
     )
 
 
-def _last_stable_offset(state: PartitionState, aborted: Sequence[AbortedSpan]) -> int:
-    """Where the first transaction begins that counts as aborted, and that an import may yet end."""
-    end = state.imported_end_offset
-    if state.log_end_offset > end:
-        return state.log_end_offset  # nothing is imported any more
-    return min((span.first for span in aborted if span.last >= end), default=end)
-
-
-def _last_producers(segments: Sequence[SegmentEntry]) -> dict[str, frozenset[int]]:
-    last: dict[str, frozenset[int]] = {}
+def _last_producers(segments: Sequence[SegmentEntry]) -> dict[SegmentKey, frozenset[int]]:
+    last: dict[SegmentKey, frozenset[int]] = {}
     later: set[int] = set()
     for entry in reversed(segments):
         mine = frozenset(entry.producer_ids or ())
-        last[entry.log_path] = mine - later
+        last[entry.key] = mine - later
         later |= mine
     return last

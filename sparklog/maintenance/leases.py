@@ -16,7 +16,6 @@ from typing import Final
 
 from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext
-from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Lease
 from sparklog.metadata.leases import LEASE_TTL_MS, acquire, release
 
@@ -42,12 +41,12 @@ class Leases:
     def held(self, job: str, topic: str) -> Iterator[Lease | None]:
         """Hold the lease of a job on a topic while the block runs; yield None.
 
-        Yields the lease of whoever else holds it, and then nothing is held. A lease that cannot be
-        taken because the state cannot be read or written is done without: it only saves work.
+        Yields the lease of another owner who holds it; then nothing is held. Where the metadata log
+        cannot be read or written the block runs without a lease: it only saves work.
         """
         name = self._name(job, topic)
         try:
-            lease = self._acquired(self._context.catalog, name)
+            lease = self._acquired(name)
         except SparklogError:
             yield None
             return
@@ -63,19 +62,19 @@ class Leases:
             ended.set()
             renewing.join()
             with suppress(SparklogError):
-                release(self._context.catalog.cluster, name, self._owner)
+                release(self._context.catalog.log, name, self._owner)
 
     def _name(self, job: str, topic: str) -> str:
         described = self._context.catalog.topics().get(topic)
         kind = "rewrite" if job in REWRITING else job
         return f"{kind}/{described.topic_id if described else topic}"
 
-    def _acquired(self, catalog: Catalog, name: str) -> Lease:
-        return acquire(catalog.cluster, name, self._owner, self._context.clock.now_ms())
+    def _acquired(self, name: str) -> Lease:
+        now_ms = self._context.clock.now_ms()
+        return acquire(self._context.catalog.log, name, self._owner, now_ms)
 
     def _renew(self, name: str, ended: Event) -> None:
-        """Renew until the step has ended; a catalog is not for two threads, so with its own."""
-        catalog = Catalog(self._context.files, self._context.clock)
+        """Renew until the step has ended."""
         while not ended.wait(self._renewal_ms / 1000):
             with suppress(SparklogError):
-                self._acquired(catalog, name)
+                self._acquired(name)

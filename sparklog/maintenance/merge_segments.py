@@ -19,7 +19,7 @@ from sparklog.log.merge import Group, MergeLimits, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.merged import MergeWork, merged, same_log
 from sparklog.metadata.edit import Done, TopicEdit
-from sparklog.metadata.image import TopicImage
+from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 
 STEP_BYTES: Final = 64 * 1024**3
@@ -48,21 +48,18 @@ def merge_segments(
 
 
 def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list[Group]:
-    snapshot = context.catalog.topic_image(topic)
-    if snapshot.closed_ms is not None:
-        return []
+    image = context.catalog.topic_image(topic)
     config = TopicConfig.parse(topic.configs)
     limits = MergeLimits.of(config)
     groups: list[Group] = []
-    for partition in range(topic.num_partitions):
-        state = snapshot.partition(partition)
-        entries = list(snapshot.segments(partition))
+    for _, log in sorted(image.partitions.items()):
+        entries = log.entries()
         groups += plan_merge(
             # The newest segment of a compacted topic stays dirty, so it must not grow.
             entries[:-1] if config.is_compacted and not seal else entries,
             limits,
-            cleaner_offset=state.cleaner_offset,
-            log_start_offset=state.log_start_offset,
+            cleaner_offset=log.cleaner_offset,
+            log_start_offset=log.log_start_offset,
             seal=seal,
         )
     return groups
@@ -99,6 +96,11 @@ class _Merge:
 
     group: Group
     segment: SegmentEntry
+
+    @property
+    def partition(self) -> int:
+        """The partition of both."""
+        return self.segment.partition
 
 
 def _execute(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
@@ -139,27 +141,27 @@ def _commit(
     now_ms = context.clock.now_ms()
     landed: list[_Merge] = []
 
-    def plan(snapshot: TopicImage) -> TopicEdit | Done:
-        landed[:] = [merge for merge in made if _is_current(snapshot, merge.group)]
+    def plan(image: TopicImage) -> TopicEdit | Done:
+        landed[:] = [
+            merge for merge in made if _is_current(image.partition(merge.partition), merge.group)
+        ]
         if not landed:
             return Done()
         return TopicEdit(
             segments=[merge.segment for merge in landed],
-            remove=[entry.log_path for merge in landed for entry in merge.group],
+            remove=[entry.key for merge in landed for entry in merge.group],
             removed_ms=now_ms,
         )
 
-    context.catalog.store(topic).commit(plan)
+    context.catalog.commit(topic, plan, operation="MERGE SEGMENTS")
     return landed
 
 
-def _is_current(snapshot: TopicImage, group: Group) -> bool:
+def _is_current(log: PartitionLog, group: Group) -> bool:
     """Whether these are the live segments of their offsets, all clean or all dirty as planned."""
-    partition, start, end = group[0].partition, group[0].base_offset, group[-1].next_offset
-    segments = snapshot.segments(partition)
-    slots = segments.range(start, end)
-    if len(slots) != len(group) or start < snapshot.partition(partition).cleaner_offset < end:
+    start, end = group[0].base_offset, group[-1].next_offset
+    slots = log.segments.range(start, end)
+    if len(slots) != len(group) or start < log.cleaner_offset < end:
         return False
-    return all(
-        same_log(segments.entry(slot), planned) for slot, planned in zip(slots, group, strict=True)
-    )
+    live = (log.segments.entry(slot) for slot in slots)
+    return all(same_log(entry, planned) for entry, planned in zip(live, group, strict=True))

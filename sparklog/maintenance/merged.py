@@ -19,7 +19,7 @@ from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
@@ -43,7 +43,7 @@ class MergeWork:
 def merged(work: MergeWork) -> SegmentEntry:
     """Write a group as one sealed, indexed segment, durably; return its row, not yet committed.
 
-    Every checksum is verified, and the whole file's where the manifest knows it. Raises
+    Every checksum is verified, and the whole file's where its row tells it. Raises
     CorruptRecordError naming file, position and offset, MissingFileError and what writing raises;
     a file that is not complete is dropped then.
     """
@@ -63,7 +63,7 @@ def merged(work: MergeWork) -> SegmentEntry:
     if first.key_index_path is not None:
         keys = key_index.encode(_keys(work.files, directory, work.group))
         path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
-        work.files.write_new(f"{directory}/{path}", keys)
+        work.files.write_new(f"{directory}/{path}", keys, durable=True)
         row = replace(row, key_index_path=path, key_index_bytes=len(keys))
         target.paths.append(f"{directory}/{path}")
     work.files.sync(target.paths)
@@ -85,7 +85,7 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
     directory = topic_directory(work.topic)
     crc = 0
     try:
-        for window in windows(opened(work.files, directory, entry)):
+        for window in windows(scanned_whole(work.files, directory, entry)):
             window.verify(window.batches)
             size = int(window.batches.end_position[-1])
             source = byte_view(window.data)[:size]
@@ -99,7 +99,7 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
             target.append(shifted, _moved(window, size), min_timestamp=entry.min_timestamp)
         if entry.log_crc32c not in (None, crc):
             raise CorruptRecordError(
-                f"the CRC-32C of the file is {crc}, the manifest says {entry.log_crc32c}"
+                f"the CRC-32C of the file is {crc}, its row says {entry.log_crc32c}"
             )
     except CorruptRecordError as error:
         raise error.in_file(log_path(directory, entry)) from None
@@ -165,7 +165,7 @@ def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEnt
 
 
 def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
-    """The records that headers tell, or, of compressed message sets, that the manifest knows."""
+    """The records that headers tell, or, of compressed message sets, that rows tell."""
     known = [each for each in counts if each is not None]
     return sum(known) if count is None and len(known) == len(counts) else count
 

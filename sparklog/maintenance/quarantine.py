@@ -22,8 +22,7 @@ from sparklog.log_reader.opened import log_path, opened
 from sparklog.log_reader.rebuild import live_entries
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.maintenance.merged import same_log
-from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
@@ -82,12 +81,12 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
         return None
     row = target.close(work.clock.now_ms())
     work.files.sync(target.paths)
-    is_whole = row.record_count == entry.record_count
+    times = (row.min_timestamp, entry.min_timestamp)
     return replace(
         row,
         base_offset=entry.base_offset,
         next_offset=entry.next_offset,
-        min_timestamp=entry.min_timestamp if is_whole else None,
+        min_timestamp=min(time for time in times if time is not None),
         aborted=entry.aborted,
         delete_horizon_ms=entry.delete_horizon_ms,
         txn_index_path=entry.txn_index_path,
@@ -99,26 +98,26 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
 
 
 def commit_salvaged(
-    store: Catalog, salvages: Sequence[Salvaged], now_ms: int
+    catalog: Catalog, topic: TopicDescription, salvages: Sequence[Salvaged], now_ms: int
 ) -> Sequence[Salvaged]:
     """Swap the rows in one commit; return what was swapped, without what is no longer live."""
     landed: list[Salvaged] = []
 
-    def plan(snapshot: TopicImage) -> TopicEdit | Done:
-        live = live_entries(snapshot, [one.damaged for one in salvages])
+    def plan(image: TopicImage) -> TopicEdit | Done:
+        live = live_entries(image, [one.damaged for one in salvages])
         landed[:] = [
             one
             for one in salvages
-            if one.damaged.log_path in live and same_log(live[one.damaged.log_path], one.damaged)
+            if one.damaged.key in live and same_log(live[one.damaged.key], one.damaged)
         ]
         if not landed:
             return Done()
         return TopicEdit(
             segments=[one.segment for one in landed if one.segment is not None],
-            remove=[one.damaged.log_path for one in landed],
+            remove=[one.damaged.key for one in landed],
             removed_ms=now_ms,
         )
 
     if salvages:
-        store.commit(plan)
+        catalog.commit(topic, plan, operation="REPAIR")
     return landed

@@ -9,16 +9,16 @@ from sparklog.maintenance.build_index import index_segments
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.quarantine import Salvaged, SalvageWork, commit_salvaged, salvaged
 from sparklog.maintenance.verified import Verdict
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 
 Judged = tuple[SegmentEntry, Verdict]
 
 
 @dataclass(slots=True)
 class Repaired:
-    """The log_paths of the segments that were mended, what was done, and what could not be."""
+    """The segments that were mended, what was done, and what could not be."""
 
-    paths: set[str] = field(default_factory=set)
+    keys: set[SegmentKey] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
 
@@ -52,17 +52,17 @@ def _salvage(
             done.problems.append(f"{topic.name}-{work.entry.partition}: {answer}")
         else:
             made.append(answer)
-    verdicts = {entry.log_path: verdict for entry, verdict in wrong}
-    store, now_ms = context.catalog.store(topic), context.clock.now_ms()
+    verdicts = {entry.key: verdict for entry, verdict in wrong}
+    catalog, now_ms = context.catalog, context.clock.now_ms()
     # Of what is gone already nobody need wait until a removed segment's delay is over.
     missing = [one for one in made if one.quarantined is None]
     landed = [
-        *commit_salvaged(store, [one for one in made if one not in missing], now_ms),
-        *commit_salvaged(store, missing, max(0, now_ms - config.delete_delay_ms)),
+        *commit_salvaged(catalog, topic, [one for one in made if one not in missing], now_ms),
+        *commit_salvaged(catalog, topic, missing, max(0, now_ms - config.delete_delay_ms)),
     ]
     for one in landed:
-        done.paths.add(one.damaged.log_path)
-        done.notes += _lines(topic, one, verdicts[one.damaged.log_path])
+        done.keys.add(one.damaged.key)
+        done.notes += _lines(topic, one, verdicts[one.damaged.key])
 
 
 def _lines(topic: TopicDescription, one: Salvaged, verdict: Verdict) -> Iterator[str]:
@@ -79,5 +79,5 @@ def _index(
     made = index_segments(context, topic, entries)
     done.problems += made.problems
     for entry in made.landed:
-        done.paths.add(entry.log_path)
+        done.keys.add(entry.key)
         done.notes.append(f"{topic.name}-{entry.partition}: new indexes of {entry.log_path}")

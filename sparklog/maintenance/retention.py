@@ -15,10 +15,9 @@ from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.log.retention import Expired, Segments, expired_segments
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, PartitionState, TopicEdit
-from sparklog.metadata.image import TopicImage
-from sparklog.model import TopicDescription
+from sparklog.metadata.image import PartitionLog, TopicImage
+from sparklog.model import SegmentKey, TopicDescription
 
 
 class _Removal(NamedTuple):
@@ -26,13 +25,13 @@ class _Removal(NamedTuple):
 
     partition: int
     expired: Expired
-    paths: Sequence[str]
+    keys: Sequence[SegmentKey]
     bytes: int
 
     def as_row(self) -> dict[str, Any]:
         return {
             "partition": self.partition,
-            "segments": len(self.paths),
+            "segments": len(self.keys),
             "bytes": self.bytes,
             **self.expired._asdict(),
         }
@@ -62,25 +61,24 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
     removed: list[_Removal] = []
 
-    def plan(snapshot: TopicImage) -> TopicEdit | Done:
-        removed[:] = _removals(snapshot, config, now_ms)
-        return _change(removed, now_ms)
+    def plan(image: TopicImage) -> TopicEdit | Done:
+        removed[:] = _removals(image, config, now_ms)
+        return _edit(removed, now_ms)
 
-    store: ManifestStore = context.catalog.store(topic)
-    store.commit(plan)
+    context.catalog.commit(topic, plan, operation="RETENTION")
     return Outcome(
         counts={
-            "segments": sum(len(removal.paths) for removal in removed),
+            "segments": sum(len(removal.keys) for removal in removed),
             "bytes": sum(removal.bytes for removal in removed),
         }
     )
 
 
-def _change(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
+def _edit(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
     if not removals:
         return Done()
     return TopicEdit(
-        remove=[path for removal in removals for path in removal.paths],
+        remove=[key for removal in removals for key in removal.keys],
         removed_ms=now_ms,
         partitions={
             removal.partition: PartitionState(log_start_offset=removal.expired.log_start_offset)
@@ -89,25 +87,26 @@ def _change(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
     )
 
 
-def _removals(snapshot: TopicImage, config: TopicConfig, now_ms: int) -> list[_Removal]:
-    """Return what goes, partition by partition; nothing of a topic that is being deleted."""
-    if snapshot.closed_ms is not None:
+def _removals(image: TopicImage, config: TopicConfig, now_ms: int) -> list[_Removal]:
+    """Return what goes, partition by partition; nothing of a deleted topic."""
+    if image.closed_ms is not None:
         return []
-    column = snapshot.live.column("partition").to_numpy()
-    removals = []
-    for partition in np.unique(column).tolist():
-        start, end = np.searchsorted(column, [partition, partition + 1])
-        live = snapshot.live.slice(start, end - start)
-        state = snapshot.partition(partition)
-        segments = _segments(live)
-        expired = expired_segments(
-            segments, state.log_start_offset, state.log_end_offset, config, now_ms
-        )
-        if expired.total:
-            paths = live.column("log_path").slice(0, expired.total).to_pylist()
-            removed_bytes = int(segments.log_bytes[: expired.total].sum())
-            removals.append(_Removal(partition, expired, paths, removed_bytes))
-    return removals
+    found = (_removal(log, config, now_ms) for _, log in sorted(image.partitions.items()))
+    return [removal for removal in found if removal is not None]
+
+
+def _removal(log: PartitionLog, config: TopicConfig, now_ms: int) -> _Removal | None:
+    live = log.live.table
+    segments = _segments(live)
+    expired = expired_segments(segments, log.log_start_offset, log.log_end_offset, config, now_ms)
+    if not expired.total:
+        return None
+    gone = live.slice(0, expired.total)
+    places = zip(
+        gone.column("log_path").to_pylist(), gone.column("log_position").to_pylist(), strict=True
+    )
+    keys = [SegmentKey(log.partition, path, position or 0) for path, position in places]
+    return _Removal(log.partition, expired, keys, int(segments.log_bytes[: expired.total].sum()))
 
 
 def _segments(live: pa.Table) -> Segments:

@@ -25,15 +25,15 @@ from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
 from sparklog.log_reader.isolation import AbortedSpan, is_aborted
-from sparklog.log_reader.opened import log_path, opened
+from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode
-from sparklog.record.modern import modern
 from sparklog.record.retain import Retained, Rules, retain
+from sparklog.record.up_convert import up_convert
 from sparklog.storage.files import Files
 
 Int64s = NDArray[np.int64]
@@ -95,7 +95,7 @@ def rewrite(work: Rewrite) -> SegmentEntry | None:
 
 def _windows(work: Rewrite, entry: SegmentEntry) -> Iterator[Window]:
     try:
-        yield from windows(opened(work.files, work.directory, entry))
+        yield from windows(scanned_whole(work.files, work.directory, entry))
     except CorruptRecordError as error:
         raise error.in_file(log_path(work.directory, entry)) from None
 
@@ -153,7 +153,7 @@ def _retained(
     except CorruptRecordError as error:
         raise error.in_file(path) from None
     try:
-        for data, batches in modern(window.data, window.batches):
+        for data, batches in up_convert(window.data, window.batches):
             rules = _rules(work, batches, dropped, last_batches, shift)
             yield retain(data, batches, rules, shift=shift)
     except CorruptRecordError as error:
@@ -215,7 +215,7 @@ class _Output:
         keys = key_index.encode(KeyHashes(np.concatenate(self.hashes), np.concatenate(self.deltas)))
         name = segment_name(self.base_offset, uuid7(now_ms, os.urandom(10)), KEY_INDEX_SUFFIX)
         path = f"{entry.log_path.rpartition('/')[0]}/{name}"
-        self.work.files.write_new(f"{self.work.directory}/{path}", keys)
+        self.work.files.write_new(f"{self.work.directory}/{path}", keys, durable=True)
         self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
         return replace(
             entry,

@@ -24,13 +24,13 @@ from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
 from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.log_reader.slices import read_slices
-from sparklog.metadata.image import Slice
 from sparklog.maintenance.aborted import without_aborted
-from sparklog.model import SegmentEntry
+from sparklog.metadata.image import Slice
+from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.decode import DecodedRecords
 from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.record.kernels.key_table import Keys, find_hashes, mark_superseded
-from sparklog.record.located import frozen
+from sparklog.record.payload import frozen
 from sparklog.storage.files import Files
 
 Bytes = NDArray[np.uint8]
@@ -73,12 +73,12 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
-    """What one bucket of a partition says of its segments, by log_path."""
+    """What one bucket of a partition says of its segments, by their keys."""
 
     slot: int
-    superseded: dict[str, NDArray[np.uint32]] = field(default_factory=dict)
+    superseded: dict[SegmentKey, NDArray[np.uint32]] = field(default_factory=dict)
     """Offsets - base offset of superseded records."""
-    suspects: dict[str, Suspects] = field(default_factory=dict)
+    suspects: dict[SegmentKey, Suspects] = field(default_factory=dict)
     problem: str | None = None
     """Why the partition cannot be compacted."""
 
@@ -132,7 +132,7 @@ class Chunk:
     """Keyed records, at least one, of one segment and one bucket."""
 
     segment: int
-    log_path: str
+    key: SegmentKey
     rows: KeyRows
 
     @property
@@ -167,7 +167,7 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
 
     Damage is yielded too: it is a matter of this partition alone.
     """
-    first, path = source.slot << source.bits, source.entry.log_path
+    first, key = source.slot << source.bits, source.entry.key
     try:
         for records in key_records(source):
             rows = KeyRows.of(records, source.entry.base_offset)
@@ -176,7 +176,7 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
             bounds = np.searchsorted(buckets, np.arange((1 << source.bits) + 1)).tolist()
             for bucket, (start, stop) in enumerate(pairwise(bounds)):
                 if start < stop:
-                    yield first + bucket, Chunk(source.segment, path, rows.slice(start, stop))
+                    yield first + bucket, Chunk(source.segment, key, rows.slice(start, stop))
     except SparklogError as error:
         yield first, Unreadable(str(error))
 
@@ -219,7 +219,7 @@ def mark(
             return Marks(slot, problem=chunk.problem)
         found.append(chunk)
     table = KeyTable(sorted(found, key=lambda chunk: chunk.place), bits)
-    suspects: dict[str, Suspects] = {}
+    suspects: dict[SegmentKey, Suspects] = {}
     for entry in clean[slot]:
         try:
             hashes = _indexed(files, directory, entry, bucket, bits)
@@ -228,7 +228,7 @@ def mark(
             return Marks(slot, problem=f"{entry.key_index_path}: {error}; {hint}")
         suspected = table.suspects(hashes)
         if len(suspected.deltas):
-            suspects[entry.log_path] = suspected
+            suspects[entry.key] = suspected
     return Marks(slot, table.superseded(), suspects)
 
 
@@ -254,17 +254,17 @@ class KeyTable:
         order = np.argsort(_top_bits(self._keys.hashes), kind="stable")
         mark_superseded(self._keys, order, bits, self._table_bits, self._slots, self._is_superseded)
 
-    def superseded(self) -> dict[str, NDArray[np.uint32]]:
-        """Return the offsets - base offset of records that have a later one, by log_path."""
-        found: dict[str, list[NDArray[np.uint32]]] = {}
+    def superseded(self) -> dict[SegmentKey, NDArray[np.uint32]]:
+        """Return the offsets - base offset of records that have a later one, by segment."""
+        found: dict[SegmentKey, list[NDArray[np.uint32]]] = {}
         start = 0
         for chunk in self._chunks:
             stop = start + len(chunk.rows.deltas)
             gone = chunk.rows.deltas[self._is_superseded[start:stop] != 0]
             start = stop
             if len(gone):
-                found.setdefault(chunk.log_path, []).append(gone)
-        return {path: np.concatenate(deltas) for path, deltas in found.items()}
+                found.setdefault(chunk.key, []).append(gone)
+        return {key: np.concatenate(deltas) for key, deltas in found.items()}
 
     def suspects(self, indexed: KeyHashes) -> Suspects:
         """Return the records of a key index whose hash is one of the table's."""

@@ -1,134 +1,145 @@
-"""Vacuum as a job, the only one that unlinks: what nothing refers to, and nothing may again.
+"""Vacuum as a job, the only one that unlinks: files that nothing names, and nothing may name again.
 
-    topic       horizon committed -> references read -> files unlinked -> rows dropped
-    log dir     deleted topics, topics whose creation was cut off: see `maintenance.vacuum_log_dir`
+    topic       horizon committed -> image read -> files unlinked -> rows of segments dropped
+    log dir     deleted topics, shared segments, leftovers: see `maintenance.vacuum_log_dir`
 
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
-first time; so what the references read after it do not name is nobody's. The rows of removed
-segments go last, in a commit: until then a run that dies is made again by the next. A manifest that
-cannot be read in full stops the vacuum of its topic, for it may name any file.
+first time; so a file that is older, and that the image read after it does not name, is nobody's.
+The rows of removed segments go last, in a commit: until then a run that dies is made again by the
+next. A log dir is listed once; the driver keeps the names of what may go, and of one partition.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import groupby
 from typing import Any
-
-import pyarrow as pa
-import pyarrow.compute as pc
 
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
+from sparklog.log.names import partition_dir
 from sparklog.log.vacuum import Fate, fates
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.maintenance.vacuum_log_dir import (
-    Listing,
-    deleted_topic_steps,
-    finish_deletion,
-    log_dir_steps,
-)
-from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.maintenance.vacuum_log_dir import LogDirFiles, deleted_topic_step, log_dir_steps
+from sparklog.metadata.catalog import RECEIPT_TTL_MS, topic_directory
+from sparklog.metadata.check import paths_of
+from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
-from sparklog.metadata.tables import PATH_COLUMNS
-from sparklog.metadata.UNKNOWN import COMMIT_TIMEOUT_MS
-from sparklog.model import TopicDescription
+from sparklog.metadata.log import COMMIT_TIMEOUT_MS
+from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import FileStat
+
+VACUUM = "VACUUM"
+
+Sizes = Mapping[str, int]
+"""The sizes of files by their paths, relative to the topic's directory."""
 
 
 def vacuum(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Unlink files that no manifest needs, drop rows that stand for them, and old manifest files.
+    """Unlink files that nothing needs, and drop the rows that stand for them.
 
-    A name stands for deleted topics that had it, too. Without names also what cut-off creations
-    have left.
+    A name stands for deleted topics that had it, too. Without names also the log dir's own files
+    are looked at.
     """
     del options
-    chosen, deleted = _chosen(context, topics)
-    directories = [topic_directory(topic) for topic in (*chosen, *deleted)]
-    listing = _listing(context, directories if topics else [""])
-    for topic in chosen:
-        sizes = _sizes(listing.get(topic_directory(topic), ()))
-        try:
-            step = _step(context, topic, sizes)
-        except SparklogError as error:
-            step = failing_step(topic.name, error)
-        if step.rows:
-            yield step
-    yield from deleted_topic_steps(context, listing, deleted)
+    left = {topic_directory(topic): topic for topic in _chosen(context, topics)}
+    found = LogDirFiles(context.catalog.image())
+    for directory, files in _listing(context, [*left] if topics else None):
+        topic = left.pop(directory, None)
+        if topic is None:
+            found.add(directory, files)
+        else:
+            yield from _steps(context, topic, files)
+    for topic in left.values():
+        yield from _steps(context, topic, ())
     if not topics:
-        yield from log_dir_steps(context, listing)
+        yield from log_dir_steps(context, found)
 
 
-def _chosen(
-    context: JobContext, names: Sequence[str]
-) -> tuple[list[TopicDescription], list[TopicDescription]]:
-    """Return topics that exist and deleted ones, those of these names or all without any.
+def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]:
+    """Return topics that exist, then deleted ones: those of these names, or all without any.
 
     Raises UnknownTopicError for a name that neither have.
     """
-    state = context.catalog.image()
-    deleted = [topic for topic in state.topics.values() if topic.deleted_ms is not None]
+    image = context.catalog.image()
     if not names:
-        return list(state.names.values()), deleted
-    deleted = [topic for topic in deleted if topic.name in names]
-    gone = {topic.name for topic in deleted} - state.names.keys()
-    return [context.catalog.topic(name) for name in names if name not in gone], deleted
+        return [*image.names.values(), *image.deleted]
+    deleted = [topic for topic in image.deleted if topic.name in names]
+    gone = {topic.name for topic in deleted} - image.names.keys()
+    return [*(context.catalog.topic(name) for name in names if name not in gone), *deleted]
 
 
-def _listing(context: JobContext, directories: Iterable[str]) -> Listing:
-    found: dict[str, list[FileStat]] = defaultdict(list)
-    for directory in directories:
-        for file in context.files.list(directory, recursive=True):
-            top, slash, _ = file.path.partition("/")
-            found[top if slash else ""].append(file)
-    return found
+def _listing(
+    context: JobContext, directories: Collection[str] | None
+) -> Iterator[tuple[str, Iterator[FileStat]]]:
+    """Yield directories of the log dir, all or some, each with the files below it.
+
+    "" holds the files of the log dir itself.
+    """
+    if directories is None:
+        yield from groupby(context.files.list(recursive=True), key=_directory)
+    else:
+        for directory in directories:
+            yield directory, context.files.list(directory, recursive=True)
 
 
-def _sizes(files: Iterable[FileStat]) -> dict[str, int]:
-    """Return the sizes of files by their path in the topic's directory."""
-    return {file.path.partition("/")[2]: file.bytes for file in files}
+def _directory(file: FileStat) -> str:
+    directory, slash, _ = file.path.partition("/")
+    return directory if slash else ""
 
 
-def _step(context: JobContext, topic: TopicDescription, sizes: Mapping[str, int]) -> Step:
-    """Return the step of a topic; one without rows when there is nothing to do."""
-    if context.catalog.topic_image(topic).closed_ms is not None:
-        rows = [_row(None, "deletion that was cut off", 1, None, None)]
-        return Step(topic=topic.name, rows=rows, execute=partial(finish_deletion, context, topic))
-    rows = _leavings(context, topic, sizes, context.clock.now_ms()).rows(sizes)
-    return Step(topic=topic.name, rows=rows, execute=partial(_execute, context, topic, sizes))
+def _steps(
+    context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
+) -> Iterator[Step]:
+    """Yield the step of a topic, if there is something to do."""
+    if topic.deleted_ms is not None:
+        yield from deleted_topic_step(context, topic, files)
+        return
+    now_ms = context.clock.now_ms()
+    sizes = ((file.path.partition("/")[2], file.bytes) for file in files)
+    try:
+        image = context.catalog.topic_image(topic)
+        garbage = _garbage(topic, image, sizes, now_ms)
+    except SparklogError as error:
+        yield failing_step(topic.name, error)
+        return
+    rows = garbage.rows()
+    if rows:
+        execute = partial(_execute, context, topic, garbage.sizes)
+        yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
 @dataclass(frozen=True, slots=True)
-class _Leavings:
-    """What vacuum finds in one topic: files by fate, and rows of the manifest to drop.
+class _Garbage:
+    """What vacuum finds in one topic: files by fate, removed segments and receipts to forget."""
 
-    `forgettable` are the files of each removed segment whose row may go, by its log_path.
-    """
-
-    files: Mapping[Fate, Sequence[str]]
-    forgettable: Mapping[str, Sequence[str]]
+    files: Mapping[Fate, Sizes]
+    forgettable: Sequence[SegmentEntry]
     receipts: int
-    manifest_files: Sequence[str]
 
-    def rows(self, sizes: Mapping[str, int]) -> list[dict[str, Any]]:
-        """Return them for people; none when there is nothing to do or to tell."""
+    @property
+    def sizes(self) -> Sizes:
+        """All its files."""
+        return {path: size for sizes in self.files.values() for path, size in sizes.items()}
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return it for people; nothing when there is nothing to do or to tell."""
         rows = []
         for fate in (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN):
             groups: dict[str, list[str]] = defaultdict(list)
             for path in self.files[fate]:
                 groups[path.partition("/")[0].rpartition("-")[2]].append(path)
             for partition, paths in groups.items():
-                size = sum(sizes[path] for path in paths)
+                size = sum(self.files[fate][path] for path in paths)
                 number = int(partition) if partition.isdecimal() else None
                 rows.append(_row(number, f"{fate} files", len(paths), size, paths[0]))
         for what, count in (
             ("removed segments", len(self.forgettable)),
             ("expired receipts", self.receipts),
-            ("manifest files", len(self.manifest_files)),
         ):
             if count:
                 rows.append(_row(None, what, count, None, None))
@@ -142,23 +153,25 @@ def _row(
     return {**row, "bytes": size, "example": example}
 
 
-def _leavings(
-    context: JobContext, topic: TopicDescription, sizes: Mapping[str, int], now_ms: int
-) -> _Leavings:
-    """Read the references and say what goes. Raises what reading the manifest raises."""
-    store = context.catalog.store(topic)
+def _garbage(
+    topic: TopicDescription, image: TopicImage, sizes: Iterable[tuple[str, int]], now_ms: int
+) -> _Garbage:
+    """Say what goes of some files of a topic, which are sorted by path, as an image has it."""
     config = TopicConfig.parse(topic.configs)
-    snapshot = store.snapshot()
-    removed, delay_ms = snapshot.removed, config.delete_delay_ms
-    released = _paths(_removed_before(removed, now_ms - delay_ms))
-    lately = pc.greater(removed.column("removed_ms"), now_ms - delay_ms)
-    kept = _paths(snapshot.live) | _paths(removed.filter(lately))
-    forgettable = _removed_before(removed, now_ms - max(delay_ms, COMMIT_TIMEOUT_MS))
-    return _Leavings(
-        fates(sizes, kept, released, _horizon_ms(config, now_ms)),
-        {row["log_path"]: list(row.values()) for row in forgettable.to_pylist()},
-        snapshot.receipts_expired(now_ms),
-        store.leftovers(),
+    delay_ms = config.delete_delay_ms
+    names = _Names(topic, image, now_ms - delay_ms)
+    found: dict[Fate, dict[str, int]] = {fate: {} for fate in Fate if fate is not Fate.KEPT}
+    for directory, files in groupby(sizes, key=lambda file: file[0].partition("/")[0]):
+        inside = dict(files)
+        kept, released = names.of(directory)
+        judged = fates(inside, kept, released, _horizon_ms(config, now_ms))
+        for fate, some in found.items():
+            some.update((path, inside[path]) for path in judged[fate])
+    limit_ms = now_ms - max(delay_ms, COMMIT_TIMEOUT_MS)
+    return _Garbage(
+        found,
+        [entry for entry in image.removed if (entry.removed_ms or 0) <= limit_ms],
+        image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
     )
 
 
@@ -166,48 +179,68 @@ def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
     return max(0, now_ms - config.orphan_retention_ms)
 
 
-def _removed_before(removed: pa.Table, time_ms: int) -> pa.Table:
-    return removed.filter(pc.less_equal(removed.column("removed_ms"), time_ms)).select(PATH_COLUMNS)
+class _Names:
+    """The files that the segments of a topic name, a partition at a time."""
+
+    def __init__(self, topic: TopicDescription, image: TopicImage, released_ms: int) -> None:
+        """Files of segments that were removed up to `released_ms` are released."""
+        self._image = image
+        self._kept: dict[int, set[str]] = defaultdict(set)
+        self._released: dict[int, set[str]] = defaultdict(set)
+        for entry in image.removed:
+            is_released = (entry.removed_ms or 0) <= released_ms
+            names = self._released if is_released else self._kept
+            names[entry.partition].update(paths_of(entry))
+        numbers = {*image.partitions, *range(topic.num_partitions)}
+        self._numbers = {partition_dir(topic.name, number): number for number in numbers}
+
+    def of(self, directory: str) -> tuple[set[str], set[str]]:
+        """Return what is kept and what is released of the files in a partition's directory."""
+        number = self._numbers.get(directory)
+        if number is None:
+            return set(), set()
+        entries = self._image.partition(number).entries()
+        live = {path for entry in entries for path in paths_of(entry)}
+        return live | self._kept[number], self._released[number]
 
 
-def _paths(segments: pa.Table) -> set[str]:
-    """Return every file that the rows of segments name."""
-    columns = (segments.column(name).drop_null().to_pylist() for name in PATH_COLUMNS)
-    return {path for column in columns for path in column}
-
-
-def _execute(context: JobContext, topic: TopicDescription, sizes: Mapping[str, int]) -> Outcome:
-    """Vacuum one topic. `sizes` may be older: what came since then is above the horizon."""
-    store, now_ms = context.catalog.store(topic), context.clock.now_ms()
+def _execute(context: JobContext, topic: TopicDescription, sizes: Sizes) -> Outcome:
+    """Vacuum one topic. `sizes` may be older: files made since then are above the horizon."""
+    catalog, now_ms = context.catalog, context.clock.now_ms()
     horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), now_ms)
-    store.commit(lambda _: TopicEdit(vacuum_horizon_ms=horizon_ms))
-    leavings = _leavings(context, topic, sizes, now_ms)
+    edit = TopicEdit(vacuum_horizon_ms=horizon_ms)
+    catalog.commit(topic, lambda _: edit, operation=VACUUM)
+    image = catalog.topic_image(topic)
+    if image.closed_ms is not None:
+        return Outcome(counts={"conflicts": 1})  # deleted meanwhile: it goes as a whole
+    garbage = _garbage(topic, image, sorted(sizes.items()), now_ms)
     directory = topic_directory(topic)
-    doomed = [*leavings.files[Fate.REMOVED], *leavings.files[Fate.ORPHAN]]
+    doomed = {**garbage.files[Fate.REMOVED], **garbage.files[Fate.ORPHAN]}
     failed = delete_files(context, [f"{directory}/{path}" for path in doomed], "unlinking")
     forgotten = [
-        log_path
-        for log_path, paths in leavings.forgettable.items()
-        if not any(f"{directory}/{path}" in failed for path in paths)
+        entry.key
+        for entry in garbage.forgettable
+        if not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
-    store.commit(partial(_forgetting, forgotten=forgotten, now_ms=now_ms))
-    failed |= delete_files(context, leavings.manifest_files, "unlinking old manifest files")
-    gone = [path for path in doomed if f"{directory}/{path}" not in failed]
+    before_ms = now_ms - RECEIPT_TTL_MS
+
+    def forgetting(image: TopicImage) -> TopicEdit:
+        has_expired = image.receipts_unused_since(before_ms) > 0
+        return TopicEdit(
+            forget=forgotten, forget_receipts_before_ms=before_ms if has_expired else None
+        )
+
+    catalog.commit(
+        topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"}
+    )
+    gone = [size for path, size in doomed.items() if f"{directory}/{path}" not in failed]
     return Outcome(
         counts={
             "files": len(gone),
-            "bytes": sum(sizes[path] for path in gone),
+            "bytes": sum(gone),
             "segments": len(forgotten),
-            "receipts": leavings.receipts,
-            "manifest_files": len(leavings.manifest_files),
-            "unknown_files": len(leavings.files[Fate.UNKNOWN]),
+            "receipts": garbage.receipts,
+            "unknown_files": len(garbage.files[Fate.UNKNOWN]),
         },
         problems=problems_of(failed),
     )
-
-
-def _forgetting(snapshot: TopicImage, forgotten: Sequence[str], now_ms: int) -> TopicEdit | Done:
-    has_expired = snapshot.receipts_expired(now_ms) > 0
-    if not forgotten and not has_expired:
-        return Done()
-    return TopicEdit(forget=forgotten, receipts_before_ms=now_ms if has_expired else None)

@@ -1,215 +1,305 @@
-"""What topics leave behind that do not exist: deleted ones, and creations that were cut off.
+"""Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
-    deleted topic      after the delays: partitions -> manifest -> its row in __cluster_metadata
-    unfinished topic   horizon committed -> state read -> the directory of an unknown topic id
-    log dir            old files of __cluster_metadata
+    deleted topic     after the delays: its files, then its part of the image
+    shared segment    without a live slice for file.delete.delay.ms: its file, then its row
+    orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
+    other files       left alone, and told
 
-A deleted topic's directory goes without being read: name and configs stand in the state. A topic's
-creation writes the directory and then commits the row; that commit is refused when the creation
-began before the horizon (`AdminClient.create_topics`), so a directory that is older, and unknown to
-the state read after the horizon, is no topic's and never will be.
+A directory that is named like a topic's, of a topic that the image does not know, is told and never
+erased: a log dir whose metadata was restored from a backup would lose its newest topics.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, Final
+from uuid import UUID
 
 from sparklog.config.topic import TopicConfig
-from sparklog.log.names import (
-    MANIFEST,
-    QUARANTINE,
-    parse_segment_name,
-    topic_id_of,
-    uuid7_ms,
-)
-from sparklog.maintenance.deleting import delete_files, problems_of
+from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
+from sparklog.maintenance.deleting import LOCAL_CHUNK, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import CLUSTER_METADATA
-from sparklog.model import TopicDescription
+from sparklog.metadata.leftovers import leftovers
+from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
+from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
 
-Listing = Mapping[str, Sequence[FileStat]]
-"""The files below each directory of the log dir; under "" those in the log dir itself."""
+SHARED: Final = SHARED_PREFIX.rstrip("/")
+VACUUM: Final = "VACUUM"
 
 
-def deleted_topic_steps(
-    context: JobContext, listing: Listing, topics: Iterable[TopicDescription]
-) -> Iterator[Step]:
-    """Yield a step for each of these topics that were deleted long enough ago."""
-    now_ms = context.clock.now_ms()
-    for topic in topics:
-        delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
-        if topic.deleted_ms is not None and topic.deleted_ms <= now_ms - delay_ms:
-            directory = topic_directory(topic)
-            files = listing.get(directory, ())
-            rows = [_row("deleted topic", files)]
-            execute = partial(_delete_topic, context, topic, files)
-            yield Step(topic=directory, rows=rows, execute=execute)
+@dataclass(slots=True)
+class _Sum:
+    """Some files: how many, how large, and the first of them."""
+
+    count: int = 0
+    bytes: int = 0
+    example: str | None = None
+
+    def add(self, file: FileStat) -> None:
+        """Count one more."""
+        self.count += 1
+        self.bytes += file.bytes
+        self.example = self.example or file.path
+
+    def as_row(self, what: str) -> dict[str, Any]:
+        """Return it as a row of the plan."""
+        row = {"partition": None, "what": what, "count": self.count}
+        return {**row, "bytes": self.bytes, "example": self.example}
 
 
-def log_dir_steps(context: JobContext, listing: Listing) -> Iterator[Step]:
-    """Yield a step for each directory that is no topic's, and one for the log dir itself."""
-    now_ms = context.clock.now_ms()
-    state = context.catalog.image()
-    for directory, files in listing.items():
-        if _is_unfinished(directory, files, state, _horizon_ms(now_ms)):
-            rows = [_row("unfinished topic", files)]
-            execute = partial(_delete_unfinished, context, directory, files)
-            yield Step(topic=directory, rows=rows, execute=execute)
-    yield from _own_step(context, _strangers(listing, state))
+class LogDirFiles:
+    """The files of a log dir that lie in no topic's directory, as a listing tells them.
+
+    `lost` are segments' files by the directory of a topic that may be unknown, `strange` files of
+    other names by their directory, `shared` the sizes of shared segments that have no live slice.
+    """
+
+    def __init__(self, image: Image) -> None:
+        """`image` may be older than the listing."""
+        self.lost: dict[str, _Sum] = {}
+        self.strange: dict[str, _Sum] = {}
+        self.shared: dict[str, int] = {}
+        self._in_use = {path for path, one in image.shared.items() if one.slice_count}
+
+    def add(self, directory: str, files: Iterable[FileStat]) -> None:
+        """Take in one directory."""
+        if directory == CLUSTER_METADATA:
+            return
+        for file in files:
+            if directory == SHARED:
+                if file.path not in self._in_use:
+                    self.shared[file.path] = file.bytes
+            elif _is_segments(directory, file):
+                self.lost.setdefault(directory, _Sum()).add(file)
+            elif not _is_expected(directory, file):
+                self.strange.setdefault(directory, _Sum()).add(file)
 
 
-def _own_step(context: JobContext, strangers: Sequence[FileStat]) -> Iterator[Step]:
-    old = context.catalog.cluster.leftovers()
-    rows = []
-    if old:
-        rows.append({**_row("manifest files", ()), "count": len(old)})
-    if strangers:
-        rows.append(_row("unknown files", strangers))
-    if rows:
-        execute = partial(_clean_cluster_metadata, context, len(strangers))
-        yield Step(topic=CLUSTER_METADATA, rows=rows, execute=execute)
+def _is_segments(directory: str, file: FileStat) -> bool:
+    is_topics = topic_id_of(directory) is not None and not _is_below(file, QUARANTINE)
+    return is_topics and parse_segment_name(file.path.rpartition("/")[2]) is not None
 
 
-def _row(what: str, files: Sequence[FileStat]) -> dict[str, Any]:
-    return {
-        "partition": None,
-        "what": what,
-        "count": len(files),
-        "bytes": sum(file.bytes for file in files),
-        "example": files[0].path if files else None,
-    }
-
-
-def _horizon_ms(now_ms: int) -> int:
-    """Return the horizon of creations: what is no topic yet has the default retention."""
-    return max(0, now_ms - TopicConfig.parse({}).orphan_retention_ms)
-
-
-def _is_unfinished(
-    directory: str, files: Sequence[FileStat], state: Image, horizon_ms: int
-) -> bool:
-    """Whether a directory is a topic's that never came to be, and no longer can."""
-    topic_id = topic_id_of(directory)
-    if topic_id is None or topic_id in state.topics:
-        return False
-    left = [file for file in files if not _is_below(file, QUARANTINE)]
-    return bool(left) and all(_is_ours(file) and _born_ms(file) < horizon_ms for file in left)
+def _is_expected(directory: str, file: FileStat) -> bool:
+    """Whether it is one of the log dir's own, or was put into quarantine of a topic."""
+    if not directory:
+        return file.path.startswith(META_PROPERTIES)
+    return topic_id_of(directory) is not None and _is_below(file, QUARANTINE)
 
 
 def _is_below(file: FileStat, part: str) -> bool:
     return file.path.split("/")[1:2] == [part]
 
 
-def _is_ours(file: FileStat) -> bool:
-    return _is_below(file, MANIFEST) or parse_segment_name(_name(file)) is not None
+# --- deleted topics ------------------------------------------------------------------------------
 
 
-def _born_ms(file: FileStat) -> int:
-    """Return the age that keeps it longer: a manifest's files have no time in their names."""
-    parsed = parse_segment_name(_name(file))
-    return max(file.modified_ms, uuid7_ms(parsed.uuid) if parsed and parsed.uuid else 0)
+def deleted_topic_step(
+    context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
+) -> Iterator[Step]:
+    """Yield the step of a deleted topic, if it was deleted long enough ago."""
+    delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
+    if (topic.deleted_ms or 0) > context.clock.now_ms() - delay_ms:
+        return
+    found = _Sum()
+    for file in files:
+        found.add(file)
+    execute = partial(_delete_topic, context, topic)
+    directory = topic_directory(topic)
+    yield Step(topic=directory, rows=[found.as_row("deleted topic")], execute=execute)
 
 
-def _name(file: FileStat) -> str:
-    return file.path.rpartition("/")[2]
-
-
-def _strangers(listing: Listing, state: Image) -> list[FileStat]:
-    """Return files that are neither in a topic's directory nor the log dir's own."""
-    found = []
-    for directory, files in listing.items():
-        topic_id = topic_id_of(directory)
-        if directory == CLUSTER_METADATA or topic_id in state.topics:
-            continue
-        for file in files:
-            is_own = not directory and file.path.startswith(META_PROPERTIES)
-            is_left = topic_id is not None and (_is_ours(file) or _is_below(file, QUARANTINE))
-            if not is_own and not is_left:
-                found.append(file)
-    return found
-
-
-def _delete_topic(
-    context: JobContext, topic: TopicDescription, files: Sequence[FileStat]
-) -> Outcome:
-    problems = _delete_directory(context, topic_directory(topic), files)
-    if problems:
-        return Outcome(problems=problems)
-
-    def plan(state: Image) -> Image | None:
-        if topic.topic_id not in state.topics:
-            return None
-        rest = {key: one for key, one in state.topics.items() if key != topic.topic_id}
-        return replace(state, topics=rest)
-
-    context.catalog.cluster.commit(plan)
-    return Outcome(counts=_counts(files))
-
-
-def finish_deletion(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Take a topic off the list whose manifest is closed: who began to delete it died."""
+def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
+    """Unlink a deleted topic's files, then forget it; slices of shared segments go with it."""
+    outcome = _delete_directory(context, topic_directory(topic))
+    if outcome.problems:
+        return outcome
     now_ms = context.clock.now_ms()
 
-    def plan(state: Image) -> Image | None:
-        found = state.topics.get(topic.topic_id)
-        if found is None or found.deleted_ms is not None:
-            return None
-        return state.with_topics(replace(found, deleted_ms=now_ms))
+    def plan(image: Image) -> Edit | Done:
+        known = image.topic(topic.topic_id)
+        if known is None:
+            return Done()
+        slices: list[SegmentKey] = [
+            entry.key
+            for log in known.partitions.values()
+            for entry in log.entries()
+            if entry.is_shared
+        ]
+        last = TopicEdit(remove=slices, removed_ms=now_ms)
+        return Edit(
+            operation=VACUUM,
+            parameters={"topics": topic.name, "forgotten": topic.topic_id},
+            topics={topic.topic_id: last},
+            forget_topics=[topic.topic_id],
+        )
 
-    context.catalog.cluster.commit(plan)
-    return Outcome(counts={"topics": 1})
+    context.catalog.log.commit(plan, [topic.topic_id])
+    return outcome
 
 
-def _delete_unfinished(context: JobContext, directory: str, files: Sequence[FileStat]) -> Outcome:
-    state = _commit_horizon(context)
-    if topic_id_of(directory) in state.topics:
-        return Outcome(counts=_counts(()))
-    problems = _delete_directory(context, directory, files)
-    return Outcome(counts={} if problems else _counts(files), problems=problems)
+def _delete_directory(context: JobContext, directory: str) -> Outcome:
+    """Unlink a topic's directory, without what was put into quarantine; count what is gone."""
+    files = context.files.list(directory, recursive=True)
+    doomed = (file for file in files if not _is_below(file, QUARANTINE))
+    gone, parts = _Sum(), set()
+    failed: dict[str, str] = {}
+    while chunk := list(islice(doomed, LOCAL_CHUNK)):
+        some = delete_files(context, [file.path for file in chunk], "unlinking a deleted topic")
+        failed |= some
+        for file in chunk:
+            if file.path not in some:
+                gone.add(file)
+            parts.add(file.path.rpartition("/")[0])
+    counts = {"files": gone.count, "bytes": gone.bytes}
+    if failed:
+        return Outcome(counts=counts, problems=problems_of(failed))
+    for part in parts - {directory}:
+        context.files.delete_tree(part)
+    if next(context.files.list(directory, recursive=True), None) is None:
+        context.files.delete_tree(directory)
+    return Outcome(counts=counts)
 
 
-def _clean_cluster_metadata(context: JobContext, unknown: int) -> Outcome:
-    _commit_horizon(context)
-    old = context.catalog.cluster.leftovers()
-    failed = delete_files(context, old, "unlinking old files of __cluster_metadata")
-    counts = {"manifest_files": len(old) - len(failed), "unknown_files": unknown}
-    return Outcome(counts=counts, problems=problems_of(failed))
+# --- the log dir's own ---------------------------------------------------------------------------
+
+
+def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
+    """Yield a step for shared segments, and one for other files; none where nothing is to do."""
+    now_ms = context.clock.now_ms()
+    image = context.catalog.image()
+    garbage = _shared_garbage(image, found.shared, _horizon_ms(now_ms), now_ms)
+    if rows := garbage.rows():
+        execute = partial(_vacuum_shared, context, found.shared)
+        yield Step(topic=SHARED, rows=rows, execute=execute)
+    yield from _own_step(context, image, found)
+
+
+def _horizon_ms(now_ms: int) -> int:
+    """Return the log dir's horizon: its files stay as long as those of a topic of defaults."""
+    return max(0, now_ms - TopicConfig.parse({}).orphan_retention_ms)
 
 
 def _commit_horizon(context: JobContext) -> Image:
-    """Commit the horizon of creations, and return the state as it is then."""
-    horizon_ms = _horizon_ms(context.clock.now_ms())
-
-    def plan(state: Image) -> Image:
-        return replace(state, vacuum_horizon_ms=max(state.vacuum_horizon_ms, horizon_ms))
-
-    return context.catalog.cluster.commit(plan)
+    """Commit the log dir's horizon, and return the image that came of it."""
+    edit = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
+    return context.catalog.log.commit(lambda _: edit).image
 
 
-def _delete_directory(context: JobContext, directory: str, files: Sequence[FileStat]) -> list[str]:
-    """Unlink a topic's directory: partitions, then the manifest; return the problems.
+@dataclass(frozen=True, slots=True)
+class _SharedGarbage:
+    """Shared segments whose rows go, orphans, and files of other names; the sizes of all."""
 
-    What was put into quarantine stays, and the directory with it.
-    """
-    doomed = [file for file in files if not _is_below(file, QUARANTINE)]
-    data = [file.path for file in doomed if not _is_below(file, MANIFEST)]
-    problems = problems_of(delete_files(context, data, "unlinking a deleted topic"))
-    if problems:
-        return problems
-    parts = {file.path.split("/")[1] for file in doomed if file.path.count("/") > 1}
-    for part in sorted(parts - {MANIFEST}):
-        context.files.delete_tree(f"{directory}/{part}")
-    context.files.delete_tree(f"{directory}/{MANIFEST}")
-    if next(context.files.list(directory, recursive=True), None) is None:
-        context.files.delete_tree(directory)
-    return []
+    unused: Sequence[str]
+    orphans: Sequence[str]
+    unknown: Sequence[str]
+    sizes: Mapping[str, int]
+
+    def rows(self) -> list[dict[str, Any]]:
+        """Return it for people; nothing when there is nothing to do or to tell."""
+        rows = []
+        for what, paths in (
+            ("unused shared segments", self.unused),
+            ("orphan files", self.orphans),
+            ("unknown files", self.unknown),
+        ):
+            if paths:
+                size = sum(self.sizes.get(path, 0) for path in paths)
+                rows.append(_Sum(len(paths), size, paths[0]).as_row(what))
+        return rows
 
 
-def _counts(files: Sequence[FileStat]) -> dict[str, int]:
-    gone = [file for file in files if not _is_below(file, QUARANTINE)]
-    return {"files": len(gone), "bytes": sum(file.bytes for file in gone)}
+def _shared_garbage(
+    image: Image, sizes: Mapping[str, int], horizon_ms: int, now_ms: int
+) -> _SharedGarbage:
+    """Say what goes of shared segments as an image has them; `sizes` are those of files."""
+    # A commit that is tried again may name another slice of a file whose first ones are gone.
+    delay_ms = max(TopicConfig.parse({}).file_delete_delay_ms, COMMIT_TIMEOUT_MS)
+    unused = [
+        path
+        for path, one in image.shared.items()
+        if one.unused_ms is not None and one.unused_ms <= now_ms - delay_ms
+    ]
+    born = {path: _born_ms(path) for path in sizes if path not in image.shared}
+    return _SharedGarbage(
+        sorted(unused),
+        [path for path, ms in born.items() if ms is not None and ms < horizon_ms],
+        [path for path, ms in born.items() if ms is None],
+        sizes,
+    )
+
+
+def _born_ms(path: str) -> int | None:
+    """Return when a shared segment was made, None for a name that is not one's."""
+    uuid = path.removeprefix(SHARED_PREFIX).removesuffix(LOG_SUFFIX)
+    try:
+        is_ours = UUID(uuid).version == 7 and path == f"{SHARED_PREFIX}{UUID(uuid)}{LOG_SUFFIX}"
+    except ValueError:
+        return None
+    return uuid7_ms(uuid) if is_ours else None
+
+
+def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
+    image, now_ms = _commit_horizon(context), context.clock.now_ms()
+    garbage = _shared_garbage(image, sizes, image.horizon_ms, now_ms)
+    doomed = [*garbage.unused, *garbage.orphans]
+    failed = delete_files(context, doomed, "unlinking shared segments")
+    forgotten = [path for path in garbage.unused if path not in failed]
+
+    def plan(image: Image) -> Edit | Done:
+        known = [path for path in forgotten if path in image.shared]
+        parameters = {"shared_segments": str(len(known))}
+        return Edit(operation=VACUUM, parameters=parameters, forget_shared=known)
+
+    context.catalog.log.commit(plan)
+    gone = [sizes[path] for path in doomed if path in sizes and path not in failed]
+    return Outcome(
+        counts={
+            "files": len(gone),
+            "bytes": sum(gone),
+            "segments": len(forgotten),
+            "unknown_files": len(garbage.unknown),
+        },
+        problems=problems_of(failed),
+    )
+
+
+def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
+    """Yield the step of the metadata log's leftovers; it tells of files that are nobody's."""
+    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
+    old = leftovers(context.catalog.log, image.apply([later], image.stamp))
+    lost, strange = (
+        {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}
+        for some in (found.lost, found.strange)
+    )
+    rows = [{**_Sum(len(old), 0, old[0]).as_row("metadata files"), "bytes": None}] if old else []
+    rows += [one.as_row("unknown topic") for one in lost.values()]
+    rows += [one.as_row("unknown files") for one in strange.values()]
+    told = Outcome(
+        counts={
+            "unknown_topics": len(lost),
+            "unknown_files": sum(one.count for one in strange.values()),
+        },
+        notes=[
+            f"{directory}: {one.count} files of {one.bytes} bytes of a topic that the metadata log "
+            f"does not know; they are left alone"
+            for directory, one in lost.items()
+        ],
+    )
+    if rows:
+        execute = partial(_vacuum_metadata, context, told)
+        yield Step(topic=CLUSTER_METADATA, rows=rows, execute=execute)
+
+
+def _vacuum_metadata(context: JobContext, told: Outcome) -> Outcome:
+    image = _commit_horizon(context)
+    old = leftovers(context.catalog.log, image)
+    failed = delete_files(context, old, "unlinking leftovers of __cluster_metadata")
+    counts = {"metadata_files": len(old) - len(failed), **told.counts}
+    return replace(told, counts=counts, problems=problems_of(failed))

@@ -1,6 +1,6 @@
 """One segment held against its row and its indexes; a task of `verify`.
 
-The log is walked once: every checksum, every offset, and what the manifest and the index files say
+The log is walked once: every checksum, every offset, and what its row and the index files say
 of it. Nothing is written.
 """
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.errors import CorruptIndexError, CorruptRecordError, MissingFileError
@@ -104,12 +103,12 @@ def verified(work: VerifyWork) -> Verdict:
         )
     summary, indexes = builder.finish()
     problems = [
-        f"{path}: {name} is {getattr(summary, name)}, the manifest says {getattr(entry, name)}"
+        f"{path}: {name} is {getattr(summary, name)}, its row says {getattr(entry, name)}"
         for name in COUNTED
         if _differ(getattr(summary, name), getattr(entry, name))
     ]
-    if stat.bytes != entry.log_bytes:
-        problems.append(f"{path}: it has {stat.bytes} bytes, the manifest says {entry.log_bytes}")
+    if not entry.is_shared and stat.bytes != entry.log_bytes:
+        problems.append(f"{path}: it has {stat.bytes} bytes, its row says {entry.log_bytes}")
     return Verdict(
         log_problems=tuple(problems),
         index_problems=tuple(_index_problems(work, indexes, np.concatenate(seen, axis=1))),
@@ -121,13 +120,9 @@ def _record_problems(window: Window, path: str) -> Iterator[str]:
     """What is wrong with records whose checksums are right: a writer's fault, past mending."""
     entry = window.entry
     try:
-        records = window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
+        window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
     except CorruptRecordError as error:
         yield str(error.in_file(path))
-        return
-    smallest, said = pc.min(records.timestamp).as_py(), entry.min_timestamp
-    if None not in (smallest, said) and smallest < said:
-        yield f"{path}: a record of time {smallest}, the manifest says {said} or more"
 
 
 def _line(path: str, damage: Damage) -> str:
@@ -160,7 +155,7 @@ def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterat
     stat = None if entry.txn_index_path is None else files.stat(path)
     if entry.txn_index_path is not None and (stat is None or size not in (None, stat.bytes)):
         found = "the file is missing" if stat is None else f"it has {stat.bytes} bytes"
-        yield f"{path}: {found}, the manifest says {size} bytes"
+        yield f"{path}: {found}, its row says {size} bytes"
     if entry.key_index_path is not None:
         try:
             read_keys(files, directory, entry)

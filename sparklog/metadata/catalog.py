@@ -123,7 +123,7 @@ class Catalog:
 
     def topic_image(self, topic: TopicDescription) -> TopicImage:
         """Return a topic as the newest image has it. Raises MissingFileError when it is forgotten."""
-        return _known(self.image(topic), topic)
+        return topic_of(self.image(topic), topic)
 
     def partition(self, topic: TopicDescription, partition: int) -> PartitionLog:
         """Return one partition's log. Raises UnknownTopicError."""
@@ -158,7 +158,7 @@ class Catalog:
             answers.clear()
             topics: dict[str, TopicEdit] = {}
             for write in writes:
-                topic = _known(image, write.topic)
+                topic = topic_of(image, write.topic)
                 replayed = _replayed(topic, write)
                 answers.append(replayed or Landed(image.version))
                 if replayed is not None:
@@ -199,7 +199,8 @@ def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
     return {name: str(value) for name, value in told.items()}
 
 
-def _known(image: Image, topic: TopicDescription) -> TopicImage:
+def topic_of(image: Image, topic: TopicDescription) -> TopicImage:
+    """Return a topic as an image has it. Raises MissingFileError when it is forgotten."""
     found = image.topic(topic.topic_id)
     if found is None:
         raise MissingFileError(

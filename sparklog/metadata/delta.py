@@ -137,10 +137,11 @@ _CHECKPOINT: Final = pa.schema(
 
 
 def _field(field: pa.Field) -> Action:
+    """Return a column. None is NOT NULL: delta-spark opens such a table with "invariants" only."""
     return {
         "name": field.name,
         "type": _type(field.type),
-        "nullable": field.nullable,
+        "nullable": True,
         "metadata": {},
     }
 

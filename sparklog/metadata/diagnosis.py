@@ -272,10 +272,12 @@ def rebuilt(reader: MetadataLog, fold: FoldEdit, bases: list[FoldEdit], last: in
         try:
             image = _whole(reader, base) if base else Image()
             for record in records(reader, fold, first, last):
-                image = image.apply(record.edits, record.stamp)
+                if record.version == image.version + 1:  # else a run between them is damaged
+                    image = image.apply(record.edits, record.stamp)
         except (CorruptMetadataError, MissingFileError):
             continue
-        return image
+        if image.version == last:
+            return image
     return None
 
 

@@ -23,9 +23,12 @@ from sparklog.storage.files import Files
 TEMPORARY: Final = ".tmp-"
 
 
-def leftovers(log: MetadataLog) -> list[str]:
-    """Return the files that vacuum may unlink, after it has committed the log dir's horizon."""
-    image = log.image()
+def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
+    """Return the files that vacuum may unlink, after it has committed the log dir's horizon.
+
+    They are those of the newest image, or of another: what a later horizon would let go.
+    """
+    image = log.image() if image is None else image
     return sorted([*_temporary(log.files, image), *_unnamed(log.files, image)])
 
 

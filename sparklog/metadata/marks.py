@@ -11,6 +11,7 @@ empty, and then sees that the mark lies above, has looked for an entry that was 
 import re
 from typing import Final, NamedTuple
 
+from sparklog.errors import MissingFileError
 from sparklog.storage.files import Files
 
 MARKS: Final = "_marks"
@@ -47,4 +48,7 @@ def write_mark(files: Files, directory: str, mark: Mark) -> None:
     """Write a mark, durably; smaller ones stay until the cleaner has done its work."""
     path = f"{directory}/{MARKS}/{mark.first_kept:020}-{mark.fold:020}"
     files.put_new(path, b"\n")
-    files.sync([path])
+    try:
+        files.sync([path])
+    except MissingFileError:
+        pass  # another cleaner has written a larger one, durably, and taken this one away

@@ -101,7 +101,11 @@ class LiveSegments:
             return segment_entry({name: rows.column(name)[slot].as_py() for name in _NAMES})
 
         return SegmentList(
-            numbers("base_offset"), numbers("next_offset"), numbers("max_timestamp"), entry
+            numbers("base_offset"),
+            numbers("next_offset"),
+            numbers("max_timestamp"),
+            numbers("log_bytes"),
+            entry,
         )
 
     def appended(self, entry: SegmentEntry) -> "LiveSegments":

@@ -104,6 +104,32 @@ class BatchTable:
         """The offset after each batch's last."""
         return self.last_offset + 1
 
+    def due_offsets(self, first: int) -> Int64s:
+        """Where each batch would begin if there were no gaps, the first at `first`."""
+        return np.concatenate(([first], self.last_offset + 1))[: len(self)]
+
+    def rises(self, first: int) -> NDArray[np.bool_]:
+        """Whether each batch begins behind the one before it, the first at or above `first`.
+
+        And ends no sooner than it begins. Gaps are fine: compaction leaves them.
+        """
+        begins = self.base_offset >= self.due_offsets(first)
+        rises: NDArray[np.bool_] = begins & (self.last_offset >= self.base_offset)
+        return rises
+
+    @property
+    def first_timestamp(self) -> Int64s:
+        """The time of each batch's first record as its header tells it; -1 where that has none.
+
+        The batch may hold older records. It is the base timestamp; the largest timestamp where the
+        base timestamp is no record's: all records of LogAppendTime have the largest, with a delete
+        horizon (KIP-534) the base timestamp is that horizon, and a batch that compaction has
+        emptied has none. A message set's header has one time, for a wrapper the largest.
+        """
+        has_base = (self.timestamp_type == 0) & (self.record_count != 0)
+        has_base &= ~self._flag(layout.DELETE_HORIZON_MASK)
+        return np.where(has_base, self.base_timestamp, self.max_timestamp)
+
     @property
     def codec(self) -> Int64s:
         """Codec bits, 0..7; 5 to 7 are undefined."""

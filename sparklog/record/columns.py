@@ -1,4 +1,4 @@
-"""Kernels' buffers to Arrow columns, without a copy: what `decode` answers with."""
+"""Kernels' buffers to Arrow columns, without a copy, for `decode`."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -127,7 +127,7 @@ class ColumnBuilder:
         )
 
 
-def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, pile: Bytes) -> pa.Array:
+def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, decompressed: Bytes) -> pa.Array:
     """The headers of the rows that a kernel has written; keys are not yet known to be UTF-8."""
     total, size = builder.counters[[kernels.HEADER_TOTAL, kernels.HEADER_BYTES]].tolist()
     if total == 0:
@@ -140,7 +140,7 @@ def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, pile: Bytes) -
     )
     headers_at = builder.sinks.headers_at[:rows]
     headers_at.setflags(write=False)
-    kernels.gather_headers(log, pile, headers_at, sinks)
+    kernels.gather_headers(log, decompressed, headers_at, sinks)
     pairs = pa.StructArray.from_arrays(
         [
             _binary_array(sinks.key, total, pa.string()),

@@ -19,8 +19,7 @@ from sparklog.record.columns import ALL, ColumnBuilder, DecodedRecords
 from sparklog.record.kernels import decode as kernels
 from sparklog.record.kernels import legacy as legacy_kernels
 from sparklog.record.legacy import plain_messages
-from sparklog.record.located import REASONS, damaged_record, frozen, locate
-from sparklog.record.pile import placed
+from sparklog.record.payload import REASONS, at_batch, damaged_record, frozen, open_payloads
 
 __all__ = ["ALL", "DecodedRecords", "decode"]
 
@@ -93,7 +92,7 @@ def _check_places(view: Bytes, batches: BatchTable) -> None:
         first = int(np.argmin(fits))
         size = int(batches.size[first])
         problem = CorruptRecordError(f"no batch of {size} bytes fits into {len(view)} bytes here")
-        raise placed(problem, batches, first)
+        raise at_batch(problem, batches, first)
 
 
 def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
@@ -125,18 +124,18 @@ def _decode_run(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecor
 
 
 def _decode_batches(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecords:
-    pile, batches = locate(view, run, request.shift, request.max_bytes)
+    decompressed, batches = open_payloads(view, run, request.shift, request.max_bytes)
     builder = ColumnBuilder(
         request.wanted, int(run.record_count.sum()), _size(batches.position, batches.end, request)
     )
     rows = kernels.decode_batches(
-        view, pile, batches, request.window, request.wanted, builder.sinks, builder.counters
+        view, decompressed, batches, request.window, request.wanted, builder.sinks, builder.counters
     )
     if rows < 0:
         raise damaged_record(rows, builder.counters, run)
     headers = None
     if request.wanted & kernels.HEADERS:
-        headers = cols.gather_headers(builder, rows, view, pile)
+        headers = cols.gather_headers(builder, rows, view, decompressed)
         _check_header_keys(headers, builder.sinks.headers_at, batches, run)
     return builder.finish(rows, headers)
 
@@ -148,18 +147,20 @@ def _check_header_keys(
     if row is None:
         return
     at = int(headers_at[row])
-    in_pile = at < 0
-    at = ~at if in_pile else at
-    holds = (batches.in_pile == in_pile) & (batches.position <= at) & (at < batches.end)
+    is_decompressed = at < 0
+    at = ~at if is_decompressed else at
+    holds = (
+        (batches.is_decompressed == is_decompressed) & (batches.position <= at) & (at < batches.end)
+    )
     batch = int(np.argmax(holds))
-    raise placed(CorruptRecordError("a header key is not UTF-8"), run, batch)
+    raise at_batch(CorruptRecordError("a header key is not UTF-8"), run, batch)
 
 
 # --- magic 0 and 1 -------------------------------------------------------------------------------
 
 
 def _decode_messages(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecords:
-    pile, messages, origin = plain_messages(view, run, request.max_bytes)
+    decompressed, messages, origin = plain_messages(view, run, request.max_bytes)
     messages = messages._replace(offset=messages.offset + request.shift)
     rows_max = len(messages.position)
     builder = ColumnBuilder(
@@ -167,7 +168,7 @@ def _decode_messages(view: Bytes, run: BatchTable, request: _Request) -> Decoded
     )
     rows = legacy_kernels.decode_messages(
         view,
-        pile,
+        decompressed,
         legacy_kernels.Messages(*map(frozen, messages)),
         request.window,
         request.wanted,
@@ -176,10 +177,10 @@ def _decode_messages(view: Bytes, run: BatchTable, request: _Request) -> Decoded
     )
     if rows < 0:
         batch = int(origin[builder.counters[kernels.BATCH]])
-        raise placed(CorruptRecordError(f"message: {REASONS[rows]}"), run, batch)
+        raise at_batch(CorruptRecordError(f"message: {REASONS[rows]}"), run, batch)
     headers = None
     if request.wanted & kernels.HEADERS:
-        headers = cols.gather_headers(builder, rows, view, pile)
+        headers = cols.gather_headers(builder, rows, view, decompressed)
     return builder.finish(rows, headers)
 
 

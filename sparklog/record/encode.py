@@ -25,7 +25,6 @@ from sparklog.record.rows import RecordColumns, kernel_rows
 __all__ = ["BatchSettings", "EncodedStream", "RecordColumns", "encode"]
 
 _SIZE_MAX: Final = 2**31 - 1
-_TIMESTAMP_MAX: Final = 2**63 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +73,8 @@ class EncodedStream:
     batches: BatchTable
     """Positions are positions in `data`."""
     record_count: int
-    min_timestamp: int
-    """Least timestamp a reader will see; -1 when a record has none."""
+    min_timestamps: NDArray[np.int64]
+    """Least timestamp that a reader will see in each batch; -1 when a record of it has none."""
 
 
 def encode(
@@ -151,8 +150,10 @@ class _Written:
         batches = BatchTable.from_matrix(matrix)
         kernels.put_headers(matrix, data)
         put_checksums(data, batches)
-        minimum = settings.log_append_time_ms if settings.is_append_time else state[kernels.MINIMUM]
-        return EncodedStream(number, data, batches, int(batches.record_count.sum()), int(minimum))
+        least = (
+            batches.max_timestamp if settings.is_append_time else entries[:, kernels.ENTRY_MINIMUM]
+        )
+        return EncodedStream(number, data, batches, int(batches.record_count.sum()), least)
 
 
 def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Written:
@@ -167,7 +168,6 @@ def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Wr
     first_entry = np.cumsum(entries_max) - entries_max
     state[:, kernels.NEXT_BYTE] = first_byte
     state[:, kernels.NEXT_BATCH] = first_entry
-    state[:, kernels.MINIMUM] = _TIMESTAMP_MAX
     out = np.empty(bytes_max.sum(), np.uint8)
     entries = np.empty((entries_max.sum(), kernels.NUM_ENTRY), np.int64)
     kernels.encode_rows(rows, batch_bytes, state, entries, out)

@@ -26,7 +26,7 @@ from sparklog.record.batches import BatchTable
 from sparklog.record.kernels import decode as decode_kernels
 from sparklog.record.kernels import legacy as kernels
 from sparklog.record.kernels.legacy import Messages
-from sparklog.record.pile import decompress_all, placed
+from sparklog.record.payload import at_batch, decompress_all
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -41,9 +41,9 @@ _REASONS: Final = {
 
 
 class PlainMessages(NamedTuple):
-    """What a message set holds when everything is decompressed, in the order of the log."""
+    """The messages of a message set, all wrappers opened, in the order of the log."""
 
-    pile: Bytes
+    decompressed: Bytes
     messages: Messages
     origin: Int64s
     """Which entry of the table each message was, or was in."""
@@ -58,7 +58,7 @@ def plain_messages(view: Bytes, batches: BatchTable, max_bytes: int | None) -> P
     """
     wrapped = batches.is_wrapper
     plain = Messages(
-        in_pile=np.zeros(len(batches), np.int64),
+        is_decompressed=np.zeros(len(batches), np.int64),
         position=batches.position,
         end=batches.end_position,
         magic=batches.magic,
@@ -68,31 +68,31 @@ def plain_messages(view: Bytes, batches: BatchTable, max_bytes: int | None) -> P
     )
     if not wrapped.any():
         return PlainMessages(_NOTHING, plain, np.arange(len(batches)))
-    pile, inner, wrapper = _open(view, batches.take(wrapped), max_bytes)
+    decompressed, inner, wrapper = _open(view, batches.take(wrapped), max_bytes)
     origin = np.concatenate([np.flatnonzero(~wrapped), np.flatnonzero(wrapped)[wrapper]])
     order = np.argsort(origin, kind="stable")
     both = zip((column[~wrapped] for column in plain), inner, strict=True)
     messages = Messages(*(np.concatenate(pair)[order] for pair in both))
-    return PlainMessages(pile, messages, origin[order])
+    return PlainMessages(decompressed, messages, origin[order])
 
 
 def _open(
     view: Bytes, wrappers: BatchTable, max_bytes: int | None
 ) -> tuple[Bytes, Messages, Int64s]:
-    """The pile, the messages inside the wrappers, and which wrapper each was in."""
+    """The decompressed bytes, the messages inside the wrappers, and which wrapper each was in."""
     spans = [_value_span(view, wrappers, i) for i in range(len(wrappers))]
     starts, ends = np.array(spans, np.int64).T
-    pile, starts, ends = decompress_all(view, wrappers, starts, ends, max_bytes)
-    room = len(pile) // kernels.INNER_SIZE_MIN
+    decompressed, starts, ends = decompress_all(view, wrappers, starts, ends, max_bytes)
+    room = len(decompressed) // kernels.INNER_SIZE_MIN
     found = np.empty((kernels.INNER_COLUMNS, room), np.int64)
     counters = np.zeros(decode_kernels.NUM_COUNTERS, np.int64)
-    count = kernels.walk_messages(pile, starts, ends, wrappers.magic, found, counters)
+    count = kernels.walk_messages(decompressed, starts, ends, wrappers.magic, found, counters)
     if count < 0:
         wrapper = int(counters[decode_kernels.BATCH])
-        raise placed(CorruptRecordError(_REASONS[count]), wrappers, wrapper)
+        raise at_batch(CorruptRecordError(_REASONS[count]), wrappers, wrapper)
     found = found[:, :count]
     wrapper = found[kernels.WRAPPER]
-    return pile, _place(wrappers, found), wrapper
+    return decompressed, _place(wrappers, found), wrapper
 
 
 def _value_span(view: Bytes, wrappers: BatchTable, index: int) -> tuple[int, int]:
@@ -104,11 +104,11 @@ def _value_span(view: Bytes, wrappers: BatchTable, index: int) -> tuple[int, int
     key_size, at = _int32(view, at), at + 4
     at += max(key_size, 0)
     if key_size < -1 or at > end - 4:
-        raise placed(CorruptRecordError("the key of a wrapper does not fit it"), wrappers, index)
+        raise at_batch(CorruptRecordError("the key of a wrapper does not fit it"), wrappers, index)
     value_size, at = _int32(view, at), at + 4
     if value_size != end - at:
         text = f"the value of a wrapper has {end - at} bytes and says {value_size}"
-        raise placed(CorruptRecordError(text), wrappers, index)
+        raise at_batch(CorruptRecordError(text), wrappers, index)
     return at, end
 
 
@@ -122,7 +122,7 @@ def _place(wrappers: BatchTable, found: Int64s) -> Messages:
     counts = np.bincount(wrapper, minlength=len(wrappers))
     if not counts.all():
         empty = int(np.argmin(counts))
-        raise placed(CorruptRecordError("a wrapper without messages"), wrappers, empty)
+        raise at_batch(CorruptRecordError("a wrapper without messages"), wrappers, empty)
     relative = found[kernels.RELATIVE_OFFSET]
     last = relative[np.cumsum(counts) - 1]
     counted = (wrappers.magic == layout.MAGIC_V1) & (wrappers.last_offset != 0)
@@ -130,14 +130,14 @@ def _place(wrappers: BatchTable, found: Int64s) -> Messages:
     if below.any():
         first = int(np.argmax(below))
         text = f"the offset of a wrapper is below {last[first]}, that of its last message"
-        raise placed(CorruptRecordError(text), wrappers, first)
+        raise at_batch(CorruptRecordError(text), wrappers, first)
     base = np.where(counted, wrappers.last_offset - last, 0)
     appended = wrappers.timestamp_type == TimestampType.LOG_APPEND_TIME
     timestamp = np.where(
         appended[wrapper], wrappers.max_timestamp[wrapper], found[kernels.TIMESTAMP]
     )
     return Messages(
-        in_pile=np.ones(len(wrapper), np.int64),
+        is_decompressed=np.ones(len(wrapper), np.int64),
         position=found[kernels.POSITION],
         end=found[kernels.END],
         magic=wrappers.magic[wrapper],

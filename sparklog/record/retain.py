@@ -36,7 +36,7 @@ from sparklog.record.kernels.columns import (
 )
 from sparklog.record.kernels.decode import NUM_COUNTERS, Batches
 from sparklog.record.kernels.encode import put_headers
-from sparklog.record.located import damaged_record, frozen, locate
+from sparklog.record.payload import damaged_record, frozen, open_payloads
 
 Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
@@ -78,7 +78,7 @@ class _Judged:
 
     view: Bytes
     run: BatchTable
-    pile: Bytes
+    decompressed: Bytes
     records: Batches
     verdict: kernels.Verdict
     horizon: Int64s
@@ -141,7 +141,7 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     protects = ~had_horizon | (rules.now_ms < run.base_timestamp)
     flags = np.where(protects, kernels.KEEP_TOMBSTONES, 0)
     flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)
-    pile, records = locate(view, run, 0, None)
+    decompressed, records = open_payloads(view, run, 0, None)
     # A marker's record is no record of ours: control batches are not looked into.
     records = records._replace(
         record_count=frozen(np.where(run.is_control, 0, run.record_count)),
@@ -153,7 +153,7 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     )
     counters = np.zeros(NUM_COUNTERS, np.int64)
     answer = kernels.judge(
-        view, pile, records, frozen(flags), frozen(rules.dropped), verdict, counters
+        view, decompressed, records, frozen(flags), frozen(rules.dropped), verdict, counters
     )
     if answer < 0:
         raise damaged_record(answer, counters, run)
@@ -162,7 +162,9 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     is_raw = run.is_control | is_whole
     is_rebuilt = ~is_raw & (kept > 0)
     is_emptied = ~is_raw & (kept == 0) & rules.stays_empty
-    return _Judged(view, run, pile, records, verdict, horizon, is_raw, is_rebuilt, is_emptied)
+    return _Judged(
+        view, run, decompressed, records, verdict, horizon, is_raw, is_rebuilt, is_emptied
+    )
 
 
 def _has_horizon(run: BatchTable) -> Mask:
@@ -198,7 +200,7 @@ def _rebuilt(judged: _Judged) -> list[Bytes | bytes]:
     out, ends = np.empty(size, np.uint8), np.empty(len(time_shift), np.int64)
     kernels.copy_kept(
         judged.view,
-        judged.pile,
+        judged.decompressed,
         records,
         frozen(time_shift),
         judged.verdict.kept[in_chosen],

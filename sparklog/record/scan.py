@@ -1,19 +1,32 @@
-"""Finds the batches in bytes: one step per header, nothing is decompressed or checksummed."""
+"""Reads batch headers: all of a stretch of bytes as a table, or one of magic 2 as a tuple.
 
+Nothing is decompressed or checksummed. The picture of the bytes stands in `layout`.
+"""
+
+import struct
 from typing import Final, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparklog.record import layout
 from sparklog.record.batches import NUM_COLUMNS, BatchTable, Buffer, byte_view
 from sparklog.record.checksum import verify_checksums
 from sparklog.record.kernels import scan as kernels
 
-__all__ = ["Scan", "scan_batches", "told_size", "verify_checksums"]
+__all__ = [
+    "BatchHeader",
+    "Scan",
+    "scan_batches",
+    "told_size",
+    "unpack_header",
+    "verify_checksums",
+]
 
 _STEP: Final = 8192
 """Most headers of one kernel call."""
 _UNLIMITED: Final = 2**62
+_HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class Scan(NamedTuple):
@@ -57,7 +70,7 @@ def scan_batches(
     return Scan(batches, position, _problem(view[:end], position, status))
 
 
-def _problem(view: np.ndarray[tuple[int], np.dtype[np.uint8]], at: int, status: int) -> str | None:
+def _problem(view: NDArray[np.uint8], at: int, status: int) -> str | None:
     if status in (kernels.DONE, kernels.LIMIT):
         return None
     left = len(view) - at
@@ -74,9 +87,47 @@ def _problem(view: np.ndarray[tuple[int], np.dtype[np.uint8]], at: int, status: 
 
 
 def told_size(data: Buffer) -> int:
-    """The size that the entry at the front of `data` says it has; if that is cut, what tells it."""
+    """The size that the entry at the front of `data` says it has; HEADER_PREFIX if that is cut."""
     view = byte_view(data)
     if len(view) < layout.HEADER_PREFIX:
         return layout.HEADER_PREFIX
     length = view[layout.LENGTH : layout.LENGTH + 4].tobytes()
     return layout.LOG_OVERHEAD + int.from_bytes(length, "big", signed=True)
+
+
+class BatchHeader(NamedTuple):
+    """The 13 fields of a batch header, in the order of their bytes."""
+
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int
+    attributes: int
+    last_offset_delta: int
+    base_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+
+    @property
+    def size(self) -> int:
+        """All bytes of the batch, header included."""
+        return layout.LOG_OVERHEAD + self.length
+
+    @property
+    def last_offset(self) -> int:
+        """Offset of the last record, also of one that compaction has dropped."""
+        return self.base_offset + self.last_offset_delta
+
+    @property
+    def is_control(self) -> bool:
+        """Whether the batch holds a marker instead of records."""
+        return bool(self.attributes & layout.CONTROL_MASK)
+
+
+def unpack_header(view: NDArray[np.uint8], position: int) -> BatchHeader:
+    """The fields of the 61 bytes at `position`, whatever they say."""
+    return BatchHeader._make(_HEADER.unpack_from(view.data, position))

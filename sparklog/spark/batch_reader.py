@@ -27,7 +27,8 @@ class BatchReader(DataSourceReader):
         """Return a partition a range."""
         catalog = Catalog(self._files)
         ranges = plan_read(catalog, self._options) if self._planned is None else self._planned
-        finder = SliceFinder(catalog, fails=self._options["failOnDataLoss"])
+        isolation, fails = self._options["isolation.level"], self._options["failOnDataLoss"]
+        finder = SliceFinder(catalog, isolation, fails=fails)
         return [RangePartition(wanted, finder.slices(wanted)) for wanted in ranges]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from sparklog.errors import InvalidOptionError
 from sparklog.spark.access import Access
+from sparklog.spark.session import require_workers
 from sparklog.spark.table_options import (
     is_new_table,
     options_of,
@@ -84,8 +85,9 @@ def register(spark: SparkSession) -> None:
     """Make `format("sparklog")` known to a session that does not know it yet.
 
     Where the package is installed Spark finds it by itself (`pyspark_sparklog`), and would warn of
-    a second registration.
+    a second registration. Raises UsageError when the session's workers cannot run it.
     """
+    require_workers(spark)
     session = spark._jsparkSession  # noqa: SLF001 - nothing public tells which sources there are
     if not session.sessionState().dataSourceManager().dataSourceExists(SparklogDataSource.name()):
         spark.dataSource.register(SparklogDataSource)

@@ -12,9 +12,9 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log_reader import EARLIEST, LATEST, TopicReader
+from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import Slice
-from sparklog.metadata.catalog import Catalog
-from sparklog.model import UNKNOWN_OFFSET, TopicPartition
+from sparklog.model import READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
 from sparklog.spark.offsets import Bound, Bounds, parse_bounds
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
@@ -73,16 +73,18 @@ def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartit
 def _stream_start(
     reader: TopicReader, key: TopicPartition, bound: Bound, options: Mapping[str, Any]
 ) -> int:
-    start = _start(reader, key, bound, options["startingOffsetsByTimestampStrategy"])
+    start = _start(reader, key, bound, options)
     nothing = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, start)
-    return within_log(reader, nothing, fails=options["failOnDataLoss"]).start
+    # A stream may begin behind the last stable offset: it waits there.
+    return within_log(reader, nothing, READ_UNCOMMITTED, fails=options["failOnDataLoss"]).start
 
 
 def readers_of(catalog: Catalog, wanted: Selected) -> dict[str, TopicReader]:
-    """Return a reader of the newest snapshot of each topic, by name."""
+    """Return a reader of each topic, by name: all of one image, a consistent cut over topics."""
     topics = {topic.name: topic for topic in wanted.values()}
+    image = catalog.image(*topics.values())
     return {
-        name: TopicReader(catalog.files, topic, catalog.topic_image(topic))
+        name: TopicReader(catalog.files, topic, topic_of(image, topic))
         for name, topic in topics.items()
     }
 
@@ -103,8 +105,8 @@ def _range(
     ending: Bound,
     options: Mapping[str, Any],
 ) -> ReadRange:
-    start = _start(reader, key, starting, options["startingOffsetsByTimestampStrategy"])
-    end = _end(reader, key, ending)
+    isolation = options["isolation.level"]
+    start, end = _start(reader, key, starting, options), _end(reader, key, ending, isolation)
     if start > end and starting.timestamp is not None:
         start = end  # times may leave nothing
     if start > end:
@@ -112,48 +114,56 @@ def _range(
             f"{key}: the starting offset {start} is above the ending offset {end}"
         )
     found = ReadRange(key.topic, reader.topic.topic_id, key.partition, start, end)
-    return within_log(reader, found, fails=options["failOnDataLoss"])
+    return within_log(reader, found, isolation, fails=options["failOnDataLoss"])
 
 
-def _start(reader: TopicReader, key: TopicPartition, bound: Bound, strategy: str) -> int:
+def _start(
+    reader: TopicReader, key: TopicPartition, bound: Bound, options: Mapping[str, Any]
+) -> int:
+    isolation = options["isolation.level"]
     if bound.timestamp is None:
-        return _offset(reader, key, bound)
-    found = reader.list_offset(key.partition, bound.timestamp)
+        return _offset(reader, key, bound, isolation)
+    found = reader.list_offset(key.partition, bound.timestamp, isolation)
     if found != UNKNOWN_OFFSET:
         return found.offset
-    if strategy == "latest":
-        return reader.partition(key.partition).log_end_offset
+    if options["startingOffsetsByTimestampStrategy"] == "latest":
+        return reader.partition(key.partition).end_offset(isolation)
     raise OffsetOutOfRangeError(
         f"{key}: no record at or after timestamp {bound.timestamp}; "
         f"startingOffsetsByTimestampStrategy=latest would start at the log end"
     )
 
 
-def _end(reader: TopicReader, key: TopicPartition, bound: Bound) -> int:
+def _end(reader: TopicReader, key: TopicPartition, bound: Bound, isolation: str) -> int:
     if bound.timestamp is None:
-        return _offset(reader, key, bound)
-    found = reader.list_offset(key.partition, bound.timestamp)
-    return reader.partition(key.partition).log_end_offset if found == UNKNOWN_OFFSET else found.offset
+        return _offset(reader, key, bound, isolation)
+    found = reader.list_offset(key.partition, bound.timestamp, isolation)
+    if found != UNKNOWN_OFFSET:
+        return found.offset
+    return reader.partition(key.partition).end_offset(isolation)
 
 
-def _offset(reader: TopicReader, key: TopicPartition, bound: Bound) -> int:
+def _offset(reader: TopicReader, key: TopicPartition, bound: Bound, isolation: str) -> int:
+    log = reader.partition(key.partition)
     if bound.offset == EARLIEST:
-        return reader.partition(key.partition).log_start_offset
-    return reader.partition(key.partition).log_end_offset if bound.offset == LATEST else bound.offset
+        return log.log_start_offset
+    return log.end_offset(isolation) if bound.offset == LATEST else bound.offset
 
 
-def within_log(reader: TopicReader, wanted: ReadRange, *, fails: bool) -> ReadRange:
-    """Return the part of a range that the log holds.
+def within_log(reader: TopicReader, wanted: ReadRange, isolation: str, *, fails: bool) -> ReadRange:
+    """Return the part of a range that the log holds, to a reader of this isolation level.
 
-    What it lost, or never had, is an OffsetOutOfRangeError, or a warning unless `fails`.
+    What it lost, or does not have yet, is an OffsetOutOfRangeError, or a warning unless `fails`.
     """
-    low = reader.partition(wanted.partition).log_start_offset
-    high = reader.partition(wanted.partition).log_end_offset
+    log = reader.partition(wanted.partition)
+    low, high = log.log_start_offset, log.end_offset(isolation)
     if low <= wanted.start and wanted.end <= high:
         return wanted
+    is_all = high == log.log_end_offset
+    stable = "" if is_all else f" for {isolation}: a transaction is open at {high}"
     problem = (
         f"{wanted.topic}-{wanted.partition}: offsets [{wanted.start}, {wanted.end}) are not all in "
-        f"the log, which holds [{low}, {high})"
+        f"the log, which holds [{low}, {high}){stable}"
     )
     lost(OffsetOutOfRangeError(problem), fails=fails)
     start = min(max(wanted.start, low), high)
@@ -168,11 +178,12 @@ def lost(error: UsageError, *, fails: bool) -> None:
 
 
 class SliceFinder:
-    """Finds the segments of planned ranges, in the newest manifest of each topic."""
+    """Finds the segments of planned ranges, where each topic has them now."""
 
-    def __init__(self, catalog: Catalog, *, fails: bool) -> None:
+    def __init__(self, catalog: Catalog, isolation: str, *, fails: bool) -> None:
         """`fails` says whether data that is no longer there is an error."""
         self._catalog = catalog
+        self._isolation = isolation
         self._fails = fails
         self._readers: dict[str, TopicReader | None] = {}
 
@@ -186,8 +197,8 @@ class SliceFinder:
         reader = self._reader(wanted)
         if reader is None:
             return []
-        within = within_log(reader, wanted, fails=self._fails)
-        return reader.slices(within.partition, within.start, within.end)
+        within = within_log(reader, wanted, self._isolation, fails=self._fails)
+        return list(reader.slices(within.partition, within.start, within.end))
 
     def _reader(self, wanted: ReadRange) -> TopicReader | None:
         if wanted.topic_id not in self._readers:
@@ -195,9 +206,9 @@ class SliceFinder:
         return self._readers[wanted.topic_id]
 
     def _opened(self, wanted: ReadRange) -> TopicReader | None:
-        topic = self._catalog.image().topics.get(wanted.topic_id)
-        if topic is None or topic.deleted_ms is not None:
+        topic = self._catalog.log.image([wanted.topic_id]).topic(wanted.topic_id)
+        if topic is None or topic.closed_ms is not None:
             problem = f"topic {wanted.topic!r} was deleted after the read was planned"
             lost(UnknownTopicError(problem, topic=wanted.topic), fails=self._fails)
             return None
-        return TopicReader(self._catalog.files, topic, self._catalog.topic_image(topic))
+        return TopicReader(self._catalog.files, topic.description, topic)

@@ -1,8 +1,8 @@
 """produce(): a DataFrame to a log, at once visible and with its offsets as the answer.
 
-plan      one snapshot of each topic
+plan      the newest image of each topic
 write     every Spark task encodes its rows straight into segment files, without a shuffle
-commit    one commit a topic gives the offsets, in (task, file) order
+commit    one commit of all topics gives the offsets, in (task, file) order
 answer    the offset range of each partition
 """
 
@@ -21,7 +21,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.spark.cluster import clustered
 from sparklog.spark.first_error import FirstError
 from sparklog.spark.schema import input_columns
-from sparklog.spark.session import require_classic
+from sparklog.spark.session import require_classic, require_workers
 from sparklog.spark.write_job import FILES_MAX, ProduceResult, TaskSegments, WriteJob
 from sparklog.spark.write_task import RESULT_SCHEMA, TaskResult, WriteTask
 from sparklog.storage import open_files
@@ -44,14 +44,14 @@ def produce(
     when somebody else has written meanwhile, UnexpectedAppendOffsetError says where, and nothing is
     written.
 
-    All partitions of a topic become visible in one commit; several topics one after another, and a
-    replay with the same txnAppId and txnVersion finishes what is missing. Raises the errors of
-    sparklog.errors, also those of tasks; nothing of a topic is visible then, but for
-    CommitOutcomeUnknownError. An error about a row says which row of which Spark partition
+    All partitions of all topics become visible in one commit, and with txnAppId and txnVersion only
+    once. Raises the errors of sparklog.errors, also those of tasks; nothing is visible then, but
+    for CommitOutcomeUnknownError. An error about a row says which row of which Spark partition
     (`spark_partition_id`; of the shuffled rows where `clustered`) its row 0 is. What the DataFrame
     itself raises is Spark's.
     """
     _require_batch(df)
+    require_workers(df.sparkSession)
     given, storage = parse_options(
         PRODUCE_OPTIONS, without_connector_options(options, PRODUCE_OPTIONS)
     )
@@ -61,8 +61,9 @@ def produce(
     job = WriteJob.planned(catalog, given, columns)
     task = replace(job.task(), tries=task_tries(df.sparkSession))
     # A write that has landed is answered from its receipt: its rows are not even computed.
-    is_known = job.is_committed(catalog)
-    results = [] if is_known else _write(df.select(*columns), task, given["clustered"])
+    if job.is_committed(catalog):
+        return job.replayed(catalog)
+    results = _write(df.select(*columns), task, given["clustered"])
     return job.commit(catalog, _segments(results))
 
 

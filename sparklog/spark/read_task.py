@@ -15,9 +15,9 @@ from pyspark.sql.datasource import InputPartition
 
 from sparklog.errors import MissingFileError
 from sparklog.log.names import topic_dir
-from sparklog.metadata.image import Slice
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Slice
 from sparklog.record.decode import ALL, DecodedRecords
 from sparklog.spark.plan import ReadRange, SliceFinder
 from sparklog.spark.schema import ARROW_COLUMNS, ARROW_HEADERS, arrow_schema, output_columns
@@ -78,7 +78,8 @@ class ReadTask:
         self, wanted: ReadRange, slices: list[Slice], error: MissingFileError
     ) -> list[Slice]:
         """Return where the rest is now: files are merged, compacted and expired meanwhile."""
-        found = SliceFinder(Catalog(self._files), fails=self._fails).slices(wanted)
+        finder = SliceFinder(Catalog(self._files), self._isolation, fails=self._fails)
+        found = finder.slices(wanted)
         if found == slices:
             raise MissingFileError(
                 f"{wanted.topic}-{wanted.partition}, from offset {wanted.start} on: {error}"

@@ -27,7 +27,8 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
     topics = catalog.topics()
     if options["subscribe"] is not None:
         names = _subscribed(options["subscribe"])
-        found = [catalog.topic(name) for name in names if must_exist or name in topics]
+        there = [name for name in names if must_exist or name in topics]
+        found = [topics.get(name) or catalog.topic(name) for name in there]
     else:
         pattern = _pattern(options["subscribePattern"])
         found = [topic for name, topic in topics.items() if pattern.search(name)]

@@ -1,7 +1,9 @@
 """A SparkSession that sparklog runs well in."""
 
 import os
+import subprocess
 import sys
+from functools import cache
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -29,7 +31,37 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
         settings["spark.master"] = os.environ.get("SPARK_MASTER", "local[*]")
     for key, value in settings.items():
         builder = builder.config(key, str(value))
-    return builder.getOrCreate()
+    spark = builder.getOrCreate()
+    require_workers(spark)
+    return spark
+
+
+def require_workers(spark: SparkSession) -> None:
+    """Refuse a session of this machine whose workers run a Python without pyarrow.
+
+    Spark would report it as a ModuleNotFoundError of a worker, or not at all. Raises UsageError.
+    """
+    context = spark.sparkContext
+    if (context.master or "").startswith("local") and not _has_pyarrow(context.pythonExec):
+        raise UsageError(
+            f"Spark's workers run {context.pythonExec!r}, which has no pyarrow: set the "
+            f"environment variable PYSPARK_PYTHON={sys.executable} before the session is started "
+            f"(spark.pyspark.python is for spark-submit only), or start it by "
+            f"sparklog.spark.session"
+        )
+
+
+@cache
+def _has_pyarrow(python: str) -> bool:
+    if python == sys.executable:
+        return True
+    code = "import importlib.util; exit(importlib.util.find_spec('pyarrow') is None)"
+    try:
+        return (
+            subprocess.run([python, "-c", code], check=False, capture_output=True).returncode == 0
+        )
+    except OSError:
+        return False
 
 
 def require_classic(what: DataFrame | SparkSession) -> None:

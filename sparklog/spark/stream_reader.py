@@ -1,6 +1,6 @@
 """The streaming reader of the data source: what is new, how much of it, and where it lies.
 
-Spark keeps one reader for a run of a query in a process of its own, which follows the manifests;
+Spark keeps one reader for a run of a query in a process of its own, which follows the log;
 another one, which plans nothing, travels to the tasks.
 """
 
@@ -42,6 +42,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._files = files
         self._options = dict(options)
         self._fails = bool(options["failOnDataLoss"])
+        self._isolation = str(options["isolation.level"])
         self._limits = Limits.of(options)
         self._clock = clock or SystemClock()
         self._task = ReadTask(files, options)
@@ -96,7 +97,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ended.to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the log ends that were seen last, for the query's progress to show the lag."""
+        """Return the ends that were seen last, for the query's progress to show the lag."""
         return None if self._newest is None else offsets_json(self._newest.offsets)
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
@@ -114,7 +115,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         pieces = split_ranges(
             ranges, self._options["minPartitions"], self._options["maxRecordsPerPartition"]
         )
-        finder = SliceFinder(self._catalog, fails=self._fails)
+        finder = SliceFinder(self._catalog, self._isolation, fails=self._fails)
         return [RangePartition(wanted, finder.slices(wanted)) for wanted in pieces]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
@@ -122,15 +123,27 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._task.read(partition)
 
     def _look(self, before: Position) -> Position:
-        """Return the log ends of what is selected; for AvailableNow, those of the first look."""
+        """Return the ends of what is selected; for AvailableNow, those of the first look."""
         if self._newest is None or not self._is_available_now:
-            wanted = selected(self._catalog, self._options, must_exist=False)
-            readers = readers_of(self._catalog, wanted)
-            ends = {key: readers[key.topic].partition(key.partition).log_end_offset for key in wanted}
-            newest = Position(ends, {topic.name: topic.topic_id for topic in wanted.values()})
+            newest = self._ends(before)
             self._check(before, newest)
             self._newest = newest
         return self._newest
+
+    def _ends(self, before: Position) -> Position:
+        """Return where each partition ends now, to a reader of this isolation level.
+
+        A stream that is past the last stable offset already (it was asked to begin there, or has
+        read uncommitted records until now) waits where it is.
+        """
+        wanted = selected(self._catalog, self._options, must_exist=False)
+        readers = readers_of(self._catalog, wanted)
+        logs = {key: readers[key.topic].partition(key.partition) for key in wanted}
+        ids = {topic.name: topic.topic_id for topic in wanted.values()}
+        ends = {key: log.log_end_offset for key, log in logs.items()}
+        begins = before.begins(Position(ends, ids, before.offsets))
+        stable = {key: log.end_offset(self._isolation) for key, log in logs.items()}
+        return Position({key: max(stable[key], min(begins[key], ends[key])) for key in wanted}, ids)
 
     def _check(self, before: Position, newest: Position) -> None:
         """See that what the stream has been reading is still there."""

@@ -1,4 +1,4 @@
-"""A write as its driver sees it: planned once, written by tasks, committed topic by topic."""
+"""A write as its driver sees it: planned once, written by tasks, committed at once."""
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -7,16 +7,16 @@ from typing import Any, Final
 
 from sparklog.errors import InvalidOptionError
 from sparklog.log_writer import (
+    PRODUCE,
     WriteOptions,
     WritePlan,
-    commit_write,
     in_order,
-    is_committed,
     mixed,
     plan_write,
     plan_write_to,
+    write_of,
 )
-from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark.write_task import TopicSegments, WriteTask
 from sparklog.storage.files import Files
@@ -66,7 +66,7 @@ class WriteJob:
     def planned(
         cls, catalog: Catalog, given: Mapping[str, Any], columns: Collection[str]
     ) -> "WriteJob":
-        """Plan a write as typed PRODUCE_OPTIONS ask, from one snapshot of each topic.
+        """Plan a write as typed PRODUCE_OPTIONS ask, from the newest image of each topic.
 
         `columns` are those of the rows. Raises InvalidOptionError, UnknownTopicError, LogDirError.
         """
@@ -79,6 +79,7 @@ class WriteJob:
             plans = {topic: plan_write(catalog, topic, options)}
         else:
             topics = catalog.topics()
+            catalog.image(*topics.values())  # opened together: each alone would read the runs anew
             plans = {name: plan_write_to(catalog, topics[name], options) for name in topics}
         seed = int.from_bytes(os.urandom(6), "big")
         return cls(catalog.files, plans, topic, seed, given["txnAppId"], given["txnVersion"])
@@ -93,36 +94,70 @@ class WriteJob:
         return WriteTask(self.files, self.plans, self.topic, seed=self.seed)
 
     def is_committed(self, catalog: Catalog) -> bool:
-        """Whether this write has landed already; with several topics only the commit can tell."""
-        if self.topic is None or self.app_id is None or self.version is None:
+        """Whether this write has landed already: in every topic that its rows may name."""
+        app_id, version = self.app_id, self.version
+        if app_id is None or version is None:
             return False
-        store = catalog.store(self.plans[self.topic].topic)
-        return is_committed(store, self.app_id, self.version)
+        topics = [plan.topic for plan in self.plans.values()]
+        return bool(topics) and all(
+            catalog.is_committed(topic, app_id, version) for topic in topics
+        )
 
-    def commit(self, catalog: Catalog, written: Iterable[TaskSegments]) -> ProduceResult:
-        """Make what the tasks wrote visible, one commit a topic, and return its offsets.
+    def commit(
+        self,
+        catalog: Catalog,
+        written: Iterable[TaskSegments],
+        *,
+        operation: str = PRODUCE,
+        parameters: Mapping[str, str] | None = None,
+    ) -> ProduceResult:
+        """Make what the tasks wrote visible, all topics in one commit, and return its offsets.
 
-        Segments get offsets in (task, file) order, or have their own. Raises what `commit_write`
-        raises.
+        Segments get offsets in (task, file) order, or have their own. The log's history shows
+        `operation` and `parameters`, by default the application and its version. Raises what
+        `commit_write` raises; nothing of any topic is visible then, but for
+        CommitOutcomeUnknownError.
         """
         written = list(written)
         names = {name for _, by_topic in written for name in by_topic}
         names |= {self.topic} if self.topic is not None else set()
-        result = ProduceResult({})
-        for name in sorted(names):
-            parts = [(task, of_topic[name]) for task, of_topic in written if name in of_topic]
-            plan = _one_plan([part.plan for _, part in parts]) or self.plans[name]
-            pending = in_order((task, part.entries) for task, part in parts)
-            store = catalog.store(plan.topic)
-            got = commit_write(store, plan, pending, app_id=self.app_id, version=self.version)
-            ranges = {TopicPartition(name, one.partition): one for one in got.ranges or ()}
-            result = replace(
-                result,
-                ranges={**result.ranges, **ranges},
-                replayed=result.replayed | ({name} if got.replayed else set()),
-                forgotten=result.forgotten | ({name} if got.ranges is None else set()),
-            )
-        return result
+        writes = [self._write(name, written) for name in sorted(names)]
+        told = self._told() if parameters is None else parameters
+        landed = catalog.commit_all(writes, operation=operation, parameters=told)
+        return _result(zip(sorted(names), landed, strict=True))
+
+    def replayed(self, catalog: Catalog) -> ProduceResult:
+        """Return the answer of a write that `is_committed`."""
+        writes = [self._write(name, ()) for name in sorted(self.plans)]
+        landed = catalog.commit_all(writes, operation=PRODUCE)
+        return _result(zip(sorted(self.plans), landed, strict=True))
+
+    def _write(self, name: str, written: Collection[TaskSegments]) -> Write:
+        """Return what is committed to one topic."""
+        parts = [(task, of_topic[name]) for task, of_topic in written if name in of_topic]
+        plan = _one_plan([part.plan for _, part in parts]) or self.plans[name]
+        pending = in_order((task, part.entries) for task, part in parts)
+        return write_of(plan, pending, app_id=self.app_id, version=self.version)
+
+    def _told(self) -> dict[str, str]:
+        """Return what the log's history shows of a write that lands once."""
+        if self.app_id is None:
+            return {}
+        return {"txnAppId": self.app_id, "txnVersion": str(self.version)}
+
+
+def _result(landed: Iterable[tuple[str, Landed]]) -> ProduceResult:
+    """Return the answers of topics as one."""
+    by_topic = dict(landed)
+    return ProduceResult(
+        {
+            TopicPartition(name, one.partition): one
+            for name, got in by_topic.items()
+            for one in got.ranges or ()
+        },
+        frozenset(name for name, got in by_topic.items() if got.replayed),
+        frozenset(name for name, got in by_topic.items() if got.ranges is None),
+    )
 
 
 def _one_plan(plans: Sequence[WritePlan]) -> WritePlan | None:

@@ -20,7 +20,13 @@ from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
-from sparklog.log_writer import NO_OFFSET, TopicWriter, WritePlan, counted_from
+from sparklog.log_writer import (
+    NO_OFFSET,
+    SharedSegment,
+    TopicWriter,
+    WritePlan,
+    counted_from,
+)
 from sparklog.model import SegmentEntry
 from sparklog.record.encode import RecordColumns
 from sparklog.storage.files import Files
@@ -76,6 +82,7 @@ class WriteTask:
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         """Write all batches and return the segments by topic, or the error."""
         writers: dict[str, TopicWriter] = {}
+        shared = SharedSegment(self.files, SystemClock())
         first = 0
         try:
             for batch in fed(batches, self._feed_bytes()):
@@ -83,18 +90,21 @@ class WriteTask:
                     plan = self.plan(topic)
                     if topic not in writers:
                         seed = self.seed_of(task_number())
-                        writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed)
+                        writers[topic] = TopicWriter(self.files, plan, SystemClock(), seed, shared)
                     with counted_from(_place(first, None if rows is batch else topic)):
                         columns = record_columns(rows, plan.now_ms)
                         writers[topic].write(columns, explicit_partition(rows))
                 first += batch.num_rows
-            return {
+            written = {
                 topic: TopicSegments(writer.plan, writer.close())
                 for topic, writer in writers.items()
             }
+            shared.close()
+            return written
         except BaseException as error:
             for writer in writers.values():
                 writer.abort()
+            shared.abort()
             if isinstance(error, SparklogError):
                 return error
             raise

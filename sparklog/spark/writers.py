@@ -24,6 +24,9 @@ from sparklog.errors import SparklogError, SparklogWarning, UsageError
 from sparklog.spark.write_job import FILES_MAX, WriteJob
 from sparklog.spark.write_task import TopicSegments, task_number
 
+STREAM: Final = "STREAM"
+"""The operation of a micro-batch's commit."""
+
 _QUERY_ID: Final = "sql.streaming.queryId"
 """Spark's local property with the id that a streaming query keeps over restarts."""
 
@@ -68,7 +71,7 @@ class BatchWriter(DataSourceArrowWriter):
         return self._rows.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Make all rows visible, one commit a topic."""
+        """Make all rows visible, in one commit."""
         written = _written(messages)
         job = self._rows.job
         job.commit(job.catalog(), ((one.task, one.segments) for one in written))
@@ -100,7 +103,9 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
         plans = {name: part.plan for one in written for name, part in one.segments.items()}
         job = replace(self._rows.job, plans=plans, topic=None, app_id=query_id, version=batchId)
-        job.commit(job.catalog(), ((one.task, one.segments) for one in written))
+        segments = ((one.task, one.segments) for one in written)
+        told = {"queryId": query_id, "batchId": str(batchId)}
+        job.commit(job.catalog(), segments, operation=STREAM, parameters=told)
 
     def abort(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
         """Leave everything to vacuum."""

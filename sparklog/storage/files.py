@@ -8,6 +8,11 @@ rename and no overwriting. So three things are enough to write safely:
     sync(paths)                 files, and the directories that name them, survive a power cut
     (a commit to a manifest)    somebody refers to them; not a matter of this package
 
+A commit itself is one small file, whose name must go to one of several writers:
+
+    put_new                     the whole file under its name, or nothing and False
+    sync_directory              the name survives a power cut, too
+
 Errors are those under StorageError and name the operation, the path and the log dir.
 """
 
@@ -65,7 +70,8 @@ class NewFile(ABC):
     def close(self) -> None:
         """Complete the file; closing again does nothing. A close that fails has aborted the file.
 
-        The bytes may still be in the operating system's memory: `Files.sync` makes them durable.
+        The bytes may still be in the operating system's memory: `Files.sync` makes them durable,
+        and tells whether they could be written out.
         """
         if self._state == "closed":
             return
@@ -129,39 +135,47 @@ class Files(Protocol):
         """Whether paths are files of this machine's file system (mapping and hard links work)."""
         ...
 
-    def create(self, path: str) -> NewFile:
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
         """Begin a new file; its directories are made.
 
-        ExistingFileError when there is one already, where the storage can tell at once. An object
-        store cannot: there the uuid in the name must keep two writers apart.
+        `durable` says that the file will be synced: then `close` begins the sync, through the
+        descriptor that has written. ExistingFileError when there is a file already, where the
+        storage can tell at once. An object store cannot: there the uuid in the name must keep two
+        writers apart.
         """
         ...
 
-    def write_new(self, path: str, data: "Buffer") -> None:
-        """Write a whole new file. ExistingFileError, and nothing written, when there is one."""
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
+        """Write a whole new file; `durable` as in `create`.
+
+        ExistingFileError, and nothing written, when there is one.
+        """
         ...
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """Put a whole small file under a name nobody has, atomically; False when somebody has it.
+        """Put a whole small file under a name that is free; its directories are made.
 
-        No reader ever finds a part of it. `durable`: the bytes are synced before they get the name;
-        the name is durable after `sync_directory`. A StorageError of a local file system means that
-        the file is not there; an object store's may come after it is.
+        True when it is put, False when a file of that name is there. Of several that put the same
+        name at once, one gets True. The name never leads to half of a file, and with `durable`
+        never to one whose bytes a power cut could take; the name itself is durable after
+        `sync_directory`. A failure does not tell whether it is put. Over an object store False does
+        not tell whose the file is: the client asks again when it got no answer, and may find what
+        it has put itself. So look what stands there.
         """
         ...
 
     def overwrite(self, path: str, data: "Buffer") -> None:
-        """Put a whole small file, in place of the one of this name; a reader finds either."""
-        ...
+        """Put a whole small file in place of the one of this name, if any; a reader finds either.
 
-    def sync_directory(self, directory: str) -> None:
-        """Make the names in one directory durable; an object store has nothing to do."""
+        The bytes are synced before they get the name.
+        """
         ...
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """Bytes [start, start + length) as a copy, to the end without `length`.
 
         Shorter, down to empty, where the file ends first. MissingFileError when there is no file.
+        One request to an object store.
         """
         ...
 
@@ -177,7 +191,17 @@ class Files(Protocol):
         """Open a file for many reads; the answer reads it as `read` does, also in several threads.
 
         The file stays open as long as the answer lives. If it is deleted meanwhile, its space on
-        disk is given back after that. Raises MissingFileError when there is no file.
+        disk is given back after that. MissingFileError when there is no file: now, or from the
+        first read where a file cannot be held open.
+        """
+        ...
+
+    def read_ahead(self, path: str, end: int) -> Reader:
+        """Return what reads a file from front to back, up to about `end`: as `view` does.
+
+        An object store is asked for the next ranges, of the same length, while one is worked on.
+        Ranges may overlap and lengths change; one thread reads at a time. MissingFileError comes
+        from the first read.
         """
         ...
 
@@ -188,12 +212,17 @@ class Files(Protocol):
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
         """The files in a directory, or below it, sorted by path; none when there is no directory.
 
-        "" is the log dir. Directories are not listed, as in an object store.
+        "" is the log dir. Directories are not listed, as in an object store. What an object store
+        lists recursively is fetched as it is asked for, a page at a time.
         """
         ...
 
     def delete(self, path: str) -> None:
         """Unlink one file; does nothing when it is gone already."""
+        ...
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """Unlink files, many with a request where the store can; those that are gone are fine."""
         ...
 
     def delete_tree(self, directory: str) -> None:
@@ -205,6 +234,13 @@ class Files(Protocol):
 
         MissingFileError when a file is not there. An object store has nothing to do: what it
         acknowledged is durable.
+        """
+        ...
+
+    def sync_directory(self, directory: str) -> None:
+        """Make the names in one directory durable, and those that are gone; "" is the log dir.
+
+        MissingFileError when there is no such directory. An object store has nothing to do.
         """
         ...
 

@@ -13,14 +13,14 @@ import shutil
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from io import FileIO
 from typing import TYPE_CHECKING
 
+from sparklog.errors import StorageError
 from sparklog.storage.at_once import each_at_once
-from sparklog.storage.failures import os_errors
+from sparklog.storage.failures import failure, os_errors
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
+from sparklog.storage.local_file import LocalNewFile, finish
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
-from sparklog.storage.write_back import begin_write_back
 
 if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
@@ -29,8 +29,8 @@ SEQUENTIAL_VIEW_BYTES = 16 * 1024 * 1024
 """From here on a view is taken for a `.log` read front to back; an index (10 MiB at most, unless
 configured) is searched, and reading ahead would be in its way."""
 
-WRITE_BEHIND_BYTES = 4 * 1024 * 1024
-"""How much of a file waits before its write-out is begun (2 to 32 MiB make no difference)."""
+TEMPORARY = ".tmp-"
+"""How the name of a file begins that `put_new` has written but not yet named."""
 
 NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS})
 """Why a hard link may be impossible where a copy is not."""
@@ -51,66 +51,69 @@ class LocalFiles:
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"
 
-    def create(self, path: str) -> NewFile:
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
         """See `Files.create`; the file is visible, and grows, from now on."""
         target = self._target(path)
         with os_errors("create", path, self.uri):
             try:
-                file = FileIO(target, "x")
+                return LocalNewFile(path, target, self.uri, durable=durable)
             except FileNotFoundError:
                 self._make_directories(os.path.dirname(target))
-                file = FileIO(target, "x")
-        return LocalNewFile(path, file, self.uri)
+                return LocalNewFile(path, target, self.uri, durable=durable)
 
-    def write_new(self, path: str, data: "Buffer") -> None:
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
         """See `Files.write_new`."""
-        with self.create(path) as file:
+        with self.create(path, durable=durable) as file:
             file.write(data)
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """See `Files.put_new`: written under another name, synced, then linked."""
+        """See `Files.put_new`: written under another name, then linked to its own."""
         target = self._target(path)
         with os_errors("put", path, self.uri):
-            aside = self._write_aside(target, data, durable)
-            try:
-                os.link(aside, target)
-            except FileExistsError:
+            if os.path.lexists(target):
                 return False
-            finally:
-                os.unlink(aside)
-        return True
+            with self._written_aside(target, data, durable) as aside:
+                return self._named_once(path, aside, target)
 
     def overwrite(self, path: str, data: "Buffer") -> None:
         """See `Files.overwrite`: written under another name, synced, then renamed."""
         target = self._target(path)
-        with os_errors("put", path, self.uri):
-            os.rename(self._write_aside(target, data, True), target)
+        with (
+            os_errors("overwrite", path, self.uri),
+            self._written_aside(target, data, durable=True) as aside,
+        ):
+            os.replace(aside, target)
 
-    def _write_aside(self, target: str, data: "Buffer", durable: bool) -> str:
-        directory = os.path.dirname(target)
-        aside = f"{directory}/.tmp-{os.urandom(8).hex()}"
+    @contextmanager
+    def _written_aside(self, target: str, data: "Buffer", durable: bool) -> Iterator[str]:
+        """Write a file beside the target, for the block to give it its name; then it is gone."""
+        aside = f"{os.path.dirname(target)}/{TEMPORARY}{os.urandom(12).hex()}"
         try:
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            descriptor = os.open(aside, _NEW, 0o666)
         except FileNotFoundError:
-            self._make_directories(directory)
-            descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o644)
+            self._make_directories(os.path.dirname(target))
+            descriptor = os.open(aside, _NEW, 0o666)
         try:
-            view = flat_view(data)
-            while view:
-                view = view[os.write(descriptor, view) :]
-            if durable:
-                os.fdatasync(descriptor)
-        except BaseException:
+            _write_whole(descriptor, flat_view(data), durable)
+            yield aside
+        finally:
             with suppress(OSError):
                 os.unlink(aside)
-            raise
-        finally:
-            os.close(descriptor)
-        return aside
 
-    def sync_directory(self, directory: str) -> None:
-        """See `Files.sync_directory`."""
-        self._sync(directory)
+    def _named_once(self, path: str, aside: str, target: str) -> bool:
+        try:
+            os.link(aside, target)
+        except FileExistsError:
+            return False
+        except OSError as error:
+            if error.errno not in NO_HARD_LINK:
+                raise
+            reason = (
+                f"{os.strerror(error.errno)}: this file system makes no hard links, and a commit "
+                "needs them; allowed: ext4, XFS, Btrfs, or another that makes them"
+            )
+            raise failure(StorageError, "put", path, self.uri, reason) from error
+        return True
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """See `Files.read`."""
@@ -141,6 +144,10 @@ class LocalFiles:
         with os_errors("read", path, self.uri):
             return _KeptFile(path, self.uri, os.open(self._target(path), os.O_RDONLY))
 
+    def read_ahead(self, path: str, end: int) -> Reader:  # noqa: ARG002 - the kernel reads ahead
+        """See `Files.read_ahead`: views, as `view` gives them."""
+        return lambda start, length: self.view(path, length, start)
+
     def stat(self, path: str) -> FileStat | None:
         """See `Files.stat`."""
         target = self._target(path)
@@ -166,6 +173,11 @@ class LocalFiles:
         with os_errors("delete", path, self.uri), suppress(FileNotFoundError, NotADirectoryError):
             os.unlink(target)
 
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Files.delete_many`."""
+        for path in paths:
+            self.delete(path)
+
     def delete_tree(self, directory: str) -> None:
         """See `Files.delete_tree`; others may be deleting the same tree."""
         top = self._target(directory)
@@ -180,16 +192,26 @@ class LocalFiles:
         files = [check_path(path) for path in dict.fromkeys(paths)]
         above = parents(files)
         unnamed = [directory for directory in above if directory not in self._named]
-        self._sync_all(files, sorted({os.path.dirname(path) for path in (*files, *unnamed)}))
+        directories = sorted({os.path.dirname(path) for path in (*files, *unnamed)})
+        self._sync_all(files, directories)
         self._named.update(above)
 
     def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
         each_at_once(self._sync, [*files, *directories])
 
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`."""
+        check_directory(directory)
+        with os_errors("sync", directory, self.uri):
+            _sync(os.path.join(self.uri, directory))
+
     def _sync(self, path: str) -> None:
-        # fsync, not fdatasync: the inode is new, so its metadata must be written in either case.
+        target = os.path.join(self.uri, path)
         with os_errors("sync", path, self.uri):
-            _sync(os.path.join(self.uri, path))
+            if finish(target):
+                os.stat(target)
+            else:
+                _sync(target)
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`."""
@@ -254,44 +276,6 @@ class LocalFiles:
             _sync(os.path.dirname(path))
 
 
-class LocalNewFile(NewFile):
-    """A file opened exclusively, written without a buffer of our own."""
-
-    def __init__(self, path: str, file: FileIO, log_dir: str) -> None:
-        super().__init__(path)
-        self._file = file
-        self._log_dir = log_dir
-        self._identity = os.fstat(file.fileno())
-        self._begun_bytes = 0
-
-    def write_behind(self) -> None:
-        """See `NewFile.write_behind`: write-out begins every WRITE_BEHIND_BYTES."""
-        waiting = self.bytes_written - self._begun_bytes
-        if waiting >= WRITE_BEHIND_BYTES:
-            begin_write_back(self._file.fileno(), self._begun_bytes, waiting)
-            self._begun_bytes = self.bytes_written
-
-    def _append(self, view: memoryview) -> None:
-        with os_errors("write", self.path, self._log_dir):
-            # One call takes 2 GiB at most, and less when the disk is about to be full.
-            while view:
-                view = view[self._file.write(view) :]
-
-    def _complete(self) -> None:
-        with os_errors("close", self.path, self._log_dir):
-            self._file.close()
-
-    def _discard(self) -> None:
-        # Nobody refers to the file, so what cannot be unlinked is left to vacuum; the error that
-        # led here is the one to see.
-        with suppress(OSError):
-            self._file.close()
-        name = str(self._file.name)
-        with suppress(OSError):
-            if os.path.samestat(self._identity, os.lstat(name)):
-                os.unlink(name)
-
-
 def _file_stat(path: str, found: os.stat_result) -> FileStat:
     return FileStat(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
@@ -309,6 +293,20 @@ def _walk(top: str, prefix: str, recursive: bool) -> Iterator[FileStat]:
                     yield _file_stat(prefix + entry.name, entry.stat())
             elif recursive and entry.is_dir(follow_symlinks=False):
                 yield from _walk(entry.path, f"{prefix}{entry.name}/", recursive)
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+
+
+def _write_whole(descriptor: int, view: memoryview, durable: bool) -> None:
+    """Write a new file and close it."""
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+        if durable:
+            os.fdatasync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 class _KeptFile:

@@ -7,10 +7,11 @@ Lines that begin with # or ! are comments. A broker's own file also names its no
 such a directory is imported, not shared.
 """
 
+import os
 import re
 from dataclasses import dataclass
 
-from sparklog.errors import ExistingFileError, LogDirError, MissingFileError
+from sparklog.errors import LogDirError, MissingFileError
 from sparklog.log.names import random_uuid
 from sparklog.storage.files import Files
 
@@ -39,25 +40,34 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
     """Make the log dir, durably, or return the one that is there; LogDirError as `open_log_dir`.
 
     `random16` are 16 random bytes for the cluster id. Of several that create at the same moment all
-    return the same id on a file system, where a hard link lets one of them win. An object store
-    cannot refuse the second: there the last one to write wins, and what stands is read again.
+    return the same id. LogDirError, too, where the storage lets the second of two have a name.
     """
     present = _read(files)
     if present is not None:
         return present
-    cluster_id = random_uuid(random16)
-    # Written aside, so that nobody, not even after a power cut, finds half of it under its name.
-    aside = f"{META_PROPERTIES}.{cluster_id}"
-    files.write_new(aside, encode(LogDir(LOG_DIR_VERSION, cluster_id)))
-    try:
-        files.sync([aside])
-        files.link_or_copy(aside, META_PROPERTIES)
-    except ExistingFileError:
-        pass
-    finally:
-        files.delete(aside)
+    probe_conditional_put(files)
+    files.put_new(META_PROPERTIES, encode(LogDir(LOG_DIR_VERSION, random_uuid(random16))))
     files.sync([META_PROPERTIES])
     return open_log_dir(files)
+
+
+def probe_conditional_put(files: Files) -> None:
+    """Raise LogDirError where of two puts of one name the second one wins; leaves nothing behind.
+
+    Commits are such puts: a store that ignores their condition would lose some without a word.
+    """
+    probe = f".probe-{os.urandom(12).hex()}"
+    try:
+        files.put_new(probe, b"1", durable=False)
+        if files.put_new(probe, b"2", durable=False) or bytes(files.read(probe)) != b"1":
+            raise LogDirError(
+                f"{files.uri} cannot be written to: its storage puts a file over one of the same "
+                "name though it was told not to (If-None-Match: *, x-goog-if-generation-match: 0), "
+                "and commits would be lost; allowed: a store with conditional put, such as S3, "
+                "Google Cloud Storage, Azure, or a current MinIO"
+            )
+    finally:
+        files.delete(probe)
 
 
 def open_log_dir(files: Files) -> LogDir:

@@ -1,7 +1,8 @@
 """Files in memory that fail on request: what the other implementations are compared with.
 
 A power cut is `lose_unsynced`: new files nobody synced are gone, and files whose deletion was not
-followed by a sync in the same directory are back.
+followed by a sync in the same directory are back. What `put_new` has put durably is gone until its
+directory is synced; what it has put otherwise, until the file itself is.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 KINDS = frozenset(
     {"create", "write", "close", "abort", "read", "view", "keep", "stat", "list", "delete"}
-    | {"delete_tree", "sync", "link_or_copy", "put_new", "overwrite", "sync_directory"}
+    | {"delete_tree", "sync", "sync_directory", "put_new", "overwrite", "link_or_copy"}
 )
 """The kinds of operation that are traced and can be made to fail (`abort` never fails)."""
 
@@ -55,6 +56,7 @@ class MemoryFiles:
         self._stored: dict[str, Stored] = {}
         self._durable: dict[str, Stored] = {}
         self._being_written: set[str] = set()
+        self._without_durable_name: set[str] = set()
         self._faults: dict[str, list[StorageError | None]] = {}
 
     def fail_next(self, kind: str, error: StorageError | None = None, *, after: int = 0) -> None:
@@ -73,38 +75,35 @@ class MemoryFiles:
         """Cut the power: only what was synced is there, and files being written are forgotten."""
         self._stored = dict(self._durable)
         self._being_written.clear()
+        self._without_durable_name.clear()
 
-    def create(self, path: str) -> NewFile:
+    def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002 - sync is
         """See `Files.create`."""
         self.record("create", check_path(path))
         self._reserve("create", path)
         return MemoryNewFile(path, self)
 
-    def write_new(self, path: str, data: "Buffer") -> None:
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
         """See `Files.write_new`."""
-        with self.create(path) as file:
+        with self.create(path, durable=durable) as file:
             file.write(data)
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """See `Files.put_new`."""
-        del durable
-        self.record("put_new", check_path(path), flat_view(data).nbytes)
+        """See `Files.put_new`; one operation of the trace."""
+        view = flat_view(data)
+        self.record("put_new", check_path(path), view.nbytes)
         if path in self._stored or path in self._being_written:
             return False
-        self._stored[path] = Stored(bytes(flat_view(data)), self._clock.now_ms())
+        self.publish(path, bytes(view))
+        if durable:
+            self._without_durable_name.add(path)
         return True
 
     def overwrite(self, path: str, data: "Buffer") -> None:
         """See `Files.overwrite`."""
-        self.record("overwrite", check_path(path), flat_view(data).nbytes)
-        self._stored[path] = Stored(bytes(flat_view(data)), self._clock.now_ms())
-
-    def sync_directory(self, directory: str) -> None:
-        """See `Files.sync_directory`: small files' bytes are durable, their names are from now."""
-        self.record("sync_directory", check_directory(directory))
-        for path, stored in self._stored.items():
-            if path.rpartition("/")[0] == directory:
-                self._durable[path] = stored
+        view = flat_view(data)
+        self.record("overwrite", check_path(path), view.nbytes)
+        self.publish(path, bytes(view))
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """See `Files.read`."""
@@ -125,6 +124,10 @@ class MemoryFiles:
 
         return read
 
+    def read_ahead(self, path: str, end: int) -> Reader:  # noqa: ARG002 - nothing is far
+        """See `Files.read_ahead`: each read is a `view` of the trace."""
+        return lambda start, length: self.view(path, length, start)
+
     def stat(self, path: str) -> FileStat | None:
         """See `Files.stat`."""
         self.record("stat", check_path(path))
@@ -144,12 +147,19 @@ class MemoryFiles:
         """See `Files.delete`."""
         self.record("delete", check_path(path))
         self._stored.pop(path, None)
+        self._without_durable_name.discard(path)
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Files.delete_many`; each file is one operation of the trace."""
+        for path in paths:
+            self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
         """See `Files.delete_tree`."""
         self.record("delete_tree", check_path(directory))
         for path in self._below(f"{directory}/"):
             del self._stored[path]
+            self._without_durable_name.discard(path)
 
     def sync(self, paths: Iterable[str]) -> None:
         """See `Files.sync`; each file and then each directory is one operation of the trace."""
@@ -159,9 +169,14 @@ class MemoryFiles:
             self._durable[path] = self._get("sync", path)
         for directory in parents(files):
             self.record("sync", directory)
-            for path in [path for path in self._durable if parent(path) == directory]:
-                if path not in self._stored:
-                    del self._durable[path]
+            self._keep_names(directory)
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`; there is a directory where there is a file below it."""
+        self.record("sync_directory", check_directory(directory))
+        if directory and not any(self._below(f"{directory}/")):
+            raise failure(MissingFileError, "sync", directory, self.uri, "no such directory")
+        self._keep_names(directory)
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`."""
@@ -186,6 +201,15 @@ class MemoryFiles:
     def forget(self, path: str) -> None:
         """Give a reserved name back."""
         self._being_written.discard(path)
+
+    def _keep_names(self, directory: str) -> None:
+        """Make durable what is named in a directory, and what is not any more."""
+        for path in [path for path in self._durable if parent(path) == directory]:
+            if path not in self._stored:
+                del self._durable[path]
+        for path in [path for path in self._without_durable_name if parent(path) == directory]:
+            self._durable[path] = self._stored[path]
+            self._without_durable_name.discard(path)
 
     def _reserve(self, operation: str, path: str) -> None:
         if path in self._stored or path in self._being_written:

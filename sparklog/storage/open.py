@@ -1,4 +1,4 @@
-"""From the name of a log dir to its files: a path, file:// or s3://."""
+"""From the name of a log dir to its files: a path, or the address of an object store."""
 
 import os
 import re
@@ -12,13 +12,30 @@ from sparklog.storage.paths import check_path
 from sparklog.storage.settings import storage_options
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):(?=/)", re.IGNORECASE)
-_BUCKET = re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]")
-# What pyarrow and delta-rs spell alike: one takes a key as it is, the other parses a URL.
+# What obstore and delta-rs spell alike: one takes a key as it is, the other parses a URL.
 _PREFIX = re.compile(r"[A-Za-z0-9_.=+/-]*")
+_BUCKETS = {
+    "s3": re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"),
+    "gs": re.compile(r"[a-z0-9][a-z0-9._-]{1,220}[a-z0-9]"),
+    "az": re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]"),
+    "abfss": re.compile(r"[a-z0-9][a-z0-9-]{1,61}[a-z0-9]@[a-z0-9]{3,24}\.dfs\.core\.windows\.net"),
+}
+_STORES = {"s3": "AWS", "gs": "GOOGLE", "az": "AZURE", "abfss": "AZURE"}
+_SHAPES = {
+    "s3": "s3://bucket/prefix",
+    "gs": "gs://bucket/prefix",
+    "az": "az://container/prefix",
+    "abfss": "abfss://container@account.dfs.core.windows.net/prefix",
+}
+_KEYS = {
+    "AWS": "AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY",
+    "GOOGLE": "GOOGLE_SERVICE_ACCOUNT or GOOGLE_SERVICE_ACCOUNT_KEY",
+    "AZURE": "AZURE_STORAGE_ACCOUNT_KEY or AZURE_STORAGE_SAS_TOKEN",
+}
 
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
 
-_ALLOWED = "allowed: a path, file:///path, s3://bucket/prefix (or s3a://)"
+_ALLOWED = f"allowed: a path, file:///path, {', '.join(_SHAPES.values())}"
 
 
 def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
@@ -30,10 +47,11 @@ def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
     that cannot be a log dir, InvalidOptionError for a wrong setting.
     """
     scheme, rest = _split(log_dir)
-    if scheme in {"s3", "s3a"}:
-        from sparklog.storage.arrow_fs import ArrowFiles
+    if scheme in _SHAPES:
+        from sparklog.storage.object_store import ObjectFiles
 
-        return ArrowFiles(_s3_uri(log_dir, rest), storage_options(options or {}, os.environ))
+        uri = _store_uri(log_dir, scheme, rest)
+        return ObjectFiles(uri, storage_options(options or {}, os.environ, _STORES[scheme]))
     # Without effect here, but a misspelt setting is told all the same.
     storage_options(options or {}, {})
     return _local_files(_local_path(log_dir) if scheme == "file" else os.path.expanduser(log_dir))
@@ -47,7 +65,8 @@ def _split(log_dir: str) -> tuple[str, str]:
     if match is None:
         return "", log_dir
     scheme = match[0].partition(":")[0].lower()
-    if scheme not in {"file", "s3", "s3a"}:
+    scheme = "s3" if scheme == "s3a" else scheme
+    if scheme != "file" and scheme not in _SHAPES:
         raise LogDirError(f"the log dir has the scheme {scheme!r}; {_ALLOWED}")
     return scheme, log_dir[match.end() :]
 
@@ -74,18 +93,17 @@ def _local_files(path: str) -> LocalFiles:
     return files
 
 
-def _s3_uri(log_dir: str, rest: str) -> str:
+def _store_uri(log_dir: str, scheme: str, rest: str) -> str:
     # A password may stand before an @, so what stands there is not shown.
-    if "@" in rest:
+    if "@" in rest and not (scheme == "abfss" and ":" not in rest and rest.count("@") == 1):
         raise InvalidOptionError(
-            "the log dir holds credentials; "
-            "give them as AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            f"the log dir holds credentials; give them as {_KEYS[_STORES[scheme]]}"
         )
     bucket, _, prefix = rest.partition("/")
     prefix = prefix.rstrip("/")
-    if not _BUCKET.fullmatch(bucket) or not _PREFIX.fullmatch(prefix):
+    if not _BUCKETS[scheme].fullmatch(bucket) or not _PREFIX.fullmatch(prefix):
         raise LogDirError(
-            f"the log dir {log_dir!r} is not s3://bucket/prefix; allowed in a prefix: "
+            f"the log dir {log_dir!r} is not {_SHAPES[scheme]}; allowed in a prefix: "
             "letters, digits and - _ . = + /"
         )
-    return f"s3://{bucket}/{check_path(prefix)}" if prefix else f"s3://{bucket}"
+    return f"{scheme}://{bucket}/{check_path(prefix)}" if prefix else f"{scheme}://{bucket}"

@@ -1,22 +1,27 @@
-"""Storage settings: delta-rs's names, one row each, and what pyarrow.fs calls them.
+"""Storage settings: delta-rs's names, one row each.
 
 They come from the options of a call (`storage.<NAME>`, or the bare name; Spark hands options over
-in lower case, so case does not count) and, for what is not given there, from the environment. The
-result goes to delta-rs as it is, and travels to Spark's workers inside a pickled `Files`.
+in lower case, so case does not count). What is not given there and is no secret comes from the
+environment. The result goes to delta-rs as it is, and travels to Spark's workers inside a pickled
+`Files`. Secrets of the environment do not travel: whoever connects takes them from the environment,
+or from the platform, in the process that uses them, and takes them anew when they have expired.
 """
 
 from collections.abc import Mapping
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from sparklog.errors import InvalidOptionError
 
 PREFIX = "storage."
 DEFAULT_REGION = "us-east-1"
-"""For an endpoint of one's own: such servers take any region, but both libraries want one."""
+"""For an endpoint of one's own: such servers take any region, but the client wants one."""
 
 TRUE = frozenset({"1", "true", "on", "yes", "y"})
 FALSE = frozenset({"0", "false", "off", "no", "n"})
+
+STORES = ("AWS", "GOOGLE", "AZURE")
+"""How the names of the settings of S3, Google Cloud Storage and Azure begin."""
 
 
 class StorageSetting(NamedTuple):
@@ -43,13 +48,46 @@ STORAGE_SETTINGS = (
         "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
         "boolean",
         False,
-        "put the bucket into the host name; by default only without an endpoint of one's own",
+        "the bucket is part of the host name, also of that of an endpoint of one's own",
+    ),
+    StorageSetting(
+        "AWS_SERVER_SIDE_ENCRYPTION", "string", False, "AES256, aws:kms or aws:kms:dsse"
+    ),
+    StorageSetting("AWS_SSE_KMS_KEY_ID", "string", False, "key of aws:kms"),
+    StorageSetting(
+        "AWS_SSE_BUCKET_KEY_ENABLED", "boolean", False, "encrypt with a key of the bucket"
+    ),
+    StorageSetting(
+        "GOOGLE_BASE_URL", "url", False, "address of a server that speaks Google's protocol"
+    ),
+    StorageSetting(
+        "GOOGLE_ALLOW_HTTP", "boolean", False, "allow such a server without TLS; false by default"
+    ),
+    StorageSetting("GOOGLE_SERVICE_ACCOUNT", "string", False, "path of a service account's file"),
+    StorageSetting("GOOGLE_SERVICE_ACCOUNT_KEY", "string", True, "content of such a file"),
+    StorageSetting(
+        "GOOGLE_APPLICATION_CREDENTIALS", "string", False, "path of application credentials"
+    ),
+    StorageSetting("GOOGLE_BEARER_TOKEN", "string", True, "a token as it is; never renewed"),
+    StorageSetting("AZURE_STORAGE_ACCOUNT_NAME", "string", False, "storage account"),
+    StorageSetting("AZURE_STORAGE_ACCOUNT_KEY", "string", True, "key of the storage account"),
+    StorageSetting("AZURE_STORAGE_SAS_TOKEN", "string", True, "shared access signature"),
+    StorageSetting("AZURE_STORAGE_TOKEN", "string", True, "a bearer token as it is; never renewed"),
+    StorageSetting("AZURE_STORAGE_CLIENT_ID", "string", False, "id of a service principal"),
+    StorageSetting("AZURE_STORAGE_CLIENT_SECRET", "string", True, "its secret"),
+    StorageSetting("AZURE_STORAGE_TENANT_ID", "string", False, "its tenant"),
+    StorageSetting(
+        "AZURE_STORAGE_ENDPOINT", "url", False, "address of a blob service, with its path"
+    ),
+    StorageSetting(
+        "AZURE_ALLOW_HTTP", "boolean", False, "allow an endpoint without TLS; false by default"
     ),
 )
-"""Every storage setting there is. Without credentials both libraries ask AWS's usual sources."""
+"""Every storage setting there is."""
 
 _BY_NAME = {setting.name: setting for setting in STORAGE_SETTINGS}
-_CREDENTIALS = tuple(setting.name for setting in STORAGE_SETTINGS if setting.secret)
+_SECRETS = tuple(setting.name for setting in STORAGE_SETTINGS if setting.secret)
+_ENDPOINTS = ("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
 
 
 class StorageOptions(dict[str, str]):
@@ -61,46 +99,41 @@ class StorageOptions(dict[str, str]):
 
     def redact(self, text: str) -> str:
         """Return `text` without the secret values, should any stand in it."""
-        for name in _CREDENTIALS:
+        for name in _SECRETS:
             if name in self:
                 text = text.replace(self[name], "***")
         return text
 
+    def is_true(self, name: str) -> bool:
+        """Whether a boolean setting is on, with delta-rs's spellings; off when it is not given."""
+        value = self.get(name, "false").lower()
+        if value not in TRUE | FALSE:
+            raise InvalidOptionError(
+                f"{name} is {value!r}; allowed: true or false (or 1, 0, on, off, yes, no)",
+                option=name,
+            )
+        return value in TRUE
 
-def storage_options(options: Mapping[str, str], environ: Mapping[str, str]) -> StorageOptions:
+    def of(self, store: str) -> dict[str, str]:
+        """The settings of one of STORES by the names that its client has for them."""
+        return {name.lower(): self[name] for name in self if name.startswith(f"{store}_")}
+
+
+def storage_options(
+    options: Mapping[str, str], environ: Mapping[str, str], store: str = "AWS"
+) -> StorageOptions:
     """Merge and check the settings; an option wins over the environment, "" is as if absent.
 
-    The three credentials belong together: the environment's count only when the options give none.
+    Of the environment count those of `store` that are no secret (module docstring).
     InvalidOptionError for an unknown name, a value that is none, or half a pair of keys; it never
     shows a secret.
     """
-    given = _named(options)
-    merged = _from_environment(environ)
-    if any(name in given for name in _CREDENTIALS):
-        merged = {name: merged[name] for name in merged if name not in _CREDENTIALS}
-    merged.update(given)
+    merged = _from_environment(environ, store) | _named(options)
     found = StorageOptions((name, value) for name, value in merged.items() if value)
     _check(found)
     if "AWS_ENDPOINT_URL" in found:
         found.setdefault("AWS_REGION", DEFAULT_REGION)
     return found
-
-
-def arrow_arguments(options: StorageOptions) -> dict[str, Any]:
-    """What pyarrow.fs.S3FileSystem must be called with to mean the same as delta-rs does."""
-    arguments: dict[str, Any] = {
-        "access_key": options.get("AWS_ACCESS_KEY_ID"),
-        "secret_key": options.get("AWS_SECRET_ACCESS_KEY"),
-        "session_token": options.get("AWS_SESSION_TOKEN"),
-        "region": options.get("AWS_REGION"),
-    }
-    if "AWS_ENDPOINT_URL" in options:
-        endpoint = urlsplit(options["AWS_ENDPOINT_URL"])
-        arguments |= {"scheme": endpoint.scheme, "endpoint_override": endpoint.netloc}
-    if "AWS_VIRTUAL_HOSTED_STYLE_REQUEST" in options:
-        virtual = _is_true(options, "AWS_VIRTUAL_HOSTED_STYLE_REQUEST")
-        arguments["force_virtual_addressing"] = virtual
-    return arguments
 
 
 def _named(options: Mapping[str, str]) -> dict[str, str]:
@@ -118,9 +151,14 @@ def _named(options: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
-def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
-    found = {name: environ[name] for name in _BY_NAME if environ.get(name)}
-    if region := environ.get("AWS_DEFAULT_REGION"):
+def _from_environment(environ: Mapping[str, str], store: str) -> dict[str, str]:
+    found = {
+        name: environ[name]
+        for name, setting in _BY_NAME.items()
+        if environ.get(name) and name.startswith(f"{store}_") and not setting.secret
+    }
+    region = environ.get("AWS_DEFAULT_REGION")
+    if region and store == "AWS":
         found.setdefault("AWS_REGION", region)
     return found
 
@@ -128,39 +166,33 @@ def _from_environment(environ: Mapping[str, str]) -> dict[str, str]:
 def _check(options: StorageOptions) -> None:
     for setting in STORAGE_SETTINGS:
         if setting.type == "boolean":
-            _is_true(options, setting.name)
+            options.is_true(setting.name)
     if ("AWS_ACCESS_KEY_ID" in options) != ("AWS_SECRET_ACCESS_KEY" in options):
         raise InvalidOptionError(
             "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is given; allowed: both, "
             "or neither for AWS's usual sources of credentials"
         )
-    if "AWS_ENDPOINT_URL" in options:
-        _check_endpoint(options)
+    for name in _ENDPOINTS:
+        if name in options:
+            _check_endpoint(options, name)
 
 
-def _check_endpoint(options: StorageOptions) -> None:
-    endpoint = urlsplit(options["AWS_ENDPOINT_URL"])
+def _check_endpoint(options: StorageOptions, name: str) -> None:
+    endpoint = urlsplit(options[name])
     whole = endpoint.scheme in {"http", "https"} and endpoint.hostname
+    may_have_path = name == "AZURE_STORAGE_ENDPOINT"
     # The value is not shown: it may hold a password, which is one reason to refuse it.
-    if not whole or "@" in endpoint.netloc or endpoint.path.strip("/") or endpoint.query:
+    has_more = (endpoint.path.strip("/") and not may_have_path) or endpoint.query
+    if not whole or "@" in endpoint.netloc or has_more:
         raise InvalidOptionError(
-            "AWS_ENDPOINT_URL is not an address; allowed: http://host:port or https://host:port, "
+            f"{name} is not an address; allowed: http://host:port or https://host:port, "
             "without a user, a path or a query",
-            option="AWS_ENDPOINT_URL",
+            option=name,
         )
-    if endpoint.scheme == "http" and not _is_true(options, "AWS_ALLOW_HTTP"):
+    allow_http = f"{name.partition('_')[0]}_ALLOW_HTTP"
+    if endpoint.scheme == "http" and not options.is_true(allow_http):
         raise InvalidOptionError(
-            f"AWS_ENDPOINT_URL {options['AWS_ENDPOINT_URL']!r} is not encrypted; "
-            "set AWS_ALLOW_HTTP=true to allow that, or use https://",
-            option="AWS_ENDPOINT_URL",
+            f"{name} {options[name]!r} is not encrypted; "
+            f"set {allow_http}=true to allow that, or use https://",
+            option=name,
         )
-
-
-def _is_true(options: StorageOptions, name: str) -> bool:
-    """Whether a boolean setting is on, with delta-rs's spellings; off when it is not given."""
-    value = options.get(name, "false").lower()
-    if value not in TRUE | FALSE:
-        raise InvalidOptionError(
-            f"{name} is {value!r}; allowed: true or false (or 1, 0, on, off, yes, no)", option=name
-        )
-    return value in TRUE

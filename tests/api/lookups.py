@@ -124,7 +124,7 @@ class Lookups:
         return Asked(question, answer, range(before, self._newest() + 1))
 
     def _newest(self) -> int:
-        return newest_version(self.log_dir / self._directory)
+        return newest_version(self.log_dir)
 
     def questions(self) -> list[Question]:
         """One of every kind."""
@@ -197,9 +197,10 @@ def random_log(log_dir: Path, seed: int) -> Path:
 def remove_last_segment(log_dir: Path, partition: int) -> None:
     """Leave a gap at the end of a log."""
     found = catalog(log_dir)
-    store = found.store(found.topic("t"))
-    *_, last = store.image().segments(partition)
-    store.commit(lambda _: TopicEdit(remove=[last.log_path], removed_ms=1))
+    topic = found.topic("t")
+    *_, last = found.topic_image(topic).segments(partition)
+    edit = TopicEdit(remove=[last.key], removed_ms=1)
+    found.commit(topic, lambda _: edit, operation="TEST")
 
 
 def add_segment(

@@ -22,9 +22,9 @@ TIMES = [100, 300, 200, 400]
 class TickingClock(ManualClock):
     """A look at it takes a millisecond."""
 
-    def now_ms(self) -> int:
+    def boot_ms(self) -> int:
         self.advance(1)
-        return super().now_ms()
+        return super().boot_ms()
 
 
 @pytest.fixture
@@ -252,9 +252,10 @@ class TestGaps:
     def test_at_the_end_have_no_place(self, client: TestClient, log_dir: str) -> None:
         append(log_dir, 0, "ab")
         found = catalog(log_dir)
-        store = found.store(found.topic("t"))
-        (entry,) = store.image().segments(0)
-        store.commit(lambda _: TopicEdit(remove=[entry.log_path], removed_ms=1))
+        topic = found.topic("t")
+        (entry,) = found.topic_image(topic).segments(0)
+        edit = TopicEdit(remove=[entry.key], removed_ms=1)
+        found.commit(topic, lambda _: edit, operation="TEST")
 
         answer = client.get("/topics/t/partitions/0/offsets/1")
         assert (answer.status_code, answer.json()["error_code"]) == (404, 40404)

@@ -50,7 +50,7 @@ class TestMetrics:
         assert "sparklog_commits_total 2.0" in text
         assert "sparklog_produced_records_total 2.0" in text
         assert "sparklog_commit_conflicts_total 0.0" in text
-        assert 'sparklog_manifest_age_seconds{topic="t"}' in text
+        assert "sparklog_metadata_age_seconds 0.0" in text
         assert 'sparklog_bytes_total{direction="in"}' in text
 
 

@@ -64,7 +64,7 @@ class TestPoll:
             poll.close()
             return await asyncio.gather(*waiting, wait(poll, readers))
 
-        assert [one.log_end_offset(0) for one in asyncio.run(main())] == [0] * 4
+        assert [one.partition(0).log_end_offset for one in asyncio.run(main())] == [0] * 4
 
     def test_looks_once_for_all(self, readers: Readers) -> None:
         async def main() -> Any:
@@ -75,7 +75,7 @@ class TestPoll:
             return await asyncio.gather(*waiting)
 
         found = asyncio.run(main())
-        assert [one.log_end_offset(0) for one in found] == [1] * 20
+        assert [one.partition(0).log_end_offset for one in found] == [1] * 20
 
     def test_wakes_nobody_twice(self) -> None:
         async def main() -> Any:

@@ -1,4 +1,4 @@
-"""Followed manifests: at hand when nothing is new, read when something is, never for long."""
+"""Followed topics: at hand when nothing is new, read when something is, durable when served."""
 
 from pathlib import Path
 
@@ -8,6 +8,9 @@ from api.topics import FollowedTopics
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock
 from sparklog.errors import UnknownTopicError
+from sparklog.log_reader import TopicReader
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.log import ENTRIES
 from sparklog.storage.local import LocalFiles
 from tests.logs import append
 
@@ -18,25 +21,32 @@ class RemoteFiles(LocalFiles):
     is_local = False
 
 
+def followed(files: LocalFiles, clock: ManualClock) -> FollowedTopics:
+    return FollowedTopics(Catalog(files, clock), clock, 20)
+
+
 @pytest.fixture
 def topics(log_dir: str) -> FollowedTopics:
-    return FollowedTopics(LocalFiles(log_dir), ManualClock(), 20)
+    return followed(LocalFiles(log_dir), ManualClock())
 
 
 @pytest.fixture
 def remote(log_dir: str) -> tuple[FollowedTopics, ManualClock]:
     clock = ManualClock()
-    return FollowedTopics(RemoteFiles(log_dir), clock, 20), clock
+    return followed(RemoteFiles(log_dir), clock), clock
+
+
+def end(reader: TopicReader) -> int:
+    return reader.partition(0).log_end_offset
 
 
 class TestLocal:
     def test_nothing_is_at_hand_before_it_was_read(self, topics: FollowedTopics) -> None:
         before = topics.reader_at_hand("t")
         topics.topics()
-        listed = topics.reader_at_hand("t")
         reader = topics.reader("t")
 
-        assert before is listed is None
+        assert before is None
         assert topics.reader_at_hand("t") is reader is topics.reader("t")
 
     def test_what_was_committed_is_read(self, topics: FollowedTopics, log_dir: str) -> None:
@@ -44,29 +54,39 @@ class TestLocal:
         append(log_dir, 0, "ab")
 
         assert topics.reader_at_hand("t") is None
-        assert first.log_end_offset(0) == 0
-        assert topics.reader("t").log_end_offset(0) == 2
+        assert end(first) == 0
+        assert end(topics.reader("t")) == 2
 
     def test_a_change_of_the_topic_is_read(self, topics: FollowedTopics, log_dir: str) -> None:
         first = topics.reader("t")
         AdminClient(log_dir).create_partitions({"t": 9})
-        unknown = topics.reader_at_hand("t")
-        topics.topics()
-        grown = topics.reader_at_hand("t")
 
-        assert unknown is grown is None
+        assert topics.reader_at_hand("t") is None
         assert topics.reader("t").topic.num_partitions == 9
-        assert topics.reader("t").snapshot is first.snapshot
+        assert topics.reader("t") is not first
 
-    def test_whoever_is_busy_is_not_waited_for(self, topics: FollowedTopics) -> None:
-        topics.reader("t")
-        with topics._lock:
-            listing = topics.reader_at_hand("t")
-        (followed,) = topics._followed.values()
-        with followed.lock:
-            reading = topics.reader_at_hand("t")
+    def test_readers_of_other_topics_stay(self, topics: FollowedTopics, log_dir: str) -> None:
+        AdminClient(log_dir).create_topics([NewTopic("u")])
+        first = topics.reader("t")
+        append(log_dir, 0, "ab", topic="u")
+        topics.reader("u")
 
-        assert listing is reading is None
+        assert topics.reader_at_hand("t") is first
+
+    def test_what_others_committed_is_durable_when_it_is_served(
+        self, topics: FollowedTopics, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        synced: list[str] = []
+        monkeypatch.setattr(LocalFiles, "sync_directory", lambda _, path: synced.append(path))
+        for _ in range(2):
+            topics.reader("t")
+        append(log_dir, 0, "ab")
+        del synced[:]
+        for _ in range(2):
+            topics.reader("t")
+            topics.reader_at_hand("t")
+
+        assert synced == [ENTRIES]
 
     def test_unknown_topics_are_told(self, topics: FollowedTopics) -> None:
         topics.topics()
@@ -75,24 +95,26 @@ class TestLocal:
             with pytest.raises(UnknownTopicError, match="unknown topic 'u'"):
                 ask("u")
 
-    def test_what_is_gone_is_forgotten(self, topics: FollowedTopics, log_dir: str) -> None:
-        topics.reader("t")
-        ages = topics.ages_ms()
-        admin = AdminClient(log_dir)
-        admin.delete_topics(["t"])
-        admin.create_topics([NewTopic("u")])
+    def test_what_was_let_go_is_opened_again(self, topics: FollowedTopics) -> None:
+        first = topics.reader("t")
+        topics.let_go()
+
+        assert topics.reader_at_hand("t") is not first
+        assert topics.reader("t").image is first.image
+
+    def test_an_age_is_that_of_the_last_look(self, log_dir: str) -> None:
+        clock = ManualClock()
+        topics = followed(LocalFiles(log_dir), clock)
+        ages = [topics.age_ms()]
         topics.topics()
-
-        assert (ages, topics.ages_ms(), topics._followed) == ({"t": 0}, {}, {})
-
-    def test_the_manifest_of_what_is_gone_is_not_kept(
-        self, topics: FollowedTopics, log_dir: str
-    ) -> None:
+        clock.advance(7)
+        ages.append(topics.age_ms())
+        append(log_dir, 0, "ab")
+        topics.reader_at_hand("t")
+        ages.append(topics.age_ms())
         topics.reader("t")
-        AdminClient(log_dir).delete_topics(["t"])
-        topics.topics()
 
-        assert topics._catalog._stores == {}
+        assert [*ages, topics.age_ms()] == [None, 7, 7, 0]
 
 
 class TestRemote:
@@ -109,10 +131,30 @@ class TestRemote:
         listed = topics.reader_at_hand("t")
 
         assert at_once is reader
-        assert later is listed is None
-        assert topics.reader("t").log_end_offset(0) == 2
-        assert topics.ages_ms() == {"t": 0}
+        assert later is None
+        assert listed is not None
+        assert end(listed) == end(topics.reader("t")) == 2
+
+    def test_the_newest_is_not(self, remote: tuple[FollowedTopics, ManualClock]) -> None:
+        topics, _ = remote
+        topics.reader("t")
+
+        assert topics.reader_at_hand("t", is_newest=True) is None
+
+    def test_unknown_topics_are_asked_for(
+        self, remote: tuple[FollowedTopics, ManualClock], log_dir: str
+    ) -> None:
+        topics, _ = remote
+        topics.topics()
+        AdminClient(log_dir).create_topics([NewTopic("u")])
+
+        assert topics.reader_at_hand("u") is None
+        assert end(topics.reader("u")) == 0
 
 
 def test_a_directory_without_a_log_dir_has_none(tmp_path: Path) -> None:
-    assert FollowedTopics(LocalFiles(str(tmp_path / "new")), ManualClock(), 1).topics() == {}
+    topics = followed(LocalFiles(str(tmp_path / "new")), ManualClock())
+
+    assert topics.topics() == {}
+    with pytest.raises(UnknownTopicError):
+        topics.reader("t")

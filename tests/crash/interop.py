@@ -1,7 +1,7 @@
 """An import or an export in a process of its own, which may be killed before any of its steps.
 
-A step is what changes files: the interpreter's own audit tells of each before it is done, whoever
-does it; and a commit, which delta-rs does.
+A step is what changes files, a commit included: the interpreter's own audit tells of each before it
+is done.
 """
 
 import os
@@ -9,12 +9,12 @@ import signal
 import sys
 from typing import Any
 
+
 from sparklog.admin import AdminClient
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, import_log_dir
 from sparklog.interop.workers import Threads
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage import open_files
 
 CHANGES = ("os.link", "os.mkdir", "os.remove", "os.rename", "os.rmdir", "os.truncate")
@@ -32,14 +32,6 @@ def killed_before(step: int) -> None:
         if event in CHANGES or (event == "open" and arguments[2] & (os.O_WRONLY | os.O_RDWR)):
             take()
 
-    commit = DeltaLog.commit
-
-    def counted(log: DeltaLog, *arguments: Any, **options: Any) -> None:
-        take()
-        commit(log, *arguments, **options)
-        take()
-
-    DeltaLog.commit = counted  # type: ignore[assignment, method-assign] # of this process only
     audit.__cantrace__ = True  # type: ignore[attr-defined] # or coverage does not see it run
     sys.addaudithook(audit)
 

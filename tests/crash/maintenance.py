@@ -2,11 +2,11 @@
 
 from typing import Any
 
+from sparklog.clock import Clock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaLog
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
 from tests.crash.producer import Fatal
@@ -14,21 +14,15 @@ from tests.tracing import TracingFiles
 
 
 def run(
-    log_dir: str, job: Job, options: dict[str, Any], steps: int | None = None
+    log_dir: str,
+    job: Job,
+    options: dict[str, Any],
+    steps: int | None = None,
+    clock: Clock | None = None,
 ) -> tuple[int, list[Operation]]:
     """Run a job over every topic; return its exit code and its steps. Killed after `steps`."""
     trace = Fatal(steps)
-    catalog = Catalog(TracingFiles(LocalFiles(log_dir), trace))
-    commit = DeltaLog.commit
-
-    def traced_commit(log: DeltaLog, *arguments: Any, **options: Any) -> None:
-        commit(log, *arguments, **options)
-        trace.append(Operation("commit", "manifest"))
-
-    DeltaLog.commit = traced_commit  # type: ignore[assignment, method-assign] # of this process only
-    try:
-        one = JobRun(name="job", job=job, options=options)
-        code = one.run(JobContext(catalog, LocalFleet()), lambda _: None)
-    finally:
-        DeltaLog.commit = commit  # type: ignore[method-assign] # as it was
+    catalog = Catalog(TracingFiles(LocalFiles(log_dir), trace), clock)
+    one = JobRun(name="job", job=job, options=options)
+    code = one.run(JobContext(catalog, LocalFleet()), lambda _: None)
     return code, list(trace)

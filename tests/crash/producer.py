@@ -1,8 +1,7 @@
 """A produce in a process of its own, which may be killed after any of its steps.
 
-A step is an operation on files, or the commit; they are counted by the trace that keeps them. The
-processes are forked from one that has imported everything and used none of it, for delta-rs does
-not survive a fork.
+A step is an operation on files, of which a commit is one (`put_new`); they are counted by the trace
+that keeps them. The processes are forked from one that has imported everything and used none of it.
 """
 
 import os
@@ -11,15 +10,13 @@ from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
-from typing import Any
 
 import pyarrow as pa
 
 from sparklog.clock import SystemClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, in_order, plan_write
-from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaLog
-from sparklog.metadata.catalog import Landed
+from sparklog.metadata.catalog import Catalog, Landed
+from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.model import OffsetRange, SegmentEntry
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import Operation
@@ -65,7 +62,7 @@ def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Landed, l
     """Write and commit; return the answer and the steps it took. Killed after `steps` steps."""
     trace = Fatal(steps)
     files = TracingFiles(LocalFiles(log_dir), trace)
-    catalog = Catalog(files)
+    catalog = Catalog(files, after_commit=keep_house_now)
     options = WriteOptions(segment_bytes=900, batch_size=300)
     plan = plan_write(catalog, "t", options)
     written: list[tuple[int, list[SegmentEntry]]] = []
@@ -75,23 +72,9 @@ def run(log_dir: str, write: Write, steps: int | None = None) -> tuple[Landed, l
         partitions = pa.array([number % PARTITIONS for number in range(RECORDS)], pa.int32())
         writer.write(columns(values), partitions)
         written.append((task, writer.close()))
-    commit = DeltaLog.commit
-
-    def traced_commit(log: DeltaLog, *arguments: Any, **options: Any) -> None:
-        commit(log, *arguments, **options)
-        trace.append(Operation("commit", "manifest"))
-
-    DeltaLog.commit = traced_commit  # type: ignore[assignment, method-assign] # of this process only
-    try:
-        committed = commit_write(
-            catalog.store(plan.topic),
-            plan,
-            in_order(written),
-            app_id=write.app_id,
-            version=write.version,
-        )
-    finally:
-        DeltaLog.commit = commit  # type: ignore[method-assign] # as it was
+    committed = commit_write(
+        catalog, plan, in_order(written), app_id=write.app_id, version=write.version
+    )
     return committed, list(trace)
 
 

@@ -6,17 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.metadata.UNKNOWN import CHECKPOINT_INTERVAL
+from sparklog.metadata.fold import FOLD_EVERY
+from sparklog.metadata.log import ENTRIES, HINT
 from sparklog.model import OffsetRange
 from sparklog.storage.memory import Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
-from tests.logs import append, new_topic, image, values
+from tests.logs import append, image, new_topic, values
 
 KILLED = -signal.SIGKILL
 CONFIG = {"index.interval.bytes": 100}
 
 FIRST, LATER = Write(), Write("later", version=2)
-COMMIT = Operation("commit", "manifest")
+MADE_BEFORE = 2
+"""Entries of a new log: its own creation, and that of its topic."""
 READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""
 
@@ -38,24 +40,28 @@ def contents(before: int, *writes: Write) -> dict[int, list[str]]:
     }
 
 
+def commit_of(steps: list[Operation]) -> int:
+    """Which step puts the entry that makes the write visible."""
+    puts = (step.kind == "put_new" and step.path.startswith(ENTRIES) for step in steps)
+    return list(puts).index(True)
+
+
 def synced(steps: list[Operation]) -> set[str]:
     return {step.path for step in steps if step.kind == "sync"}
 
 
 class TestSteps:
     def test_come_in_the_order_that_survives_a_power_cut(self, tmp_path: Path) -> None:
-        """Data, the manifest's file, the commit, its log entry: each is synced before the next."""
+        """Data, then the entry (synced before it gets its name), then the entry's name."""
         _, steps = run(new_log(tmp_path / "log", 2), FIRST)
-        commit = steps.index(COMMIT)
-        made = {n: step.path for n, step in enumerate(steps) if step.kind == "close"}
-        made |= {n: step.path for n, step in enumerate(steps) if step.kind == "write_new"}
-        data = {path for path in made.values() if "/t-" in path}
-        manifest_from = min(n for n, path in made.items() if path not in data)
+        commit = commit_of(steps)
+        made = {step.path for step in steps if step.kind in ("close", "write_new")}
 
-        assert len(data) >= 8
-        assert data <= synced(steps[:manifest_from])
-        assert set(made.values()) == synced(steps[:commit])
-        assert any("_delta_log" in path for path in synced(steps[commit:]))
+        assert len(made) >= 8
+        assert all("/t-" in path for path in made)
+        assert made == synced(steps[:commit])
+        behind = [(step.kind, step.path) for step in steps[commit + 1 :] if step.kind not in READS]
+        assert behind == [("sync_directory", ENTRIES)]
 
     def test_make_no_file_durable_twice(self, tmp_path: Path) -> None:
         _, steps = run(new_log(tmp_path / "log", 2), FIRST)
@@ -65,22 +71,24 @@ class TestSteps:
 
 
 class TestKill:
-    @pytest.mark.parametrize("before", [4, CHECKPOINT_INTERVAL - 2])
+    @pytest.mark.parametrize("before", [4, FOLD_EVERY - MADE_BEFORE])
     def test_after_any_step_is_healed_by_a_replay(self, tmp_path: Path, before: int) -> None:
         """Goal: exactly once, whatever dies when. Method: a process killed after each step.
 
-        The second log is one commit short of a checkpoint, and only the commit is of interest.
+        On the second log the commit is followed by a fold, and only these are of interest.
         """
         template = new_log(tmp_path / "template", before)
         steps = run(str(shutil.copytree(template, tmp_path / "alive")), FIRST)[1]
-        first = 0 if before < 10 else steps.index(COMMIT) - 4
+        commit = commit_of(steps)
+        assert (HINT in {step.path for step in steps[commit:]}) == (before > 4)
+        first = 0 if before == 4 else commit - 4
         for number in range(first, len(steps)):
             if steps[number].kind in READS:
                 continue
             log_dir = str(shutil.copytree(template, tmp_path / f"killed-{number}"))
 
             assert in_process(run, log_dir, FIRST, number + 1) == KILLED
-            assert self.healed(log_dir, before) == (number >= steps.index(COMMIT))
+            assert self.healed(log_dir, before) == (number >= commit)
 
     def healed(self, log_dir: str, before: int) -> bool:
         """Whether the write had landed; either way it is there once, after a replay."""
@@ -102,4 +110,4 @@ class TestKill:
 
         assert in_process(run, log_dir, FIRST, None) == 0
         assert values(log_dir) == contents(2, FIRST)
-        assert image(log_dir).state(0).log_end_offset == 1 + RECORDS
+        assert image(log_dir).partition(0).log_end_offset == 1 + RECORDS

@@ -16,7 +16,7 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import append, log_files, new_topic, rows, image
+from tests.logs import append, image, log_files, new_topic, rows
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}

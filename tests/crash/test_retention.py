@@ -8,7 +8,7 @@ from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import append, log_files, new_topic, rows, image
+from tests.logs import append, image, log_files, new_topic, rows
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
@@ -17,7 +17,7 @@ READS = {"read", "view", "stat", "list"}
 
 def starts(log_dir: str) -> list[int]:
     """The log start offset of each partition."""
-    return [image(log_dir).state(partition).log_start_offset for partition in range(2)]
+    return [image(log_dir).partition(partition).log_start_offset for partition in range(2)]
 
 
 class TestKill:

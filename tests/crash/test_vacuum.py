@@ -3,25 +3,21 @@
 import shutil
 import signal
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.log_writer import commit_write
-from sparklog.maintenance.fleet import LocalFleet
-from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.runner import DONE, NOTHING_TO_DO, JobRun
+from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
-from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaLog
-from sparklog.storage.local import LocalFiles
+from sparklog.metadata.catalog import RECEIPT_TTL_MS
+from sparklog.metadata.check import paths_of
 from sparklog.storage.memory import Operation
-from tests.crash.producer import Fatal, in_process
-from tests.logs import append, catalog, new_topic, rows, image
+from tests.crash.maintenance import run as run_job
+from tests.crash.producer import in_process
+from tests.logs import append, catalog, image, new_topic, rows
 from tests.sweeping import DAY_MS, directory_of, put, remove, written
-from tests.tracing import TracingFiles
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
@@ -30,23 +26,7 @@ READS = {"read", "view", "stat", "list"}
 
 def run(log_dir: str, now_ms: int, steps: int | None = None) -> tuple[int, list[Operation]]:
     """Vacuum as of a time; return the exit code and the steps. Killed after `steps` steps."""
-    trace = Fatal(steps)
-    commit = DeltaLog.commit
-
-    def traced_commit(log: DeltaLog, *arguments: Any, **options: Any) -> None:
-        commit(log, *arguments, **options)
-        trace.append(Operation("commit", log._directory))
-
-    DeltaLog.commit = traced_commit  # type: ignore[assignment, method-assign] # of this process only
-    try:
-        context = JobContext(
-            Catalog(TracingFiles(LocalFiles(log_dir), trace), ManualClock(now_ms)), LocalFleet()
-        )
-        job = JobRun(name="vacuum", job=vacuum, options={})
-        code = job.run(context, lambda _: None)
-    finally:
-        DeltaLog.commit = commit  # type: ignore[method-assign] # as it was
-    return code, list(trace)
+    return run_job(log_dir, vacuum, {}, steps, ManualClock(now_ms))
 
 
 @pytest.fixture(scope="module")
@@ -63,19 +43,18 @@ def template(tmp_path_factory: pytest.TempPathFactory) -> str:
     found = catalog(log_dir)
     commit_write(found, plan, entries, app_id="key")
     put(directory_of(log_dir))
-    put(Path(log_dir) / f"lost-{'A' * 22}")
     return log_dir
 
 
 def leavings(log_dir: str, now_ms: int) -> tuple[int, int, int, list[str]]:
     """What vacuum has to take away: files, rows, receipts, topics that are no more."""
-    state = image(log_dir)
+    topic = image(log_dir)
     files = {path.name for path in Path(log_dir).glob("*/*-0/*")}
-    live = {Path(path).name for path in state.live.column("log_path").to_pylist()}
-    live |= {Path(path).name for path in state.live.column("time_index_path").to_pylist()}
-    topics = sorted(topic.name for topic in catalog(log_dir).image().topics.values())
+    live = {Path(path).name for entry in topic.segments(0) for path in paths_of(entry)}
+    topics = sorted(topic.description.name for topic in catalog(log_dir).image().topics.values())
     assert live <= files, "a hole"
-    return len(files - live), state.removed.num_rows, state.receipts_expired(now_ms), topics
+    expired = topic.receipts_unused_since(now_ms - RECEIPT_TTL_MS)
+    return len(files - live), len(topic.removed), expired, topics
 
 
 class TestKill:
@@ -106,12 +85,12 @@ class TestKill:
         log_dir = str(shutil.copytree(template, tmp_path / "log"))
         topic = directory_of(log_dir).name
         _, steps = run(log_dir, SystemClock().now_ms() + DAY_MS + 60_000)
-        commits = [n for n, step in enumerate(steps) if step[:2] == ("commit", f"{topic}/manifest")]
-        unlinked = [
-            n
-            for n, step in enumerate(steps)
-            if step.kind == "delete" and step.path.startswith(f"{topic}/t-0/")
+        kinds = [
+            "unlink" if step.path.startswith(f"{topic}/t-0/") else step.kind
+            for step in steps
+            if step.kind in ("delete", "put_new")
         ]
+        first, last = kinds.index("unlink"), len(kinds) - kinds[::-1].index("unlink")
 
-        assert len(commits) == 2
-        assert commits[0] < min(unlinked) <= max(unlinked) < commits[1]
+        assert set(kinds[first:last]) == {"unlink"}
+        assert kinds[first - 1] == kinds[last] == "put_new"

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 from confluent_kafka import Consumer, TopicPartition
 
-from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from tests.kafka.broker import Broker
 from tests.kafka.client import Client, Found, Record, read_topic
 from tests.kafka.ours import read_log

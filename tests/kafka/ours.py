@@ -8,9 +8,9 @@ import pyarrow as pa
 
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_COMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_COMMITTED
 from sparklog.record.encode import BatchSettings, encode
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 from tests.kafka.client import Found, Record
@@ -62,11 +62,8 @@ def read_log(
 ) -> Found:
     """(offset, record) of every record that sparklog shows of a partition."""
     reader = TopicReader.open(catalog, topic)
-    start, end = (
-        reader.partition(partition).log_start_offset,
-        reader.partition(partition).log_end_offset,
-    )
-    slices = reader.slices(partition, start, end)
+    log = reader.partition(partition)
+    slices = reader.slices(partition, log.log_start_offset, log.end_offset(isolation))
     found: Found = []
     for block in read_slices(reader.files, reader.directory, slices, isolation=isolation):
         columns = (block.offset, block.key, block.value, block.timestamp, block.headers)

@@ -11,7 +11,6 @@ from tests.kafka.dump import SegmentFiles
 from tests.kafka.scenarios import CODECS
 from tests.log_language import built
 from tests.maintenance import outcome_of
-from tests.edits import changing
 from tests.partitions import DIRECTORY, NOW_MS, Partition
 
 pytestmark = pytest.mark.kafka
@@ -34,7 +33,7 @@ def adopted(segments: list[SegmentFiles]) -> Partition:
         partition.files.write_new(f"{DIRECTORY}/t-0/{name}", data)
         summary, _ = built(data, files.base_offset)
         row = replace(summary, record_count=None).entry(files.base_offset, NOW_MS, f"t-0/{name}")
-        partition.store.commit(changing(segments=[row], allow_gaps=True))
+        partition.commit(segments=[row], allow_gaps=True)
     return partition
 
 

@@ -9,7 +9,7 @@ from sparklog.maintenance.compact import compact
 from sparklog.model import SegmentEntry
 from tests.compaction import COMPACTED
 from tests.kafka.dump import SegmentDump, SegmentFiles, dump_segments
-from tests.logs import append, new_topic, rows, image
+from tests.logs import append, image, new_topic, rows
 from tests.maintenance import outcome_of
 
 pytestmark = pytest.mark.kafka

@@ -9,7 +9,7 @@ from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.model import SegmentEntry
 from tests.kafka.dump import SegmentFiles, assert_sound, dump_segments
-from tests.logs import append, new_topic, image
+from tests.logs import append, image, new_topic
 from tests.maintenance import outcome_of
 
 pytestmark = pytest.mark.kafka

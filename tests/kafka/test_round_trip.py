@@ -10,9 +10,9 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
 from tests.kafka.broker import log_end_offsets, running_broker
 from tests.kafka.client import Client, Found, Record, offsets_for_times, read_topic
@@ -121,7 +121,7 @@ class TestExport:
 
     def test_the_log_ends_where_it_did(self, moved: Moved) -> None:
         for name, end in moved.ends.items():
-            assert end == TopicReader.open(moved.catalog, name).log_end_offset(0)
+            assert end == TopicReader.open(moved.catalog, name).partition(0).log_end_offset
 
     def test_times_have_the_same_offsets(self, moved: Moved) -> None:
         for name, found in moved.times.items():

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from sparklog.log.compaction import CompactionPolicy, GroupLimits
-from sparklog.model import SegmentEntry
+from sparklog.model import SegmentEntry, SegmentKey
 from tests.naive.records import Record
 
 Segments = list[SegmentEntry]
@@ -79,13 +79,13 @@ def fits(group: Segments, limits: GroupLimits) -> bool:
 
 
 def groups(
-    segments: Segments, touched: frozenset[str], limits: GroupLimits
+    segments: Segments, touched: frozenset[SegmentKey], limits: GroupLimits
 ) -> list[tuple[SegmentEntry, ...]]:
     """Each touched segment, grown to the front and then to the back as far as it may."""
     found: list[Segments] = []
     free = 0
     for at, entry in enumerate(segments):
-        if entry.log_path not in touched or at < free:
+        if entry.key not in touched or at < free:
             continue
         start, stop = at, at + 1
         while start > free and may_join(segments[start - 1 : stop], 0, touched, limits):
@@ -97,8 +97,10 @@ def groups(
     return [tuple(group) for group in found]
 
 
-def may_join(group: Segments, newcomer: int, touched: frozenset[str], limits: GroupLimits) -> bool:
+def may_join(
+    group: Segments, newcomer: int, touched: frozenset[SegmentKey], limits: GroupLimits
+) -> bool:
     """Whether the segment at one end of the group may be in it."""
     one = group[newcomer]
     others = sum(each.log_bytes for each in group) - one.log_bytes
-    return fits(group, limits) and (one.log_path in touched or one.log_bytes <= others)
+    return fits(group, limits) and (one.key in touched or one.log_bytes <= others)

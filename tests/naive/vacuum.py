@@ -9,7 +9,7 @@ UUID7 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9
 def fate(path: str, kept: Iterable[str], released: Iterable[str], horizon_ms: int) -> str | None:
     """kept, removed, orphan, unknown; None for what is not looked at."""
     parts = path.split("/")
-    if parts[0] in ("manifest", "quarantine") and len(parts) > 1:
+    if parts[0] == "quarantine" and len(parts) > 1:
         return None
     if path in set(kept):
         return "kept"

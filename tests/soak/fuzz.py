@@ -25,6 +25,7 @@ with atheris.instrument_imports(include=["sparklog"]):
     from sparklog.interop.dump_batches import RecordText
     from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
     from sparklog.interop.dump_log import DumpedFile, Findings, dump_log
+    from sparklog.interop.epochs import Epochs
     from sparklog.interop.examine import Source, examine
     from sparklog.interop.index_checks import check_offset_index, check_time_index
     from sparklog.interop.producer_snapshot import read_snapshot
@@ -45,7 +46,7 @@ def _log(data: bytes) -> None:
 def _import(data: bytes) -> None:
     files = MemoryFiles()
     files.write_new("0.log", data)
-    examine(Source(files, "0.log", len(data), "f"), 0, 0, Transactions())
+    examine(Source(files, "0.log", len(data), "f"), 0, 0, Transactions(), Epochs())
 
 
 def _index(data: bytes) -> None:

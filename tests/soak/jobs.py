@@ -60,7 +60,7 @@ def run(name: str, context: JobContext, journal: Journal, **options: Any) -> Non
 def run_all(life: Life) -> list[str]:
     """Run every job a day later, when all delays are over, vacuum once more, and verify.
 
-    Returns the files that are left and that no manifest names.
+    Returns the files that are left and that no row names.
     """
     clock = ManualClock(SystemClock().now_ms() + DAY_MS)
     catalog = Catalog(open_files(life.log_dir), clock)
@@ -84,6 +84,6 @@ def unnamed(catalog: Catalog) -> list[str]:
             named.update(live.column(column).drop_null().to_pylist())
         for file in catalog.files.list(directory, recursive=True):
             path = file.path.removeprefix(f"{directory}/")
-            if not path.startswith("manifest/") and path not in named:
+            if path not in named:
                 found.append(file.path)
     return found

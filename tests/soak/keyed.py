@@ -1,7 +1,7 @@
 """The compacted topic: who writes it, who reads it, and what a lawful reader has seen.
 
 Key and tombstone follow from a value, so that a record is known by its value, and a tombstone by
-its key and offset. Whatever the jobs drop, what a snapshot shows, folded into a table, is what all
+its key and offset. Whatever the jobs drop, what an image shows, folded into a table, is what all
 that was ever written up to its end, folded, is: no record lost, none back from the dead.
 """
 
@@ -117,8 +117,8 @@ def read(reader: TopicReader, partition: int, wait_s: float) -> Read:
 def cleaner_offsets(life: Life) -> list[int]:
     """How far each partition is compacted."""
     catalog = life.catalog()
-    snapshot = catalog.topic_image(catalog.topic(KEYED))
-    return [snapshot.partition(one).cleaner_offset for one in range(KEYED_PARTITIONS)]
+    image = catalog.topic_image(catalog.topic(KEYED))
+    return [image.partition(one).cleaner_offset for one in range(KEYED_PARTITIONS)]
 
 
 def observed(key: bytes, value: bytes | None) -> int:

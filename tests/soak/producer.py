@@ -121,7 +121,7 @@ class Producer:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", SparklogWarning)  # an old version has no receipt
             committed = commit_write(
-                self._catalog.store(plan.topic),
+                self._catalog,
                 plan,
                 segments,
                 app_id=f"producer-{number}",

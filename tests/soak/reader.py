@@ -1,4 +1,4 @@
-"""A reader: takes snapshot after snapshot and writes down what stands in the log."""
+"""A reader: takes image after image and writes down what stands in the log."""
 
 import time
 
@@ -66,22 +66,19 @@ def read_all(life: Life) -> None:
 def bounds(reader: TopicReader) -> tuple[list[int], list[int]]:
     """The log start and log end offsets by partition.
 
-    Of all partitions that the snapshot knows: it is newer than the topic's description, which may
-    lack one that was added in between.
+    Of all partitions that the image knows: it is newer than the topic's description, which may lack
+    one that was added in between.
     """
-    count = max(reader.topic.num_partitions, *(1 + known for known in reader.image.states), 0)
-    partitions = range(count)
-    return (
-        [reader.partition(partition).log_start_offset for partition in partitions],
-        [reader.partition(partition).log_end_offset for partition in partitions],
-    )
+    count = max(reader.topic.num_partitions, reader.image.description.num_partitions)
+    logs = [reader.image.partition(number) for number in range(count)]
+    return [log.log_start_offset for log in logs], [log.log_end_offset for log in logs]
 
 
 def read(reader: TopicReader, partition: int, start: int, end: int) -> Read:
     """Read the offsets [start, end) of a partition."""
     offsets: list[int] = []
     values: list[int] = []
-    slices = reader.slices(partition, start, end)
+    slices = reader.image.partition(partition).slices(start, end)
     for records in read_slices(reader.files, reader.directory, slices, columns=("offset", "value")):
         offsets += records.offset.to_pylist()
         values += [from_bytes(value) for value in records.value.to_pylist()]
@@ -92,7 +89,7 @@ def read(reader: TopicReader, partition: int, start: int, end: int) -> Read:
 def polled(
     name: str, began: int, reader: TopicReader, reads: list[Read], *, is_whole: bool
 ) -> Polled:
-    """The event of one snapshot."""
+    """The event of one image."""
     starts, ends = bounds(reader)
     return Polled(
         name,

@@ -1,6 +1,6 @@
-"""A driver that is killed: produces to two topics and dies right before the second commit.
+"""A driver that is killed: produces to two topics and dies before or after their one commit.
 
-python -m tests.spark.killed_driver LOG_DIR
+python -m tests.spark.killed_driver LOG_DIR before|after
 """
 
 import os
@@ -8,27 +8,26 @@ import signal
 import sys
 from typing import Any
 
-from sparklog.log_writer import commit_write
+from sparklog.metadata.catalog import Catalog
 from sparklog.spark import produce, session
 from tests.spark.conftest import SETTINGS
 from tests.spark.frames import two_topics
 
 
-def main() -> None:
+def main(log_dir: str, moment: str) -> None:
     """Run until killed."""
     spark = session("killed", **SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
-    commits: list[Any] = []
+    commit_all = Catalog.commit_all
 
-    def second_is_deadly(*arguments: Any, **options: Any) -> Any:
-        if commits:
-            os.kill(os.getpid(), signal.SIGKILL)
-        commits.append(commit_write(*arguments, **options))
-        return commits[-1]
+    def deadly(*arguments: Any, **options: Any) -> Any:
+        if moment == "after":
+            commit_all(*arguments, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.modules["sparklog.spark.write_job"].commit_write = second_is_deadly  # type: ignore[attr-defined] # of this process
-    produce(two_topics(spark), sys.argv[1], txnAppId="app", txnVersion=1)
+    Catalog.commit_all = deadly  # type: ignore[method-assign] # of this process
+    produce(two_topics(spark), log_dir, txnAppId="app", txnVersion=1)
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

@@ -122,7 +122,7 @@ class HandOver:
         found = catalog(self.log_dir)
         return {
             name: {
-                number: found.topic_image(found.topic(name)).state(number).log_end_offset
+                number: found.partition(found.topic(name), number).log_end_offset
                 for number in range(partitions)
             }
             for name, (partitions, _) in TOPICS.items()

@@ -18,7 +18,7 @@ from sparklog.spark import consume
 from sparklog.spark.jobs import compact, fleet, merge_segments, retention
 from sparklog.spark.jobs.fleet import SparkFleet
 from tests.compaction import COMPACTED
-from tests.logs import append, log_files, new_topic, image
+from tests.logs import append, image, log_files, new_topic
 from tests.sweeping import sweep
 from tests.works import digits, halved, smallest
 

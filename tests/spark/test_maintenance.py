@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from sparklog.spark.jobs import build_index, merge_segments, verify
-from tests.logs import append, log_files, new_topic, rows, image
 from tests.edits import spans
+from tests.logs import append, image, log_files, new_topic, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 

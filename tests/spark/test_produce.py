@@ -20,7 +20,7 @@ from sparklog.errors import (
 )
 from sparklog.model import OffsetRange, TopicPartition
 from sparklog.spark import produce
-from tests.logs import all_values, log_files, new_topic, rows, image, values
+from tests.logs import all_values, image, log_files, new_topic, rows, values
 from tests.spark.frames import numbers, one, slow_but_for_the_first
 
 pytestmark = pytest.mark.spark

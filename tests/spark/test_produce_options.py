@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sparklog.errors import InvalidOptionError, SparklogWarning
 from sparklog.model import Codec
 from sparklog.spark import produce
-from tests.logs import all_values, log_files, new_topic, rows, image, values
+from tests.logs import all_values, image, log_files, new_topic, rows, values
 from tests.spark.frames import numbers, one
 
 pytestmark = pytest.mark.spark

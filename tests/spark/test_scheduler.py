@@ -18,7 +18,7 @@ from sparklog.clock import SystemClock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
-from tests.logs import append, catalog, new_topic, image
+from tests.logs import append, catalog, image, new_topic
 
 pytestmark = pytest.mark.spark
 

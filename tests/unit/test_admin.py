@@ -39,6 +39,8 @@ from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from tests.edits import append, segment
 
+OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
+
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> Path:
@@ -106,7 +108,7 @@ class TestCreateTopics:
     def test_a_long_name_has_a_short_directory(
         self, admin: AdminClient, log_dir: Path, catalog: Catalog
     ) -> None:
-        (made,) = admin.create_topics([NewTopic("t" * 249)])
+        (made,) = admin.create_topics([NewTopic("t" * 249, config=OWN_FILES)])
         write(catalog, "t" * 249, 1)
 
         assert (log_dir / f"{'t' * 200}-{made.topic_id}").is_dir()
@@ -439,8 +441,9 @@ class TestDeleteRecords:
 
 class TestRebuildIndexes:
     def test_mends_what_was_damaged(
-        self, admin: AdminClient, topic: TopicDescription, catalog: Catalog, log_dir: Path
+        self, admin: AdminClient, catalog: Catalog, log_dir: Path
     ) -> None:
+        (topic,) = admin.create_topics([NewTopic("flights", 2, OWN_FILES)])
         write(catalog, "flights", 1_000, 3_000, 2_000)
         (before,) = catalog.topic_image(topic).segments(0)
         damaged = log_dir / topic_directory(topic) / str(before.time_index_path)

@@ -22,6 +22,8 @@ from sparklog.errors import (
     TopicClosedError,
     UnknownTopicError,
 )
+from sparklog.log.compaction import CompactionPolicy, plan_compaction
+from sparklog.log.merge import MergeLimits, plan_merge
 from sparklog.log_writer import (
     TopicWriter,
     WriteOptions,
@@ -45,12 +47,15 @@ NOW_MS = ManualClock().now_ms()
 HOUR_MS = 3600 * 1000
 
 
+OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
+
+
 def plan(
     config: dict[str, object] | None = None, partitions: int = 2, epoch: int = 0, **options: Any
 ) -> WritePlan:
     return WritePlan(
         topic=replace(TOPIC, num_partitions=partitions),
-        config=TopicConfig.parse(config or {}),
+        config=TopicConfig.parse(OWN_FILES | (config or {})),
         leader_epoch=epoch,
         now_ms=NOW_MS,
         options=WriteOptions(**options),
@@ -68,6 +73,13 @@ def at(partition: int, count: int) -> pa.Array:
 @pytest.fixture
 def files() -> MemoryFiles:
     return MemoryFiles()
+
+
+def rolled(files: MemoryFiles, timestamps: list[int]) -> list[SegmentEntry]:
+    """The segments, several, of one write to partition 0."""
+    written = writer(files, plan(segment_bytes=300, batch_size=150))
+    written.write(columns(range(len(timestamps)), timestamps=timestamps), at(0, len(timestamps)))
+    return written.close()
 
 
 class TestPlan:
@@ -186,14 +198,27 @@ class TestFiles:
         assert entry.time_index_bytes
         assert (bare.index_path, bare.index_bytes, bare.time_index_bytes) == (None, None, None)
 
-    def test_know_the_smallest_timestamp_unless_they_hold_a_part(self, files: MemoryFiles) -> None:
-        whole = writer(files)
-        whole.write(columns(range(3), timestamps=[7, 5, 9]), at(0, 3))
-        parts = writer(files, plan(segment_bytes=300, batch_size=150))
-        parts.write(columns(range(100), timestamps=[5] * 100), at(0, 100))
+    def test_know_their_smallest_timestamp_around_every_roll(self, files: MemoryFiles) -> None:
+        times = [1000 + 10 * (n // 2) - 5 * (n % 2) for n in range(100)]
+        written = rolled(files, times)
 
-        assert [entry.min_timestamp for entry in whole.close()] == [5]
-        assert {entry.min_timestamp for entry in parts.close()} == {None}
+        assert len(written) > 3
+        for entry in written:
+            assert entry.min_timestamp == min(times[entry.base_offset : entry.next_offset])
+
+    def test_are_compacted_after_max_compaction_lag_ms(self, files: MemoryFiles) -> None:
+        written = rolled(files, [NOW_MS] * 100)
+        policy = CompactionPolicy(
+            min_cleanable_dirty_ratio=1, min_compaction_lag_ms=0, max_compaction_lag_ms=HOUR_MS
+        )
+
+        assert plan_compaction(written, 0, policy, NOW_MS + HOUR_MS) is None
+        assert plan_compaction(written, 0, policy, NOW_MS + HOUR_MS + 1) is not None
+
+    def test_are_merged_however_old_records_may_be(self, files: MemoryFiles) -> None:
+        written = rolled(files, [NOW_MS] * 100)
+
+        assert plan_merge(written, MergeLimits.of(TopicConfig.parse({}))) == [tuple(written)]
 
     def test_of_an_object_store_are_closed_before_they_fill_the_memory(
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch

@@ -1,5 +1,9 @@
 """The nouns: arithmetic and text."""
 
+from dataclasses import replace
+
+import pytest
+
 from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
 
 UNSEALED = SegmentEntry(
@@ -34,3 +38,12 @@ class TestSegmentEntry:
 
     def test_spans_its_gaps_too(self) -> None:
         assert UNSEALED.offset_span == 10
+
+    def test_ends_in_the_numbering_of_its_file(self) -> None:
+        assert UNSEALED.file_next_offset == 10
+
+    @pytest.mark.parametrize(("records", "is_dense"), ((10, True), (9, False), (None, False)))
+    def test_is_dense_when_every_offset_has_its_record(
+        self, records: int | None, is_dense: bool
+    ) -> None:
+        assert replace(UNSEALED, record_count=records).is_dense is is_dense

@@ -75,8 +75,8 @@ NUM_COUNTERS: Final = 4
 class Batches(NamedTuple):
     """Where the records of each v2 batch lie, and what their deltas are relative to."""
 
-    in_pile: Int64s
-    """0: positions are in the log; 1: in the pile of decompressed records."""
+    is_decompressed: Int64s
+    """0: positions are in the log; 1: among the decompressed records."""
     position: Int64s
     """First byte of the first record."""
     end: Int64s
@@ -104,7 +104,7 @@ class Sinks(NamedTuple):
     timestamp: Int64s
     timestamp_type: Int32s
     headers_at: Int64s
-    """Where the header count of each row lies: in the log, or, complemented (~), in the pile."""
+    """Where the header count of each row lies; complemented (~) in the decompressed records."""
     key_size: Int32s
     """What keys and values take, -1 for null; without their bytes."""
     value_size: Int32s
@@ -201,7 +201,7 @@ def put_binary(sink: BinarySink, row: int, data: Bytes, at: int, size: int) -> N
 def put_row(
     sinks: Sinks, wanted: int, row: int, scalars: Scalars, data: Bytes, fields: Fields
 ) -> None:
-    """Writes what is asked for of one row, headers excepted."""
+    """Writes the wanted columns of one row, headers excepted."""
     if wanted & OFFSETS:
         sinks.offset[row] = scalars.offset
     if wanted & TIMESTAMP:
@@ -293,7 +293,7 @@ def next_record(data: Bytes, at: int, end: int, max_delta: int) -> tuple[int, in
 @kernel(int64(bytes_in, bytes_in, batches_type, window_type, int64, sinks_type, int64s_out))
 def decode_batches(
     log: Bytes,
-    pile: Bytes,
+    decompressed: Bytes,
     batches: Batches,
     window: tuple[int, int],
     wanted: int,
@@ -307,8 +307,8 @@ def decode_batches(
     row = 0
     for batch in range(len(batches.position)):
         counters[BATCH] = batch
-        in_pile = batches.in_pile[batch]
-        data = pile if in_pile else log
+        is_decompressed = batches.is_decompressed[batch]
+        data = decompressed if is_decompressed else log
         at = batches.position[batch]
         end = batches.end[batch]
         base_offset = batches.base_offset[batch]
@@ -336,7 +336,7 @@ def decode_batches(
                 scalars = Scalars(offset, timestamp, timestamp_type)
                 put_row(sinks, wanted, row, scalars, data, fields)
                 if wanted & HEADERS:
-                    sinks.headers_at[row] = ~fields.headers if in_pile else fields.headers
+                    sinks.headers_at[row] = ~fields.headers if is_decompressed else fields.headers
                     counters[HEADER_TOTAL] += fields.header_count
                     counters[HEADER_BYTES] += stop - fields.headers
                 row += 1
@@ -346,8 +346,8 @@ def decode_batches(
 
 
 @kernel(types.void(bytes_in, bytes_in, int64s_in, header_sinks_type))
-def gather_headers(log: Bytes, pile: Bytes, headers_at: Int64s, sinks: HeaderSinks) -> None:
-    """Writes the headers of each row; `headers_at` is what `decode_batches` left in its sinks.
+def gather_headers(log: Bytes, decompressed: Bytes, headers_at: Int64s, sinks: HeaderSinks) -> None:
+    """Writes the headers of each row; `headers_at` is that of `decode_batches`' sinks.
 
     The positions must be those of records that were found sound.
     """
@@ -356,7 +356,7 @@ def gather_headers(log: Bytes, pile: Bytes, headers_at: Int64s, sinks: HeaderSin
         at = headers_at[row]
         data = log
         if at < 0:
-            data, at = pile, ~at
+            data, at = decompressed, ~at
         count, at = get_number(data, at, len(data))
         if count == 0:
             clear_bit(sinks.valid, row)

@@ -64,13 +64,21 @@ TOTAL_ROWS, TOTAL_BYTES = range(2)
 NUM_TOTALS: Final = 2
 
 # Columns of the state of `encode_rows`, a row per stream: where the next byte and the next batch
-# entry go, then the open batch, then the least timestamp so far.
+# entry go, then the open batch.
 NEXT_BYTE, NEXT_BATCH, START, COUNT, BASE, MAXIMUM, FIRST_ROW, MINIMUM = range(8)
 NUM_STATE: Final = 8
 
 # Columns of the batch entries that `encode_rows` fills.
-ENTRY_POSITION, ENTRY_SIZE, ENTRY_COUNT, ENTRY_BASE, ENTRY_MAXIMUM, ENTRY_FIRST_ROW = range(6)
-NUM_ENTRY: Final = 6
+(
+    ENTRY_POSITION,
+    ENTRY_SIZE,
+    ENTRY_COUNT,
+    ENTRY_BASE,
+    ENTRY_MAXIMUM,
+    ENTRY_FIRST_ROW,
+    ENTRY_MINIMUM,
+) = range(7)
+NUM_ENTRY: Final = 7
 
 OFFSET_DELTA_MAX: Final = 2**31 - 1
 """Offsets of a batch count from its first in an int32."""
@@ -147,6 +155,7 @@ def close_batch(state: NDArray[np.int64], stream: int, entries: NDArray[np.int64
     entries[entry, ENTRY_BASE] = state[stream, BASE]
     entries[entry, ENTRY_MAXIMUM] = state[stream, MAXIMUM]
     entries[entry, ENTRY_FIRST_ROW] = state[stream, FIRST_ROW]
+    entries[entry, ENTRY_MINIMUM] = state[stream, MINIMUM]
     state[stream, NEXT_BATCH] = entry + 1
     state[stream, COUNT] = 0
 
@@ -158,6 +167,7 @@ def open_batch(state: NDArray[np.int64], stream: int, row: int, timestamp: int) 
     state[stream, NEXT_BYTE] += layout.RECORDS
     state[stream, BASE] = timestamp
     state[stream, MAXIMUM] = timestamp
+    state[stream, MINIMUM] = timestamp
     state[stream, FIRST_ROW] = row
 
 
@@ -181,7 +191,7 @@ def encode_rows(
 
     A batch is closed before the record that would make it larger than `batch_bytes`, but holds at
     least one, and before one whose offset lies too far above that of its first. The caller has
-    measured the rows and has set NEXT_BYTE, NEXT_BATCH and MINIMUM so that the regions of `out` and
+    measured the rows and has set NEXT_BYTE and NEXT_BATCH so that the regions of `out` and
     `entries` cannot overflow.
     """
     for row in range(len(rows.stream)):

@@ -1,4 +1,7 @@
-"""How kernels are compiled: one place for options and for the types of signatures."""
+"""How kernels are compiled: one place for options and for the types of signatures.
+
+With the JIT off they run as plain Python, and numba, which takes 0.1 s to load, is not imported.
+"""
 
 import os
 from collections.abc import Callable
@@ -6,8 +9,6 @@ from hashlib import blake2b
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, Final, TypeVar, cast
-
-from sparklog.record.kernels.plain import AnyType, plain_njit
 
 
 def _digest() -> str:
@@ -19,6 +20,22 @@ def _digest() -> str:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class AnyType:
+    """Stands for numba's types with the JIT off: whatever is made of it is another."""
+
+    def __getattr__(self, _name: str) -> "AnyType":
+        return AnyType()
+
+    def __call__(self, *_members: Any, **_options: Any) -> "AnyType":
+        return AnyType()
+
+
+def plain_njit(*_signature: Any, **_options: Any) -> Callable[[F], F]:
+    """Leave a function as it is."""
+    return lambda function: function
+
 
 JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
 """Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1), without loading numba."""

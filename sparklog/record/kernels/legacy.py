@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 -> columns; and the walk through what a compressed message holds."""
+"""Messages of magic 0 and 1 -> columns; and the walk through the messages of a compressed one."""
 
 from typing import Final, NamedTuple
 
@@ -50,8 +50,8 @@ INNER_SIZE_MIN: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
 class Messages(NamedTuple):
     """Plain messages of magic 0 and 1, with the offset and the time that they have in the log."""
 
-    in_pile: Int64s
-    """0: positions are in the log; 1: in the pile of decompressed messages."""
+    is_decompressed: Int64s
+    """0: positions are in the log; 1: among the decompressed messages."""
     position: Int64s
     """First byte of the entry, which is its offset field."""
     end: Int64s
@@ -88,7 +88,7 @@ def get_sized(data: Bytes, at: int, end: int) -> tuple[int, int]:
 @kernel(int64(bytes_in, bytes_in, messages_type, window_type, int64, sinks_type, int64s_out))
 def decode_messages(
     log: Bytes,
-    pile: Bytes,
+    decompressed: Bytes,
     messages: Messages,
     window: tuple[int, int],
     wanted: int,
@@ -102,7 +102,7 @@ def decode_messages(
     row = 0
     for message in range(len(messages.position)):
         counters[BATCH] = message
-        data = pile if messages.in_pile[message] else log
+        data = decompressed if messages.is_decompressed[message] else log
         end = messages.end[message]
         at = messages.position[message] + layout.LEGACY_KEY_LENGTH_V0
         if messages.magic[message]:
@@ -125,7 +125,7 @@ def decode_messages(
 
 @kernel(int64(bytes_in, int64s_in, int64s_in, int64s_in, int64_matrix_out, int64s_out))
 def walk_messages(
-    pile: Bytes,
+    decompressed: Bytes,
     starts: Int64s,
     ends: Int64s,
     magics: Int64s,
@@ -145,21 +145,23 @@ def walk_messages(
         end = ends[wrapper]
         magic = magics[wrapper]
         while end - at >= layout.LOG_OVERHEAD:
-            size = get_int32(pile, at + layout.LENGTH)
+            size = get_int32(decompressed, at + layout.LENGTH)
             if size < layout.LEGACY_MIN_LENGTH_V0:
                 return INNER_SIZE
             if size > end - at - layout.LOG_OVERHEAD:
                 break
-            if as_int64(pile[at + layout.MAGIC]) != magic:
+            if as_int64(decompressed[at + layout.MAGIC]) != magic:
                 return INNER_MAGIC
             if size < least_length(magic):
                 return INNER_SIZE
-            if as_int64(pile[at + layout.LEGACY_ATTRIBUTES]) & layout.CODEC_MASK:
+            if as_int64(decompressed[at + layout.LEGACY_ATTRIBUTES]) & layout.CODEC_MASK:
                 return NESTED
             out[WRAPPER, taken] = wrapper
             out[POSITION, taken] = at
-            out[RELATIVE_OFFSET, taken] = get_int64(pile, at)
-            out[TIMESTAMP, taken] = get_int64(pile, at + layout.LEGACY_TIMESTAMP) if magic else -1
+            out[RELATIVE_OFFSET, taken] = get_int64(decompressed, at)
+            out[TIMESTAMP, taken] = (
+                get_int64(decompressed, at + layout.LEGACY_TIMESTAMP) if magic else -1
+            )
             at += layout.LOG_OVERHEAD + size
             out[END, taken] = at
             taken += 1

@@ -83,7 +83,7 @@ def count_kept(sums: NDArray[np.int64], batch: int, size: int, timestamp: int) -
 @kernel(int64(bytes_in, bytes_in, batches_type, int64s_in, int64s_in, verdict_type, int64s_out))
 def judge(
     log: Bytes,
-    pile: Bytes,
+    decompressed: Bytes,
     batches: Batches,
     flags: NDArray[np.int64],
     dropped: NDArray[np.int64],
@@ -101,7 +101,7 @@ def judge(
     gone = 0
     for batch in range(len(batches.position)):
         counters[BATCH] = batch
-        data = pile if batches.in_pile[batch] else log
+        data = decompressed if batches.is_decompressed[batch] else log
         at = batches.position[batch]
         end = batches.end[batch]
         for record in range(batches.record_count[batch]):
@@ -135,7 +135,7 @@ def judge(
 )
 def copy_kept(
     log: Bytes,
-    pile: Bytes,
+    decompressed: Bytes,
     batches: Batches,
     time_shift: NDArray[np.int64],
     kept: Bytes,
@@ -151,7 +151,7 @@ def copy_kept(
     row = 0
     to = 0
     for batch in range(len(batches.position)):
-        data = pile if batches.in_pile[batch] else log
+        data = decompressed if batches.is_decompressed[batch] else log
         at = batches.position[batch]
         end = batches.end[batch]
         shift = time_shift[batch]

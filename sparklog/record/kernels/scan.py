@@ -84,7 +84,7 @@ def check(data: Bytes, position: int, end: int) -> int:
 
 @inlined
 def read_batch(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
-    """Fills column `i` with what only a batch of magic 2 says."""
+    """Fills column `i` with the fields that only a batch of magic 2 has."""
     out[LAST_OFFSET, i] = wrapping_add(
         out[BASE_OFFSET, i], get_int32(data, at + layout.LAST_OFFSET_DELTA)
     )
@@ -100,7 +100,7 @@ def read_batch(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
 
 @inlined
 def read_message(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
-    """Fills column `i` with what a message of magic 0 or 1 says; -1 for what it does not."""
+    """Fills column `i` from a message of magic 0 or 1; -1 for fields that it has not."""
     attributes = as_int64(data[at + layout.LEGACY_ATTRIBUTES])
     timestamp = as_int64(-1)
     if out[MAGIC, i] == layout.MAGIC_V1:

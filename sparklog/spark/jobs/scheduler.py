@@ -125,9 +125,11 @@ class Scheduler:
     def _run(self, schedule: Schedule, log_dir: str, reports: list[StepReport]) -> int:
         files = open_files(log_dir, dict(self.config.storage))
         context = JobContext(Catalog(files, self._clock), self._fleet)
-        state = context.catalog.image()
-        known = state.topics.values() if schedule.job.takes_deleted else state.names.values()
-        topics = matching(sorted({topic.name for topic in known}), schedule.topics)
+        image = context.catalog.image()
+        known = {*image.names}
+        if schedule.job.takes_deleted:
+            known |= {topic.name for topic in image.deleted}
+        topics = matching(sorted(known), schedule.topics)
         if schedule.topics and not topics:
             return NOTHING_TO_DO
 

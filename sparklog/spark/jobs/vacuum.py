@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.spark.jobs.command import run_job
 
-ABOUT = "Delete files that no manifest needs any more, and what deleted topics have left."
+ABOUT = "Delete files that nothing needs any more, and what deleted topics have left."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sparklog.maintenance.verify import verify
 from sparklog.spark.jobs.command import run_job
 
-ABOUT = "Check manifests, files, logs and indexes."
+ABOUT = "Check the metadata log, files, logs and indexes."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

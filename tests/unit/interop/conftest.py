@@ -8,9 +8,10 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
-from sparklog.model import READ_UNCOMMITTED
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import PartitionLog
+from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
 
 
@@ -38,13 +39,17 @@ class Interop:
     def offsets(self, topic: str = "t", isolation: str = READ_UNCOMMITTED) -> list[int]:
         """The offsets of all records of partition 0."""
         reader = TopicReader.open(self.catalog, topic)
-        slices = reader.slices(
-            0, reader.partition(0).log_start_offset, reader.partition(0).log_end_offset
-        )
+        log = reader.partition(0)
+        slices = reader.slices(0, log.log_start_offset, log.end_offset(isolation))
         blocks = read_slices(
             reader.files, reader.directory, slices, columns=("offset",), isolation=isolation
         )
         return [offset for block in blocks for offset in block.offset.to_pylist()]
+
+    def log(self, topic: str = "t") -> PartitionLog:
+        """Partition 0 of a topic."""
+        catalog = self.catalog
+        return catalog.partition(catalog.topic(topic), 0)
 
     def partition(self, name: str = "t-0") -> Path:
         """A partition's directory, made."""

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from sparklog.log.names import uuid7
 from tests.broker_files import batch, write_segment
 from tests.command_line import CommandLine
 from tests.compat.cases import BROKER
@@ -74,7 +75,7 @@ class TestImport:
 class TestExport:
     def test_to_a_directory(self, sparklog: CommandLine, broker: Path, tmp_path: Path) -> None:
         sparklog("import", broker)
-        text = sparklog.done("export", "--to", tmp_path / "out").text
+        text = sparklog.done("export", "--to", tmp_path / "out", "--copy").text
         (row,) = sparklog.done("export", "--to", tmp_path / "out2", "--format", "json").json
 
         assert "exported" in text
@@ -92,3 +93,15 @@ class TestExport:
     def test_misuse(self, sparklog: CommandLine) -> None:
         assert sparklog("export").code == 2
         assert sparklog("export", "--to", "a", "--into", "b").code == 2
+
+
+class TestDumpLog:
+    def test_of_a_shared_segment(self, sparklog: CommandLine, tmp_path: Path) -> None:
+        path = tmp_path / f"{uuid7(0, bytes(10))}.log"
+        path.write_bytes(batch(0) + batch(0, 3) + batch(3))
+        outcome = sparklog("dump-log", "--files", path, "--deep-iteration")
+
+        assert (outcome.code, outcome.err) == (0, "")
+        assert "Shared segment: offsets are the file's own" in outcome.lines[1]
+        offsets = [line.split()[2] for line in outcome.lines if line.startswith("| offset:")]
+        assert offsets == ["0", "1", "0", "1", "2", "3", "4"]

@@ -5,6 +5,7 @@ import fcntl
 import os
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.interop import checkpoints, staging
-from sparklog.interop.abort_markers import OpenTransaction, encode_abort
+from sparklog.interop.abort_markers import AbortMarker, encode_abort
 from sparklog.interop.export_log import (
     CHECKPOINTS,
     ExportOptions,
@@ -26,14 +27,18 @@ from sparklog.interop.export_log import (
     export_into,
     export_to,
 )
+from sparklog.interop.export_partition import ExportRules, joined
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.txn_index import read_txn_index
-from sparklog.model import READ_COMMITTED
+from sparklog.log.names import uuid7
+from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.metadata.edit import TopicEdit
+from sparklog.model import READ_COMMITTED, SHARED_PREFIX
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
 from tests.compat.cases import BROKER
-from tests.logs import append, new_topic, values
+from tests.edits import NOW_MS, appending, at, segment
+from tests.logs import append, new_topic, rows, values
 from tests.unit.interop.conftest import Interop
 
 LOG = f"{0:020d}.log"
@@ -80,7 +85,7 @@ class TestFiles:
         back.run()
 
         assert (report.start, report.end) == (0, 15)
-        assert (report.exported.segments, report.exported.linked) == (3, 1)
+        assert (report.exported.segments, report.exported.linked) == (2, 1)
         assert back.offsets() == list(range(15))
         assert values(back.log_dir) == values(interop.log_dir)
 
@@ -95,6 +100,17 @@ class TestFiles:
         assert (tmp_path / "out" / "t-0" / LOG).samefile(source)
         epochs = (tmp_path / "out" / "t-0" / checkpoints.LEADER_EPOCH).read_text()
         assert epochs == "0\n2\n2 0\n5 4\n"
+
+    def test_copies_where_they_are_asked_for(self, interop: Interop, tmp_path: Path) -> None:
+        source = write_segment(interop.partition(), 0, batch(0))
+        write_segment(interop.partition(), 2, batch(2))
+        interop.run()
+        report = export(interop, tmp_path / "out", ExportOptions(link=False))
+
+        path = tmp_path / "out" / "t-0" / LOG
+        assert (report.exported.segments, report.exported.linked) == (2, 0)
+        assert path.read_bytes() == source.read_bytes()
+        assert path.stat().st_nlink == 1
 
     def test_a_file_that_is_longer_than_the_manifest_says_is_cut(
         self, interop: Interop, tmp_path: Path
@@ -181,21 +197,118 @@ class TestFiles:
         kept = replace(interop, broker=BROKER)
         kept.run(ImportOptions(topics=["magic1-none"]))
         catalog = kept.catalog
-        store = catalog.store(catalog.topic("magic1-none"))
-        (entry,) = store.image().segments(0)
+        topic = catalog.topic("magic1-none")
+        (entry,) = kept.log("magic1-none").segments
         moved = replace(
             entry, base_offset=115, next_offset=130, log_path=f"{entry.log_path[:-4]}.x.log"
         )
-        store.commit(lambda _: TopicEdit(segments=[moved]))
-        directory = kept.log_dir / f"magic1-none-{catalog.topic('magic1-none').topic_id}"
+        catalog.commit(topic, lambda _: TopicEdit(segments=[moved]), operation="TEST")
+        directory = kept.log_dir / f"magic1-none-{topic.topic_id}"
         os.link(directory / entry.log_path, directory / moved.log_path)
 
         with pytest.raises(CorruptRecordError, match="cannot be sealed"):
             export(kept, tmp_path / "out")
 
 
+def append_shared(interop: Interop, *counts: int) -> None:
+    """Append records to partitions 0, 1, … of topic `t`, all in one shared segment."""
+    catalog = interop.catalog
+    path, data, entries = f"{SHARED_PREFIX}{uuid7(NOW_MS, os.urandom(10))}.log", b"", []
+    for partition, count in enumerate(counts):
+        piece = batch(0, count) + batch(count, 1)
+        builder = SegmentBuilder(0, partition)
+        builder.append(scan_batches(piece).batches)
+        row = builder.finish()[0].entry(0, NOW_MS, path)
+        entries.append(replace(row, log_position=len(data)))
+        data += piece
+    catalog.files.write_new(path, data)
+    catalog.commit(catalog.topic("t"), appending(*entries), operation="PRODUCE")
+
+
+class TestJoined:
+    """What has to be rewritten becomes as few segments as a broker would have made."""
+
+    def test_slices_of_shared_segments(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=2, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, ["a"])
+        append_shared(interop, 2, 5)
+        append_shared(interop, 3, 1)
+        reports = export_to(interop.catalog, str(tmp_path / "out"), ExportOptions())
+        back = replace(interop, broker=tmp_path / "out", log_dir=tmp_path / "back")
+        assert {report.problem for report in back.run()} == {None}
+
+        done = [(one.end, one.exported.segments, one.exported.linked) for one in reports]
+        assert done == [(8, 2, 1), (8, 1, 0)]
+        assert [len(found) for found in rows(back.log_dir).values()] == [8, 8]
+        assert rows(back.log_dir) == rows(interop.log_dir)
+        log = tmp_path / "out" / "t-1" / LOG
+        indexes = [log.with_suffix(suffix) for suffix in (".index", ".timeindex")]
+        written = [path.read_bytes() for path in indexes]
+        write_indexes(log)
+        assert written == [path.read_bytes() for path in indexes]
+
+    def test_one_slice_alone(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=2, config={"retention.ms": "-1"})
+        append_shared(interop, 2, 5)
+        (_, report) = export_to(interop.catalog, str(tmp_path / "out"), ExportOptions())
+
+        assert (report.end, report.exported.segments, report.exported.linked) == (6, 1, 0)
+        assert (tmp_path / "out" / "t-1" / LOG).read_bytes() == batch(0, 5) + batch(5, 1)
+
+    def test_a_damaged_slice_is_refused_by_its_file(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=2, config={"retention.ms": "-1"})
+        append_shared(interop, 2, 5)
+        (path,) = interop.log_dir.glob(f"{SHARED_PREFIX}*.log")
+        path.write_bytes(path.read_bytes()[:-1] + b"x")
+
+        with pytest.raises(CorruptRecordError, match=rf"{SHARED_PREFIX}{path.name}.*checksum"):
+            export(interop, tmp_path / "out")
+
+    @pytest.mark.parametrize(
+        ("changes", "rules", "sizes"),
+        [
+            ({}, {}, [1, 3, 1]),
+            ({}, {"segment_bytes": 20}, [1, 2, 1, 1]),
+            ({}, {"segment_ms": 9}, [1, 1, 1, 1, 1]),
+            ({}, {"segment_ms": 10}, [1, 2, 1, 1]),
+            ({"next_offset": 2**31 + 9}, {}, [1, 2, 1, 1]),
+            ({"next_offset": 2**31}, {}, [1, 3, 1]),
+        ],
+    )
+    def test_as_long_as_a_segment_may_be(
+        self, changes: dict[str, Any], rules: dict[str, Any], sizes: list[int]
+    ) -> None:
+        """A sealed segment, three that are not (the second of them a slice), and a sealed one."""
+        plain = at(5, segment(records=5, log_bytes=10))
+        entries = [
+            at(0, segment(records=5, log_bytes=99)),
+            replace(plain, max_timestamp=10),
+            replace(at(10, plain), max_timestamp=20, log_path=f"{SHARED_PREFIX}x.log"),
+            replace(at(15, plain), **{"max_timestamp": 30, **changes}),
+            replace(at(20, plain), file_base_offset=20),
+        ]
+        limits = ExportRules(**{"segment_bytes": 100, "segment_ms": 100, **rules})
+
+        assert [len(found) for found in joined(entries, limits)] == sizes
+        assert list(joined([], limits)) == []
+
+
+class TestEpochs:
+    def test_begin_where_the_log_does(self, interop: Interop, tmp_path: Path) -> None:
+        write_segment(
+            interop.partition(), 0, batch(0, epoch=2), batch(2, epoch=5), batch(4, 4, epoch=7)
+        )
+        interop.run(ImportOptions(config={"retention.ms": "-1"}))
+        append(interop.log_dir, 0, ["a"])
+        AdminClient(str(interop.log_dir)).delete_records({("t", 0): 3})
+        export(interop, tmp_path / "out")
+
+        epochs = (tmp_path / "out" / "t-0" / checkpoints.LEADER_EPOCH).read_text()
+        assert epochs == "0\n3\n5 3\n7 4\n8 8\n"
+
+
 class TestOpenTransactions:
-    """What was open when it was imported is aborted, and a broker must hear of it."""
+    """What is open here is aborted there, and a broker must hear of it."""
 
     def data(self, offset: int, producer: int) -> bytes:
         return batch(offset, producer=producer, attributes=TRANSACTIONAL, epoch=5)
@@ -224,7 +337,7 @@ class TestOpenTransactions:
 
         assert back.offsets() == [0, 1, 2, 3]
         assert back.offsets("t", READ_COMMITTED) == [2, 3]
-        assert back.catalog.store(back.catalog.topic("t")).image().state(0).log_end_offset == 5
+        assert back.log().log_end_offset == back.log().last_stable_offset == 5
 
     def test_of_which_no_batch_is_left_need_no_marker(
         self, interop: Interop, tmp_path: Path
@@ -238,7 +351,7 @@ class TestOpenTransactions:
         assert export(interop, tmp_path / "out").end == 4
 
     def test_a_marker_is_what_a_broker_writes(self) -> None:
-        written = encode_abort(OpenTransaction(7, 0, 1), 9, 0)
+        written = encode_abort(AbortMarker(7, 0, 1), 9, 0)
         # The times differ, and so the checksum.
         expected = bytearray(marker(9, 7, 0))
         expected[27:43] = b"\xff" * 16

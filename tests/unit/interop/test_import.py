@@ -2,6 +2,8 @@
 
 import fcntl
 import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,19 +11,19 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import (
-    CommitConflictError,
     InvalidOptionError,
     LogDirError,
     StorageError,
     UnknownTopicError,
 )
 from sparklog.interop import import_log, staging
+from sparklog.interop.epochs import Epochs, epochs_from
 from sparklog.interop.import_log import ImportOptions
-from sparklog.interop.import_partition import ImportedPartition, Known
-from sparklog.model import READ_COMMITTED
+from sparklog.interop.import_partition import ImportedPartition
+from sparklog.interop.transactions import spans_of
 from sparklog.log_writer import WriteOptions, plan_write
-from sparklog.metadata.edit import PartitionState
-from sparklog.model import Codec
+from sparklog.metadata.edit import EpochStart, PartitionState
+from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import (
     HORIZON,
     TRANSACTIONAL,
@@ -41,8 +43,14 @@ NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
 
 
 def state(interop: Interop, topic: str = "t") -> PartitionState:
-    catalog = interop.catalog
-    return catalog.topic_image(catalog.topic(topic)).state(0)
+    return interop.log(topic).state
+
+
+def broker_starts(log_dir: Path) -> bool:
+    """Whether another process gets the lock, as a broker does (FileLock.tryLock)."""
+    code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
+    command = [sys.executable, "-c", code, str(log_dir / ".lock")]
+    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 class TestFirst:
@@ -110,8 +118,7 @@ class TestFirst:
         write_segment(interop.partition(), 0, batch(4, attributes=HORIZON), batch(6))
         interop.run()
 
-        catalog = interop.catalog
-        (entry,) = catalog.topic_image(catalog.topic("t")).segments(0)
+        (entry,) = interop.log().segments
         assert entry.delete_horizon_ms == 1_700_000_000_004
         assert (entry.record_count, entry.min_timestamp) == (4, 1_700_000_000_004)
 
@@ -127,9 +134,35 @@ class TestFirst:
         (interop.broker / "cleaner-offset-checkpoint").write_text(f"0\n1\nt 0 {cleaned}\n")
         interop.run(TRUST)
 
-        catalog = interop.catalog
-        segments = catalog.topic_image(catalog.topic("t")).segments(0)
-        assert [entry.max_leader_epoch for entry in segments] == epochs
+        assert [entry.max_leader_epoch for entry in interop.log().segments] == epochs
+
+    @pytest.mark.parametrize(("attributes", "first"), [(0, 0), (HORIZON, 1)])
+    def test_the_first_time_of_what_is_not_read_is_in_its_first_header(
+        self, attributes: int, first: int, interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        write_indexes(write_segment(folder, 0, batch(0, attributes=attributes), batch(2)))
+        write_segment(folder, 4, batch(4))
+        (folder / f"{4:020d}.snapshot").write_bytes(NO_PRODUCERS)
+        interop.run(TRUST)
+
+        entry, newest = interop.log().segments
+        assert entry.record_count is None
+        assert entry.min_timestamp == 1_700_000_000_000 + first
+        assert newest.min_timestamp == 1_700_000_000_004
+
+    @pytest.mark.parametrize("base", [4, 9])
+    def test_what_begins_with_another_batch_is_read(self, base: int, interop: Interop) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        sealed = write_segment(folder, 0, batch(0))
+        write_indexes(sealed)
+        sealed.write_bytes(batch(base))
+        write_segment(folder, 4, batch(4))
+        (folder / f"{4:020d}.snapshot").write_bytes(NO_PRODUCERS)
+
+        assert "and the next segment begins at 4" in interop.problem(TRUST)
 
     def test_chosen_topics_and_configs(self, interop: Interop) -> None:
         for name in (
@@ -240,26 +273,71 @@ class TestAgain:
         problems = {str(one.place): str(one.problem) for one in interop.run()}
 
         refused = "partition 1: somebody else wrote to it during the import"
-        assert problems == {"t-0": refused, "t-1": refused, "u-0": "None"}
-        assert interop.offsets("u") == [0, 1]
+        assert problems == {"t-0": "None", "t-1": refused, "u-0": "None"}
+        assert interop.offsets("t") == interop.offsets("u") == [0, 1]
 
-    def test_somebody_else_in_between_is_a_conflict(self, interop: Interop) -> None:
-        write_segment(interop.partition(), 0, batch(0))
-        known = Known(state=PartitionState(log_end_offset=9), open_at={})
+    def test_all_topics_are_one_commit(self, interop: Interop) -> None:
+        for name in ("t-0", "t-1", "u-0"):
+            write_segment(interop.partition(name), 0, batch(0))
         interop.run()
-        catalog = interop.catalog
-        snapshot = catalog.topic_image(catalog.topic("t"))
-        taken = ImportedPartition(
-            entries=(),
-            state=known.state,
-            paths=(),
-            torn_bytes=0,
-            aborted=(),
-            ended=frozenset(),
-        )
 
-        with pytest.raises(CommitConflictError, match="partition 0: somebody else"):
-            import_log._change(snapshot, {0: known}, {0: taken})
+        log = interop.catalog.log
+        entry = log.read_entry(log.image().version)
+        assert entry is not None
+        assert entry.operation == "IMPORT"
+        (edit,) = entry.edits
+        assert edit.parameters["topics"] == "t, u"
+        assert edit.parameters["source"] == str(interop.broker)
+        assert edit.parameters["records"] == "6"
+
+
+class TestEpochs:
+    def test_are_those_of_the_checkpoint(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0, epoch=2), batch(2, epoch=5))
+        (folder / "leader-epoch-checkpoint").write_text("0\n3\n1 0\n5 2\n7 4\n")
+        interop.run()
+
+        # No record has epoch 7 yet: a broker that starts on such a log forgets it, too.
+        assert interop.log().epochs == ((1, 0), (5, 2))
+        assert interop.log().leader_epoch == 8
+
+    def test_are_those_of_the_batches_where_it_says_less(self, interop: Interop) -> None:
+        folder = interop.partition()
+        (folder / "leader-epoch-checkpoint").write_text("0\n1\n2 0\n")
+        newest = write_segment(folder, 0, batch(0, epoch=2), batch(2, epoch=3), batch(4, epoch=3))
+        interop.run()
+        assert interop.log().epochs == ((2, 0), (3, 2))
+        newest.write_bytes(newest.read_bytes() + batch(6, epoch=3) + batch(8, epoch=6))
+        interop.run()
+
+        assert interop.log().epochs == ((2, 0), (3, 2), (6, 8))
+
+    def test_go_on_with_what_is_produced(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0, epoch=4))
+        interop.run()
+        append(interop.log_dir, 0, ["a"])
+
+        assert interop.log().epochs == ((4, 0), (5, 2))
+
+    def test_one_that_begins_where_another_does_takes_its_place(self) -> None:
+        epochs = Epochs(EpochStart(*one) for one in ((1, 0), (2, 5), (2, 6), (3, 5), (4, 9)))
+
+        assert epochs.starts == [(1, 0), (3, 5), (4, 9)]
+        assert epochs.below(9) == ((1, 0), (3, 5))
+
+    @pytest.mark.parametrize(
+        ("start", "kept"),
+        [
+            (0, [(2, 1), (4, 5)]),
+            (1, [(2, 1), (4, 5)]),
+            (3, [(2, 3), (4, 5)]),
+            (5, [(4, 5)]),
+            (9, [(4, 9)]),
+        ],
+    )
+    def test_begin_where_the_log_does(self, start: int, kept: list[tuple[int, int]]) -> None:
+        assert epochs_from([EpochStart(2, 1), EpochStart(4, 5)], start) == kept
 
 
 class TestTransactions:
@@ -277,17 +355,46 @@ class TestTransactions:
         assert interop.offsets("t", READ_COMMITTED) == [2, 3, 4, 5, 8, 9]
 
     @pytest.mark.parametrize(("kind", "seen"), [(0, [0, 1, 5, 6]), (1, [0, 1, 2, 3, 5, 6])])
-    def test_an_open_one_counts_as_aborted_until_it_ends(
+    def test_readers_of_committed_records_end_at_an_open_one(
         self, kind: int, seen: list[int], interop: Interop
     ) -> None:
         folder = interop.partition()
-        newest = write_segment(folder, 0, batch(0), self.data(2, 7))
+        newest = write_segment(folder, 0, batch(0), self.data(2, 7), batch(4, 1))
         interop.run()
+        assert interop.log().transactions == ((7, 2),)
+        assert interop.log().last_stable_offset == 2
+        assert [entry.aborted for entry in interop.log().segments] == [()]
         assert interop.offsets("t", READ_COMMITTED) == [0, 1]
-        newest.write_bytes(newest.read_bytes() + marker(4, 7, kind) + batch(5))
+        newest.write_bytes(newest.read_bytes() + marker(5, 7, kind) + batch(6))
         interop.run()
 
-        assert interop.offsets("t", READ_COMMITTED) == seen
+        assert interop.log().transactions == ()
+        assert interop.offsets("t", READ_COMMITTED) == [*seen[:-2], 4, 6, 7]
+
+    def test_those_that_abort_later_are_known_to_all_segments(self, interop: Interop) -> None:
+        folder = interop.partition()
+        write_segment(folder, 0, batch(0), self.data(2, 7))
+        write_segment(folder, 4, batch(4), self.data(6, 7), self.data(8, 9))
+        newest = write_segment(folder, 10, self.data(10, 8))
+        interop.run()
+        assert interop.log().transactions == ((7, 2), (8, 10), (9, 8))
+        newest.write_bytes(newest.read_bytes() + marker(12, 7, 0) + marker(13, 8, 1))
+        interop.run()
+
+        found = [spans_of(entry) for entry in interop.log().segments]
+        assert found == [[(7, 2, 12)]] * 4
+        assert interop.log().transactions == ((9, 8),)
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1, 4, 5]
+        assert len(interop.offsets()) == 12
+
+    def test_what_is_produced_behind_an_open_one_is_not_stable(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0), self.data(2, 7))
+        interop.run()
+        append(interop.log_dir, 0, ["a"])
+
+        assert interop.log().last_stable_offset == 2
+        assert interop.offsets("t", READ_COMMITTED) == [0, 1]
+        assert interop.offsets() == [0, 1, 2, 3, 4]
 
     def test_one_that_stays_open_stays_hidden(self, interop: Interop) -> None:
         newest = write_segment(interop.partition(), 0, self.data(0, 7), marker(2, 7, 0))
@@ -384,7 +491,7 @@ class TestRefused:
         assert "batch of offsets 2 to 3, where 6 or more is due" in self.refused(interop)
 
     def test_a_decompression_bomb(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sparklog.record.pile.BATCH_BYTES_MAX", 100)
+        monkeypatch.setattr("sparklog.record.payload.BATCH_BYTES_MAX", 100)
         monkeypatch.setattr("sparklog.interop.examine.DECOMPRESSED_BYTES_MAX", 100)
         bomb = [batch(base, 50, codec=Codec.GZIP) for base in (0, 50)]
         write_segment(interop.partition(), 0, *bomb)
@@ -496,6 +603,23 @@ class TestDirectories:
         monkeypatch.setattr(fcntl, "lockf", taken)
         with pytest.raises(LogDirError, match="is in use: stop its broker first"):
             interop.run()
+
+    def test_are_held_until_the_import_is_done(
+        self, interop: Interop, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        (interop.broker / ".lock").touch()
+        seen = []
+
+        def tried(job: import_log.Job) -> ImportedPartition:
+            seen.append(broker_starts(interop.broker))
+            return take(job)
+
+        take = import_log.take
+        monkeypatch.setattr(import_log, "take", tried)
+        interop.run()
+
+        assert (seen, broker_starts(interop.broker)) == ([False], True)
 
     def test_without_a_partition(self, interop: Interop) -> None:
         with pytest.raises(LogDirError, match="broker has no partition: give what a broker's log"):

@@ -216,8 +216,8 @@ def grouped(
     segments: Sequence[SegmentEntry], *touched: int, within: GroupLimits | None = None
 ) -> list[list[int]]:
     """The bases of the segments of each group; `touched` are numbers of segments."""
-    paths = frozenset(segments[number].log_path for number in touched)
-    return [bases(group) for group in plan_groups(segments, paths, within or limits())]
+    keys = frozenset(segments[number].key for number in touched)
+    return [bases(group) for group in plan_groups(segments, keys, within or limits())]
 
 
 class TestGroups:
@@ -270,10 +270,10 @@ class TestAnyGroups:
     def test_are_what_the_naive_one_finds(
         self, segments: list[SegmentEntry], touched: frozenset[int], size: int, index: int
     ) -> None:
-        paths = frozenset(one.log_path for number, one in enumerate(segments) if number in touched)
+        keys = frozenset(one.key for number, one in enumerate(segments) if number in touched)
         within = limits(size, index)
 
-        assert plan_groups(segments, paths, within) == naive.groups(segments, paths, within)
+        assert plan_groups(segments, keys, within) == naive.groups(segments, keys, within)
 
     @given(logs(), st.frozensets(st.integers(0, 7)), st.integers(1, 120))
     @example(log(20, 10, 5, 5, 90, 7), frozenset({3, 5}), 100)
@@ -281,15 +281,15 @@ class TestAnyGroups:
         self, segments: list[SegmentEntry], touched: frozenset[int], size: int
     ) -> None:
         """And a segment that need not be rewritten at most doubles what is."""
-        paths = frozenset(one.log_path for number, one in enumerate(segments) if number in touched)
-        found = plan_groups(segments, paths, limits(size))
+        keys = frozenset(one.key for number, one in enumerate(segments) if number in touched)
+        found = plan_groups(segments, keys, limits(size))
         rewritten = [one for group in found for one in group]
 
         assert rewritten == sorted(rewritten, key=lambda one: one.base_offset)
-        assert paths <= {one.log_path for one in rewritten}
+        assert keys <= {one.key for one in rewritten}
         assert len({one.log_path for one in rewritten}) == len(rewritten)
         for group in found:
             start = segments.index(group[0])
             assert list(group) == segments[start : start + len(group)]
-            assert any(one.log_path in paths for one in group)
+            assert any(one.key in keys for one in group)
             assert naive.fits(list(group), limits(size))

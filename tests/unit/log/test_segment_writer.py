@@ -7,7 +7,7 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log.indexer import Indexes
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
-from sparklog.model import Codec, SegmentEntry
+from sparklog.model import NO_TIMESTAMP, Codec, SegmentEntry
 from sparklog.record.batches import BatchTable
 from tests.log_language import batch_lists, table
 from tests.naive import log as naive
@@ -81,15 +81,15 @@ class TestMinTimestamp:
 
         assert builder.finish()[0].min_timestamp == -1
 
-    def test_is_unknown_when_one_is(self) -> None:
+    def test_is_that_of_first_records_where_nobody_has_decoded_them(self) -> None:
         builder = SegmentBuilder(0, 0)
         builder.append(table([Batch(0, 9, 100)]), min_timestamp=8)
-        builder.append(table([Batch(1, 9, 100)], base=1))
+        builder.append(table([Batch(1, 9, 100)], base=1, base_timestamp=7))
 
-        assert builder.finish()[0].min_timestamp is None
+        assert builder.finish()[0].min_timestamp == 7
 
-    def test_is_unknown_in_an_empty_segment(self) -> None:
-        assert summary_of(BatchTable.empty()).min_timestamp is None
+    def test_is_none_in_an_empty_segment(self) -> None:
+        assert summary_of(BatchTable.empty()).min_timestamp == NO_TIMESTAMP
 
 
 class TestLogCrc32c:

@@ -1,17 +1,12 @@
-from dataclasses import replace
-from random import Random
-
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.segments import SegmentList
-from sparklog.model import AbortedRange, SegmentEntry
-
-ABORTED = pa.list_(pa.struct([(name, pa.int64()) for name in AbortedRange._fields]))
+from sparklog.model import NO_TIMESTAMP, SegmentEntry
 
 
 def entry(base: int, end: int, newest: int = -1, partition: int = 0) -> SegmentEntry:
@@ -27,27 +22,12 @@ def entry(base: int, end: int, newest: int = -1, partition: int = 0) -> SegmentE
     )
 
 
-def as_table(entries: list[SegmentEntry]) -> pa.Table:
-    """The columns a commit fills, and one that SegmentEntry does not have."""
-    names = ("partition", "base_offset", "next_offset", "file_base_offset", "max_timestamp")
-    columns = {name: pa.array([getattr(e, name) for e in entries], pa.int64()) for name in names}
-    count = len(entries)
-    return pa.table(
-        columns
-        | {
-            "log_path": pa.array([e.log_path for e in entries], pa.string()),
-            "log_bytes": pa.array([e.log_bytes for e in entries], pa.int64()),
-            "created_ms": pa.array([7] * count, pa.int64()),
-            "codec": pa.nulls(count, pa.int32()),
-            "producer_ids": pa.array([e.producer_ids for e in entries], pa.list_(pa.int64())),
-            "aborted": pa.array([[span._asdict() for span in e.aborted] for e in entries], ABORTED),
-            "expires_ms": pa.nulls(count, pa.int64()),
-        }
-    )
-
-
 def listed(entries: list[SegmentEntry]) -> SegmentList:
-    return SegmentList.from_table(as_table(entries))
+    def numbers(name: str) -> NDArray[np.int64]:
+        return np.array([getattr(one, name) for one in entries], np.int64)
+
+    columns = ("base_offset", "next_offset", "max_timestamp", "log_bytes")
+    return SegmentList(*(numbers(name) for name in columns), entries.__getitem__)
 
 
 def three(newest: tuple[int, int, int] = (100, 300, 200)) -> SegmentList:
@@ -73,31 +53,7 @@ def segment_lists(draw: st.DrawFn) -> list[SegmentEntry]:
     return entries
 
 
-class TestFromTable:
-    @given(segment_lists(), st.randoms(use_true_random=False))
-    def test_gives_the_entries_back_in_order(
-        self, entries: list[SegmentEntry], random: Random
-    ) -> None:
-        """Goal: no row is lost or swapped. Method: shuffled rows against the sorted entries."""
-        shuffled = list(entries)
-        random.shuffle(shuffled)
-
-        assert list(SegmentList.from_table(as_table(shuffled))) == entries
-
-    def test_reads_lists_as_tuples(self) -> None:
-        full = replace(entry(0, 9), producer_ids=(3, 4), aborted=(AbortedRange(3, -2, 5),))
-
-        assert SegmentList.from_table(as_table([full])).entry(0) == full
-
-    @pytest.mark.parametrize("name", ("base_offset", "next_offset", "max_timestamp"))
-    def test_refuses_null_where_a_number_must_be(self, name: str) -> None:
-        table = as_table([entry(0, 9)])
-        slot = table.column_names.index(name)
-        damaged = table.set_column(slot, name, pa.nulls(1, pa.int64()))
-
-        with pytest.raises(CorruptMetadataError, match=f"column {name} of a segment's row is null"):
-            SegmentList.from_table(damaged)
-
+class TestSegmentList:
     @pytest.mark.parametrize(
         ("spans", "problem"),
         (
@@ -112,13 +68,17 @@ class TestFromTable:
             listed([entry(*span) for span in spans])
 
 
-class TestByOffset:
-    @pytest.mark.parametrize(
-        ("offset", "slot"), ((9, None), (10, 0), (19, 0), (25, 0), (30, 1), (45, 2), (2**63 - 1, 2))
-    )
-    def test_floor_is_the_last_that_begins_at_or_below(self, offset: int, slot: int | None) -> None:
-        assert three().floor(offset) == slot
+class TestOfAll:
+    def test_sums_bytes_and_knows_the_largest_timestamp(self) -> None:
+        assert three().total_bytes == 300
+        assert three().largest_timestamp == 300
 
+    def test_of_no_segments_are_none(self) -> None:
+        assert listed([]).total_bytes == 0
+        assert listed([]).largest_timestamp == NO_TIMESTAMP
+
+
+class TestByOffset:
     @pytest.mark.parametrize(
         ("offset", "slot"), ((0, 0), (19, 0), (20, 1), (39, 1), (40, 2), (49, 2), (50, None))
     )
@@ -148,7 +108,6 @@ class TestByOffset:
         empty = listed([])
 
         assert len(empty) == 0
-        assert empty.floor(0) is None
         assert empty.first_ending_after(0) is None
         assert list(empty.range(0, 9)) == []
         assert empty.first_with_timestamp(0) is None
@@ -175,7 +134,7 @@ class TestByTimestamp:
         base = np.arange(count, dtype=np.int64)
         newest = np.zeros(count, np.int64)
         newest[[3, 9_876]] = 50
-        segments = SegmentList(base, base + 1, newest, lambda slot: entry(slot, slot + 1))
+        segments = SegmentList(base, base + 1, newest, base, lambda slot: entry(slot, slot + 1))
 
         assert segments.first_with_timestamp(50) == 3
         assert segments.first_with_timestamp(50, from_offset=4) == 9_876

@@ -53,9 +53,8 @@ class TestFate:
     def test_another_name_or_another_place_is_left_alone(self, path: str) -> None:
         assert fate(path) is Fate.UNKNOWN
 
-    @pytest.mark.parametrize("directory", ["manifest", "manifest/_delta_log", "quarantine/t-0"])
-    def test_manifest_and_quarantine_are_not_looked_at(self, directory: str) -> None:
-        assert fate(file(0, directory)) is None
+    def test_quarantine_is_not_looked_at(self) -> None:
+        assert fate(file(0, "quarantine/t-0")) is None
 
     def test_kafkas_own_name_goes_with_its_segment(self) -> None:
         path = f"t-0/{0:020}.log"
@@ -63,9 +62,7 @@ class TestFate:
         assert fate(path, released=path) is Fate.REMOVED
 
 
-directories = st.sampled_from(
-    ["t-0", "t-11", "a-b-3", "manifest", "quarantine", "t", "t-0/x", "-1"]
-)
+directories = st.sampled_from(["t-0", "t-11", "a-b-3", "quarantine", "t", "t-0/x", "-1"])
 uuids = st.one_of(
     st.integers(HORIZON - 2, HORIZON + 2).map(lambda ms: f".{uuid7(ms, bytes(10))}"),
     st.sampled_from(["", ".x", f".{uuid7(0, bytes(10)).upper()}", ".01-7"]),

@@ -10,9 +10,8 @@ from sparklog.errors import CorruptRecordError, MissingFileError, SparklogWarnin
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.windows import LOOKUP_BYTES
 from sparklog.log_reader import TopicReader, kept
+from sparklog.log_reader.find import find_offset
 from sparklog.log_reader.kept import KeptSegments
-from sparklog.log_reader.places import find_place
-from sparklog.metadata.edit import TopicEdit
 from sparklog.model import TimestampOffset
 from sparklog.storage.memory import MemoryFiles
 from tests.partitions import DIRECTORY, TOPIC, Partition, batch
@@ -40,7 +39,7 @@ class Kept:
         for time in TIMES:
             assert reader.list_offset(0, time) == self.partition.expected_offset(time)
         for record in self.partition.expected():
-            place = find_place(reader, 0, record.offset)
+            place = find_offset(reader, 0, record.offset)
             assert place is not None
             assert (place.timestamp, place.offset) == (record.timestamp, record.offset)
 
@@ -85,7 +84,8 @@ class TestKeptSegments:
 
     def test_hold_no_long_parts(self) -> None:
         log = Kept()
-        segment = log.reader.opened(log.partition.segments[0])
+        log.partition.append(batch(9, size=LOOKUP_BYTES))
+        segment = log.reader.opened(log.partition.segments[1])
         log.files.trace.clear()
 
         for _ in range(2):

@@ -6,9 +6,8 @@ from typing import Any
 import pytest
 
 from sparklog.errors import CorruptRecordError
-from sparklog.model import READ_COMMITTED
 from sparklog.log_reader.raw import raw_batches
-from sparklog.model import AbortedRange
+from sparklog.model import READ_COMMITTED, AbortedRange
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.broker_files import TRANSACTIONAL
 from tests.compaction import of_producer

@@ -9,12 +9,10 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CorruptRecordError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import commit_indexes, rebuild_indexes, rebuilt
-from sparklog.metadata.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles, Operation
-
 from tests.naive import log as naive
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, partitions
 

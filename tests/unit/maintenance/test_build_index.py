@@ -10,11 +10,11 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log_reader.rebuild import rebuild_indexes
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.metadata.edit import TopicEdit
 from sparklog.storage.memory import MemoryFiles
-from tests.logs import append, log_files, new_topic, rows, image
-from tests.maintenance import OneTopic, outcome_of, run
-from tests.partitions import DIRECTORY, NOW_MS, Partition, batch
+from tests import edits
+from tests.logs import append, image, log_files, new_topic, rows
+from tests.maintenance import make_unreadable, outcome_of, run
+from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch
 
 DEFAULT: dict[str, Any] = {"check": False, "rebuild": False}
 CHECK: dict[str, Any] = {"check": True, "rebuild": False}
@@ -43,7 +43,8 @@ class TestWhich:
         partition.files.trace.clear()
 
         assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
-        assert {step.kind for step in partition.files.trace} == {"list"}
+        steps = [step for step in partition.files.trace if step.path.startswith(DIRECTORY)]
+        assert [step.kind for step in steps] == ["list"]
 
     def test_what_was_left_to_the_job_is_built(self) -> None:
         partition = two(interval=None)
@@ -102,10 +103,16 @@ class TestWhich:
         assert [entry.index_bytes for entry in partition.segments] == [0, 0]
 
     def test_a_closed_topic_is_left_alone(self) -> None:
-        partition = two(interval=None)
-        partition.commit(closed_ms=NOW_MS)
+        partition = two(interval=None).delete_topic()
+
+        assert run(build_index, partition, **DEFAULT) == (NOTHING_TO_DO, [])
+
+    def test_slices_of_shared_segments_have_none(self) -> None:
+        partition = two()
+        edits.append(partition.catalog, TOPIC, edits.segment(log_path="__shared/x.log"))
 
         assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
+        assert outcome_of(build_index, partition, **CHECK).counts["read"] == 2
 
     def test_a_dry_run_builds_nothing(self) -> None:
         partition = two(interval=None)
@@ -131,10 +138,11 @@ class TestFaults:
         sizes = [now.segments(partition).entry(0).time_index_bytes for partition in range(2)]
         assert sizes == [None, 12]
 
-    def test_a_manifest_that_is_gone_fails_its_topic(self, tmp_path: Path) -> None:
+    def test_a_topic_that_cannot_be_read_fails(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         log_dir = new_topic(tmp_path / "log")
-        for path in Path(log_dir).glob("t-*/manifest/_delta_log/*"):
-            path.unlink()
+        make_unreadable(monkeypatch, "t")
 
         code, (report,) = run(build_index, log_dir, **DEFAULT)
         assert (code, report.rows[0]["partition"]) == (FAILED, None)
@@ -166,7 +174,7 @@ class TestFaults:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         partition = two(interval=None)
-        first = partition.segments[0].log_path
+        first = partition.segments[0].key
         sync = partition.files.sync
 
         def late(paths: list[str]) -> None:
@@ -192,5 +200,5 @@ class TestAdminClient:
         partition = two(interval=None)
         build(partition, **DEFAULT)
 
-        assert rebuild_indexes(OneTopic(partition, ZERO), "t") == []
+        assert rebuild_indexes(partition.catalog, "t") == []
         assert partition.bytes_of(partition.path(LOG_SUFFIX))

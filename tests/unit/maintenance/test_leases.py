@@ -14,8 +14,8 @@ from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import DONE, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.UNKNOWN import DeltaClusterStore
 from sparklog.metadata.leases import LEASE_TTL_MS, acquire
+from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
 from tests.logs import catalog, new_topic
 
@@ -84,8 +84,8 @@ class TestHeld:
         assert isinstance(clock, ManualClock)
 
         class Noting(Leases):
-            def _acquired(self, catalog: Catalog, name: str) -> Any:
-                lease = super()._acquired(catalog, name)
+            def _acquired(self, name: str) -> Any:
+                lease = super()._acquired(name)
                 if lease.expires_ms > NOW + LEASE_TTL_MS:
                     renewed.set()
                 return lease
@@ -96,13 +96,13 @@ class TestHeld:
 
         assert held(log_dir) == {}
 
-    def test_does_without_when_the_state_cannot_be_written(
+    def test_does_without_when_the_log_cannot_be_written(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def fail(*_: object) -> None:
+        def fail(*_: object, **__: object) -> None:
             raise StorageError("no")
 
-        monkeypatch.setattr(DeltaClusterStore, "commit", fail)
+        monkeypatch.setattr(MetadataLog, "commit", fail)
         with Leases(context_of(log_dir), "me").held("vacuum", "t") as other:
             assert held(log_dir) == {}
 
@@ -135,7 +135,7 @@ class TestRunner:
 
     def test_leaves_out_what_somebody_else_is_at(self, log_dir: str) -> None:
         name = f"vacuum/{topic_id(log_dir)}"
-        acquire(context_of(log_dir).catalog.cluster, name, "you", NOW)
+        acquire(context_of(log_dir).catalog.log, name, "you", NOW)
         code, report = self.run(log_dir)
 
         assert code == DONE

@@ -1,4 +1,4 @@
-"""The job over files and manifests; which segments it joins: tests/unit/log/test_merge.py."""
+"""The job over files and metadata; which segments it joins: tests/unit/log/test_merge.py."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -20,16 +20,16 @@ from sparklog.maintenance.merged import read_keys
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.catalog import Landed, TopicPlan
-from sparklog.metadata.edit import PartitionState, TopicEdit
-from sparklog.model import AbortedRange, Codec, SegmentEntry
+from sparklog.metadata.edit import PartitionState
+from sparklog.model import AbortedRange, Codec, SegmentEntry, TopicDescription
 from sparklog.storage.memory import MemoryFiles
-from tests.logs import append, log_files, new_topic, rows, image, values
-from tests.maintenance import OneTopic, outcome_of, run
 from tests.edits import spans
+from tests.logs import append, image, log_files, new_topic, rows, values
+from tests.maintenance import context_of, make_unreadable, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, message_set, partitions
 
 FOREVER = {"segment.ms": str(2**63 - 1)}
-KINDS = ("create", "write", "close", "sync", "view", "read")
+KINDS = ("create", "write", "close", "sync", "view")
 
 merge = partial(outcome_of, merge_segments, configs=FOREVER, seal=False)
 """Merge, and return the outcome of the only step."""
@@ -50,14 +50,14 @@ def interrupted(
     monkeypatch: pytest.MonkeyPatch, partition: Partition, meanwhile: Callable[[], object]
 ) -> None:
     """Let somebody do something once the new segments are written, before the commit."""
-    commit = partition.store.commit
+    commit = partition.catalog.commit
 
-    def late(plan: TopicPlan, **options: Any) -> Landed:
+    def late(topic: TopicDescription, plan: TopicPlan, **options: Any) -> Landed:
         monkeypatch.undo()
         meanwhile()
-        return commit(plan, **options)
+        return commit(topic, plan, **options)
 
-    monkeypatch.setattr(partition.store, "commit", late)
+    monkeypatch.setattr(partition.catalog, "commit", late)
 
 
 class TestLog:
@@ -120,7 +120,7 @@ class TestLog:
         partition = small()
         last = partition.segments[-1]
         longer = replace(last, next_offset=9, record_count=None)
-        partition.commit(remove=[last.log_path], removed_ms=NOW_MS)
+        partition.commit(remove=[last.key], removed_ms=NOW_MS)
         partition.commit(segments=[shifted(longer, 6)], allow_gaps=True)
         merge(partition)
 
@@ -168,7 +168,7 @@ class TestRow:
 
         assert partition.segments[0].created_ms == 8
 
-    def test_counts_message_sets_as_far_as_the_manifest_knows(self) -> None:
+    def test_counts_message_sets_as_far_as_rows_tell(self) -> None:
         wrapper = message_set(1, 2, magic=1, codec="gzip")
         known = Partition().append(wrapper, record_count=2).append(wrapper, record_count=2)
         unknown = Partition().append(wrapper, record_count=2).append(wrapper)
@@ -186,7 +186,7 @@ class TestRow:
         made = [entry for entry in partition.segments if entry.created_ms != NOW_MS]
 
         assert not {e.log_path for e in made} & {
-            e.log_path for e in rebuild_indexes(OneTopic(partition), "t")
+            e.log_path for e in rebuild_indexes(partition.catalog, "t")
         }
 
 
@@ -283,17 +283,19 @@ class TestStep:
 
     def test_leaves_a_closed_topic(self) -> None:
         partition = small()
-        partition.commit(closed_ms=NOW_MS)
+        context_of(partition, FOREVER)
+        partition.delete_topic()
 
-        assert run(merge_segments, partition, seal=False, configs=FOREVER) == (NOTHING_TO_DO, [])
+        assert run(merge_segments, partition, seal=False) == (NOTHING_TO_DO, [])
 
-    def test_a_topic_whose_manifest_is_gone_fails_alone(self, tmp_path: Path) -> None:
+    def test_a_topic_that_cannot_be_read_fails_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         log_dir = new_topic(tmp_path / "log", "a", config=FOREVER)
         new_topic(log_dir, "b", config=FOREVER)
         for _ in range(2):
             append(log_dir, 0, "xy", topic="b")
-        for path in Path(log_dir).glob("a-*/manifest/_delta_log/*"):
-            path.unlink()
+        make_unreadable(monkeypatch, "a")
         code, (broken, done) = run(merge_segments, log_dir, seal=False)
 
         assert code == FAILED
@@ -348,7 +350,7 @@ class TestFaults:
         partition.with_columns(partition.segments[1], log_crc32c=5)
 
         (problem,) = merge(partition).problems
-        assert "the manifest says 5" in problem
+        assert "its row says 5" in problem
         assert partition.read() == partition.expected()
 
     @pytest.mark.parametrize("kind", KINDS)
@@ -377,13 +379,11 @@ class TestFaults:
 
     def test_an_unfinished_file_is_dropped(self) -> None:
         partition = small()
-        before = list(partition.files.list(recursive=True))
+        before = [stat.path for stat in partition.files.list(DIRECTORY, recursive=True)]
         partition.flip_byte(partition.path(LOG_SUFFIX, 2), 70)
         merge(partition)
 
-        assert [stat.path for stat in partition.files.list(recursive=True)] == [
-            stat.path for stat in before
-        ]
+        assert [stat.path for stat in partition.files.list(DIRECTORY, recursive=True)] == before
 
 
 class TestRace:
@@ -405,7 +405,7 @@ class TestRace:
 
     def test_indexes_may_come_between(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partition = Partition().append(batch(1), interval=None).append(batch(1), interval=None)
-        rebuild = partial(rebuild_indexes, OneTopic(partition), "t")
+        rebuild = partial(rebuild_indexes, partition.catalog, "t")
         interrupted(monkeypatch, partition, rebuild)
 
         assert merge(partition).counts["into"] == 1
@@ -426,8 +426,7 @@ class TestRace:
     ) -> None:
         partition = small()
         state = PartitionState(cleaner_offset=cleaner_offset)
-        change = TopicEdit(partitions={0: state})
-        interrupted(monkeypatch, partition, lambda: partition.store.commit(lambda _: change))
+        interrupted(monkeypatch, partition, lambda: partition.commit(partitions={0: state}))
 
         assert merge(partition).counts["conflicts"] == conflicts
         assert partition.read() == partition.expected()

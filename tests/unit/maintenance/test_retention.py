@@ -1,4 +1,4 @@
-"""The job over real manifests; which segments go is tested in tests/unit/log/test_retention.py."""
+"""The job over a real log dir; which segments go is tested in tests/unit/log/test_retention.py."""
 
 from pathlib import Path
 
@@ -12,8 +12,10 @@ from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
-from tests.logs import append, log_files, new_topic, image, values
-from tests.edits import spans
+from tests import edits
+from tests.edits import segment, spans
+from tests.logs import append, catalog, image, log_files, new_topic, values
+from tests.maintenance import make_unreadable
 
 NOW = 1_700_000_000_000
 OLD = NOW - 10_001
@@ -28,11 +30,14 @@ def log_dir(tmp_path: Path) -> str:
     return log_dir
 
 
+def context_of(log_dir: str) -> JobContext:
+    return JobContext(Catalog(open_files(log_dir), ManualClock(NOW)), LocalFleet())
+
+
 def run(log_dir: str, *topics: str, dry_run: bool = False) -> tuple[int, list[StepReport]]:
     reports: list[StepReport] = []
-    catalog = Catalog(open_files(log_dir), ManualClock(NOW))
     job = JobRun(name="retention", job=retention, topics=topics, options={}, dry_run=dry_run)
-    return job.run(JobContext(catalog, LocalFleet()), reports.append), reports
+    return job.run(context_of(log_dir), reports.append), reports
 
 
 def row_of(partition: int, by_time: int, size: int, start: int) -> dict[str, int]:
@@ -54,11 +59,23 @@ class TestRetention:
 
     def test_the_log_start_follows_and_the_log_end_stays(self, log_dir: str) -> None:
         run(log_dir)
-        states = image(log_dir).states
+        logs = image(log_dir).partitions
 
-        assert (states[0].log_start_offset, states[0].log_end_offset) == (10, 15)
-        assert (states[1].log_start_offset, states[1].log_end_offset) == (5, 5)
+        assert (logs[0].log_start_offset, logs[0].log_end_offset) == (10, 15)
+        assert (logs[1].log_start_offset, logs[1].log_end_offset) == (5, 5)
         assert append(log_dir, 1, ["next"]).ranges == ((1, 5, 6),)
+
+    def test_takes_slices_of_shared_segments_out(self, log_dir: str) -> None:
+        found = catalog(log_dir)
+        slices = [
+            segment(2, log_path="__shared/x.log", log_position=at, max_timestamp=time)
+            for at, time in ((0, OLD), (100, NOW))
+        ]
+        edits.append(found, found.topic("t"), *slices)
+        run(log_dir)
+
+        assert spans(image(log_dir), 2) == [(10, 20)]
+        assert catalog(log_dir).image().shared["__shared/x.log"].slice_count == 1
 
     def test_unlinks_nothing(self, log_dir: str) -> None:
         before = log_files(log_dir)
@@ -92,35 +109,33 @@ class TestRetention:
 
         assert code == DONE
         assert spans(image(log_dir)) == [(10, 15)]
-        assert image(log_dir).state(0).log_start_offset == 12
+        assert image(log_dir).partition(0).log_start_offset == 12
 
 
 class TestOthers:
     def test_what_was_removed_meanwhile_is_not_counted(self, log_dir: str) -> None:
-        catalog = Catalog(open_files(log_dir), ManualClock(NOW))
-        (step,) = retention(JobContext(catalog, LocalFleet()), [], {})
+        (step,) = retention(context_of(log_dir), [], {})
         run(log_dir)
 
         assert step.execute().counts == {"segments": 0, "bytes": 0}
 
     def test_what_was_written_meanwhile_is_in_the_sum(self, log_dir: str) -> None:
-        catalog = Catalog(open_files(log_dir), ManualClock(NOW))
-        (step,) = retention(JobContext(catalog, LocalFleet()), [], {})
+        (step,) = retention(context_of(log_dir), [], {})
         append(log_dir, 2, range(5), timestamps=[OLD] * 5)
 
         assert step.execute().counts["segments"] == 4
 
     def test_a_topic_that_is_being_deleted_is_left_alone(self, log_dir: str) -> None:
-        catalog = Catalog(open_files(log_dir), ManualClock(NOW))
-        (step,) = retention(JobContext(catalog, LocalFleet()), [], {})
+        (step,) = retention(context_of(log_dir), [], {})
         AdminClient(log_dir).delete_topics(["t"])
 
         assert step.execute().counts == {"segments": 0, "bytes": 0}
 
-    def test_a_manifest_that_cannot_be_read_fails_alone(self, log_dir: str) -> None:
+    def test_a_topic_that_cannot_be_read_fails_alone(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         new_topic(log_dir, "broken")
-        (manifest,) = Path(log_dir).glob("broken-*/manifest/_delta_log/*.json")
-        manifest.write_text("no JSON")
+        make_unreadable(monkeypatch, "broken")
         code, (broken, sound) = run(log_dir)
 
         assert code == FAILED

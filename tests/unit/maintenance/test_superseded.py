@@ -153,7 +153,7 @@ class TestIndexKeys:
         log = Compacted().put("a=1", "=1", "bb", "=", "=2")
         ((number, chunk),) = chunks(log)
 
-        assert (number, chunk.segment, chunk.log_path) == (0, 4, log.paths[0])
+        assert (number, chunk.segment, chunk.key) == (0, 4, log.partition.segments[0].key)
         found = zip(chunk.rows.deltas.tolist(), key_list(chunk.rows), strict=True)
         assert sorted(found) == [(0, b"a"), (2, b"bb")]
         assert chunk.place == (4, 0)
@@ -210,8 +210,8 @@ class TestMark:
         with limits(CHUNK_RECORDS=1):
             marks = self.marks(log, reverse=reverse)
 
-        assert {path: sorted(some) for path, some in marks.superseded.items()} == {
-            log.paths[0]: [0, 2]
+        assert {key: sorted(some) for key, some in marks.superseded.items()} == {
+            log.partition.segments[0].key: [0, 2]
         }
         assert (marks.slot, marks.suspects, marks.problem) == (0, {}, None)
 

@@ -1,6 +1,6 @@
 """Vacuum over real logs; which files go is tested in tests/unit/log/test_vacuum.py."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.edit import TopicEdit
-from sparklog.metadata.UNKNOWN import COMMIT_TIMEOUT_MS
+from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.storage.local import LocalFiles
-from tests.logs import append, catalog, log_files, new_topic, rows, image, values
+from tests.logs import append, catalog, image, log_files, new_topic, rows, values
+from tests.maintenance import make_unreadable
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,
@@ -44,7 +44,7 @@ def log_dir(tmp_path: Path) -> str:
 
 
 def removed_rows(log_dir: str) -> int:
-    return int(image(log_dir).removed.num_rows)
+    return len(image(log_dir).removed)
 
 
 class TestOrphans:
@@ -122,7 +122,7 @@ class TestRemovedSegments:
         remove(log_dir, 0, 1, 2)
         sweep(log_dir)
 
-        assert image(log_dir).state(0).log_end_offset == 60
+        assert image(log_dir).partition(0).log_end_offset == 60
         assert rows(log_dir) == {0: []}
 
     @pytest.mark.parametrize("key", ["file.delete.delay.ms", "sparklog.reader.grace.ms"])
@@ -160,25 +160,15 @@ class TestRemovedSegments:
         assert sweep(log_dir).code == NOTHING_TO_DO
 
 
-class TestManifest:
-    def test_expired_receipts_go(self, log_dir: str) -> None:
+class TestReceipts:
+    def test_of_keys_go_when_they_have_expired(self, log_dir: str) -> None:
         plan, entries = written(log_dir, ["x"])
         found = catalog(log_dir)
         commit_write(found, plan, entries, app_id="key")
         swept = sweep(log_dir)
 
         assert swept.count("receipts") == 1
-        assert image(log_dir).receipts_expired(later(9 * DAY_MS).now_ms()) == 0
-
-    def test_old_files_of_its_own_go(self, log_dir: str) -> None:
-        manifest = directory_of(log_dir) / "manifest"
-        old = put(manifest, "commit-00000001-never-committed.parquet")
-        make_old(old)
-        swept = sweep(log_dir)
-
-        assert swept.count("manifest_files") == 1
-        assert not old.exists()
-        assert len(rows(log_dir)[0]) == 60
+        assert len(image(log_dir).receipts) == 0
 
 
 class TestHorizon:
@@ -190,20 +180,20 @@ class TestHorizon:
 
         assert swept.count("files") == 2
         with pytest.raises(LateWriterError, match="before the vacuum horizon"):
-            commit_write(catalog(log_dir).store(plan.topic), plan, entries)
+            commit_write(catalog(log_dir), plan, entries)
         assert rows(log_dir) == before
 
     def test_a_writer_that_commits_in_between_keeps_its_files(self, log_dir: str) -> None:
         """The references are read after the horizon is committed, never before."""
         plan, entries = written(log_dir, ["in time"])
-        store = catalog(log_dir).store(plan.topic)
+        own = catalog(log_dir)
 
         class Committing(LocalFiles):
             """The writer commits once vacuum has listed the files."""
 
             def list(self, *arguments: Any, **options: Any) -> Any:
                 found = super().list(*arguments, **options)
-                commit_write(store, plan, entries)
+                commit_write(own, plan, entries)
                 return found
 
         sweep(log_dir, files=Committing(log_dir))
@@ -225,36 +215,19 @@ class TestHorizon:
         assert seen == [pytest.approx(clock.now_ms() - DAY_MS, abs=1000)]
 
 
-DAMAGES: dict[str, Callable[[Path], object]] = {
-    "no rows": lambda manifest: [path.write_bytes(b"") for path in manifest.glob("*.parquet")],
-    "no log": lambda manifest: [path.write_bytes(b"{") for path in manifest.glob("*/*.json")],
-    "no manifest": lambda manifest: manifest.rename(manifest.parent.parent / "elsewhere"),
-}
-
-
 class TestRefusal:
-    @pytest.mark.parametrize("damage", DAMAGES)
-    def test_nothing_goes_of_a_topic_whose_manifest_cannot_be_read(
-        self, log_dir: str, damage: str
+    def test_nothing_goes_of_a_topic_that_cannot_be_read(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         new_topic(log_dir, "sound")
         orphans = [put(directory_of(log_dir)), put(directory_of(log_dir, "sound"))]
         files = log_files(log_dir)
-        DAMAGES[damage](directory_of(log_dir) / "manifest")
+        make_unreadable(monkeypatch, "t")
         swept = sweep(log_dir)
 
         assert swept.code == FAILED
-        assert "manifest" in swept.outcome("t").problems[0]
+        assert swept.outcome("t").problems == ["t: a run cannot be read"]
         assert log_files(log_dir) == [path for path in files if path != orphans[1]]
-
-    def test_removed_rows_that_cannot_be_read_are_enough(self, log_dir: str) -> None:
-        remove(log_dir, 0)
-        orphan = put(directory_of(log_dir))
-        for path in (directory_of(log_dir) / "manifest").glob("removed-*.parquet"):
-            path.write_bytes(b"")
-
-        assert sweep(log_dir, "t").code == FAILED
-        assert orphan.exists()
 
 
 class TestProblems:
@@ -290,18 +263,8 @@ class TestProblems:
         assert (swept.count("files"), removed_rows(log_dir)) == (1, 1)
 
 
-class TestClosedTopic:
-    def test_a_deletion_that_was_cut_off_is_finished(self, log_dir: str) -> None:
-        found = catalog(log_dir)
-        store = found.store(found.topic("t"))
-        store.commit(lambda _: TopicEdit(closed_ms=1))
-        swept = sweep(log_dir)
-
-        assert swept.count("topics") == 1
-        assert AdminClient(log_dir).list_topics() == []
-        assert sweep(log_dir, clock=later(HOUR_MS)).code == NOTHING_TO_DO
-
-    def test_a_deletion_that_begins_meanwhile_is_no_failure(self, log_dir: str) -> None:
+class TestDeletedTopic:
+    def test_that_is_deleted_meanwhile_goes_as_a_whole(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))
         context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
         (step,) = vacuum(context, ["t"], {})

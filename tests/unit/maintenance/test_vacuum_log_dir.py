@@ -1,39 +1,39 @@
-"""What deleted topics and cut-off creations leave behind."""
+"""Vacuum of what belongs to no topic: deleted topics, shared segments, files of other names."""
 
+import os
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 
-from sparklog.admin import AdminClient, NewTopic
-from sparklog.clock import ManualClock
+from sparklog.admin import AdminClient
+from sparklog.clock import SystemClock
 from sparklog.errors import (
+    CorruptMetadataError,
     LateWriterError,
     MissingFileError,
-    SparklogError,
     StoragePermissionError,
     UnknownTopicError,
 )
-from sparklog.log.names import segment_name, uuid7
+from sparklog.log.names import uuid7
 from sparklog.log_writer import commit_write
+from sparklog.maintenance import vacuum_log_dir
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
-from sparklog.maintenance.vacuum_log_dir import (
-    deleted_topic_steps,
-    finish_deletion,
-    log_dir_steps,
-)
-from sparklog.metadata.UNKNOWN import manifest_directory
+from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.log import CLUSTER_METADATA
-from sparklog.metadata.UNKNOWN import DeltaManifestStore
-from sparklog.model import TopicDescription
+from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
+from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
-from tests.logs import append, catalog, new_topic, rows
+from tests import edits
+from tests.edits import segment
+from tests.logs import append, catalog, image, new_topic, rows
 from tests.sweeping import DAY_MS, HOUR_MS, directory_of, later, make_old, put, sweep, written
 
 UNKNOWN = "lost-" + "A" * 22
+UNKNOWN_TOPIC = {"unknown_topics": 1, "unknown_files": 0}
 
 
 @pytest.fixture
@@ -54,15 +54,36 @@ def delete(log_dir: str, topic: str = "gone") -> Path:
 
 
 def ids(log_dir: str) -> set[str]:
-    return {topic.name for topic in catalog(log_dir).image().topics.values()}
+    return {topic.description.name for topic in catalog(log_dir).image().topics.values()}
 
 
-def unfinished(log_dir: str) -> Path:
-    """What a creation leaves that died before its commit."""
+class Stuck(LocalFiles):
+    """Files that cannot be deleted."""
+
+    def delete(self, path: str) -> None:
+        raise StoragePermissionError(f"cannot delete {path}")
+
+
+def put_shared(log_dir: str) -> str:
+    """Put a shared segment of now that nobody names; return its path."""
+    name = f"{uuid7(SystemClock().now_ms(), os.urandom(10))}.log"
+    put(Path(log_dir), f"__shared/{name}")
+    return f"__shared/{name}"
+
+
+def add_slices(log_dir: str, topic: str, path: str) -> SegmentEntry:
+    """Let a topic name a slice of a shared segment."""
     found = catalog(log_dir)
-    topic = TopicDescription("lost", "A" * 22, 1, {}, found.clock.now_ms())
-    DeltaManifestStore.create(found.files, manifest_directory(topic), found.clock)
-    return Path(log_dir) / UNKNOWN
+    entry = segment(0, records=2, log_path=path, log_position=3, log_bytes=3)
+    edits.append(found, found.topic(topic), entry)
+    return image(log_dir, topic).partition(0).entries()[-1]
+
+
+def drop_slices(log_dir: str, *entries: SegmentEntry) -> None:
+    """Take slices out of the log, as a merge does."""
+    found = catalog(log_dir)
+    keys = [entry.key for entry in entries]
+    edits.edited(found, found.topic("t"), remove=keys, removed_ms=found.clock.now_ms())
 
 
 class TestDeletedTopic:
@@ -72,7 +93,7 @@ class TestDeletedTopic:
         swept = sweep(log_dir)
 
         assert swept.code == DONE
-        assert swept.count("files", directory.name) > 2
+        assert swept.count("files", directory.name) == 2
         assert not directory.exists()
         assert ids(log_dir) == {"t"}
         assert rows(log_dir) == before
@@ -112,14 +133,6 @@ class TestDeletedTopic:
         with pytest.raises(UnknownTopicError, match="unknown topic 'gone'"):
             sweep(log_dir, "gone")
 
-    def test_goes_without_being_read(self, log_dir: str) -> None:
-        directory = delete(log_dir)
-        for path in directory.glob("manifest/*/*.json"):
-            path.write_bytes(b"{")
-
-        assert sweep(log_dir).code == DONE
-        assert not directory.exists()
-
     def test_keeps_what_is_in_quarantine(self, log_dir: str) -> None:
         directory = delete(log_dir)
         quarantined = put(directory, "quarantine/t-0/damaged.log")
@@ -132,16 +145,11 @@ class TestDeletedTopic:
 
     def test_keeps_its_row_as_long_as_a_file_of_it(self, log_dir: str) -> None:
         directory = delete(log_dir)
-
-        class Stuck(LocalFiles):
-            def delete(self, path: str) -> None:
-                raise StoragePermissionError(f"cannot delete {path}")
-
         swept = sweep(log_dir, files=Stuck(log_dir))
 
         assert swept.code == FAILED
         assert "could not be deleted" in swept.outcome(directory.name).problems[0]
-        assert (directory / "manifest").exists()
+        assert directory.exists()
         assert ids(log_dir) == {"t", "gone"}
 
     def test_whose_directory_is_gone_loses_its_row(self, log_dir: str) -> None:
@@ -151,117 +159,141 @@ class TestDeletedTopic:
         assert sweep(log_dir).count("files", directory.name) == 0
         assert ids(log_dir) == {"t"}
 
-    def test_whose_row_is_gone_meanwhile_is_done(self, log_dir: str) -> None:
+    def test_that_is_forgotten_meanwhile_is_done(self, log_dir: str) -> None:
         delete(log_dir)
         context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        topics = context.catalog.image().topics.values()
-        (step,) = deleted_topic_steps(context, {}, topics)
+        (step,) = vacuum(context, ["gone"], {})
         sweep(log_dir)
 
         assert step.execute().problems == ()
 
     def test_a_writer_who_knew_it_gets_an_error(self, log_dir: str) -> None:
-        """Also one whose store was open all the while, and so remembers the topic as it was."""
+        """Also one whose catalog was open all the while."""
         plan, entries = written(log_dir, ["late"], topic="gone")
-        store = Catalog(LocalFiles(log_dir), ManualClock()).store(plan.topic)
-        store.image()
+        own = catalog(log_dir)
+        own.topic_image(plan.topic)
         directory = delete(log_dir)
         sweep(log_dir)
 
-        with pytest.raises(MissingFileError, match="the table was deleted"):
-            commit_write(store, plan, entries)
+        with pytest.raises(MissingFileError, match="there is no such topic"):
+            commit_write(own, plan, entries)
         assert not directory.exists()
 
-    def test_what_a_writer_puts_there_afterwards_is_unfinished(self, log_dir: str) -> None:
-        plan, _ = written(log_dir, ["one"], topic="gone")
+    def test_a_large_one_goes_in_parts(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(vacuum_log_dir, "LOCAL_CHUNK", 1)
         directory = delete(log_dir)
-        sweep(log_dir)
-        name = segment_name(0, uuid7(plan.topic.created_ms, bytes(10)), ".log")
-        make_old(put(directory, f"gone-0/{name}"))
 
-        assert sweep(log_dir).count("files", directory.name) == 1
+        assert sweep(log_dir).count("files", directory.name) == 2
         assert not directory.exists()
 
-    def test_finishing_a_deletion_twice_is_once(self, log_dir: str) -> None:
-        topic = catalog(log_dir).topic("gone")
-        context = JobContext(Catalog(LocalFiles(log_dir), ManualClock(5)), LocalFleet())
-        finish_deletion(context, topic)
-        finish_deletion(JobContext(Catalog(LocalFiles(log_dir)), LocalFleet()), topic)
-
-        assert catalog(log_dir).image().topics[topic.topic_id].deleted_ms == 5
+    def test_takes_its_slices_of_shared_segments_with_it(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        add_slices(log_dir, "gone", path)
+        delete(log_dir)
+        assert catalog(log_dir).image().shared[path].slice_count == 1
         sweep(log_dir)
-        finish_deletion(context, topic)
-        assert ids(log_dir) == {"t"}
+
+        assert catalog(log_dir).image().shared[path].slice_count == 0
 
 
-class TestUnfinishedTopic:
-    def test_goes_when_it_is_older_than_the_horizon(self, log_dir: str) -> None:
-        directory = unfinished(log_dir)
-        put(directory)
+class TestUnknownTopic:
+    """The directory of a topic that the metadata log does not know: a restored one may not."""
+
+    def test_is_told_and_left_alone(self, log_dir: str) -> None:
+        segment = put(Path(log_dir) / UNKNOWN, born_ms=0)
+        put(Path(log_dir) / UNKNOWN, "quarantine/t-0/damaged.log")
         swept = sweep(log_dir)
 
+        outcome = swept.outcome(CLUSTER_METADATA)
+        said = "1 files of 6 bytes of a topic that the metadata log does not know"
+        assert (swept.code, outcome.counts) == (DONE, {"metadata_files": 0, **UNKNOWN_TOPIC})
+        assert outcome.notes == [f"{UNKNOWN}: {said}; they are left alone"]
+        assert segment.exists()
+
+    def test_may_have_come_to_be_while_files_were_listed(self, log_dir: str) -> None:
+        class Meanwhile(LocalFiles):
+            def list(self, *arguments: Any, **options: Any) -> Any:
+                if "new" not in ids(log_dir):
+                    append(new_topic(log_dir, "new"), 0, range(3), topic="new")
+                    put(directory_of(log_dir, "new"), "notes.txt")
+                return super().list(*arguments, **options)
+
+        assert sweep(log_dir, files=Meanwhile(log_dir)).code == NOTHING_TO_DO
+
+
+class TestSharedSegment:
+    def test_goes_when_it_had_no_slice_for_a_while(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        assert sweep(log_dir, clock=later(60_000)).code == NOTHING_TO_DO
+        swept = sweep(log_dir, clock=later(COMMIT_TIMEOUT_MS + 1000))
+
         assert swept.code == DONE
-        assert swept.reports[0].rows[0]["what"] == "unfinished topic"
-        assert not directory.exists()
+        counts = {"files": 1, "bytes": 6, "segments": 1, "unknown_files": 0}
+        assert swept.outcome("__shared").counts == counts
+        assert swept.reports[0].rows[0]["what"] == "unused shared segments"
+        assert not (Path(log_dir) / path).exists()
+        assert path not in catalog(log_dir).image().shared
 
-    def test_stays_for_a_day(self, log_dir: str) -> None:
-        directory = unfinished(log_dir)
-
-        assert sweep(log_dir, clock=later(DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
-        assert directory.exists()
-
-    def test_stays_while_a_file_in_it_is_young(self, log_dir: str) -> None:
-        directory = unfinished(log_dir)
-        make_old(put(directory, born_ms=later().now_ms()))
+    def test_stays_while_a_topic_has_a_slice(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        add_slices(log_dir, "gone", path)
 
         assert sweep(log_dir).code == NOTHING_TO_DO
-        assert directory.exists()
+        assert (Path(log_dir) / path).exists()
 
-    def test_a_slow_creation_gets_an_error(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        """Never a topic without a manifest."""
-        create = DeltaManifestStore.create
+    def test_whose_file_is_gone_is_forgotten(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        (Path(log_dir) / path).unlink()
 
-        def slowly(*arguments: Any, **options: Any) -> Any:
-            made = create(*arguments, **options)
-            sweep(log_dir)
-            return made
+        assert sweep(log_dir).count("files", "__shared") == 0
+        assert path not in catalog(log_dir).image().shared
 
-        monkeypatch.setattr(DeltaManifestStore, "create", slowly)
-        with pytest.raises(LateWriterError, match="'new': its creation began before the vacuum"):
-            AdminClient(log_dir).create_topics([NewTopic("new")])
-        assert AdminClient(log_dir).list_topics() == ["gone", "t"]
+    def test_that_cannot_be_unlinked_is_told_and_stays(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        swept = sweep(log_dir, files=Stuck(log_dir))
 
-    def test_that_comes_to_be_meanwhile_stays(self, log_dir: str) -> None:
-        directory = unfinished(log_dir)
+        assert (swept.code, swept.count("segments", "__shared")) == (FAILED, 0)
+        assert path in catalog(log_dir).image().shared
 
-        class Finishing(LocalFiles):
-            """The creation commits once vacuum has listed the files."""
+    def test_that_nobody_names_goes_when_it_is_older_than_the_horizon(self, log_dir: str) -> None:
+        path = Path(log_dir) / put_shared(log_dir)
+        assert sweep(log_dir, clock=later(DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        swept = sweep(log_dir)
 
-            def list(self, *arguments: Any, **options: Any) -> Any:
-                found = super().list(*arguments, **options)
-                topic = TopicDescription("lost", "A" * 22, 1, {}, later().now_ms())
-                catalog(log_dir).cluster.commit(lambda state: state.with_topics(topic))
-                return found
+        assert swept.reports[0].rows[0]["what"] == "orphan files"
+        assert (swept.count("files", "__shared"), swept.count("segments", "__shared")) == (1, 0)
+        assert not path.exists()
 
+    def test_of_a_writer_slower_than_the_horizon_cannot_be_named(self, log_dir: str) -> None:
+        path = put_shared(log_dir)
+        sweep(log_dir)
+
+        with pytest.raises(LateWriterError, match="before the vacuum horizon"):
+            add_slices(log_dir, "t", path)
+
+    def test_is_committed_before_vacuum_reads_the_image_anew(self, log_dir: str) -> None:
+        """A writer who names it between the listing and the horizon keeps it."""
+        path = put_shared(log_dir)
         context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-        files = list(LocalFiles(log_dir).list(UNKNOWN, recursive=True))
-        (step,) = log_dir_steps(context, {UNKNOWN: files})
-        list(Finishing(log_dir).list(UNKNOWN))
+        (step,) = vacuum(context, [], {})
+        add_slices(log_dir, "t", path)
 
-        assert step.execute().counts == {"files": 0, "bytes": 0}
-        assert directory.exists()
+        assert step.execute().counts["files"] == 0
+        assert (Path(log_dir) / path).exists()
 
-    def test_that_cannot_be_unlinked_is_told(self, log_dir: str) -> None:
-        directory = unfinished(log_dir)
-        make_old(put(directory, born_ms=0))
+    @pytest.mark.parametrize(
+        "name", ["notes.txt", f"{uuid7(0, bytes(10))}.txt", f"{UUID(int=0)}.log"]
+    )
+    def test_files_of_other_names_are_left_alone_and_told(self, log_dir: str, name: str) -> None:
+        strange = put(Path(log_dir), f"__shared/{name}")
+        swept = sweep(log_dir)
 
-        class Stuck(LocalFiles):
-            def delete(self, path: str) -> None:
-                raise StoragePermissionError(f"cannot delete {path}")
-
-        assert "cannot delete" in sweep(log_dir, files=Stuck(log_dir)).outcome(UNKNOWN).problems[0]
+        assert swept.count("unknown_files", "__shared") == 1
+        assert strange.exists()
 
 
 class TestLogDir:
@@ -282,20 +314,21 @@ class TestLogDir:
 
         assert sweep(log_dir).code == NOTHING_TO_DO
 
-    def test_old_files_of_the_cluster_metadata_go(self, log_dir: str) -> None:
-        old = put(Path(log_dir), f"{CLUSTER_METADATA}/live-00000001-lost.parquet")
+    def test_leftovers_of_the_metadata_log_go(self, log_dir: str) -> None:
+        old = put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")
         make_old(old)
         swept = sweep(log_dir)
 
-        assert swept.count("manifest_files", CLUSTER_METADATA) == 1
+        assert swept.reports[0].rows[0]["what"] == "metadata files"
+        assert swept.count("metadata_files", CLUSTER_METADATA) == 1
         assert not old.exists()
         assert ids(log_dir) == {"t", "gone"}
 
-    def test_a_state_that_cannot_be_read_stops_everything(self, log_dir: str) -> None:
+    def test_a_log_that_cannot_be_read_stops_everything(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))
-        for path in Path(log_dir).glob(f"{CLUSTER_METADATA}/*.parquet"):
-            path.write_bytes(b"")
+        for path in Path(log_dir).glob(f"{CLUSTER_METADATA}/_delta_log/*.json"):
+            path.write_bytes(b"{")
 
-        with pytest.raises(SparklogError, match="cannot be read"):
+        with pytest.raises(CorruptMetadataError):
             sweep(log_dir)
         assert orphan.exists()

@@ -1,4 +1,4 @@
-"""Verify over files and manifests; which batches of a damaged log are sound: test_salvage.py."""
+"""Verify over files and the image; which batches of a damaged log are sound: test_salvage.py."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -8,18 +8,22 @@ from typing import Any
 
 import pytest
 from hypothesis import given
+from immutables import Map
 
-from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
+from sparklog.maintenance.verified_image import image_problems
 from sparklog.maintenance.verify import verify
-from sparklog.metadata.edit import PartitionState, TopicEdit
+from sparklog.metadata.edit import PartitionState
+from sparklog.metadata.image import PartitionLog, TopicContent, TopicImage
+from sparklog.metadata.segments import LiveSegments
+from sparklog.metadata.tables import segments_table
 from sparklog.storage.memory import MemoryFiles
 from tests.damage import Log
 from tests.logs import append, log_files, new_topic, rows
-from tests.maintenance import outcome_of, run
-from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, partitions
+from tests.maintenance import make_unreadable, outcome_of, run
+from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, marker, partitions
 
 ZERO = {"index.interval.bytes": "0"}
 """The interval of the indexes that tests.partitions writes."""
@@ -67,7 +71,7 @@ class TestSound:
     def test_a_dry_run_says_what_would_be_read(self) -> None:
         partition = two()
         size = sum(entry.log_bytes for entry in partition.segments)
-        code, (report,) = run(verify, partition, repair=False, records=False, dry_run=True)
+        code, (_, report) = run(verify, partition, repair=False, records=False, dry_run=True)
 
         assert (code, report.rows) == (DONE, [{"partition": 0, "segments": 2, "bytes": size}])
 
@@ -86,53 +90,54 @@ class TestSound:
         assert sound(outcome_of(verify, log_dir, repair=True, records=True))
 
 
-class TestTornManifest:
-    """What a power cut leaves of a commit that nobody was told of."""
+class TestMetadata:
+    """Which damage is found and mended: tests/unit/metadata/test_repair.py."""
 
     @pytest.fixture
-    def log_dir(self, tmp_path: Path) -> Path:
-        log_dir = tmp_path / "log"
-        append(new_topic(log_dir), 0, range(9))
-        for table in ("__cluster_metadata", "t-*/manifest"):
-            newest = max(log_dir.glob(f"{table}/_delta_log/*.json"))
-            newest.with_name(f"{int(newest.stem) + 1:020}.json").write_bytes(b'{"add":{')
+    def log_dir(self, tmp_path: Path) -> str:
+        """Its newest entry is torn: a commit of which nobody was told."""
+        log_dir = new_topic(tmp_path / "log")
+        append(log_dir, 0, range(9))
+        newest = max(Path(log_dir).glob("__cluster_metadata/_delta_log/*.json"))
+        newest.with_name(f"{int(newest.stem) + 1:020}.json").write_bytes(b'{"add":{')
         return log_dir
 
-    def test_is_said_to_be_mended_by_repair(self, log_dir: Path) -> None:
-        with pytest.raises(CorruptMetadataError, match="sparklog verify --repair"):
-            run(verify, str(log_dir), repair=False)
+    def test_that_is_sound_has_no_problems(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log")
+        _, (report, _) = run(verify, log_dir, repair=True, records=False)
 
-    def test_is_put_aside_by_repair(self, log_dir: Path) -> None:
-        code, (cluster, manifest, rest) = run(verify, str(log_dir), repair=True)
+        assert report.topic == "__cluster_metadata"
+        assert report.outcome == Outcome(
+            counts={"damaged": 0, "repaired": 0}, problems=[], notes=[]
+        )
+
+    def test_that_cannot_be_read_fails_and_says_what_to_do(self, log_dir: str) -> None:
+        code, reports = run(verify, log_dir, repair=False, records=False)
+
+        assert code == FAILED
+        assert [report.topic for report in reports] == ["__cluster_metadata"] * 2
+        assert all(report.is_failed for report in reports)
+
+    def test_is_mended_before_the_topics_are_looked_at(self, log_dir: str) -> None:
+        code, (metadata, topic) = run(verify, log_dir, repair=True, records=False)
 
         assert code == DONE
-        assert cluster.topic == "__cluster_metadata"
-        assert manifest.topic == rest.topic == "t"
-        for report in (cluster, manifest):
-            assert report.outcome is not None
-            assert report.outcome.counts == {"torn": 1}
-            assert report.outcome.notes[0].startswith("torn, put aside as ")
-        assert rest.outcome == outcome_of(verify, str(log_dir), repair=False)
+        assert metadata.outcome is not None
+        assert metadata.outcome.notes[0].startswith("put aside as __cluster_metadata/_torn/")
+        assert topic.outcome == outcome_of(verify, log_dir, repair=False, records=False)
 
-    def test_of_another_kind_is_a_problem(self, tmp_path: Path) -> None:
-        log_dir = tmp_path / "sound"
-        append(new_topic(log_dir), 0, range(9))
-        (rows_file,) = log_dir.glob("t-*/manifest/commit-*.parquet")
-        rows_file.write_bytes(b"")
-        outcome = outcome_of(verify, str(log_dir), repair=True)
+    def test_is_left_alone_by_a_dry_run(self, log_dir: str) -> None:
+        before = sorted(Path(log_dir).rglob("*"))
+        run(verify, log_dir, repair=True, records=False, dry_run=True)
 
-        assert rows_file.name in outcome.problems[0]
-
-    def test_a_dry_run_shows_it(self, log_dir: Path) -> None:
-        with pytest.raises(CorruptMetadataError):
-            run(verify, str(log_dir), repair=True, dry_run=True)
+        assert sorted(Path(log_dir).rglob("*")) == before
 
 
 class TestLog:
     def test_damage_is_told_with_file_bytes_and_offsets(self) -> None:
         partition = damaged()
         path = partition.path(LOG_SUFFIX, 1)
-        code, (report,) = run(verify, partition, repair=False, records=False, configs=ZERO)
+        code, (_, report) = run(verify, partition, repair=False, records=False, configs=ZERO)
 
         (problem,) = report.as_row()["problems"]
         assert code == FAILED
@@ -167,7 +172,7 @@ class TestLog:
 
         (problem,) = check(partition).problems
         assert f"{column} is " in problem
-        assert problem.endswith(f"the manifest says {value}")
+        assert problem.endswith(f"its row says {value}")
 
     def test_bytes_behind_the_end_are_a_problem(self) -> None:
         partition = two()
@@ -175,17 +180,19 @@ class TestLog:
         partition.put(path, partition.bytes_of(path) + b"more")
 
         (problem,) = check(partition).problems
-        assert "bytes, the manifest says" in problem
+        assert "bytes, its row says" in problem
 
     def test_what_was_taken_away_meanwhile_is_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partition = two()
-        first = partition.segments[0].log_path
+        first = partition.segments[0]
         stat = partition.files.stat
 
         def late(path: str) -> Any:
+            if not path.endswith(first.log_path):
+                return stat(path)
             monkeypatch.undo()
-            partition.commit(remove=[first], removed_ms=NOW_MS)
-            partition.remove(f"{DIRECTORY}/{first}")
+            partition.commit(remove=[first.key], removed_ms=NOW_MS)
+            partition.remove(f"{DIRECTORY}/{first.log_path}")
             return stat(path)
 
         monkeypatch.setattr(partition.files, "stat", late)
@@ -201,13 +208,11 @@ class TestLog:
 
 
 class TestRecords:
-    def test_a_record_older_than_the_manifest_says_is_a_problem(self) -> None:
-        partition = Partition().append(batch(5, 7), min_timestamp=6)
-        path = partition.path(LOG_SUFFIX)
+    def test_may_be_older_than_the_first_one(self) -> None:
+        partition = Partition().append(batch(7, 5))
 
-        said = "a record of time 5, the manifest says 6 or more"
-        assert check(partition, records=True).problems == [f"{path}: {said}"]
-        assert check(partition.append(batch(5), min_timestamp=4)).problems == []
+        assert partition.segments[0].min_timestamp == 7
+        assert check(partition, records=True).problems == []
 
     def test_what_cannot_be_decoded_is_a_problem_that_stays(self) -> None:
         partition = Partition().append(batch(1), batch(2))
@@ -221,7 +226,7 @@ class TestRecords:
         assert problem.startswith(f"{path}, position 0, offset 0: ")
 
     def test_control_batches_have_none(self) -> None:
-        partition = Partition().append(marker(3), min_timestamp=9)
+        partition = Partition().append(marker(3))
 
         assert check(partition, records=True).problems == []
 
@@ -254,7 +259,7 @@ class TestIndexes:
         partition = two()
         columns = {"txn_index_path": "t-0/txn", "txn_index_bytes": size}
         partition.with_columns(partition.segments[0], **columns)
-        said = f"the manifest says {size} bytes"
+        said = f"its row says {size} bytes"
         path = f"{DIRECTORY}/t-0/txn"
         assert check(partition).problems == [f"{path}: the file is missing, {said}"]
 
@@ -274,21 +279,20 @@ class TestIndexes:
         assert repair(partition).problems == [problem]
 
 
-class TestManifest:
+class TestImage:
     def test_offsets_behind_the_log_end_are_problems(self) -> None:
-        partition = two()
-        state = PartitionState(cleaner_offset=13)
-        partition.commit(partitions={0: state})
+        partition = two().commit(partitions={0: PartitionState(cleaner_offset=13)})
 
         (problem,) = check(partition).problems
         assert problem == "t-0: the cleaner offset 13 lies behind the log end offset 12"
 
     def test_segments_that_overlap_are_a_problem(self) -> None:
-        partition = two()
-        entry = partition.segments[1]
-        partition.store._segments[entry.log_path] = replace(entry, base_offset=5)
+        first, second = two().segments
+        live = LiveSegments.of(segments_table([first, replace(second, base_offset=5)]))
+        log = PartitionLog("t-0", 0, PartitionState(log_end_offset=12), live)
+        (problem,) = image_problems(TOPIC, TopicImage(TOPIC, 0, TopicContent(Map({0: log}))))
 
-        assert any("t-0: segment of offsets [5, " in one for one in check(partition).problems)
+        assert problem.startswith("t-0: segment of offsets [5, 12)")
 
     def test_a_partition_that_the_topic_does_not_have_is_a_problem(self) -> None:
         partition = two()
@@ -297,10 +301,11 @@ class TestManifest:
 
         assert "t-3: the topic has no such partition" in check(partition).problems
 
-    def test_a_manifest_that_is_gone_is_a_problem(self, tmp_path: Path) -> None:
+    def test_that_cannot_be_read_is_a_problem(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         log_dir = new_topic(tmp_path / "log")
-        for path in Path(log_dir).glob("t-*/manifest/_delta_log/*"):
-            path.unlink()
+        make_unreadable(monkeypatch, "t")
 
         assert run(verify, log_dir, repair=False, records=False)[0] == FAILED
 
@@ -325,8 +330,7 @@ class TestFiles:
     ) -> None:
         partition = two()
         first = partition.segments[0]
-        change = TopicEdit(remove=[first.log_path], removed_ms=NOW_MS - age_ms)
-        partition.store.commit(lambda _: change)
+        partition.commit(remove=[first.key], removed_ms=NOW_MS - age_ms)
         for path in (first.log_path, first.index_path, first.time_index_path):
             partition.remove(f"{DIRECTORY}/{path}")
         problems = check(partition).problems
@@ -337,9 +341,8 @@ class TestFiles:
     @pytest.mark.parametrize(("policy", "count"), [("delete", 2), ("compact", 0)])
     def test_offsets_without_a_segment_are_told(self, policy: str, count: int) -> None:
         partition = Partition().append(batch(1)).append(batch(2)).append(batch(3)).append(batch(4))
-        gone = [partition.segments[slot].log_path for slot in (0, 1, 3)]
-        change = TopicEdit(remove=gone, removed_ms=NOW_MS)
-        partition.store.commit(lambda _: change)
+        gone = [partition.segments[slot].key for slot in (0, 1, 3)]
+        partition.commit(remove=gone, removed_ms=NOW_MS)
         partition.delete_records(1)
         outcome = check(partition, configs=ZERO | {"cleanup.policy": policy})
 
@@ -365,7 +368,7 @@ class TestRepair:
         assert partition.read() == expected_without(partition, 6, 7)
         new = partition.segments[1]
         assert (new.base_offset, new.next_offset, new.record_count) == (6, 12, 4)
-        assert (new.created_ms, new.min_timestamp) == (entry.created_ms, None)
+        assert (new.created_ms, new.min_timestamp) == (entry.created_ms, entry.min_timestamp)
         assert sound(check(partition))
 
     @given(partitions())
@@ -475,13 +478,13 @@ class TestRepair:
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         partition = damaged()
-        path = partition.segments[1].log_path
+        key = partition.segments[1].key
         link = partition.files.link_or_copy
 
         def late(source: str, target: str) -> None:
             monkeypatch.undo()
             link(source, target)
-            partition.commit(remove=[path], removed_ms=NOW_MS)
+            partition.commit(remove=[key], removed_ms=NOW_MS)
 
         monkeypatch.setattr(partition.files, "link_or_copy", late)
         outcome = repair(partition)

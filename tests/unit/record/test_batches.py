@@ -8,12 +8,15 @@ import pytest
 from sparklog.record.batches import COLUMNS, BatchTable, Buffer, byte_view, with_offsets_raised
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.golden import (
+    APPEND_TIME,
     COMMIT_MARKER,
     COMPACTED,
     CREATE_TIME,
+    EMPTIED,
     LOG_APPEND_TIME,
     MESSAGE_V1,
     MESSAGES_V0,
+    T0,
     TRANSACTIONAL,
 )
 
@@ -22,6 +25,27 @@ KINDS = CREATE_TIME + LOG_APPEND_TIME + TRANSACTIONAL + COMMIT_MARKER + COMPACTE
 
 def table(data: bytes = KINDS) -> BatchTable:
     return scan_batches(data).batches
+
+
+class TestFirstTimestamp:
+    @pytest.mark.parametrize(
+        ("batch", "time"),
+        (
+            (CREATE_TIME, T0),
+            (LOG_APPEND_TIME, APPEND_TIME),
+            (COMMIT_MARKER, T0),
+            (MESSAGE_V1, T0),
+            (MESSAGES_V0[:30], -1),
+        ),
+    )
+    def test_is_that_of_the_first_record(self, batch: bytes, time: int) -> None:
+        assert table(batch).first_timestamp.tolist() == [time]
+
+    @pytest.mark.parametrize("batch", (COMPACTED, EMPTIED))
+    def test_is_the_largest_where_the_base_timestamp_is_no_records(self, batch: bytes) -> None:
+        batches = table(batch)
+
+        assert batches.first_timestamp.tolist() == batches.max_timestamp.tolist()
 
 
 class TestByteView:

@@ -19,9 +19,8 @@ from sparklog.model import Codec, TimestampType
 from sparklog.record.batches import COLUMNS, byte_view
 from sparklog.record.compression import compress
 from sparklog.record.encode import BatchSettings, EncodedStream, RecordColumns, encode
-from sparklog.record.header import unpack_header
 from sparklog.record.rows import HEADERS_TYPE
-from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.scan import scan_batches, unpack_header, verify_checksums
 from tests import golden
 from tests.naive import encode as naive
 from tests.naive.records import Record
@@ -72,7 +71,7 @@ class TestKafkasBytes:
         stream = encode_one(golden.RECORDS, 100, BatchSettings(leader_epoch=5))
 
         assert bytes(stream.data) == golden.CREATE_TIME
-        assert stream.min_timestamp == golden.T0 - 10
+        assert stream.min_timestamps.tolist() == [golden.T0 - 10]
         assert stream.record_count == 3
 
     def test_log_append_time(self) -> None:
@@ -84,7 +83,7 @@ class TestKafkasBytes:
         stream = encode_one(golden.RECORDS, 100, settings)
 
         assert bytes(stream.data) == golden.LOG_APPEND_TIME
-        assert stream.min_timestamp == golden.APPEND_TIME
+        assert stream.min_timestamps.tolist() == [golden.APPEND_TIME]
 
     @pytest.mark.parametrize(
         ("codec", "stream", "crc"),
@@ -142,7 +141,9 @@ class TestAgainstTheTwin:
             verify_checksums(one.data, one.batches)
             mine = [record for record, to in routed if to == one.stream]
             assert one.record_count == len(mine)
-            assert one.min_timestamp == min(record.timestamp for record in mine)
+            ends = np.cumsum(one.batches.record_count)[:-1]
+            times = np.split(np.array([record.timestamp for record in mine]), ends)
+            assert one.min_timestamps.tolist() == [each.min() for each in times]
 
 
 class TestOwnOffsets:
@@ -230,7 +231,7 @@ class TestBatching:
 
         assert stream.batches.base_timestamp.tolist() == [50]
         assert stream.batches.max_timestamp.tolist() == [70]
-        assert stream.min_timestamp == -1
+        assert stream.min_timestamps.tolist() == [-1]
 
 
 class TestRoom:

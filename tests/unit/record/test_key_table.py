@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparklog.record.kernels.key_table import Keys, find_hashes, mark_superseded
-from sparklog.record.located import frozen
+from sparklog.record.payload import frozen
 from tests.naive.compaction import superseded
 
 few_keys = st.lists(st.sampled_from([b"", b"a", b"b", b"ab", b"long" * 9]), max_size=12)

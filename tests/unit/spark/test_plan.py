@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -16,7 +16,12 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.log_writer import WriteOptions
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.image import Image
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, TopicDescription
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
+from tests.edits import edited
 from tests.logs import append, catalog, new_topic
 
 Spans = dict[str, tuple[int, int]]
@@ -212,12 +217,90 @@ class TestDataLoss:
         assert found == expected
 
 
+class TestOpenTransaction:
+    """A reader of committed records ends before the first one: the last stable offset."""
+
+    COMMITTED: ClassVar[Mapping[str, Any]] = {"subscribe": "t", "isolation.level": READ_COMMITTED}
+
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        """20 records in partition 0, one a second, with transactions open from 12 and 15 on."""
+        log_dir = new_topic(tmp_path / "log", partitions=1)
+        append(log_dir, 0, range(20), timestamps=[T0 + second * SECOND for second in range(20)])
+        opened, found = (OpenTransaction(8, 15), OpenTransaction(7, 12)), catalog(log_dir)
+        edited(found, found.topic("t"), transactions={0: opened})
+        return log_dir
+
+    @pytest.mark.parametrize(
+        ("options", "expected"),
+        [
+            ({}, (0, 12)),
+            ({"endingOffsets": of({0: -1})}, (0, 12)),
+            ({"endingOffsets": of({0: 12})}, (0, 12)),
+            ({"endingTimestamp": T0 + 5 * SECOND}, (0, 5)),
+            ({"endingTimestamp": T0 + 14 * SECOND}, (0, 12)),
+            ({"startingTimestamp": T0 + 11 * SECOND}, (11, 12)),
+        ],
+    )
+    def test_ends_the_read(
+        self, log_dir: str, options: dict[str, Any], expected: tuple[int, int]
+    ) -> None:
+        assert spans(log_dir, **self.COMMITTED, **options) == {"t-0": expected}
+
+    def test_is_nothing_to_readers_of_uncommitted_records(self, log_dir: str) -> None:
+        assert spans(log_dir, subscribe="t") == {"t-0": (0, 20)}
+
+    def test_hides_the_times_behind_it(self, log_dir: str) -> None:
+        late: dict[str, Any] = {**self.COMMITTED, "startingTimestamp": T0 + 12 * SECOND}
+
+        with pytest.raises(OffsetOutOfRangeError, match="no record at or after timestamp"):
+            ranges(log_dir, **late)
+        assert spans(log_dir, **late, startingOffsetsByTimestampStrategy="latest") == {}
+
+    def test_keeps_named_offsets_back(self, log_dir: str) -> None:
+        behind: dict[str, Any] = {**self.COMMITTED, "endingOffsets": of({0: 20})}
+
+        with pytest.raises(
+            OffsetOutOfRangeError,
+            match=r"\[0, 12\) for read_committed: a transaction is open at 12",
+        ):
+            ranges(log_dir, **behind)
+        with pytest.warns(SparklogWarning, match="reading what there is"):
+            assert spans(log_dir, **behind, failOnDataLoss="false") == {"t-0": (0, 12)}
+
+
+class BusyCatalog(Catalog):
+    """One that somebody else commits to after every look: a record to topics `a` and `b` each."""
+
+    def image(self, *topics: TopicDescription) -> Image:
+        found = super().image(*topics)
+        for name in ("a", "b"):
+            append(self.files.uri, 0, ["x"], topic=name)
+        return found
+
+
+class TestTopicsOfOneRead:
+    def test_are_read_as_of_one_version(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", "a", 1)
+        new_topic(log_dir, "b", 1)
+        for name in ("a", "b"):
+            append(log_dir, 0, ["x"], topic=name)
+        busy = BusyCatalog(catalog(log_dir).files)
+        found = plan_read(busy, parse_options(CONSUME_OPTIONS, {"subscribe": "a,b"})[0])
+
+        assert [(one.topic, one.end) for one in found] == [("a", 1), ("b", 1)]
+
+
+def finder(log_dir: str, isolation: str = READ_UNCOMMITTED, *, fails: bool = True) -> SliceFinder:
+    return SliceFinder(catalog(log_dir), isolation, fails=fails)
+
+
 class TestSlices:
     def wanted(self, log_dir: str, start: int, end: int) -> ReadRange:
         return ReadRange("t", catalog(log_dir).topic("t").topic_id, 0, start, end)
 
     def test_cover_a_range(self, log: str) -> None:
-        found = SliceFinder(catalog(log), fails=True).slices(self.wanted(log, 3, 20))
+        found = finder(log).slices(self.wanted(log, 3, 20))
 
         assert [piece.start for piece in found] == [3, *(piece.end for piece in found[:-1])]
         assert found[-1].end == 20
@@ -226,9 +309,9 @@ class TestSlices:
         wanted = self.wanted(trimmed, 5, 15)
 
         with pytest.raises(OffsetOutOfRangeError, match=r"\[5, 15\) are not all in the log"):
-            SliceFinder(catalog(trimmed), fails=True).slices(wanted)
+            finder(trimmed).slices(wanted)
         with pytest.warns(SparklogWarning, match="reading what there is"):
-            (piece,) = SliceFinder(catalog(trimmed), fails=False).slices(wanted)
+            (piece,) = finder(trimmed, fails=False).slices(wanted)
         assert (piece.start, piece.end) == (12, 15)
 
     def test_of_a_topic_that_was_made_again_are_not_the_same(self, trimmed: str) -> None:
@@ -238,4 +321,4 @@ class TestSlices:
         append(trimmed, 0, range(20))
 
         with pytest.raises(UnknownTopicError, match="'t' was deleted after the read was planned"):
-            SliceFinder(catalog(trimmed), fails=True).slices(wanted)
+            finder(trimmed).slices(wanted)

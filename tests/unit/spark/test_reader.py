@@ -1,5 +1,6 @@
 """What a task of a read yields: batches as Spark takes them, whatever happened to the files."""
 
+import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,12 +19,12 @@ from sparklog.errors import (
     SparklogWarning,
 )
 from sparklog.log_writer import WriteOptions
-from sparklog.metadata.edit import TopicEdit
 from sparklog.spark.batch_reader import BatchReader
 from sparklog.spark.plan import ReadRange
 from sparklog.spark.read_task import RangePartition
 from sparklog.spark.schema import arrow_schema
-from tests.logs import append, catalog, log_files, new_topic, image
+from tests.edits import edited
+from tests.logs import append, catalog, image, log_files, new_topic
 
 RECORDS = 200
 SMALL = WriteOptions(batch_size=200, flush=False)
@@ -190,7 +191,6 @@ class TestMissingFile:
     def merge(self, log_dir: str) -> None:
         """Give every segment a new file, as a merge does, and unlink the old ones."""
         found = catalog(log_dir)
-        store = found.store(found.topic("t"))
         old = list(image(log_dir).segments(0))
         base = Path(log_dir) / Path(log_files(log_dir)[0]).parts[-3]
         new = []
@@ -198,8 +198,8 @@ class TestMissingFile:
             path = entry.log_path.replace(entry.log_path[-8:], f"{number:04d}.log")
             (base / entry.log_path).rename(base / path)
             new.append(replace(entry, log_path=path, index_path=None, index_bytes=None))
-        paths = [entry.log_path for entry in old]
-        store.commit(lambda _: TopicEdit(segments=new, remove=paths, removed_ms=1))
+        keys = [entry.key for entry in old]
+        edited(found, found.topic("t"), segments=new, remove=keys, removed_ms=1)
 
 
 class TestPartition:
@@ -208,3 +208,10 @@ class TestPartition:
 
         assert isinstance(partition, RangePartition)
         assert len(partition.slices) == 2
+        assert len(pickle.dumps(partition)) < 3000
+
+    def test_travels(self, log_dir: str) -> None:
+        (partition,) = reader(log_dir).partitions()
+        arrived = pickle.loads(pickle.dumps(partition))
+
+        assert (arrived.wanted, arrived.slices) == (partition.wanted, partition.slices)

@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 from pyspark.sql.datasource import InputPartition
@@ -17,7 +17,9 @@ from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
 from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
+from sparklog.metadata.edit import OpenTransaction
 from sparklog.spark.stream_reader import StreamReader
+from tests.edits import edited
 from tests.logs import append, catalog, new_topic
 
 Json = dict[str, Any]
@@ -203,6 +205,85 @@ class TestAvailableNow:
         stream.reader.prepareForTriggerAvailableNow()
 
         assert stream.step() == {"t-0": [10]}
+
+
+class TestOpenTransaction:
+    """What imports leave and end: a reader of committed records stays before it."""
+
+    COMMITTED: ClassVar[Json] = {"isolation.level": "read_committed"}
+
+    @pytest.fixture
+    def log_dir(self, log_dir: str) -> str:
+        """With a transaction open from offset 5 of partition 0 on."""
+        self.transactions(log_dir, OpenTransaction(7, 5))
+        return log_dir
+
+    def transactions(self, log_dir: str, *opened: OpenTransaction) -> None:
+        """Let these be the open transactions of partition 0."""
+        found = catalog(log_dir)
+        edited(found, found.topic("t"), transactions={0: opened})
+
+    def test_holds_the_stream_up_until_it_ends(self, log_dir: str) -> None:
+        stream = Stream(log_dir, **self.COMMITTED)
+        assert stream.step() == {"t-0": span(0, 5), "t-1": span(0, 10)}
+        append(log_dir, 0, range(3))
+        assert stream.step() is None
+        self.transactions(log_dir)
+
+        assert stream.step() == {"t-0": span(5, 13)}
+        assert stream.step() is None
+
+    def test_lets_the_stream_go_on_to_the_next_one(self, log_dir: str) -> None:
+        stream = Stream(log_dir, **self.COMMITTED)
+        stream.step()
+        self.transactions(log_dir, OpenTransaction(9, 8))
+
+        assert stream.restart().step() == {"t-0": span(5, 8)}
+
+    def test_is_nothing_to_readers_of_uncommitted_records(self, log_dir: str) -> None:
+        assert Stream(log_dir).step() == {"t-0": span(0, 10), "t-1": span(0, 10)}
+
+    def test_is_where_a_stream_of_what_is_new_begins(self, log_dir: str) -> None:
+        stream = Stream(log_dir, startingOffsets=None, **self.COMMITTED)
+        assert stream.step() == {}
+        assert stream.reader.reportLatestOffset() == {"t": {"0": 5, "1": 10}}
+        self.transactions(log_dir)
+
+        assert stream.step() == {"t-0": span(5, 10)}
+
+    def test_ends_a_stream_that_takes_what_there_is(self, log_dir: str) -> None:
+        stream = Stream(log_dir, **self.COMMITTED)
+        stream.reader.prepareForTriggerAvailableNow()
+
+        assert stream.step() == {"t-0": span(0, 5), "t-1": span(0, 10)}
+        assert stream.step() is None
+
+    def test_is_not_waited_for_before_it_where_a_stream_begins_behind(self, log_dir: str) -> None:
+        starting = json.dumps({"t": {"0": 7}})
+        stream = Stream(log_dir, startingOffsets=starting, **self.COMMITTED)
+        assert stream.step() == {}
+        self.transactions(log_dir)
+
+        assert stream.step() == {"t-0": span(7, 10)}
+
+    def test_holds_up_what_has_read_beyond_it(self, log_dir: str) -> None:
+        """The stream was started again with another isolation level."""
+        stream = Stream(log_dir)
+        stream.step()
+        stream.options |= self.COMMITTED
+        append(log_dir, 0, range(1))
+        assert stream.restart().step() is None
+        self.transactions(log_dir)
+
+        assert stream.step() == {"t-0": [10]}
+
+    def test_is_not_run_into_by_a_batch_that_was_planned_otherwise(self, log_dir: str) -> None:
+        stream = Stream(log_dir)
+        end = stream.plan()
+        stream.options |= self.COMMITTED
+
+        with pytest.raises(OffsetOutOfRangeError, match="for read_committed: a transaction is op"):
+            stream.restart().run(end)
 
 
 class TestRestart:

@@ -8,17 +8,20 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from sparklog.admin import AdminClient
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
 from sparklog.errors import (
     InvalidOptionError,
     InvalidRecordError,
     SparklogWarning,
+    TopicClosedError,
     UnexpectedAppendOffsetError,
     UnknownTopicError,
     UsageError,
 )
+from sparklog.metadata.entry import Entry
 from sparklog.spark import writers
-from sparklog.spark.write_job import WriteJob
+from sparklog.spark.write_job import ProduceResult, WriteJob
 from sparklog.spark.writers import BatchWriter, StreamWriter, Written
 from tests.logs import all_values, catalog, log_files, new_topic, rows, values
 
@@ -32,7 +35,9 @@ def log_dir(tmp_path: Path) -> str:
 
 
 def job(log_dir: str, columns: Sequence[str] = COLUMNS, **options: Any) -> WriteJob:
-    parsed, _ = parse_options(SOURCE_OPTIONS, {"topic": "t", "flush": "none", **options})
+    given = {"topic": "t", "flush": "none", **options}
+    given = {name: value for name, value in given.items() if value is not None}
+    parsed, _ = parse_options(SOURCE_OPTIONS, given)
     return WriteJob.planned(catalog(log_dir), parsed, columns)
 
 
@@ -47,6 +52,13 @@ def written(writer: BatchWriter | StreamWriter, *values: str, query: str | None 
     message = writer.write(iter([batch(*values)]))
     assert isinstance(message, Written)
     return replace(message, query_id=query)
+
+
+def entries_since(log_dir: str, version: int) -> list[Entry]:
+    """The entries of the metadata log behind a version."""
+    log = catalog(log_dir).log
+    found = (log.read_entry(one) for one in range(version + 1, log.image().version + 1))
+    return [entry for entry in found if entry is not None]
 
 
 class TestBatch:
@@ -102,6 +114,72 @@ class TestBatch:
 
         with pytest.warns(SparklogWarning, match=r"made 2 segments: with df.repartition"):
             writer.commit([written(writer, "a"), written(writer, "b")])
+
+
+class TestTopics:
+    """Rows of several topics: the column `topic` names them."""
+
+    COLUMNS = ("value", "partition", "topic")
+
+    @pytest.fixture
+    def log_dir(self, log_dir: str) -> str:
+        """With a topic `u`."""
+        return new_topic(log_dir, "u")
+
+    def job(self, log_dir: str, **options: Any) -> WriteJob:
+        return job(log_dir, self.COLUMNS, topic=None, **options)
+
+    def written(self, writing: WriteJob, *topics: str) -> Written:
+        """What a task hands back that has got a record of each of these topics."""
+        given = batch(*topics).append_column("topic", pa.array(topics))
+        message = BatchWriter(writing, self.COLUMNS, is_done=False).write(iter([given]))
+        assert isinstance(message, Written)
+        return message
+
+    def commit(self, writing: WriteJob, *topics: str) -> ProduceResult:
+        found = self.written(writing, *topics)
+        return writing.commit(writing.catalog(), [(found.task, found.segments)])
+
+    def test_become_visible_in_one_entry(self, log_dir: str) -> None:
+        before = catalog(log_dir).image().version
+        result = self.commit(self.job(log_dir, txnAppId="app", txnVersion="3"), "u", "t", "u")
+        (entry,) = entries_since(log_dir, before)
+
+        assert {str(key): got.end for key, got in result.ranges.items()} == {"t-0": 1, "u-0": 2}
+        assert entry.operation == "PRODUCE"
+        told = {"topics": "t, u", "records": "3", "txnAppId": "app", "txnVersion": "3"}
+        assert told.items() <= entry.parameters.items()
+
+    def test_are_refused_together(self, log_dir: str) -> None:
+        writing = self.job(log_dir)
+        found = self.written(writing, "t", "u")
+        AdminClient(log_dir).delete_topics(["u"])
+
+        with pytest.raises(TopicClosedError, match="'u'"):
+            writing.commit(catalog(log_dir), [(found.task, found.segments)])
+        assert rows(log_dir) == {}
+
+    def test_that_all_have_the_write_are_answered_without_rows(self, log_dir: str) -> None:
+        once = {"txnAppId": "app", "txnVersion": "1"}
+        assert not self.job(log_dir).is_committed(catalog(log_dir))
+        first = self.commit(self.job(log_dir, **once), "t")
+        assert not self.job(log_dir, **once).is_committed(catalog(log_dir))
+        other = self.commit(self.job(log_dir, **once), "u")
+        again = self.job(log_dir, **once)
+
+        assert again.is_committed(catalog(log_dir))
+        answer = again.replayed(catalog(log_dir))
+        assert answer.ranges == {**first.ranges, **other.ranges}
+        assert answer.replayed == {"t", "u"}
+
+    def test_that_have_a_part_of_the_write_get_the_rest(self, log_dir: str) -> None:
+        once = {"txnAppId": "app", "txnVersion": "1"}
+        self.commit(self.job(log_dir, **once), "t")
+        both = self.commit(self.job(log_dir, **once), "t", "u")
+
+        assert both.replayed == {"t"}
+        assert all_values(log_dir, "t") == ["t"]
+        assert all_values(log_dir, "u") == ["u"]
 
 
 class TestOwnOffsets:
@@ -172,6 +250,21 @@ class TestStream:
 
         assert all_values(log_dir) == ["0", "1"]
 
+    def test_of_several_topics_is_one_entry_that_names_query_and_batch(self, log_dir: str) -> None:
+        new_topic(log_dir, "u")
+        columns = (*COLUMNS, "topic")
+        writer = StreamWriter(job(log_dir, columns, topic=None), columns)
+        given = batch("a", "b").append_column("topic", pa.array(["t", "u"]))
+        message = writer.write(iter([given]))
+        assert isinstance(message, Written)
+        before = catalog(log_dir).image().version
+        writer.commit([replace(message, query_id="q")], 7)
+        (entry,) = entries_since(log_dir, before)
+
+        assert entry.operation == "STREAM"
+        told = {"topics": "t, u", "queryId": "q", "batchId": "7"}
+        assert told.items() <= entry.parameters.items()
+
     def test_tells_queries_apart(self, log_dir: str) -> None:
         for query in ("one", "two"):
             writer = StreamWriter(job(log_dir), COLUMNS)
@@ -191,11 +284,11 @@ class TestStream:
 
     def test_without_rows_commits_nothing(self, log_dir: str) -> None:
         writer = StreamWriter(job(log_dir), COLUMNS)
-        before = catalog(log_dir).store(catalog(log_dir).topic("t")).image().version
+        before = catalog(log_dir).image().version
         writer.commit([written(writer), None], 0)
         writer.commit([], 1)
 
-        assert catalog(log_dir).store(catalog(log_dir).topic("t")).image().version == before
+        assert catalog(log_dir).image().version == before
 
     def test_without_a_query_id_is_refused(self, log_dir: str) -> None:
         writer = StreamWriter(job(log_dir), COLUMNS)

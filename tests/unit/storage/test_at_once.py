@@ -5,7 +5,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from sparklog.storage.at_once import each_at_once
+from sparklog.storage.at_once import WAITING_MAX, begin, each_at_once
 
 
 class TestEachAtOnce:
@@ -49,3 +49,36 @@ class TestEachAtOnce:
         child.join(60)
 
         assert child.exitcode == 0
+
+
+class TestBegin:
+    def test_tells_the_error_of_the_work(self) -> None:
+        def fail() -> None:
+            raise ValueError("a")
+
+        with pytest.raises(ValueError, match="a"):
+            begin(fail).result()
+
+    def test_lets_only_so_many_wait(self) -> None:
+        """Goal: whoever begins more than there is room for waits. Method: work that waits for a
+        signal, one more than there is room for, begun in a thread of its own.
+        """
+        signal, begun = threading.Event(), threading.Event()
+
+        def one_more() -> None:
+            begin(lambda: None).result()
+            begun.set()
+
+        def held_up() -> None:
+            signal.wait(60)
+
+        calls = [begin(held_up) for _ in range(WAITING_MAX)]
+        thread = threading.Thread(target=one_more)
+        thread.start()
+        was_waiting = not begun.wait(0.05)
+        signal.set()
+        thread.join(60)
+
+        assert was_waiting
+        assert begun.is_set()
+        assert [call.result() for call in calls] == [None] * WAITING_MAX

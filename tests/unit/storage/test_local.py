@@ -17,8 +17,9 @@ from sparklog.errors import (
     StorageFullError,
     StoragePermissionError,
 )
-from sparklog.storage import local, write_back
-from sparklog.storage.local import LocalFiles, LocalNewFile
+from sparklog.storage import local_file, write_back
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.local_file import LocalNewFile
 
 
 @pytest.fixture
@@ -43,6 +44,12 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(os, "fsync", spy)
     return found
+
+
+def descriptor_of(file: LocalNewFile) -> int:
+    """The descriptor that the next write uses."""
+    assert file._descriptor is not None
+    return file._descriptor
 
 
 def fail(monkeypatch: pytest.MonkeyPatch, name: str, number: int) -> None:
@@ -223,7 +230,7 @@ class TestDiskFull:
     ) -> None:
         file.write(b"fits")
         full = os.open("/dev/full", os.O_WRONLY)
-        os.dup2(full, file._file.fileno())
+        os.dup2(full, descriptor_of(file))
         os.close(full)
 
         with pytest.raises(StorageFullError, match="write d/a.log in .*: No space left on device"):
@@ -243,7 +250,7 @@ class TestDiskFull:
         assert file.bytes_written == limit - 1
 
     def test_a_close_that_fails_leaves_no_file(self, file: LocalNewFile, files: LocalFiles) -> None:
-        os.close(file._file.fileno())
+        os.close(descriptor_of(file))
 
         with pytest.raises(StorageError, match="cannot close d/a.log in "):
             file.close()
@@ -387,13 +394,13 @@ class TestWriteBehind:
             found.append((start, length))
             ask(descriptor, start, length)
 
-        monkeypatch.setattr(local, "begin_write_back", spy)
+        monkeypatch.setattr(local_file, "begin_write_back", spy)
         return found
 
     def test_begins_when_enough_waits(
         self, files: LocalFiles, begun: list[tuple[int, int]]
     ) -> None:
-        half = bytes(local.WRITE_BEHIND_BYTES // 2 + 1)
+        half = bytes(local_file.WRITE_BEHIND_BYTES // 2 + 1)
         with files.create("a") as file:
             for _ in range(5):
                 file.write(half)
@@ -408,11 +415,11 @@ class TestWriteBehind:
         monkeypatch.setattr(ctypes, "CDLL", lambda _: object())
         write_back._sync_file_range.cache_clear()
         with files.create("a") as file:
-            file.write(bytes(local.WRITE_BEHIND_BYTES))
+            file.write(bytes(local_file.WRITE_BEHIND_BYTES))
             file.write_behind()
         write_back._sync_file_range.cache_clear()
 
-        assert len(files.read("a")) == local.WRITE_BEHIND_BYTES
+        assert len(files.read("a")) == local_file.WRITE_BEHIND_BYTES
 
 
 class TestLinkFrom:

@@ -6,6 +6,7 @@ import pytest
 
 from sparklog.errors import LogDirError, StorageError
 from sparklog.log.names import random_uuid
+from sparklog.record.batches import Buffer
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.log_dir import (
     LogDir,
@@ -13,6 +14,7 @@ from sparklog.storage.log_dir import (
     decode,
     encode,
     open_log_dir,
+    probe_conditional_put,
 )
 from sparklog.storage.memory import MemoryFiles, Operation
 
@@ -50,7 +52,7 @@ class TestCreateLogDir:
 
     @pytest.mark.parametrize(
         ("kind", "after"),
-        (("write", 0), ("close", 0), ("sync", 0), ("sync", 1), ("link_or_copy", 0), ("sync", 2)),
+        (("put_new", 0), ("put_new", 1), ("put_new", 2), ("read", 1), ("sync", 0), ("sync", 1)),
     )
     def test_a_failure_leaves_none_or_a_whole_one(
         self, files: MemoryFiles, kind: str, after: int
@@ -65,14 +67,15 @@ class TestCreateLogDir:
     def test_the_first_of_two_at_the_same_moment_wins(
         self, files: MemoryFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        link = files.link_or_copy
+        put = files.put_new
 
-        def after_another(source: str, target: str) -> None:
-            monkeypatch.undo()
-            create_log_dir(files, OTHER16)
-            link(source, target)
+        def after_another(path: str, data: bytes, *, durable: bool = True) -> bool:
+            if path == "meta.properties":
+                monkeypatch.undo()
+                create_log_dir(files, OTHER16)
+            return put(path, data, durable=durable)
 
-        monkeypatch.setattr(files, "link_or_copy", after_another)
+        monkeypatch.setattr(files, "put_new", after_another)
         created = create_log_dir(files, RANDOM16)
 
         assert created.cluster_id == random_uuid(OTHER16)
@@ -95,6 +98,42 @@ class TestCreateLogDir:
 
             assert created == {open_log_dir(files)}
             assert [found.path for found in files.list()] == ["meta.properties"]
+
+
+class Forgetful(MemoryFiles):
+    """A store that ignores the condition of a put."""
+
+    def __init__(self, told: bool) -> None:
+        super().__init__()
+        self.told = told
+
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+        self.delete(path)
+        return super().put_new(path, data, durable=durable) and self.told
+
+
+class TestProbe:
+    @pytest.mark.parametrize("told", [True, False])
+    def test_refuses_a_store_that_lets_the_second_put_win(self, told: bool) -> None:
+        files = Forgetful(told)
+
+        with pytest.raises(LogDirError, match="memory:// cannot be written to: .*conditional put"):
+            probe_conditional_put(files)
+
+        assert list(files.list()) == []
+
+    def test_leaves_nothing_behind(self, files: MemoryFiles) -> None:
+        probe_conditional_put(files)
+
+        assert list(files.list()) == []
+
+    def test_is_made_with_the_log_dir(self) -> None:
+        files = Forgetful(told=True)
+
+        with pytest.raises(LogDirError, match="conditional put"):
+            create_log_dir(files, RANDOM16)
+
+        assert list(files.list()) == []
 
 
 class TestOpenLogDir:

@@ -133,6 +133,58 @@ class TestLoseUnsynced:
         assert names(files) == ["a"]
 
 
+class TestPutNew:
+    def test_loses_its_name_until_the_directory_is_synced(self, files: MemoryFiles) -> None:
+        for path in ("d/a", "e/a"):
+            files.put_new(path, b"x")
+        files.sync_directory("d")
+
+        files.lose_unsynced()
+
+        assert names(files) == ["d/a"]
+
+    def test_that_is_not_durable_is_lost_even_so(self, files: MemoryFiles) -> None:
+        files.put_new("d/a", b"x", durable=False)
+        files.put_new("d/b", b"x", durable=False)
+        files.sync_directory("d")
+        files.sync(["d/b"])
+
+        files.lose_unsynced()
+
+        assert names(files) == ["d/b"]
+
+    @pytest.mark.parametrize("gone", ["d/a", "d"])
+    def test_forgets_what_was_deleted(self, files: MemoryFiles, gone: str) -> None:
+        files.put_new("d/a", b"x")
+        files.put_new("c", b"x")
+        if gone == "d":
+            files.delete_tree(gone)
+        else:
+            files.delete(gone)
+        files.sync_directory("")
+
+        files.lose_unsynced()
+
+        assert names(files) == ["c"]
+
+    def test_does_not_take_the_name_of_a_file_that_is_being_written(
+        self, files: MemoryFiles
+    ) -> None:
+        files.create("a")
+
+        assert not files.put_new("a", b"x")
+
+    def test_is_one_operation(self, files: MemoryFiles) -> None:
+        files.put_new("d/a", b"abc")
+        files.sync_directory("d")
+
+        assert files.trace == [Operation("put_new", "d/a", 3), Operation("sync_directory", "d")]
+
+    def test_has_no_directory_where_there_is_no_file(self, files: MemoryFiles) -> None:
+        with pytest.raises(MissingFileError, match="cannot sync d in .*: no such directory"):
+            files.sync_directory("d")
+
+
 class TestTrace:
     def test_lists_every_operation_in_order(self, files: MemoryFiles) -> None:
         with files.create("d/a") as file:

@@ -5,8 +5,8 @@ import pytest
 
 from sparklog.errors import InvalidOptionError, LogDirError
 from sparklog.storage import open_files
-from sparklog.storage.arrow_fs import ArrowFiles
 from sparklog.storage.local import LocalFiles
+from sparklog.storage.object_store import ObjectFiles
 from sparklog.storage.settings import STORAGE_SETTINGS
 
 KEYS = {"storage.AWS_ACCESS_KEY_ID": "AKIAID", "storage.AWS_SECRET_ACCESS_KEY": "s3cret"}
@@ -66,7 +66,7 @@ class TestLocal:
             ("/a\0b", "the log dir is "),
             ("file://host/data", "names the host 'host'; allowed: file:///path"),
             ("hdfs://host/data", "has the scheme 'hdfs'; allowed: a path"),
-            ("gs://bucket/data", "has the scheme 'gs'"),
+            ("adl://bucket/data", "has the scheme 'adl'"),
             ("https://user:s3cret@host/data", "has the scheme 'https'"),
             ("/data/a%20b", "the log dir '/data/a%20b' holds '%20'; no %XX is allowed"),
             ("file:///data/a%252fb/log", "holds '%2f'"),
@@ -95,7 +95,7 @@ class TestS3:
     def test_opens_a_bucket_or_a_prefix_without_connecting(self, log_dir: str, uri: str) -> None:
         files = open_files(log_dir, KEYS)
 
-        assert isinstance(files, ArrowFiles)
+        assert isinstance(files, ObjectFiles)
         assert (files.uri, files.is_local) == (uri, False)
         assert dict(files.options) == {
             "AWS_ACCESS_KEY_ID": "AKIAID",
@@ -113,9 +113,17 @@ class TestS3:
 
         assert copy.options == files.options
         assert repr(copy) == (
-            "ArrowFiles('s3://bucket/a', StorageOptions("
+            "ObjectFiles('s3://bucket/a', StorageOptions("
             "{'AWS_ACCESS_KEY_ID': '***', 'AWS_SECRET_ACCESS_KEY': '***'}))"
         )
+
+    def test_leaves_the_secrets_of_the_environment_where_they_are(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "AKIAID")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "s3cret")
+
+        assert open_files("s3://bucket/a").options == {}
 
     def test_refuses_credentials_in_the_address_without_showing_them(self) -> None:
         with pytest.raises(InvalidOptionError, match="give them as AWS_ACCESS_KEY_ID") as caught:
@@ -140,3 +148,59 @@ class TestS3:
     def test_refuses_what_is_no_bucket_or_prefix(self, log_dir: str) -> None:
         with pytest.raises(LogDirError, match="allowed"):
             open_files(log_dir)
+
+
+class TestOtherStores:
+    @pytest.mark.parametrize(
+        ("log_dir", "uri"),
+        (
+            ("gs://bucket_1/a/", "gs://bucket_1/a"),
+            ("GS://bucket", "gs://bucket"),
+            ("az://container/a/b", "az://container/a/b"),
+            (
+                "abfss://container@account1.dfs.core.windows.net/a/",
+                "abfss://container@account1.dfs.core.windows.net/a",
+            ),
+        ),
+    )
+    def test_are_opened_without_connecting(self, log_dir: str, uri: str) -> None:
+        files = open_files(log_dir)
+
+        assert isinstance(files, ObjectFiles)
+        assert (files.uri, files.is_local) == (uri, False)
+
+    def test_read_their_own_environment(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setenv("AWS_REGION", "eu-west-1")
+        monkeypatch.setenv("AZURE_STORAGE_ACCOUNT_NAME", "account1")
+        monkeypatch.setenv("GOOGLE_SERVICE_ACCOUNT", "/etc/gcs.json")
+
+        assert open_files("az://container").options == {"AZURE_STORAGE_ACCOUNT_NAME": "account1"}
+        assert open_files("gs://bucket").options == {"GOOGLE_SERVICE_ACCOUNT": "/etc/gcs.json"}
+
+    @pytest.mark.parametrize(
+        "log_dir",
+        (
+            "gs://b/a",
+            "az://Container/a",
+            "az://con_tainer",
+            "abfss://container/a",
+            "gs://bucket//a",
+        ),
+    )
+    def test_refuse_what_is_no_address(self, log_dir: str) -> None:
+        with pytest.raises(LogDirError, match="allowed"):
+            open_files(log_dir)
+
+    @pytest.mark.parametrize(
+        ("log_dir", "keys"),
+        (
+            ("gs://user:s3cret@bucket/a", "GOOGLE_SERVICE_ACCOUNT"),
+            ("az://s3cret@container/a", "AZURE_STORAGE_ACCOUNT_KEY"),
+            ("abfss://c:s3cret@account1.dfs.core.windows.net/a", "AZURE_STORAGE_ACCOUNT_KEY"),
+        ),
+    )
+    def test_refuse_credentials_in_the_address(self, log_dir: str, keys: str) -> None:
+        with pytest.raises(InvalidOptionError, match=keys) as caught:
+            open_files(log_dir)
+
+        assert "s3cret" not in str(caught.value)

@@ -5,8 +5,8 @@ import pytest
 from sparklog.errors import InvalidOptionError
 from sparklog.storage.settings import (
     STORAGE_SETTINGS,
+    STORES,
     StorageOptions,
-    arrow_arguments,
     storage_options,
 )
 
@@ -26,16 +26,22 @@ class TestStorageOptions:
         assert storage_options(given, {}) == KEYS
 
     def test_takes_from_the_environment_what_is_not_given(self) -> None:
-        environ = KEYS | {"AWS_REGION": "us-west-2", "HOME": "/root", "AWS_PROFILE": "work"}
+        environ = {"AWS_REGION": "us-west-2", "AWS_ALLOW_HTTP": "true", "HOME": "/root"}
 
-        found = storage_options({"storage.AWS_REGION": "eu-west-1"}, environ)
+        found = storage_options(KEYS, environ)
 
-        assert found == KEYS
+        assert found == KEYS | {"AWS_ALLOW_HTTP": "true"}
 
-    def test_never_mixes_credentials_of_two_sources(self) -> None:
-        environ = {"AWS_ACCESS_KEY_ID": "OTHER", "AWS_SECRET_ACCESS_KEY": "other"} | TOKEN
+    def test_takes_no_secret_from_the_environment(self) -> None:
+        environ = {setting.name: "s3cret" for setting in STORAGE_SETTINGS if setting.secret}
 
-        assert storage_options(KEYS, environ) == KEYS
+        for store in STORES:
+            assert storage_options({}, environ, store) == {}
+
+    def test_takes_of_the_environment_what_is_for_the_store(self) -> None:
+        environ = {"AWS_DEFAULT_REGION": "x", "AZURE_STORAGE_ACCOUNT_NAME": "account1"}
+
+        assert storage_options({}, environ, "AZURE") == {"AZURE_STORAGE_ACCOUNT_NAME": "account1"}
 
     @pytest.mark.parametrize("name", ("AWS_REGION", "AWS_DEFAULT_REGION"))
     def test_reads_both_names_of_the_region(self, name: str) -> None:
@@ -95,6 +101,26 @@ class TestStorageOptions:
         with pytest.raises(InvalidOptionError, match="set AWS_ALLOW_HTTP=true"):
             storage_options(PLAIN | {"AWS_ALLOW_HTTP": allow}, {})
 
+    @pytest.mark.parametrize(
+        ("name", "allow"),
+        (
+            ("GOOGLE_BASE_URL", "GOOGLE_ALLOW_HTTP"),
+            ("AZURE_STORAGE_ENDPOINT", "AZURE_ALLOW_HTTP"),
+        ),
+    )
+    def test_refuses_http_of_each_store(self, name: str, allow: str) -> None:
+        endpoint = {name: "http://127.0.0.1:9000"}
+
+        with pytest.raises(InvalidOptionError, match=f"set {allow}=true"):
+            storage_options(endpoint, {})
+
+        assert storage_options(endpoint | {allow: "true"}, {})[name] == endpoint[name]
+
+    def test_lets_the_endpoint_of_azure_have_a_path(self) -> None:
+        endpoint = {"AZURE_STORAGE_ENDPOINT": "https://127.0.0.1:10000/account1"}
+
+        assert storage_options(endpoint, {}) == endpoint
+
 
 class TestSecrets:
     options = StorageOptions(KEYS | TOKEN)
@@ -117,36 +143,25 @@ class TestSecrets:
         assert copy == KEYS | TOKEN
 
     def test_are_those_that_the_table_says(self) -> None:
-        secret = [setting.name for setting in STORAGE_SETTINGS if setting.secret]
+        secret = {setting.name for setting in STORAGE_SETTINGS if setting.secret}
 
-        assert secret == ["AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"]
-
-
-class TestArrowArguments:
-    def test_leaves_everything_to_the_usual_sources_by_default(self) -> None:
-        assert arrow_arguments(StorageOptions()) == {
-            "access_key": None,
-            "secret_key": None,
-            "session_token": None,
-            "region": None,
+        assert secret == {
+            "AWS_ACCESS_KEY_ID",
+            "AWS_SECRET_ACCESS_KEY",
+            "AWS_SESSION_TOKEN",
+            "GOOGLE_SERVICE_ACCOUNT_KEY",
+            "GOOGLE_BEARER_TOKEN",
+            "AZURE_STORAGE_ACCOUNT_KEY",
+            "AZURE_STORAGE_SAS_TOKEN",
+            "AZURE_STORAGE_TOKEN",
+            "AZURE_STORAGE_CLIENT_SECRET",
         }
 
-    def test_translates_every_setting(self) -> None:
-        options = StorageOptions(
-            KEYS
-            | TOKEN
-            | {
-                "AWS_ENDPOINT_URL": "https://minio.example:9000/",
-                "AWS_VIRTUAL_HOSTED_STYLE_REQUEST": "TRUE",
-            }
-        )
 
-        assert arrow_arguments(options) == {
-            "access_key": "AKIAID",
-            "secret_key": "s3cret",
-            "session_token": "t0ken",
-            "region": "eu-west-1",
-            "scheme": "https",
-            "endpoint_override": "minio.example:9000",
-            "force_virtual_addressing": True,
-        }
+class TestOf:
+    def test_gives_a_client_its_own_settings_by_its_own_names(self) -> None:
+        options = StorageOptions({"AWS_REGION": "eu-west-1", "AZURE_STORAGE_TOKEN": "t0ken"})
+
+        assert options.of("AWS") == {"aws_region": "eu-west-1"}
+        assert options.of("AZURE") == {"azure_storage_token": "t0ken"}
+        assert options.of("GOOGLE") == {}

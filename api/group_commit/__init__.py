@@ -1,0 +1,14 @@
+"""Group commit: requests that arrive within linger.ms share one commit, whatever their topics.
+
+    queue     requests wait, a group is taken, its requests are answered    asyncio
+    writer    a group to segments and one entry of the metadata log         on a thread
+    rows      the records of requests: columns, partitions, ranks           arrays
+
+A request is acknowledged when the commit is durable, with the offsets of its records.
+"""
+
+from api.group_commit.queue import GroupCommit
+from api.group_commit.rows import Request
+from api.group_commit.writer import GroupWriter, Written
+
+__all__ = ["GroupCommit", "GroupWriter", "Request", "Written"]

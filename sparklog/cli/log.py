@@ -1,0 +1,76 @@
+"""`sparklog log`: who changed what, and when."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.output import print_json, print_table
+
+if TYPE_CHECKING:
+    from sparklog.metadata.history import HistoryRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class LogArguments(CommonArguments):
+    """Options of `log`."""
+
+    limit: Annotated[
+        int | None, typer.Option("--limit", "-n", min=1, help="At most so many commits.")
+    ] = None
+    from_version: Annotated[
+        int | None, typer.Option("--from", min=0, metavar="VERSION", help="The first commit.")
+    ] = None
+    to_version: Annotated[
+        int | None, typer.Option("--to", min=0, metavar="VERSION", help="The last commit.")
+    ] = None
+    oldest_first: Annotated[
+        bool, typer.Option("--reverse", help="The oldest commit first.")
+    ] = False
+
+
+def log(arguments: LogArguments) -> None:
+    """Show the commits of the log dir, the newest first: when, what, and on which topics."""
+    from sparklog.metadata.history import history
+
+    found = history(
+        arguments.catalog().log,
+        arguments.from_version,
+        arguments.to_version,
+        limit=arguments.limit,
+        newest_first=not arguments.oldest_first,
+    )
+    if arguments.is_json:
+        for record in found:
+            print_json(_as_json(record))
+        return
+    rows = [
+        [record.version, _time(record), record.operation, _told(record)] for record in found
+    ]
+    print_table("", ["version", "time", "operation", "parameters"], rows)
+
+
+def _as_json(record: "HistoryRecord") -> dict[str, Any]:
+    return {
+        "version": record.version,
+        "timestamp": record.timestamp_ms,
+        "operation": record.operation,
+        "parameters": dict(record.parameters),
+        "id": record.id,
+    }
+
+
+def _time(record: "HistoryRecord") -> str:
+    moment = datetime.fromtimestamp(record.timestamp_ms / 1000, UTC)
+    return moment.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+
+def _told(record: "HistoryRecord") -> str:
+    return " ".join(f"{name}={value}" for name, value in record.parameters.items())
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    add_command(app, "log", log)

@@ -1,0 +1,60 @@
+"""A shared segment being written: the batches of many partitions in one file.
+
+    __shared/<uuid>.log      partition after partition, each one's batches back to back
+
+A row of the metadata names the file, the position and the size of each partition's slice. Slices
+have no index files: they are small, and merge_segments soon copies them into the partition's
+directory.
+"""
+
+import os
+from collections.abc import Sequence
+from dataclasses import replace
+
+from sparklog.clock import Clock
+from sparklog.log.names import LOG_SUFFIX, uuid7
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.model import SHARED_PREFIX, SegmentEntry
+from sparklog.record.batches import Buffer
+from sparklog.storage.files import Files, NewFile
+
+
+class SharedSegment:
+    """One shared segment, made when the first slice comes; for the writers of one commit.
+
+    It is made durable if one of its writers asks for that.
+    """
+
+    def __init__(self, files: Files, clock: Clock) -> None:
+        self._files = files
+        self._clock = clock
+        self._file: NewFile | None = None
+        self._is_durable = False
+
+    def add(
+        self, builder: SegmentBuilder, batches: Sequence[Buffer], *, flush: bool
+    ) -> SegmentEntry:
+        """Append the batches of one partition; return their row, with offsets as in the file."""
+        now_ms = self._clock.now_ms()
+        if self._file is None:
+            path = f"{SHARED_PREFIX}{uuid7(now_ms, os.urandom(10))}{LOG_SUFFIX}"
+            self._file = self._files.create(path, durable=flush)
+        self._is_durable = self._is_durable or flush
+        position = self._file.bytes_written
+        for data in batches:
+            self._file.write(data)
+        summary, _ = builder.finish()
+        entry = summary.entry(summary.file_base_offset, now_ms, self._file.path)
+        return replace(entry, log_position=position)
+
+    def close(self) -> None:
+        """Complete the file, durably if one of its writers asked for that."""
+        if self._file is not None:
+            self._file.close()
+            if self._is_durable:
+                self._files.sync([self._file.path])
+
+    def abort(self) -> None:
+        """Drop the file if it is still being written."""
+        if self._file is not None:
+            self._file.abort()

@@ -1,0 +1,103 @@
+"""Topics as of one commit: versionAsOf and timestampAsOf, Delta's names.
+
+A version of the metadata log is a consistent cut over all topics: it says where each partition
+began and ended. Its records are read from today's segments, so it can be read as long as log start
+and cleaner offset have not passed it; else the reader is refused by name.
+"""
+
+from collections.abc import Collection, Mapping
+
+from immutables import Map
+
+from sparklog.errors import UnknownTopicError, UsageError
+from sparklog.metadata.catalog import Catalog, Landed, Write
+from sparklog.metadata.edit import OpenTransaction, PartitionState
+from sparklog.metadata.history import Cut, PartitionCut, TopicCut, check_readable, cut_at, version_at
+from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage
+from sparklog.model import TopicDescription
+
+
+class PastCatalog(Catalog):
+    """The topics of a log dir as one commit left them. Nothing can be committed to it."""
+
+    def __init__(
+        self, catalog: Catalog, *, version: int | None = None, timestamp_ms: int | None = None
+    ) -> None:
+        """Take a version, or the newest one that is not younger than a time.
+
+        Raises VersionOutOfRangeError when it is not known (any more), UsageError unless exactly one
+        of the two is given.
+        """
+        super().__init__(catalog.files, catalog.clock)
+        self._log = catalog.log
+        self._is_log_dir = True
+        if (version is None) == (timestamp_ms is None):
+            raise UsageError("give a version or a time, versionAsOf or timestampAsOf")
+        if timestamp_ms is not None:
+            version = version_at(self._log, timestamp_ms)
+        self._cut: Cut = cut_at(self._log, version or 0)
+
+    @property
+    def version(self) -> int:
+        """The version that is read."""
+        return self._cut.version
+
+    def topics(self) -> Mapping[str, TopicDescription]:
+        """Return the topics that existed, by name, in name order."""
+        found = (topic.description for topic in self._cut.topics.values())
+        alive = [topic for topic in found if topic.deleted_ms is None]
+        return {topic.name: topic for topic in sorted(alive, key=lambda topic: topic.name)}
+
+    def image(self, *topics: TopicDescription) -> Image:
+        """Return today's image with these topics as they were.
+
+        Raises UnknownTopicError for a topic that was deleted since, OffsetOutOfRangeError where
+        today's segments no longer hold all that the version held.
+        """
+        image = super().image(*topics)
+        past = {topic.topic_id: self._as_it_was(image, topic) for topic in topics}
+        return image.with_topics(past)
+
+    def commit_all(
+        self,
+        writes: Collection[Write],
+        *,
+        operation: str,
+        parameters: Mapping[str, str] | None = None,
+    ) -> list[Landed]:
+        """Raise UsageError."""
+        del writes, operation, parameters
+        raise UsageError(f"version {self.version} of the log dir is past: nothing can be written")
+
+    def _as_it_was(self, image: Image, topic: TopicDescription) -> TopicImage:
+        cut, today = self._cut.topics.get(topic.topic_id), image.topic(topic.topic_id)
+        if cut is None or today is None or today.closed_ms is not None:
+            raise UnknownTopicError(
+                f"topic {topic.name!r} as of version {self.version} was deleted since",
+                topic=topic.name,
+            )
+        return _cut_off(today, cut, self.version)
+
+
+def _cut_off(today: TopicImage, cut: TopicCut, version: int) -> TopicImage:
+    """Return a topic whose partitions end where they ended then."""
+    logs = {}
+    for number, numbers in cut.partitions.items():
+        log = today.partition(number)
+        check_readable(numbers, log, version)
+        logs[number] = _ended(log, numbers)
+    return TopicImage(cut.description, version, TopicContent(Map(logs)))
+
+
+def _ended(log: PartitionLog, cut: PartitionCut) -> PartitionLog:
+    state = PartitionState(
+        log_start_offset=cut.log_start_offset,
+        log_end_offset=cut.log_end_offset,
+        leader_epoch=log.leader_epoch,
+        cleaner_offset=cut.cleaner_offset,
+        imported_end_offset=log.imported_end_offset,
+    )
+    is_open = cut.last_stable_offset < cut.log_end_offset
+    open_ones = (OpenTransaction(-1, cut.last_stable_offset),) if is_open else ()
+    epochs = tuple(one for one in log.epochs if one.start_offset < cut.log_end_offset)
+    return PartitionLog(log.name, log.partition, state, log.live, open_ones, epochs)

@@ -1,0 +1,30 @@
+"""The metadata log in SQL, for people: `__cluster_metadata` is a Delta table of runs.
+
+A run's row says all there is to say of its key as of version `as_of`, and the newest one counts.
+`live_rows` is the query for that; any engine that reads Delta runs it (DuckDB: `from
+delta_scan('…/__cluster_metadata')`, Spark: ``from delta.`…/__cluster_metadata` ``). It shows the
+log as the newest fold has it: entries behind that are not rows yet.
+
+    select name, partition, log_end_offset from (<live_rows>) …
+"""
+
+from typing import Final
+
+_KEY: Final = (
+    "kind, topic_id, partition, log_path, log_position, app_id, is_versioned, "
+    "case when kind = 'lease' then name end"
+)
+
+
+def live_rows(table: str) -> str:
+    """Return the query of the rows that count; `table` is what follows `from`."""
+    return f"""
+with newest as (
+  select * from (
+    select *, row_number() over (partition by {_KEY} order by as_of desc) as age from {table}
+  ) as ranked
+  where age = 1 and not gone
+)
+select * from newest
+where topic_id is null or topic_id in (select topic_id from newest where kind = 'topic')
+"""  # noqa: S608 - it is told to people, and run by nobody here

@@ -1,0 +1,129 @@
+"""The payload of batches (the bytes behind their headers), decompressed, for a kernel to walk.
+
+The decompressed records of many batches lie one after the other in one array; records that are not
+compressed stay where they are. A kernel's negative answer becomes an error here (`damaged_record`).
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptRecordError
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable
+from sparklog.record.columns import check_size
+from sparklog.record.decompression import decompress
+from sparklog.record.kernels import decode as kernels
+from sparklog.record.kernels.primitives import OVERLONG, TRUNCATED
+
+Bytes = NDArray[np.uint8]
+Int64s = NDArray[np.int64]
+
+BATCH_BYTES_MAX: Final = 256 * 2**20
+"""Most bytes that one batch may decompress to, unless the caller says otherwise."""
+RECORD_SIZE_MIN: Final = 7
+"""Length, attributes, two deltas, two sizes, header count: a byte each."""
+_NOTHING: Final = np.empty(0, np.uint8)
+
+REASONS: Final = {
+    TRUNCATED: "a number runs beyond the end of its record",
+    OVERLONG: "a number takes more bytes than its type can fill",
+    kernels.FIELD: "a key or value does not fit its record, or has a size below -1 (null)",
+    kernels.HEADER_COUNT: "the header count is negative, or more than the record has bytes left",
+    kernels.LENGTH: "its length is damaged, or goes beyond the end of the batch",
+    kernels.UNREAD: "bytes are left between its last field and its end",
+    kernels.OFFSET: "its offset lies outside its batch",
+    kernels.LEFT_OVER: "bytes are left after the last record",
+}
+"""What a kernel's negative answer means."""
+
+
+def open_payloads(
+    view: Bytes, run: BatchTable, shift: int, max_bytes: int | None
+) -> tuple[Bytes, kernels.Batches]:
+    """Decompresses the compressed batches, and says where the records of each v2 batch lie.
+
+    Returns the decompressed records, and a row a batch whose base offset has `shift` added. Raises
+    CorruptRecordError as `decompress_all`, and for a count that cannot be.
+    """
+    position = run.position + layout.RECORDS
+    end = run.end_position
+    is_decompressed = (run.codec != 0) & (position < end)
+    decompressed = _NOTHING
+    if is_decompressed.any():
+        decompressed, position[is_decompressed], end[is_decompressed] = decompress_all(
+            view,
+            run.take(is_decompressed),
+            position[is_decompressed],
+            end[is_decompressed],
+            max_bytes,
+        )
+    # The count is not under our control, and memory is asked for by it.
+    possible = (run.record_count >= 0) & (run.record_count <= (end - position) // RECORD_SIZE_MIN)
+    if not possible.all():
+        first = int(np.argmin(possible))
+        count, size = int(run.record_count[first]), int((end - position)[first])
+        problem = CorruptRecordError(f"{count} records cannot be in {size} bytes")
+        raise at_batch(problem, run, first)
+    batches = kernels.Batches(
+        is_decompressed=is_decompressed.astype(np.int64),
+        position=position,
+        end=end,
+        record_count=run.record_count,
+        base_offset=run.base_offset + shift,
+        max_offset_delta=run.last_offset - run.base_offset,
+        base_timestamp=run.base_timestamp,
+        append_timestamp=run.max_timestamp,
+        timestamp_type=run.timestamp_type,
+    )
+    return decompressed, kernels.Batches(*map(frozen, batches))
+
+
+def decompress_all(
+    view: Bytes, batches: BatchTable, starts: Int64s, ends: Int64s, max_bytes: int | None
+) -> tuple[Bytes, Int64s, Int64s]:
+    """Decompresses [start, end) of every batch; returns them, and each one's start and end.
+
+    Raises CorruptRecordError, with position and offset of the batch, for a damaged stream and for
+    one that holds more than `max_bytes` (BATCH_BYTES_MAX when None): no batch that a broker takes
+    comes near it, so it is a bomb. Raises UsageError when all together are above 2**31-1 bytes.
+    """
+    limit = BATCH_BYTES_MAX if max_bytes is None else max_bytes
+    streams = zip(
+        batches.codec.tolist(), batches.magic.tolist(), starts.tolist(), ends.tolist(), strict=True
+    )
+    pieces: list[bytes] = []
+    total = 0
+    for codec, magic, start, end in streams:
+        try:
+            pieces.append(decompress(codec, view[start:end], limit, magic))
+        except CorruptRecordError as error:
+            raise at_batch(error, batches, len(pieces)) from None
+        total += len(pieces[-1])
+        check_size(total)
+    new_ends = np.cumsum([len(piece) for piece in pieces], dtype=np.int64)
+    new_starts = np.zeros_like(new_ends)
+    new_starts[1:] = new_ends[:-1]
+    return np.frombuffer(b"".join(pieces), np.uint8), new_starts, new_ends
+
+
+def damaged_record(answer: int, counters: Int64s, run: BatchTable) -> CorruptRecordError:
+    """What to raise for a kernel's negative answer; `counters` are its own."""
+    batch, record = counters[: kernels.RECORD + 1].tolist()
+    which = f"record {record + 1} of {run.record_count[batch]}: "
+    where = "" if answer == kernels.LEFT_OVER else which
+    return at_batch(CorruptRecordError(where + REASONS[answer]), run, batch)
+
+
+def at_batch(error: CorruptRecordError, batches: BatchTable, batch: int) -> CorruptRecordError:
+    """The same error, at that batch."""
+    position, offset = int(batches.position[batch]), int(batches.base_offset[batch])
+    return type(error)(error.args[0], position=position, offset=offset)
+
+
+def frozen(values: Int64s) -> Int64s:
+    """A read-only contiguous view, as the kernels' signatures name it."""
+    view = np.ascontiguousarray(values).view()
+    view.setflags(write=False)
+    return view

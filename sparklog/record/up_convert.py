@@ -1,0 +1,76 @@
+"""Message sets (magic 0 and 1) as record batches: same records, offsets, times and codecs.
+
+Nothing here writes message sets: compaction makes batches of them first, as a broker does when the
+format of a topic is raised (LogValidator.convertAndAssignOffsetsNonCompressed). A tombstone in a
+message set has no delete horizon. Magic 0 has no times: -1.
+"""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Final
+
+import numpy as np
+
+from sparklog.model import Codec, TimestampType
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable, Buffer
+from sparklog.record.decode import decode
+from sparklog.record.encode import BatchSettings, EncodedStream, encode
+from sparklog.record.rows import RecordColumns
+
+SIZE_MAX: Final = 2**31 - 1
+"""A record is not refused for its size: it is there already."""
+
+
+def up_convert(data: Buffer, batches: BatchTable) -> Iterator[tuple[Buffer, BatchTable]]:
+    """Yield the batches, which must not be none, as runs of magic 2, each with its own bytes.
+
+    What is of magic 2 already is yielded as it is. Raises CorruptRecordError, with position in
+    `data` and base offset, for a damaged message.
+    """
+    for run in _alike(batches):
+        yield (data, run) if run.magic[0] == layout.MAGIC_V2 else _converted(data, run)
+
+
+def _alike(batches: BatchTable) -> Iterator[BatchTable]:
+    """Cut where a run must end: one codec, and one time where that is of the append."""
+    is_old = batches.magic < layout.MAGIC_V2
+    is_appended = is_old & (batches.timestamp_type == TimestampType.LOG_APPEND_TIME)
+    kinds = np.stack(
+        [
+            is_old,
+            np.where(is_old, batches.codec, 0),
+            is_appended,
+            np.where(is_appended, batches.max_timestamp, 0),
+        ]
+    )
+    return batches.cut((np.diff(kinds) != 0).any(axis=0))
+
+
+def _converted(data: Buffer, run: BatchTable) -> tuple[Buffer, BatchTable]:
+    records = decode(data, run, columns=("key", "value", "offset", "timestamp"))
+    offsets = records.offset.to_numpy()
+    # A batch of ours has no gaps: what lies between two of them is a stream.
+    is_first = np.diff(offsets, prepend=offsets[0] - 2) != 1
+    is_appended = run.timestamp_type[0] == TimestampType.LOG_APPEND_TIME
+    settings = BatchSettings(
+        Codec(int(run.codec[0])),
+        max_message_bytes=SIZE_MAX,
+        timestamp_type=TimestampType(int(is_appended)),
+        log_append_time_ms=int(run.max_timestamp[0]),
+        leader_epoch=layout.NO_LEADER_EPOCH,
+    )
+    columns = RecordColumns(records.key, records.value, records.timestamp.to_numpy())
+    stream = (np.cumsum(is_first) - 1).astype(np.int32)
+    first = offsets[is_first]
+    return _joined(encode(columns, stream, len(first), first, settings))
+
+
+def _joined(streams: list[EncodedStream]) -> tuple[Buffer, BatchTable]:
+    sizes = [len(one.data) for one in streams]
+    starts = np.cumsum(sizes) - sizes
+    tables = [
+        replace(one.batches, position=one.batches.position + start)
+        for one, start in zip(streams, starts.tolist(), strict=True)
+    ]
+    return np.concatenate([one.data for one in streams]), BatchTable.concat(tables)

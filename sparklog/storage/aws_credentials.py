@@ -1,0 +1,113 @@
+"""Credentials of AWS's usual sources that obstore does not know; it renews them when they expire.
+
+obstore itself takes the environment's keys, web identity, the container service by its relative
+address or with a token's file, and the instance's. Missing are:
+
+    the container service by its full address, with its token in the environment or without one
+    profiles of the shared credentials file that hold keys
+
+Each is a callable that answers with a credential and when it expires, which is what obstore asks
+for. Everything is read in the process that connects.
+"""
+
+import configparser
+import json
+import os
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import TypedDict
+from urllib.parse import urlsplit
+from urllib.request import Request, urlopen
+
+from sparklog.errors import StoragePermissionError
+
+TIMEOUT_S = 10
+
+
+class Credential(TypedDict):
+    """A credential as obstore takes it; one that expires is asked for anew before it does."""
+
+    access_key_id: str
+    secret_access_key: str
+    token: str | None
+    expires_at: datetime | None
+
+
+Provider = Callable[[], Credential]
+
+
+def given(options: Mapping[str, str]) -> Provider | None:
+    """The keys among the options, which nothing of the environment is mixed with."""
+    if "AWS_ACCESS_KEY_ID" not in options:
+        return None
+    credential = Credential(
+        access_key_id=options["AWS_ACCESS_KEY_ID"],
+        secret_access_key=options["AWS_SECRET_ACCESS_KEY"],
+        token=options.get("AWS_SESSION_TOKEN"),
+        expires_at=None,
+    )
+    return lambda: credential
+
+
+def provided(environ: Mapping[str, str]) -> Provider | None:
+    """The source that the environment leads to and obstore does not know; None leaves it to it."""
+    if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
+        return None
+    address = environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
+    if address and not environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"):
+        return ContainerCredentials(address, environ.get("AWS_CONTAINER_AUTHORIZATION_TOKEN"))
+    if address or environ.get("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"):
+        return None
+    return _profile(environ)
+
+
+class ContainerCredentials:
+    """Asks a container's credentials endpoint."""
+
+    def __init__(self, address: str, token: str | None) -> None:
+        self._address = address
+        self._headers = {"Authorization": token} if token else {}
+
+    def __call__(self) -> Credential:
+        """Ask; StoragePermissionError when there is no answer that holds keys."""
+        if urlsplit(self._address).scheme not in {"http", "https"}:
+            raise StoragePermissionError(
+                "AWS_CONTAINER_CREDENTIALS_FULL_URI is not an address; allowed: http[s]://host/path"
+            )
+        request = Request(self._address, headers=self._headers)  # noqa: S310 - checked above
+        try:
+            with urlopen(request, timeout=TIMEOUT_S) as answer:  # noqa: S310 - checked above
+                found = json.load(answer)
+            return Credential(
+                access_key_id=found["AccessKeyId"],
+                secret_access_key=found["SecretAccessKey"],
+                token=found.get("Token"),
+                expires_at=_time(found.get("Expiration")),
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise StoragePermissionError(
+                f"AWS_CONTAINER_CREDENTIALS_FULL_URI gives no credentials: {type(error).__name__}"
+            ) from None
+
+
+def _time(text: str | None) -> datetime | None:
+    return None if text is None else datetime.fromisoformat(text).astimezone(UTC)
+
+
+def _profile(environ: Mapping[str, str]) -> Provider | None:
+    """The keys of AWS_PROFILE, or of the default profile, if the shared file has them."""
+    path = environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
+    name = environ.get("AWS_PROFILE", "default")
+    parser = configparser.RawConfigParser()
+    try:
+        parser.read(path)
+        profile = dict(parser[name])
+        credential = Credential(
+            access_key_id=profile["aws_access_key_id"],
+            secret_access_key=profile["aws_secret_access_key"],
+            token=profile.get("aws_session_token"),
+            expires_at=None,
+        )
+    except (OSError, KeyError, configparser.Error):
+        return None
+    return lambda: credential

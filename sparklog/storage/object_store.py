@@ -1,0 +1,384 @@
+"""Files of an object store, through obstore: S3, Google Cloud Storage, Azure.
+
+What differs from a file system:
+
+- A new file appears when it is closed, all at once. Up to a part (10 MiB) is held in memory and put
+  with one request; a larger one is uploaded in parts. An upload cannot be dropped, so `abort` lets
+  it appear and deletes it again; nobody refers to it in between, its name being a fresh uuid.
+- `put_new`, `write_new` and `link_or_copy` are conditional: the store lets one writer have a name.
+  `create` is not, and relies on the uuid in the name.
+- The client asks again what the store has not answered. So a conditional put may find what it has
+  put itself; `write_new` takes the same bytes for its own.
+- `sync` has nothing to do: what the store acknowledged is durable.
+- A bucket that does not exist is an error of its own: the first topic makes a log dir, but never a
+  bucket.
+
+obstore's threads do not survive a fork: a child of a process that has connected cannot connect.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import datetime, timedelta
+from itertools import chain, islice
+from typing import TYPE_CHECKING, Any, Final
+
+import obstore
+from obstore.exceptions import (
+    AlreadyExistsError,
+    BaseError,
+    PermissionDeniedError,
+    UnauthenticatedError,
+)
+from obstore.store import AzureStore, GCSStore, S3Store
+
+from sparklog.errors import (
+    ExistingFileError,
+    MissingFileError,
+    StorageError,
+    StoragePermissionError,
+)
+from sparklog.storage import aws_credentials
+from sparklog.storage.at_once import each_at_once
+from sparklog.storage.failures import failure
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
+from sparklog.storage.paths import check_directory, check_path, check_range
+from sparklog.storage.read_ahead import ReadAhead
+from sparklog.storage.settings import StorageOptions
+
+if TYPE_CHECKING:
+    from obstore import ObjectMeta
+    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+
+    from sparklog.record.batches import Buffer
+
+PART_BYTES: Final = 10 * 1024 * 1024
+"""A file that is larger is uploaded in parts of this size."""
+DELETED_AT_ONCE: Final = 1000
+"""How many objects a request deletes at most: S3's limit."""
+RETRY_SECONDS: Final = 60
+"""For how long the client asks again what failed; a commit that takes longer is given up."""
+RETRIES = 10
+BACKOFF_SECONDS_MAX: Final = 3
+"""A server that is not there is told after half a minute."""
+REASON_MAX: Final = 500
+"""How many characters of a store's answer an error repeats."""
+
+NO_BUCKET: Final = "there is no such bucket"
+_NO_BUCKET_WORDS: Final = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
+_DENIED_WORDS: Final = (
+    "403 Forbidden",
+    "401 Unauthorized",
+    "AccessDenied",
+    "ExpiredToken",
+    "InvalidToken",
+    "TokenRefreshRequired",
+)
+"""A refusal that obstore takes for any other error: of a list, of a part of a bulk delete, or S3's
+of a token, with status 400."""
+_CONFLICT: Final = "ConditionalRequestConflict"
+"""S3 has not looked whether the name is free, for another request was at it; nothing is written."""
+_BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Wanted range starting at")
+"""How a store, or obstore for one that answers anyway, says that a range begins behind the end."""
+
+_connected_by: int | None = None
+"""The process that has started obstore's threads."""
+
+
+class ObjectFiles:
+    """The objects below one prefix of a bucket.
+
+    Connects at first use, in the process that uses it. `store`, when given, is any store of
+    obstore's whose root is the log dir.
+    """
+
+    is_local = False
+
+    def __init__(
+        self, uri: str, options: StorageOptions, store: "ObjectStore | None" = None
+    ) -> None:
+        self.uri = uri
+        self.options = options
+        self._given = store
+        self._opened = store
+
+    def __repr__(self) -> str:
+        return f"ObjectFiles({self.uri!r}, {self.options!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return ObjectFiles, (self.uri, self.options, self._given)
+
+    def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002 - it always is
+        """See `Files.create`; never tells that a file exists (module docstring)."""
+        return ObjectNewFile(check_path(path), self)
+
+    def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:  # noqa: ARG002 - always
+        """See `Files.write_new`."""
+        view = flat_view(data)
+        if not self._is_put("write", path, view) and self.read(path) != view:
+            raise failure(ExistingFileError, "write", path, self.uri, "it exists already")
+
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:  # noqa: ARG002 - always
+        """See `Files.put_new`: one conditional request."""
+        return self._is_put("put", path, flat_view(data))
+
+    def overwrite(self, path: str, data: "Buffer") -> None:
+        """See `Files.overwrite`: one request."""
+        with self.errors("overwrite", check_path(path)):
+            obstore.put(self.store, path, flat_view(data), use_multipart=False)
+
+    def _is_put(self, operation: str, path: str, view: memoryview) -> bool:
+        check_path(path)
+        with self.errors(operation, path):
+            try:
+                obstore.put(self.store, path, view, mode="create", use_multipart=False)
+            except AlreadyExistsError as error:
+                if _CONFLICT in str(error):
+                    raise failure(StorageError, operation, path, self.uri, _CONFLICT) from None
+                return False
+        return True
+
+    def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
+        """See `Files.read`: one GET, ranged unless the whole file is asked for."""
+        check_range(start, length)
+        check_path(path)
+        with self.errors("read", path):
+            try:
+                return memoryview(self._got(path, start, length))[:length]
+            except BaseError as error:
+                if not any(words in str(error) for words in _BEYOND_THE_END):
+                    raise
+                return memoryview(b"")
+
+    def _got(self, path: str, start: int, length: int | None) -> Any:
+        if length is not None:
+            # A range of nothing is none; one byte tells whether there is a file.
+            return obstore.get_range(self.store, path, start=start, length=max(length, 1))
+        if start:
+            options: obstore.GetOptions = {"range": {"offset": start}}
+            return obstore.get(self.store, path, options=options).bytes()
+        return obstore.get(self.store, path).bytes()
+
+    def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
+        """See `Files.view`: fetched, for nothing can be mapped here."""
+        return self.read(path, start, length)
+
+    def keep(self, path: str) -> Reader:
+        """See `Files.keep`: nothing is asked before the first read."""
+        check_path(path)
+        return lambda start, length: self.read(path, start, length)
+
+    def read_ahead(self, path: str, end: int) -> Reader:
+        """See `Files.read_ahead`."""
+        return ReadAhead(self.keep(path), end)
+
+    def stat(self, path: str) -> FileStat | None:
+        """See `Files.stat`: a HEAD, whose answer does not tell whether there is a bucket."""
+        check_path(path)
+        with self.errors("look up", path):
+            try:
+                return _file_stat(obstore.head(self.store, path))
+            except FileNotFoundError:
+                return None
+
+    def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
+        """See `Files.list`."""
+        prefix = check_directory(directory) or None
+        if not recursive:
+            with self.errors("list", directory):
+                found = obstore.list_with_delimiter(self.store, prefix)["objects"]
+            return iter(sorted(map(_file_stat, found)))
+        pages = self._pages(directory, prefix)
+        # The first page is fetched now, so that whoever only calls hears of a failure.
+        stats = map(_file_stat, chain(next(pages, ()), chain.from_iterable(pages)))
+        return stats if isinstance(self.store, S3Store | GCSStore) else iter(sorted(stats))
+
+    def _pages(self, directory: str, prefix: str | None) -> "Iterator[Sequence[ObjectMeta]]":
+        with self.errors("list", directory):
+            yield from obstore.list(self.store, prefix, chunk_size=DELETED_AT_ONCE)
+
+    def delete(self, path: str) -> None:
+        """See `Files.delete`."""
+        check_path(path)
+        with self.errors("delete", path):
+            try:
+                obstore.delete(self.store, path)
+            except FileNotFoundError as error:
+                if _names_no_bucket(error):
+                    raise
+
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Files.delete_many`: a thousand with a request to S3, 256 to Azure."""
+        rest = map(check_path, paths)
+        while some := list(islice(rest, DELETED_AT_ONCE)):
+            with self.errors("delete", some[0]):
+                try:
+                    obstore.delete(self.store, some)
+                    continue
+                except FileNotFoundError as error:
+                    if _names_no_bucket(error):
+                        raise
+            # One that is gone is an error of some stores, and may have stopped the others.
+            each_at_once(self.delete, some)
+
+    def delete_tree(self, directory: str) -> None:
+        """See `Files.delete_tree`."""
+        check_path(directory)
+        self.delete_many(stat.path for stat in self.list(directory, recursive=True))
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """See `Files.sync`: checks the paths, and that is all there is to do."""
+        for path in paths:
+            check_path(path)
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`: nothing to do."""
+        check_directory(directory)
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """See `Files.link_or_copy`: a copy inside the store."""
+        check_path(source)
+        with self.errors(f"copy {source} to", check_path(target)):
+            obstore.copy(self.store, source, target, overwrite=False)
+
+    @property
+    def store(self) -> "ObjectStore":
+        """The store whose root is the log dir."""
+        global _connected_by  # noqa: PLW0603 - obstore's threads are one per process, too
+        if _connected_by not in {None, os.getpid()}:
+            raise StorageError(
+                f"cannot connect to {self.uri}: this process was forked from one that had "
+                "connected to an object store; allowed: a process started by spawn or forkserver"
+            )
+        _connected_by = os.getpid()
+        if self._opened is None:
+            self._opened = opened_store(self.uri, self.options)
+        return self._opened
+
+    @contextmanager
+    def errors(self, operation: str, path: str) -> Iterator[None]:
+        """Raise what obstore raises as a StorageError, without secrets."""
+        try:
+            yield
+        except (BaseError, OSError, ValueError) as error:
+            kind, reason = _kind(error), self.options.redact(_reason(error))
+            # Not chained: the reason says all that the cause does, and the cause is not redacted.
+            raise failure(kind, operation, path, self.uri, reason) from None
+
+
+class ObjectNewFile(NewFile):
+    """A file in memory up to a part; beyond that an upload, whose parts leave while it is written.
+
+    One part is on its way while the next one fills.
+    """
+
+    def __init__(self, path: str, files: ObjectFiles) -> None:
+        super().__init__(path)
+        self._files = files
+        self._first_part = bytearray()
+        self._upload: obstore.WritableFile | None = None
+
+    def _append(self, view: memoryview) -> None:
+        with self._files.errors("write", self.path):
+            if self._upload is None and len(self._first_part) + view.nbytes <= PART_BYTES:
+                self._first_part += view
+                return
+            if self._upload is None:
+                self._upload = obstore.open_writer(
+                    self._files.store, self.path, buffer_size=PART_BYTES, max_concurrency=1
+                )
+                self._upload.write(bytes(self._first_part))
+                self._first_part.clear()
+            self._upload.write(view)
+
+    def _complete(self) -> None:
+        with self._files.errors("close", self.path):
+            if self._upload is None:
+                obstore.put(self._files.store, self.path, self._first_part, use_multipart=False)
+            else:
+                self._upload.close()
+
+    def _discard(self) -> None:
+        if self._upload is None:
+            return
+        # What cannot be deleted is an object that nobody refers to: vacuum's work. The error that
+        # led here is the one to see.
+        for step in (self._upload.close, lambda: self._files.delete(self.path)):
+            try:
+                step()
+            except (BaseError, OSError, StorageError):
+                continue
+
+
+def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
+    """The store of an address that `open_files` has checked; asks nobody."""
+    scheme, _, rest = uri.partition("://")
+    bucket, _, prefix = rest.partition("/")
+    retry: RetryConfig = {
+        "max_retries": RETRIES,
+        "backoff": {"max_backoff": timedelta(seconds=BACKOFF_SECONDS_MAX)},
+        "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+    }
+    common: dict[str, Any] = {"prefix": prefix or None, "retry_config": retry}
+    if scheme == "s3":
+        provider: Any = aws_credentials.given(options) or aws_credentials.provided(os.environ)
+        config: Any = options.of("AWS") | {"aws_copy_if_not_exists": "multipart"}
+        return S3Store(bucket, config=config, credential_provider=provider, **common)
+    if scheme == "gs":
+        client: ClientConfig = {"allow_http": options.is_true("GOOGLE_ALLOW_HTTP")}
+        config = {key: value for key, value in options.of("GOOGLE").items() if "allow" not in key}
+        return GCSStore(bucket, config=config, client_options=client, **common)
+    container, _, host = bucket.partition("@")
+    config = options.of("AZURE") | _chosen_credential(options)
+    if host:
+        config["azure_storage_account_name"] = host.partition(".")[0]
+    return AzureStore(container, config=config, **common)
+
+
+def _chosen_credential(options: StorageOptions) -> dict[str, str]:
+    """Which kind of credential was given to Azure; with none, the environment or the platform."""
+    for name, kind in (
+        ("AZURE_STORAGE_TOKEN", "bearer_token"),
+        ("AZURE_STORAGE_ACCOUNT_KEY", "access_key"),
+        ("AZURE_STORAGE_CLIENT_SECRET", "client_secret"),
+        ("AZURE_STORAGE_SAS_TOKEN", "sas_token"),
+    ):
+        if name in options:
+            return {"azure_credential_type": kind}
+    return {}
+
+
+def _file_stat(found: "ObjectMeta") -> FileStat:
+    modified: datetime = found["last_modified"]
+    return FileStat(found["path"], found["size"], int(modified.timestamp() * 1000))
+
+
+def _names_no_bucket(error: Exception) -> bool:
+    return any(word in str(error) for word in _NO_BUCKET_WORDS)
+
+
+def _kind(error: Exception) -> type[StorageError]:
+    if _names_no_bucket(error):
+        return StorageError
+    if isinstance(error, FileNotFoundError):
+        return MissingFileError
+    if isinstance(error, AlreadyExistsError):
+        return ExistingFileError
+    if isinstance(error, PermissionDeniedError | UnauthenticatedError):
+        return StoragePermissionError
+    is_denied = any(word in str(error) for word in _DENIED_WORDS)
+    return StoragePermissionError if is_denied else StorageError
+
+
+def _reason(error: Exception) -> str:
+    """What obstore says, on one line, without the queries of addresses: they may be signed."""
+    if _names_no_bucket(error):
+        return NO_BUCKET
+    if isinstance(error, FileNotFoundError):
+        return "no such file"
+    if isinstance(error, AlreadyExistsError):
+        return "it exists already"
+    told = str(error).partition("\n\nDebug source")[0]
+    plain = re.sub(r"(https?://[^\s?]*)\?\S*", r"\1", " ".join(told.split()))
+    return plain if len(plain) <= REASON_MAX else f"{plain[:REASON_MAX]}…"

@@ -1,0 +1,225 @@
+"""A process that folds, cleans or repairs is killed between every two steps.
+
+Whoever opens the log then sees what the twin says: a log that was never folded. Run again, it
+comes to its end.
+"""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from sparklog.metadata import clean as c
+from sparklog.metadata import history as h
+from sparklog.metadata.clean import clean
+from sparklog.metadata.fold import fold
+from sparklog.metadata.history import history
+from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
+from sparklog.metadata.repair import problems, repair
+from sparklog.storage.files import Files
+from tests.metadata_logs import (
+    CrashError,
+    CrashingLocalFiles,
+    CrashingMemoryFiles,
+    World,
+    names,
+    read,
+)
+
+Killable = CrashingLocalFiles | CrashingMemoryFiles
+Work = Callable[[World], object]
+
+
+@pytest.fixture(autouse=True)
+def _small(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(h, "CUT_EVERY", 4)
+
+
+@pytest.fixture(params=["local", "object store"])
+def worlds(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], World]:
+    """Makes a world with two folds, the first one aged, and entries behind them."""
+    made = iter(range(1000))
+
+    def make() -> World:
+        if request.param == "local":
+            world = World(CrashingLocalFiles(str(tmp_path / str(next(made)))))
+        else:
+            from sparklog.clock import ManualClock
+
+            clock = ManualClock()
+            world = World(CrashingMemoryFiles(clock), clock)
+        world.produce(5)
+        world.remove_first(2)
+        fold(world.log)
+        world.produce(4)
+        fold(world.log)
+        world.age()
+        world.produce(3)
+        return world
+
+    return make
+
+
+def killed(world: World, work: Work, step: int) -> bool:
+    """Do some work in a process that is killed before a step; return whether it was."""
+    files = world.files
+    assert isinstance(files, Killable)
+    files.steps, files.crash_at = 0, step
+    try:
+        work(world)
+    except CrashError:
+        return True
+    finally:
+        files.crash_at = -1
+    return False
+
+
+def every_step(worlds: Callable[[], World], work: Work) -> Iterator[World]:
+    """Return worlds in which the work was killed before its first step, before its second …"""
+    for step in range(100):
+        world = worlds()
+        if not killed(world, work, step):
+            assert step > 3
+            return
+        yield world
+    raise AssertionError("the work does not end")
+
+
+def fold_it(world: World) -> None:
+    fold(world.fresh())
+
+
+def fold_and_clean(world: World) -> None:
+    fold(world.fresh())
+    clean(world.fresh())
+
+
+class TestFold:
+    def test_an_opener_sees_what_it_saw(self, worlds: Callable[[], World]) -> None:
+        for world in every_step(worlds, fold_it):
+            said = read(world.log)
+            assert read(world.fresh()) == said
+            fold(world.fresh())
+            assert read(world.fresh()) == said
+            assert list(problems(world.files, world.clock)) == []
+            assert [one.version for one in history(world.fresh(), newest_first=False)] == list(
+                range(world.fresh().image().version + 1)
+            )
+
+
+class TestClean:
+    def test_an_opener_finds_its_way(self, worlds: Callable[[], World]) -> None:
+        for world in every_step(worlds, fold_and_clean):
+            said = read(world.log)
+            assert read(world.fresh()) == said
+            world.produce(1)
+            said = read(world.log)
+            fold(world.fresh())
+            assert clean(world.fresh()) is not None
+            assert read(world.fresh()) == said
+            assert list(problems(world.files, world.clock)) == []
+            assert names(world.files, "_marks") == [f"{13:020}-{13:020}"]
+            entries = [n for n in names(world.files, "_delta_log") if n.endswith(".json")]
+            assert all(int(name[:20]) >= 13 for name in entries)
+
+    def test_without_a_hint_too(self, worlds: Callable[[], World]) -> None:
+        for world in every_step(worlds, fold_and_clean):
+            said = read(world.log)
+            world.files.delete(f"{CLUSTER_METADATA}/_newest_fold")
+            assert read(world.fresh()) == said
+
+    def test_with_a_hint_that_a_late_folder_wrote(self, worlds: Callable[[], World]) -> None:
+        for world in every_step(worlds, fold_and_clean):
+            said = read(world.log)
+            world.files.overwrite(f"{CLUSTER_METADATA}/_newest_fold", b'{"version": 8}')
+            assert read(world.fresh()) == said
+
+    def test_bounded_work_goes_on(
+        self, worlds: Callable[[], World], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        world = worlds()
+        said = read(world.log)
+        fold(world.log)
+        gone = [clean(world.log, at_most=3) for _ in range(9)]
+
+        assert [one.files for one in gone if one][-1] == 0
+        assert read(world.fresh()) == said
+        assert c.CLEAN_MAX > 1000
+
+
+class TestACleanerOfYesterday:
+    def test_takes_nothing_away(self, worlds: Callable[[], World]) -> None:
+        """It is stopped before each of its steps, the world goes on, then it goes on, too."""
+        for step in range(40):
+            world = worlds()
+            late = _Late(world, step)
+            fold(world.log)
+            clean(MetadataLog(late, world.clock))
+            assert read(world.fresh()) == read(world.log)
+            assert list(problems(world.files, world.clock)) == []
+            if not late.was_late:
+                return
+        raise AssertionError("it never ends")
+
+
+class _Late:
+    """Files whose user sleeps before step `step`; others fold and clean meanwhile."""
+
+    def __init__(self, world: World, step: int) -> None:
+        self._world = world
+        self._left = step
+        self.was_late = False
+
+    def __getattr__(self, name: str) -> object:
+        found = getattr(self._world.files, name)
+        if name not in {"delete", "put_new", "sync", "sync_directory", "stat", "list", "read"}:
+            return found
+        if self._left == 0:
+            self.was_late = True
+            _a_day(self._world)
+        self._left -= 1
+        return found
+
+
+def _a_day(world: World) -> None:
+    for _ in range(2):
+        world.produce(4)
+        fold(world.log)
+        world.age()
+        world.produce(1)
+        fold(world.log)
+        clean(world.fresh())
+
+
+class TestRepair:
+    @pytest.fixture
+    def worlds(self, tmp_path: Path) -> Callable[[], World]:
+        """Makes a world with a torn entry, one behind it, a torn hint and a torn checkpoint."""
+        made = iter(range(1000))
+
+        def make() -> World:
+            world = World(CrashingLocalFiles(str(tmp_path / str(next(made)))))
+            world.produce(5)
+            fold(world.log)
+            world.produce(1)
+            world.said = read(world.fresh())  # type: ignore[attr-defined]
+            world.produce(3)
+            log = Path(world.files.uri, ENTRIES)
+            (log / f"{9:020}.json").write_bytes(b'{"commitInfo":')
+            (log / "_last_checkpoint").write_bytes(b"")
+            (log / f"{7:020}.checkpoint.parquet").write_bytes(b"PAR1")
+            Path(world.files.uri, CLUSTER_METADATA, "_newest_fold").write_bytes(b"")
+            return world
+
+        return make
+
+    def test_is_run_again(self, worlds: Callable[[], World]) -> None:
+        for world in every_step(worlds, lambda world: repair(world.files, world.clock)):
+            repair(world.files, world.clock)
+            assert list(problems(world.files, world.clock)) == []
+            assert read(world.fresh()) == world.said  # type: ignore[attr-defined]
+
+
+def test_files_is_a_protocol_that_these_follow(tmp_path: Path) -> None:
+    files: list[Files] = [CrashingLocalFiles(str(tmp_path))]
+    assert files

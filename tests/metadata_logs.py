@@ -1,0 +1,216 @@
+"""Metadata logs to test with: a topic, produces, a twin in memory, and files that crash."""
+
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from sparklog.clock import Clock, ManualClock
+from sparklog.metadata.edit import Edit, PartitionState, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.image import Image, at_log_end
+from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.storage.files import Files, NewFile
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+
+TOPIC_ID = "A" * 22
+NAME = "t"
+NOW_MS = 1_700_000_000_000
+
+
+class CrashError(BaseException):
+    """The process is gone: nobody may bear this, so it is no Exception."""
+
+
+class CrashingLocalFiles(LocalFiles):
+    """Local files of a process that is killed before its operation number `crash_at`.
+
+    Only operations that change something count.
+    """
+
+    def __init__(self, root: str, crash_at: int = -1) -> None:
+        super().__init__(root)
+        self.crash_at = crash_at
+        self.steps = 0
+
+    def step(self) -> None:
+        """Count an operation; raises CrashError at the one that does not happen."""
+        if self.steps == self.crash_at:
+            raise CrashError
+        self.steps += 1
+
+    def create(self, path: str) -> NewFile:
+        """See `Files.create`."""
+        self.step()
+        return super().create(path)
+
+    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+        """See `Files.put_new`."""
+        self.step()
+        return super().put_new(path, data, durable=False)
+
+    def overwrite(self, path: str, data: Any) -> None:
+        """See `Files.overwrite`."""
+        self.step()
+        aside = f"{path}.aside"
+        super().put_new(aside, data, durable=False)
+        os.rename(f"{self.uri}/{aside}", f"{self.uri}/{path}")
+
+    def delete(self, path: str) -> None:
+        """See `Files.delete`."""
+        self.step()
+        super().delete(path)
+
+    def link_or_copy(self, source: str, target: str) -> None:
+        """See `Files.link_or_copy`."""
+        self.step()
+        super().link_or_copy(source, target)
+
+    def sync(self, paths: Iterable[str]) -> None:
+        """See `Files.sync`."""
+        self.step()
+
+    def sync_directory(self, directory: str) -> None:
+        """See `Files.sync_directory`."""
+        self.step()
+
+
+CHANGES = frozenset({"create", "put_new", "overwrite", "delete", "link_or_copy", "sync"})
+
+
+class CrashingMemoryFiles(MemoryFiles):
+    """An object store's files, for a process that is killed like that."""
+
+    def __init__(self, clock: Clock, crash_at: int = -1) -> None:
+        super().__init__(clock=clock)
+        self.crash_at = crash_at
+        self.steps = 0
+
+    def record(self, kind: str, path: str, size: int = 0) -> None:
+        """See `MemoryFiles.record`."""
+        if kind in CHANGES:
+            if self.steps == self.crash_at:
+                raise CrashError
+            self.steps += 1
+        super().record(kind, path, size)
+
+
+class World:
+    """A metadata log, and its twin: the image that its edits make in memory."""
+
+    def __init__(self, files: Files, clock: ManualClock | None = None) -> None:
+        self.files = files
+        self.clock = clock or ManualClock(NOW_MS)
+        self.log = MetadataLog.create(files, self.clock)
+        self.made = 0
+        description = TopicDescription(NAME, TOPIC_ID, 4, {}, 1)
+        self.commit(
+            Edit(operation="CREATE TOPICS", topics={TOPIC_ID: TopicEdit(description=description)})
+        )
+
+    def commit(self, edit: Edit | Callable[[Image], Edit]) -> int:
+        """Commit an edit, a second later; return its version."""
+        self.clock.advance(1000)
+        plan = edit if callable(edit) else lambda _: edit
+        return self.log.commit(plan, [TOPIC_ID], housekeeping=False).image.version
+
+    def produce(self, count: int = 1) -> int:
+        """Commit so many segments of ten records, round robin; return the last version."""
+        version = -1
+        for _ in range(count):
+            self.made += 1
+            entry = segment(self.made % 4, self.made)
+            version = self.commit(lambda image, entry=entry: appended(image, entry))
+        return version
+
+    def remove_first(self, partition: int) -> int:
+        """Remove a partition's first segment, and move the log start behind it."""
+
+        def plan(image: Image) -> Edit:
+            topic = image.topic(TOPIC_ID)
+            assert topic is not None
+            first = topic.partition(partition).entries()[0]
+            edit = TopicEdit(
+                remove=(first.key,),
+                removed_ms=self.clock.now_ms(),
+                partitions={partition: PartitionState(log_start_offset=first.next_offset)},
+            )
+            return Edit(operation="DELETE RECORDS", topics={TOPIC_ID: edit})
+
+        return self.commit(plan)
+
+    def fresh(self) -> MetadataLog:
+        """Return the log, opened anew."""
+        return MetadataLog(self.files, self.clock)
+
+    def age(self, ms: int = 3 * 3600 * 1000) -> None:
+        """Let time pass, for the files as for the clock; then somebody writes the hint again."""
+        self.clock.advance(ms)
+        if isinstance(self.files, LocalFiles):
+            for path in Path(self.files.uri).rglob("*"):
+                if path.is_file():
+                    found = path.stat()
+                    os.utime(path, (found.st_atime - ms / 1000, found.st_mtime - ms / 1000))
+
+
+def segment(partition: int, number: int) -> SegmentEntry:
+    """Return a segment of ten records that has no offsets yet."""
+    uuid = f"018bcfe5-6800-7c3e-9f00-{number:012x}"
+    return SegmentEntry(
+        partition=partition,
+        base_offset=0,
+        next_offset=10,
+        file_base_offset=0,
+        log_path=f"t-{partition}/{0:020}.{uuid}.log",
+        log_bytes=1000,
+        index_path=f"t-{partition}/{0:020}.{uuid}.index",
+        index_bytes=8,
+        record_count=10,
+        batch_count=1,
+        min_timestamp=5,
+        max_timestamp=NOW_MS,
+        created_ms=NOW_MS,
+    )
+
+
+def appended(image: Image, entry: SegmentEntry) -> Edit:
+    """Return the edit that appends a segment, with a receipt."""
+    topic = image.topic(TOPIC_ID)
+    assert topic is not None
+    edit = TopicEdit(segments=at_log_end(topic, [entry]), leader_epochs={entry.partition: 0})
+    edit = edit.with_receipt(ReceiptKey(f"key-{entry.log_path[-8:]}"), Receipt(()))
+    return Edit(operation="PRODUCE", parameters={"topics": NAME}, topics={TOPIC_ID: edit})
+
+
+def said(image: Image) -> dict[str, Any]:
+    """Return all that an image says of its topics, to compare; they must be opened."""
+    return {
+        topic_id: (
+            topic.description,
+            {
+                number: (log.state, log.entries(), log.epochs, log.transactions)
+                for number, log in topic.partitions.items()
+            },
+            {key: replace_path(one) for key, one in ((e.key, e) for e in topic.removed)},
+            dict(topic.receipts),
+        )
+        for topic_id, topic in image.topics.items()
+    }
+
+
+def replace_path(entry: SegmentEntry) -> SegmentEntry:
+    """Return the entry as it is: a place to blur what need not be equal."""
+    return replace(entry)
+
+
+def read(log: MetadataLog) -> dict[str, Any]:
+    """Return all that a log says now."""
+    return said(log.image([TOPIC_ID]))
+
+
+def names(files: Files, directory: str = "") -> list[str]:
+    """Return the paths below `__cluster_metadata/<directory>`, relative to it."""
+    top = f"{CLUSTER_METADATA}/{directory}" if directory else CLUSTER_METADATA
+    return [stat.path.removeprefix(f"{top}/") for stat in files.list(top, recursive=True)]

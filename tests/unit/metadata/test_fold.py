@@ -1,0 +1,223 @@
+"""Folding: what an opener reads of runs is what the entries said."""
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder
+
+from sparklog.errors import CorruptMetadataError, LateWriterError, LogDirError, StorageError
+from sparklog.log.names import random_uuid
+from sparklog.metadata import fold as f
+from sparklog.metadata.check import check
+from sparklog.metadata.edit import Edit, FoldEdit, Lease, RunFile, TopicEdit
+from sparklog.metadata.fold import commit_fold, fold, is_due, rows_of
+from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.repair import problems
+from sparklog.metadata.runs import in_order
+from sparklog.metadata.tables import RUN_SCHEMA, table_of
+from sparklog.metadata.view import live_rows
+from sparklog.model import TopicDescription
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+from tests.metadata_logs import TOPIC_ID, World, names, read
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(LocalFiles(str(tmp_path)))
+
+
+class TestFold:
+    def test_an_opener_reads_the_same(self, world: World) -> None:
+        for count in (1, 9, 2, 30, 1):
+            world.produce(count)
+            world.remove_first(1) if world.made > 12 else None
+            said = read(world.log)
+            fold(world.log)
+
+            assert read(world.fresh()) == said == read(world.log)
+
+    def test_nothing_new_is_no_fold(self, world: World) -> None:
+        fold(world.log)
+
+        assert fold(world.log) is None
+        assert fold(world.log, is_forced=True) is not None
+
+    def test_nothing_at_all_is_none(self) -> None:
+        world = World(MemoryFiles())
+        world.log.go_on_from(Image(Stamp(1, "x", 0), fold=FoldEdit(1, 0, ())), "")
+        world.log.read_entry = lambda _: None  # type: ignore[method-assign, assignment]
+
+        assert fold(world.log) is None
+
+    def test_of_two_one_wins(self, world: World) -> None:
+        world.produce(3)
+        other = world.fresh()
+        runs = other.image().fold.runs
+        fold(world.log)
+        made = FoldEdit(3, -1, runs)
+
+        assert commit_fold(other, made) is None
+        assert commit_fold(other, FoldEdit(3, 4, runs)) is None
+
+    def test_one_that_lost_after_its_plan_gives_up(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise LateWriterError("written before the vacuum horizon")
+
+        world.produce(3)
+        monkeypatch.setattr("sparklog.metadata.log.check", refuse)
+
+        assert fold(world.log) is None
+
+    def test_a_damaged_run_is_not_taken_in(self, world: World) -> None:
+        world.produce(3)
+        fold(world.log)
+        path = Path(world.files.uri, CLUSTER_METADATA, world.log.image().fold.runs[0].path)
+        log = world.fresh()
+        log.image([TOPIC_ID])
+        world.produce(9)
+        log.image([TOPIC_ID])
+        path.write_bytes(path.read_bytes()[:-9] + b"#" * 9)
+        log.runs._file.cache_clear()
+        folded = fold(log)
+
+        assert folded is not None
+        assert len(folded.fold.runs) == 2
+
+    def test_forgotten_topics_leave_no_rows(self, world: World) -> None:
+        other = TopicDescription("gone", random_uuid(b"0" * 16), 1, {}, 1)
+        made = {other.topic_id: TopicEdit(description=other)}
+        world.commit(Edit(operation="CREATE TOPICS", topics=made))
+        world.commit(Edit(operation="LEASE", leases={"a": Lease("a", "me", 5)}))
+        fold(world.log)
+        world.commit(Edit(operation="FORGET", forget_topics=[other.topic_id]))
+        world.commit(Edit(operation="LEASE", leases={"a": None}))
+        world.produce(9)
+        folded = fold(world.log)
+
+        assert folded is not None
+        rows = world.log.runs.whole(folded.fold.runs[-1])
+        assert other.topic_id not in rows.column("topic_id").to_pylist()
+        assert dict(world.fresh().image().leases) == {}
+
+    def test_rows_of_an_image_are_all_of_it(self, world: World) -> None:
+        world.produce(9)
+        world.remove_first(1)
+        image = world.log.image([TOPIC_ID])
+        rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
+        run = world.log.runs.write(rows, (0, image.version), 5)
+        made = FoldEdit(image.version, image.fold.cover, (run,))
+        said = read(world.log)
+
+        assert commit_fold(world.log, made) is not None
+        assert read(world.fresh()) == said
+
+
+class TestIsDue:
+    @pytest.mark.parametrize(
+        ("version", "cover", "size", "due"),
+        [
+            (256, 0, 0, True),
+            (255, 0, 0, False),
+            (256, 255, 0, False),
+            (1023, -1, 0, True),
+            (1025, 0, 0, True),
+            (9, 0, 4 << 20, True),
+            (9, 8, 4 << 20, False),
+        ],
+    )
+    def test_every_256_or_late_or_large(
+        self, version: int, cover: int, size: int, due: bool
+    ) -> None:
+        image = Image(Stamp(version, "", 0), fold=FoldEdit(cover, 0, ()))
+
+        assert is_due(image, size) is due
+
+    def test_the_log_counts_the_bytes(self, world: World) -> None:
+        world.produce(5)
+        fresh = world.fresh()
+        fresh.image()
+
+        assert fresh.bytes_behind == world.log.bytes_behind > 5 * 500
+        fold(world.log)
+        fresh.image()
+        assert fresh.bytes_behind == world.log.bytes_behind == 0
+
+
+class TestTheHorizon:
+    def test_older_runs_are_refused(self) -> None:
+        path = "_runs/0-0-00000000-0005-7c3e-9f00-000000000000.parquet"
+        image = Image(Stamp(3, "x", 0), horizon_ms=10)
+        made = FoldEdit(2, -1, (RunFile(path, 1, 1, 1, 0, 2),))
+
+        with pytest.raises(LateWriterError, match="written before the vacuum horizon 10"):
+            check(image, Edit(operation="FOLD", fold=made))
+
+
+class TestForOthers:
+    """Delta's readers read it; what they may do to it harms nobody."""
+
+    @pytest.fixture
+    def table(self, world: World) -> str:
+        world.produce(9)
+        fold(world.log)
+        world.produce(2)
+        world.remove_first(1)
+        fold(world.log)
+        world.produce(1)
+        return f"{world.files.uri}/{CLUSTER_METADATA}"
+
+    def test_the_view_has_the_rows_of_the_image(self, world: World, table: str) -> None:
+        found = QueryBuilder().register("metadata", DeltaTable(table))
+        batches = found.execute(live_rows("metadata")).read_all()
+        rows: list[dict[str, Any]] = pa.table(batches).to_pylist()
+        image = world.log.image()
+        expected = world.log.runs.newest(image.fold.runs, None).num_rows
+        expected += world.log.runs.newest(image.fold.runs, [TOPIC_ID]).num_rows
+
+        assert len(rows) == expected
+        partitions = [row for row in rows if row["kind"] == "partition"]
+        ends = {row["partition"]: row["log_end_offset"] for row in partitions}
+        assert ends == {0: 20, 1: 30, 2: 30, 3: 30}
+        segments = [row for row in rows if row["kind"] == "segment" and row["removed_ms"] is None]
+        assert len(segments) == 10
+
+    def test_their_vacuum_deletes_nothing(self, world: World, table: str) -> None:
+        kept, said = names(world.files), read(world.log)
+        gone = DeltaTable(table).vacuum(
+            retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True
+        )
+
+        left = [name for name in names(world.files) if "_delta_log" not in name]
+        assert gone == []
+        assert left == [name for name in kept if "_delta_log" not in name]
+        assert read(world.fresh()) == said
+
+    def test_what_they_commit_is_refused_or_passed_over(self, world: World, table: str) -> None:
+        DeltaTable(table).vacuum(
+            retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True
+        )
+        found = list(problems(world.files, world.clock))
+
+        assert found == []
+        world.produce(1)
+        path = Path(table, "_delta_log", f"{world.log.image().version + 1:020}.json")
+        path.write_text('{"commitInfo":{"operation":"OPTIMIZE"}}\n{"remove":{"path":"x"}}\n')
+        with pytest.raises(LogDirError, match=f"{path.name}: OPTIMIZE of None holds remove"):
+            world.fresh().image()
+
+    def test_a_run_they_took_is_told(self, world: World, table: str) -> None:
+        Path(table, world.log.image().fold.runs[0].path).unlink()
+
+        with pytest.raises((StorageError, CorruptMetadataError), match="_runs/"):
+            MetadataLog(world.files, world.clock).image()
+
+
+def test_constants_are_those_of_the_design() -> None:
+    assert (f.FOLD_EVERY, f.FOLD_AT_THE_LATEST) == (256, 1024)
+    assert f.FOLD_AT_THE_LATEST_BYTES == 4 << 20

@@ -1,0 +1,280 @@
+"""Who did what, and the numbers of any commit: compared with images that were kept."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.errors import CorruptMetadataError, OffsetOutOfRangeError, VersionOutOfRangeError
+from sparklog.metadata import history as h
+from sparklog.metadata.edit import NEW_PARTITION
+from sparklog.metadata.fold import fold
+from sparklog.metadata.history import (
+    PartitionCut,
+    Retention,
+    check_readable,
+    cut_at,
+    history,
+    oldest_cut,
+    oldest_version,
+    record_at,
+    version_at,
+)
+from sparklog.metadata.image import Image, PartitionLog
+from sparklog.storage.local import LocalFiles
+from tests.metadata_logs import TOPIC_ID, World
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return World(LocalFiles(str(tmp_path)))
+
+
+def cut_of(image: Image) -> dict[int, PartitionCut]:
+    topic = image.topic(TOPIC_ID)
+    assert topic is not None
+    return {
+        number: PartitionCut(
+            log.log_start_offset, log.last_stable_offset, log.log_end_offset, log.cleaner_offset
+        )
+        for number, log in topic.partitions.items()
+    }
+
+
+def produced(world: World, count: int, fold_every: int) -> list[Image]:
+    """Commit and fold now and then; return the image of every version, by version."""
+    entry = world.log.read_entry(0)
+    assert entry is not None
+    first = [Image().apply(entry.edits, entry.stamp)]
+    images = {1: world.fresh().image([TOPIC_ID])}
+    for number in range(count):
+        version = world.remove_first(number % 4) if number % 9 == 8 else world.produce()
+        images[version] = world.log.image([TOPIC_ID])
+        if number % fold_every == fold_every - 1:
+            folded = fold(world.log)
+            assert folded is not None
+            images[folded.version] = world.log.image([TOPIC_ID])
+    return [*first, *(images[version] for version in sorted(images))]
+
+
+class TestHistory:
+    def test_tells_every_commit_newest_first(self, world: World) -> None:
+        images = produced(world, 30, 7)
+
+        found = list(history(world.log))
+
+        assert [one.version for one in found] == list(range(len(images)))[::-1]
+        assert [one.stamp for one in found] == [image.stamp for image in images][::-1]
+        assert {one.operation for one in found[1:20]} == {"PRODUCE", "FOLD", "DELETE RECORDS"}
+        assert found[-2].operation == "CREATE TOPICS"
+        assert found[0].previous == found[1].id
+        assert found[3].parameters.keys() <= {"topics", "cover", "rows"}
+
+    def test_applied_makes_the_image(self, world: World) -> None:
+        images = produced(world, 30, 7)
+
+        past = Image()
+        for one in history(world.fresh(), newest_first=False):
+            past = past.apply(one.edits, one.stamp)
+
+        assert cut_of(past) == cut_of(images[-1])
+
+    def test_of_a_range(self, world: World) -> None:
+        produced(world, 30, 7)
+
+        assert [one.version for one in history(world.log, 3, 6)] == [6, 5, 4, 3]
+        assert [one.version for one in history(world.log, 28, newest_first=False)][:2] == [28, 29]
+        assert [one.version for one in history(world.log, limit=2, newest_first=False)] == [0, 1]
+        assert list(history(world.log, 1000)) == []
+
+    def test_of_one_version(self, world: World) -> None:
+        images = produced(world, 10, 4)
+
+        assert [record_at(world.log, v).stamp for v in (0, 3, 9)] == [
+            images[v].stamp for v in (0, 3, 9)
+        ]
+        with pytest.raises(VersionOutOfRangeError, match="version 99 .* allowed are 0 to"):
+            record_at(world.log, 99)
+
+    def test_row_groups_outside_the_range_are_not_read(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(h, "GROUP_ROWS", 4)
+        produced(world, 20, 20)
+
+        assert [one.version for one in history(world.log, 9, 12)] == [12, 11, 10, 9]
+
+    def test_a_missing_entry_is_told(self, world: World) -> None:
+        world.produce(3)
+        (Path(world.files.uri) / f"__cluster_metadata/_delta_log/{2:020}.json").unlink()
+
+        with pytest.raises(CorruptMetadataError, match=f"{2:020}.json is missing"):
+            list(history(world.log))
+
+
+class TestRuns:
+    def test_small_ones_become_large_ones(self, world: World) -> None:
+        produced(world, 64, 2)
+        runs = world.log.image().fold.history
+
+        assert len(runs) <= 7
+        assert [run.from_version for run in runs[1:]] == [run.to_version + 1 for run in runs[:-1]]
+
+    def test_large_ones_stay(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 10)
+        produced(world, 64, 2)
+
+        assert max(run.rows for run in world.log.image().fold.history) <= 10
+
+    def test_a_damaged_one_is_told_where_it_is_read(self, world: World) -> None:
+        produced(world, 9, 9)
+        flip(world, world.log.image().fold.history[0].path, at=-20)
+
+        with pytest.raises(CorruptMetadataError, match="_history/.* footer has CRC-32C"):
+            list(history(world.log))
+
+    def test_a_damaged_page_is_told_too(self, world: World) -> None:
+        produced(world, 9, 9)
+        flip(world, world.log.image().fold.history[0].path, at=60)
+
+        with pytest.raises(CorruptMetadataError, match="_history/"):
+            list(history(world.log))
+
+    def test_a_damaged_one_does_not_keep_from_folding(self, world: World) -> None:
+        produced(world, 9, 9)
+        flip(world, world.log.image().fold.history[0].path, at=-20)
+        world.produce(9)
+
+        folded = fold(world.fresh(), retention=Retention(ms=0))
+
+        assert folded is not None
+        assert len(folded.fold.history) == 2
+
+
+def flip(world: World, path: str, at: int) -> None:
+    file = Path(world.files.uri, "__cluster_metadata", path)
+    data = bytearray(file.read_bytes())
+    data[at] ^= 0xFF
+    file.write_bytes(data)
+
+
+class TestRetention:
+    def test_old_runs_go_by_the_entries_own_times(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        produced(world, 10, 10)
+        world.clock.advance(8 * DAY_MS)
+        world.produce(10)
+        folded = fold(world.log)
+
+        assert folded is not None
+        assert oldest_version(folded) == 12
+        assert [run.path.split("/")[0] for run in folded.fold.history] == ["_history", "_cuts"]
+        with pytest.raises(VersionOutOfRangeError, match="allowed are 12 to"):
+            record_at(world.log, 11)
+
+    def test_and_by_their_size(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        produced(world, 10, 10)
+        world.produce(2)
+        folded = fold(world.log, retention=Retention(bytes=1))
+
+        assert folded is not None
+        assert oldest_version(folded) == 12
+
+
+class TestVersionAt:
+    def test_is_the_newest_that_is_not_younger(self, world: World) -> None:
+        images = produced(world, 40, 11)
+
+        for image in images:
+            later = [one for one in images if one.stamp.timestamp_ms == image.stamp.timestamp_ms]
+            assert version_at(world.log, image.stamp.timestamp_ms) == later[-1].version
+        between = images[5].stamp.timestamp_ms + 1
+        assert version_at(world.log, between) == 5
+
+    def test_of_the_future_is_the_newest(self, world: World) -> None:
+        assert version_at(world.log, 2**60) == 1
+
+    def test_before_the_log_is_refused(self, world: World) -> None:
+        produced(world, 5, 5)
+
+        with pytest.raises(VersionOutOfRangeError, match="as of 5 .ms.: the oldest version is 0"):
+            version_at(world.log, 5)
+
+
+class TestCutAt:
+    @pytest.mark.parametrize("cut_every", [4, 10, 1000])
+    def test_is_what_the_image_was(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, cut_every: int
+    ) -> None:
+        monkeypatch.setattr(h, "CUT_EVERY", cut_every)
+        images = produced(world, 40, 7)
+
+        for image in images[1:]:
+            cut = cut_at(world.log, image.version)
+            assert dict(cut.topics[TOPIC_ID].partitions) == cut_of(image)
+            assert cut.timestamp_ms == image.stamp.timestamp_ms
+            assert cut_at(world.log, image.version, [TOPIC_ID]) == cut
+        assert cut_at(world.log, 0).topics == {}
+
+    def test_of_no_topic_is_empty(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(h, "CUT_EVERY", 4)
+        produced(world, 20, 7)
+
+        assert cut_at(world.log, 20, []).topics == {}
+        assert cut_at(world.log, 20, ["B" * 22]).topics == {}
+
+    def test_a_partition_without_records_has_zeros(self, world: World) -> None:
+        assert cut_at(world.log, 1).topics[TOPIC_ID].partition(3) == (0, 0, 0, 0)
+
+    def test_cuts_are_few(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(h, "CUT_EVERY", 10)
+        produced(world, 60, 3)
+        cuts = [run for run in world.log.image().fold.history if run.path.startswith("_cuts/")]
+
+        assert 3 <= len(cuts) <= 8
+
+    def test_goes_back_as_far_as_the_oldest_cut(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        monkeypatch.setattr(h, "CUT_EVERY", 4)
+        images = produced(world, 40, 10)
+        world.clock.advance(8 * DAY_MS)
+        world.produce(1)
+        fold(world.log)
+        oldest = oldest_cut(world.log.image())
+
+        assert oldest == 44
+        for version in range(oldest, 46):
+            got = cut_at(world.log, version).topics[TOPIC_ID].partitions
+            if version < len(images):
+                assert dict(got) == cut_of(images[version])
+        with pytest.raises(VersionOutOfRangeError, match="version 43 .* allowed are 44 to"):
+            cut_at(world.log, 43)
+
+    def test_without_any_history_the_fold_is_the_base(self, world: World) -> None:
+        images = produced(world, 10, 5)
+        image = world.log.image([TOPIC_ID])
+        fold_edit = type(image.fold)(image.fold.cover, image.fold.based_on, image.fold.runs)
+        world.log.go_on_from(image._with(fold=fold_edit), world.log.log_id)
+
+        assert oldest_cut(world.log.image()) == image.fold.cover
+        got = cut_at(world.log, image.fold.cover).topics[TOPIC_ID].partitions
+        assert dict(got) == cut_of(images[image.fold.cover])
+
+
+class TestReadable:
+    def test_is_what_nobody_took_away(self) -> None:
+        check_readable(PartitionCut(0, 5, 5, 0), PartitionLog("t-0", 0), 7)
+
+    @pytest.mark.parametrize("name", ["log start offset", "cleaner offset"])
+    def test_else_it_is_refused_by_name(self, name: str) -> None:
+        from dataclasses import replace
+
+        state = replace(NEW_PARTITION, log_end_offset=9, **{name.replace(" ", "_"): 6})
+        with pytest.raises(OffsetOutOfRangeError, match=f"t-0: version 7 .* its {name} was 2, and"):
+            check_readable(PartitionCut(2, 5, 5, 2), PartitionLog("t-0", 0, state), 7)

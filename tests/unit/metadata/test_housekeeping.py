@@ -1,0 +1,204 @@
+"""Folding in the background: nobody waits for it, nobody is harmed by it."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from threading import Event, Thread, current_thread
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.errors import StorageError
+from sparklog.metadata import fold as f
+from sparklog.metadata import housekeeping as k
+from sparklog.metadata.housekeeping import keep_house, keep_house_now
+from sparklog.metadata.log import MetadataLog
+from sparklog.storage.local import LocalFiles
+from tests.metadata_logs import TOPIC_ID, World, appended, read, segment
+
+ROOT = Path(__file__).parents[3]
+
+
+@pytest.fixture
+def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
+    monkeypatch.setattr(f, "FOLD_EVERY", 4)
+    return World(LocalFiles(str(tmp_path)))
+
+
+def wait(log: MetadataLog) -> None:
+    house = k._houses.get(log)
+    thread = house and house.thread
+    if thread is not None:
+        thread.join(30)
+
+
+def due(world: World) -> None:
+    """Commit until a fold is due, and wait for it."""
+    world.produce(1)
+    while not f.is_due(world.log.image()):
+        world.produce(1)
+    keep_house(world.log)
+    wait(world.log)
+
+
+class TestKeepHouse:
+    def test_folds_when_it_is_due(self, world: World) -> None:
+        world.produce(2)
+        keep_house(world.log)
+        assert world.log not in k._houses
+        world.produce(1)
+        keep_house(world.log)
+        wait(world.log)
+
+        assert world.fresh().image().fold.cover == 4
+        assert k._houses[world.log].thread is None
+
+    def test_once_at_a_time(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        go, calls = Event(), []
+
+        def slow(log: MetadataLog) -> None:
+            calls.append(current_thread().name)
+            go.wait(30)
+
+        monkeypatch.setattr(k, "fold", slow)
+        world.produce(3)
+        keep_house(world.log)
+        keep_house(world.log)
+        go.set()
+        wait(world.log)
+
+        assert calls == ["sparklog-fold"]
+
+    @pytest.mark.parametrize("error", [StorageError("no"), ValueError("no")])
+    def test_is_silent_and_tries_again_later(
+        self, world: World, monkeypatch: pytest.MonkeyPatch, error: Exception
+    ) -> None:
+        def fail(_: MetadataLog) -> None:
+            calls.append(1)
+            raise error
+
+        calls: list[int] = []
+        monkeypatch.setattr(k, "fold", fail)
+        world.produce(3)
+        for _ in range(3):
+            keep_house(world.log)
+            wait(world.log)
+        assert len(calls) == 1
+        world.clock.advance(k.FOLD_RETRY_MS)
+        keep_house(world.log)
+        wait(world.log)
+
+        assert len(calls) == 2
+
+    def test_cleans_now_and_then(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        calls: list[int] = []
+        monkeypatch.setattr(k, "clean", lambda _: calls.append(1))
+        for _ in range(2):
+            due(world)
+        assert len(calls) == 1
+        world.clock.advance(world.log.keep_ms)
+        due(world)
+
+        assert len(calls) == 2
+
+    def test_no_thread_is_no_harm(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(_: Thread) -> None:
+            raise RuntimeError("can't start new thread")
+
+        monkeypatch.setattr(Thread, "start", refuse)
+        world.produce(3)
+        keep_house(world.log)
+
+        assert k._houses[world.log].thread is None
+
+    def test_in_this_thread(self, world: World) -> None:
+        keep_house_now(world.log)
+        assert world.fresh().image().fold.cover == -1
+        world.produce(3)
+        keep_house_now(world.log)
+
+        assert world.fresh().image().fold.cover == 4
+
+    def test_while_others_commit(self, world: World) -> None:
+        """Commits go on in this thread, each fold in another one."""
+        for number in range(60):
+            entry = segment(number % 4, 1000 + number)
+            world.log.commit(
+                lambda image, entry=entry: appended(image, entry), [TOPIC_ID], housekeeping=False
+            )
+            keep_house(world.log)
+        wait(world.log)
+
+        assert world.log.image().fold.cover > 0
+        assert read(world.fresh()) == read(world.log)
+
+
+class TestTheEndOfAProcess:
+    def test_is_waited_for(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        done = []
+        monkeypatch.setattr(k, "fold", lambda _: done.append(1))
+        world.produce(3)
+        keep_house(world.log)
+        k._wait()
+
+        assert done == [1]
+
+    def test_is_clean_and_soon(self, tmp_path: Path) -> None:
+        program = f"""
+from sparklog.storage.local import LocalFiles
+from sparklog.metadata import fold, housekeeping
+from tests.metadata_logs import World
+fold.FOLD_EVERY = 4
+world = World(LocalFiles({str(tmp_path)!r}))
+world.produce(3)
+housekeeping.keep_house(world.log)
+"""
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-c", program],
+            cwd=ROOT,
+            capture_output=True,
+            check=False,
+        )
+
+        assert (done.returncode, done.stderr) == (0, b"")
+        log = MetadataLog(LocalFiles(str(tmp_path)), ManualClock())
+        assert log.image().fold.cover in {-1, 4}
+
+
+class TestAFork:
+    def test_has_locks_of_its_own(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        """The parent forks while its folding thread holds the lock of the log."""
+        held, go = Event(), Event()
+
+        def hold(log: MetadataLog) -> None:
+            with log._reading, k._lock:
+                held.set()
+                go.wait(30)
+
+        monkeypatch.setattr(k, "fold", hold)
+        world.produce(3)
+        keep_house(world.log)
+        held.wait(30)
+        child = os.fork()
+        if not child:
+            os._exit(0 if _works(world) else 1)  # pragma: no cover - in the child
+        _, status = os.waitpid(child, 0)
+        go.set()
+        wait(world.log)
+
+        assert os.waitstatus_to_exitcode(status) == 0
+
+    def test_forgets_the_parents_threads(self, world: World) -> None:
+        world.produce(3)
+        keep_house(world.log)
+        wait(world.log)
+        k._begin_anew()
+
+        assert world.log not in k._houses
+        assert read(world.log) == read(world.fresh())
+
+
+def _works(world: World) -> bool:  # pragma: no cover - in the child
+    with k._lock:
+        return world.log.image().version == 4

@@ -1,0 +1,412 @@
+"""Damage of every kind of file: it is found by name, mended where it can be, nothing is deleted."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptMetadataError,
+    SparklogError,
+    UnsupportedFeatureError,
+)
+from sparklog.log.names import uuid7
+from sparklog.metadata import history as h
+from sparklog.metadata.diagnosis import tearable
+from sparklog.metadata.edit import Edit
+from sparklog.metadata.fold import POINTER, checkpoint_path, fold
+from sparklog.metadata.history import history, oldest_version
+from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path
+from sparklog.metadata.repair import TORN, problems, repair
+from sparklog.metadata.turn import Turn
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+from tests.metadata_logs import NOW_MS, World, names, read
+
+FOLDED = 7
+"""The version of the first fold: it covers 0 to 6. A second one is 12, and 14 is the last entry."""
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> World:
+    return made(World(LocalFiles(str(tmp_path))))
+
+
+def made(world: World) -> World:
+    world.produce(5)
+    fold(world.log)
+    world.produce(4)
+    fold(world.log)
+    world.produce(2)
+    assert (world.log.image().version, world.log.image().fold.cover) == (14, 11)
+    return world
+
+
+def damage(world: World, path: str, data: bytes = b"", keep: int = 0) -> None:
+    """Leave so much of a file's beginning, and other bytes behind it."""
+    file = Path(world.files.uri, path)
+    file.write_bytes(file.read_bytes()[:keep] + data)
+
+
+def flip(world: World, path: str, at: int) -> None:
+    file = Path(world.files.uri, path)
+    data = bytearray(file.read_bytes())
+    data[at] ^= 0xFF
+    file.write_bytes(data)
+
+
+def found(world: World) -> list[str]:
+    return [one.path for one in problems(world.files, world.clock)]
+
+
+def put_aside(world: World) -> list[str]:
+    """Repair; return the names of what was put aside, when all is well again."""
+    done = repair(world.files, world.clock)
+    assert found(world) == []
+    assert repair(world.files, world.clock) == []
+    fresh = World.__new__(World)
+    fresh.__dict__.update(world.__dict__)
+    fresh.log = world.fresh()
+    before = fresh.log.image().version
+    assert fresh.produce(1) == before + 1
+    prefix = f"put aside as {TORN}/"
+    return [line.removeprefix(prefix) for line in done if line.startswith(prefix)]
+
+
+def records(world: World) -> int:
+    """Return how many records the log has."""
+    image = world.fresh().image(list(world.fresh().image().topics))
+    return sum(
+        log.log_end_offset for topic in image.topics.values() for log in topic.partitions.values()
+    )
+
+
+class TestASoundLog:
+    def test_has_no_problems(self, world: World) -> None:
+        assert found(world) == []
+        assert repair(world.files, world.clock) == []
+        assert not (Path(world.files.uri) / TORN).exists()
+
+    def test_no_log_has_none(self, tmp_path: Path) -> None:
+        files = LocalFiles(str(tmp_path / "none"))
+
+        assert list(problems(files, ManualClock())) == []
+
+    def test_foreign_commits_without_effect_are_none(self, world: World) -> None:
+        for version in (15, 16):
+            text = '{"commitInfo":{"operation":"VACUUM START"}}\n'
+            world.files.put_new(entry_path(version), text.encode())
+        world.produce(1)
+
+        assert found(world) == []
+
+    def test_a_newer_release_is_not_judged(self, world: World) -> None:
+        data = bytes(world.files.read(entry_path(14)))
+        from sparklog.metadata import entry as e
+
+        newer = data.replace(
+            b'"operation":"PRODUCE","topics"', b'"newer":1,"operation":"X","topics"'
+        )
+        at = newer.find(b"\n") - len(e._TAIL) - 8
+        blank = newer[:at] + b"00000000" + newer[at + 8 :]
+        import google_crc32c
+
+        signed = blank[:at] + b"%08x" % google_crc32c.value(blank) + blank[at + 8 :]
+        world.files.overwrite(entry_path(14), signed)
+
+        with pytest.raises(UnsupportedFeatureError, match="newer"):
+            repair(world.files, world.clock)
+
+
+class TestEntries:
+    @pytest.mark.parametrize("keep", [0, 30, 300])
+    def test_a_torn_one_goes_with_all_behind_it(self, world: World, keep: int) -> None:
+        damage(world, entry_path(13), keep=keep)
+
+        assert found(world) == [entry_path(13), ENTRIES]
+        assert put_aside(world) == [f"{14:020}.json", f"{13:020}.json"]
+        assert records(world) == 100
+
+    def test_a_missing_one_too(self, world: World) -> None:
+        world.files.delete(entry_path(13))
+
+        assert found(world) == [entry_path(13), ENTRIES]
+        assert put_aside(world) == [f"{14:020}.json"]
+        assert records(world) == 100
+
+    def test_one_that_follows_another(self, world: World) -> None:
+        other = bytes(world.files.read(entry_path(13)))
+        world.files.overwrite(entry_path(14), other)
+
+        assert found(world) == [entry_path(14)]
+        assert put_aside(world) == [f"{14:020}.json"]
+
+    def test_one_whose_edits_file_is_torn(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 10)
+        world.produce(1)
+        (edits,) = names(world.files, "_edits")
+        damage(world, f"{CLUSTER_METADATA}/_edits/{edits}", keep=9)
+
+        assert put_aside(world) == [f"{15:020}.json"]
+
+    def test_one_whose_edits_file_is_gone(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.metadata.log.EDITS_BYTES_MAX", 10)
+        world.produce(1)
+        (edits,) = names(world.files, "_edits")
+        world.files.delete(f"{CLUSTER_METADATA}/_edits/{edits}")
+
+        assert put_aside(world) == [f"{15:020}.json"]
+
+    def test_a_foreign_one(self, world: World) -> None:
+        text = '{"commitInfo":{"operation":"OPTIMIZE"}}\n{"remove":{"path":"x"}}\n'
+        world.files.put_new(entry_path(15), text.encode())
+        with pytest.raises(SparklogError, match=f"{15:020}.json: OPTIMIZE"):
+            world.fresh().image()
+
+        assert put_aside(world) == [f"{15:020}.json"]
+        assert records(world) == 120
+
+    @pytest.mark.parametrize("version", [0, 3, 9])
+    def test_one_that_a_fold_covers_costs_nothing(self, world: World, version: int) -> None:
+        said = read(world.log)
+        flip(world, entry_path(version), 40)
+
+        assert put_aside(world) == [f"{version:020}.json"]
+        assert records(world) == 120
+        assert said.keys() == read(world.fresh()).keys()
+
+    def test_a_fold_s_own_goes_with_all_that_is_behind(self, world: World) -> None:
+        flip(world, entry_path(12), 40)
+        aside = put_aside(world)
+
+        assert aside[:3] == ["_newest_fold", "_last_checkpoint", f"{12:020}.checkpoint.parquet"]
+        assert aside[3:] == [f"{v:020}.json" for v in (14, 13, 12)]
+        assert records(world) == 90 + 10
+
+    def test_the_same_version_twice(self, world: World) -> None:
+        aside = []
+        for _ in range(3):
+            damage(world, entry_path(14))
+            aside += put_aside(world)
+
+        assert aside == [f"{14:020}.json", f"{14:020}.json.1", f"{14:020}.json.2"]
+
+    def test_too_much_is_an_error_and_nothing_is_moved(self, world: World) -> None:
+        for version in (0, FOLDED, 12):
+            damage(world, entry_path(version))
+        before = names(world.files)
+
+        with pytest.raises(CorruptMetadataError, match="neither entry 0 nor a fold that is whole"):
+            repair(world.files, world.clock)
+        assert names(world.files) == before
+
+    def test_a_log_that_was_not_born_may_be_made_again(self, tmp_path: Path) -> None:
+        files = LocalFiles(str(tmp_path / "unborn"))
+        files.put_new(entry_path(0), b"")
+        done = repair(files, ManualClock())
+
+        assert done == [f"put aside as {TORN}/{0:020}.json"]
+        assert MetadataLog.create(files, ManualClock()).image().version == 0
+
+
+class TestHints:
+    @pytest.mark.parametrize("data", [b"", b"[]", b'{"version":"x"}', b'{"version":99}', b"{"])
+    @pytest.mark.parametrize("path", [HINT, POINTER])
+    def test_a_torn_one_is_written_anew(self, world: World, path: str, data: bytes) -> None:
+        good = bytes(world.files.read(path))
+        damage(world, path, data)
+
+        assert found(world) == [path]
+        repair(world.files, world.clock)
+        assert bytes(world.files.read(path)) == good
+        assert found(world) == []
+
+    def test_a_late_one_whose_fold_is_cleaned(self, world: World) -> None:
+        damage(world, HINT, b'{"version":3}')
+
+        assert found(world) == [HINT]
+        assert put_aside(world) == []
+
+    def test_without_a_fold_it_goes(self, tmp_path: Path) -> None:
+        world = World(LocalFiles(str(tmp_path / "small")))
+        world.files.overwrite(HINT, b"")
+
+        assert put_aside(world) == ["_newest_fold"]
+
+    @pytest.mark.parametrize("version", [FOLDED, 12])
+    def test_a_torn_checkpoint(self, world: World, version: int) -> None:
+        damage(world, checkpoint_path(version), keep=100)
+
+        name = f"{version:020}.checkpoint.parquet"
+        aside = put_aside(world)
+        assert aside == ([name] if version == FOLDED else [POINTER.rpartition("/")[2], name])
+        assert world.files.stat(checkpoint_path(12)) is not None
+
+    def test_a_file_that_is_no_mark(self, world: World) -> None:
+        world.files.write_new(f"{CLUSTER_METADATA}/_marks/x", b"")
+
+        assert put_aside(world) == ["x"]
+
+
+Damage = Callable[[World, str], None]
+
+
+def cut(world: World, path: str) -> None:
+    damage(world, path, keep=100)
+
+
+def flip_page(world: World, path: str) -> None:
+    flip(world, path, 60)
+
+
+def gone(world: World, path: str) -> None:
+    world.files.delete(path)
+
+
+@pytest.mark.parametrize("harm", [cut, flip_page, gone])
+class TestRuns:
+    def test_one_is_made_again_from_the_history(self, world: World, harm: Damage) -> None:
+        said = read(world.log)
+        run = world.log.image().fold.runs[0].path
+        harm(world, f"{CLUSTER_METADATA}/{run}")
+
+        assert found(world) == [f"{CLUSTER_METADATA}/{run}"]
+        (line, *_) = repair(world.files, world.clock)
+        assert line == "folded anew up to version 14"
+        assert found(world) == []
+        assert read(world.fresh()) == said
+        assert [one.version for one in history(world.fresh())][-1] == 0
+
+    def test_or_from_the_fold_before(
+        self, world: World, harm: Damage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        said = read(world.log)
+        image = world.log.image()
+        harm(world, f"{CLUSTER_METADATA}/{image.fold.runs[-1].path}")
+        for version in range(3):
+            world.files.delete(entry_path(version))
+        monkeypatch.setattr("sparklog.metadata.diagnosis.oldest_version", lambda _: 7)
+
+        repair(world.files, world.clock)
+        assert found(world) == []
+        assert read(world.fresh()) == said
+
+    def test_else_it_is_told_and_nothing_is_moved(self, world: World, harm: Damage) -> None:
+        image = world.log.image()
+        run, past = image.fold.runs[-1].path, image.fold.history[0].path
+        for path in (run, past):
+            harm(world, f"{CLUSTER_METADATA}/{path}")
+        for name in names(world.files, "_runs"):
+            world.files.delete(f"{CLUSTER_METADATA}/_runs/{name}")
+        before = names(world.files)
+
+        assert {one.is_mendable for one in problems(world.files, world.clock)} == {False}
+        with pytest.raises(CorruptMetadataError, match="_runs/"):
+            repair(world.files, world.clock)
+        assert names(world.files) == before
+
+    def test_a_damaged_history_is_cut(
+        self, world: World, harm: Damage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        world.produce(9)
+        fold(world.log)
+        said = read(world.log)
+        runs = world.log.image().fold.history
+        harm(world, f"{CLUSTER_METADATA}/{runs[-2].path}")
+
+        assert found(world) == [f"{CLUSTER_METADATA}/{runs[-2].path}"]
+        repair(world.files, world.clock)
+        assert found(world) == []
+        assert read(world.fresh()) == said
+        assert oldest_version(world.fresh().image()) == runs[-1].from_version
+
+    def test_a_damaged_cut_goes(
+        self, world: World, harm: Damage, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(h, "CUT_EVERY", 4)
+        world.produce(9)
+        fold(world.log)
+        said = read(world.log)
+        harm(world, f"{CLUSTER_METADATA}/{world.log.image().fold.history[-1].path}")
+
+        repair(world.files, world.clock)
+        assert found(world) == []
+        assert read(world.fresh()) == said
+
+
+class TestHistoryRuns:
+    def test_that_hold_other_versions_are_told(self, world: World) -> None:
+        image = world.log.image()
+        run = image.fold.history[-1]
+        table = h._rows(world.files, run)
+        written = h.write(world.files, table.slice(1), (run.from_version, run.to_version), 5)
+        from dataclasses import replace
+
+        from sparklog.metadata.diagnosis import run_problem
+
+        reader = MetadataLog(world.files, world.clock)
+        assert "does not hold the versions" in run_problem(reader, written)
+        more = image.fold.runs[-1]._replace(rows=999)
+        assert "holds 2" in run_problem(reader, more) or "rows; the fold" in run_problem(
+            reader, more
+        )
+        assert replace(image.fold) == image.fold
+
+
+class TestWhileOthersCommit:
+    def test_nothing_is_moved(self, world: World) -> None:
+        damage(world, entry_path(14))
+        before = names(world.files)
+
+        with (
+            Turn(world.files, ENTRIES, ManualClock()).taken(),
+            pytest.raises(CommitConflictError, match="others are committing"),
+        ):
+            repair(world.files, world.clock)
+        assert names(world.files) == before
+
+    def test_a_fold_in_between_is_told(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+        cut(world, f"{CLUSTER_METADATA}/{world.log.image().fold.runs[0].path}")
+        monkeypatch.setattr("sparklog.metadata.repair.commit_fold", lambda *_: None)
+
+        with pytest.raises(CommitConflictError, match="others are folding"):
+            repair(world.files, world.clock)
+
+
+class TestAnObjectStore:
+    def test_is_mended_alike(self) -> None:
+        clock = ManualClock(NOW_MS)
+        world = made(World(MemoryFiles(clock=clock), clock))
+        world.files.overwrite(entry_path(13), b"")
+
+        assert put_aside(world) == [f"{14:020}.json", f"{13:020}.json"]
+
+
+class TestTearable:
+    def test_are_the_files_that_nobody_has_named_yet(self, world: World) -> None:
+        name = f"{0:020}-{20:020}-{uuid7(NOW_MS, b'0' * 10)}.parquet"
+        paths = [f"_runs/{name}", f"_runs/{name}".replace("runs", "history"), "_delta_log/.tmp-0"]
+        for path in paths:
+            world.files.write_new(f"{CLUSTER_METADATA}/{path}", b"")
+        got = {
+            path.removeprefix(f"{CLUSTER_METADATA}/") for path in tearable(world.files, world.clock)
+        }
+
+        entries = {f"_delta_log/{v:020}.json" for v in (12, 13, 14)}
+        assert got == {*paths, *entries, f"_delta_log/{12:020}.checkpoint.parquet"}
+
+    def test_of_no_log_are_none(self, tmp_path: Path) -> None:
+        assert list(tearable(LocalFiles(str(tmp_path)), ManualClock())) == []
+
+    def test_of_a_young_log_are_its_entries(self, tmp_path: Path) -> None:
+        world = World(LocalFiles(str(tmp_path / "young")))
+        world.commit(Edit(operation="X", horizon_ms=1))
+
+        assert len(list(tearable(world.files, world.clock))) == 3

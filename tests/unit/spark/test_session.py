@@ -1,0 +1,51 @@
+"""A session whose workers cannot run sparklog is refused before they are asked to."""
+
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from sparklog.errors import UsageError
+from sparklog.spark.session import require_workers
+
+
+def session_of(python: str | Path, master: str = "local[2]") -> Any:
+    """What is asked of a session."""
+    return SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec=str(python)))
+
+
+@pytest.fixture
+def other_python(tmp_path: Path) -> Path:
+    """An interpreter that finds no package."""
+    path = tmp_path / "python3"
+    path.write_text("#!/bin/sh\nexit 1\n")
+    path.chmod(0o755)
+    return path
+
+
+@pytest.fixture
+def same_python(tmp_path: Path) -> Path:
+    """This interpreter under another name."""
+    path = tmp_path / "python4"
+    path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    path.chmod(0o755)
+    return path
+
+
+class TestWorkers:
+    def test_may_run_this_interpreter_or_one_like_it(self, same_python: Path) -> None:
+        require_workers(session_of(sys.executable))
+        require_workers(session_of(same_python))
+
+    def test_without_pyarrow_are_refused(self, other_python: Path) -> None:
+        with pytest.raises(UsageError, match=f"no pyarrow: set .* PYSPARK_PYTHON={sys.executable}"):
+            require_workers(session_of(other_python))
+
+    def test_that_do_not_exist_are_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(UsageError, match="no pyarrow"):
+            require_workers(session_of(tmp_path / "nothing"))
+
+    def test_of_other_machines_are_not_looked_at(self, other_python: Path) -> None:
+        require_workers(session_of(other_python, master="spark://a:7077"))

@@ -1,0 +1,337 @@
+"""A new local file: which descriptor syncs it, and what becomes of it when there are too many."""
+
+import errno
+import fcntl
+import os
+from collections.abc import Callable, Iterator
+from multiprocessing import get_context
+from pathlib import Path
+
+import pytest
+
+from sparklog.errors import ExistingFileError, MissingFileError, StorageError, StorageFullError
+from sparklog.storage import local_file
+from sparklog.storage.files import NewFile
+from sparklog.storage.local import LocalFiles
+
+Fsync = Callable[[int], None]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> LocalFiles:
+    return LocalFiles(str(tmp_path))
+
+
+@pytest.fixture(autouse=True)
+def nothing_before() -> Iterator[None]:
+    local_file._IDLE.clear()
+    local_file._FINISHED.clear()
+    yield
+    local_file._IDLE.clear()
+    local_file._FINISHED.clear()
+
+
+@pytest.fixture
+def broken_disk(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each file's first fsync fails, and all later ones succeed, as Linux has it."""
+    fsync, failed = os.fsync, set()
+
+    def once(descriptor: int) -> None:
+        inode = os.fstat(descriptor).st_ino
+        is_file = os.path.isfile(f"/proc/self/fd/{descriptor}")
+        if is_file and inode not in failed:
+            failed.add(inode)
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        fsync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", once)
+
+
+def written(files: LocalFiles, path: str, *, durable: bool = True) -> str:
+    files.write_new(path, b"abc", durable=durable)
+    return path
+
+
+class TestDurable:
+    @pytest.fixture
+    def synced(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
+        """What is fsynced: the name, and whether the descriptor is one that writes."""
+        found: list[tuple[str, bool]] = []
+        fsync = os.fsync
+
+        def spy(descriptor: int) -> None:
+            mode = fcntl.fcntl(descriptor, fcntl.F_GETFL) & os.O_ACCMODE
+            name = os.path.basename(os.readlink(f"/proc/self/fd/{descriptor}"))
+            found.append((name, mode == os.O_WRONLY))
+            fsync(descriptor)
+
+        monkeypatch.setattr(os, "fsync", spy)
+        return found
+
+    def test_is_synced_once_by_the_descriptor_that_wrote(
+        self, files: LocalFiles, synced: list[tuple[str, bool]]
+    ) -> None:
+        files.sync([written(files, "d/a")])
+
+        assert [by_writer for name, by_writer in synced if name == "a"] == [True]
+
+    def test_is_opened_to_be_synced_where_nobody_said_so(
+        self, files: LocalFiles, synced: list[tuple[str, bool]]
+    ) -> None:
+        files.sync([written(files, "d/a", durable=False)])
+
+        assert [by_writer for name, by_writer in synced if name == "a"] == [False]
+
+    def test_is_opened_to_be_synced_a_second_time(
+        self, files: LocalFiles, synced: list[tuple[str, bool]]
+    ) -> None:
+        path = written(files, "d/a")
+        files.sync([path])
+        files.sync([path])
+
+        assert [by_writer for name, by_writer in synced if name == "a"] == [True, False]
+
+    @pytest.mark.usefixtures("broken_disk")
+    def test_an_error_is_told_whenever_it_is_synced(self, files: LocalFiles) -> None:
+        path = written(files, "d/a")
+
+        for _ in range(3):
+            with pytest.raises(StorageError, match="cannot sync d/a in .*: Input/output error"):
+                files.sync([path])
+
+    @pytest.mark.usefixtures("broken_disk")
+    def test_an_error_goes_with_its_file(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = written(files, "d/a")
+        with pytest.raises(StorageError, match="Input/output error"):
+            files.sync([path])
+        monkeypatch.undo()
+        files.delete(path)
+        files.write_new(path, b"second", durable=True)
+
+        files.sync([path])
+
+    def test_says_that_it_is_missing(self, files: LocalFiles) -> None:
+        path = written(files, "d/a")
+        files.delete(path)
+
+        with pytest.raises(MissingFileError, match="cannot sync d/a in "):
+            files.sync([path])
+
+    @pytest.mark.usefixtures("broken_disk")
+    def test_is_remembered_for_long_only_if_it_failed(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(local_file, "FINISHED_MAX", 2)
+        bad = written(files, "bad")
+        with pytest.raises(StorageError):
+            files.sync([bad])
+        monkeypatch.undo()
+        monkeypatch.setattr(local_file, "FINISHED_MAX", 2)
+        for name in "abcdefgh":
+            local_file._FINISHED[f"{files.uri}/{written(files, name)}"].result()
+
+        assert len(local_file._FINISHED) == 2
+        with pytest.raises(StorageError):
+            files.sync([bad])
+
+    def test_is_the_parents_after_a_fork(self, files: LocalFiles) -> None:
+        path = written(files, "d/a")
+        child = get_context("fork").Process(target=files.sync, args=([path],), daemon=True)
+        child.start()
+        child.join(60)
+
+        assert child.exitcode == 0
+
+
+class TestManyOpen:
+    @pytest.fixture(autouse=True)
+    def two_may_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(local_file, "idle_max", lambda: 2)
+
+    @pytest.fixture(params=[True, False], ids=["durable", "not durable"])
+    def durable(self, request: pytest.FixtureRequest) -> bool:
+        value: bool = request.param
+        return value
+
+    @pytest.fixture
+    def five(self, files: LocalFiles, durable: bool) -> list[NewFile]:
+        return [files.create(f"d/{number}", durable=durable) for number in range(5)]
+
+    def test_a_few_have_descriptors(self, five: list[NewFile]) -> None:
+        for _ in range(3):
+            for file in five:
+                file.write(b"x")
+
+        opened = [file for file in five if vars(file)["_descriptor"] is not None]
+        assert opened == five[3:]
+
+    def test_all_is_written_in_order(self, files: LocalFiles, five: list[NewFile]) -> None:
+        for number in range(4):
+            for file in five:
+                file.write(b"%d" % number)
+                file.write_behind()
+        for file in five:
+            file.close()
+        files.sync([file.path for file in five])
+
+        assert {bytes(files.read(file.path)) for file in five} == {b"0123"}
+
+    def test_what_is_parked_may_be_aborted(self, files: LocalFiles, five: list[NewFile]) -> None:
+        for file in five:
+            file.abort()
+
+        assert list(files.list("d")) == []
+
+    def test_what_is_parked_is_not_written_out_behind(
+        self, five: list[NewFile], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(local_file, "WRITE_BEHIND_BYTES", 0)
+        five[0].write_behind()
+
+        assert vars(five[0])["_descriptor"] is None
+
+    def test_another_file_of_its_name_is_not_written_to(
+        self, files: LocalFiles, five: list[NewFile]
+    ) -> None:
+        files.delete("d/0")
+        files.write_new("d/0", b"another's")
+
+        with pytest.raises(StorageError, match="cannot write d/0 in .*: Stale file handle"):
+            five[0].write(b"x")
+
+        assert bytes(files.read("d/0")) == b"another's"
+
+
+class TestErrorsOfParking:
+    @pytest.fixture(autouse=True)
+    def none_may_rest(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(local_file, "idle_max", lambda: 0)
+
+    @pytest.mark.usefixtures("broken_disk")
+    def test_are_told_by_the_next_write(self, files: LocalFiles) -> None:
+        file = files.create("d/a", durable=True)
+
+        with pytest.raises(StorageError, match="cannot write d/a in .*: Input/output error"):
+            file.write(b"x")
+
+        assert files.stat("d/a") is None
+
+    @pytest.mark.usefixtures("broken_disk")
+    def test_are_told_by_the_sync(self, files: LocalFiles) -> None:
+        files.create("d/a", durable=True).close()
+
+        with pytest.raises(StorageError, match="cannot sync d/a in .*: Input/output error"):
+            files.sync(["d/a"])
+
+    def test_are_told_by_the_close_of_a_file_that_is_not_durable(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(_: int) -> None:
+            raise OSError(errno.EDQUOT, os.strerror(errno.EDQUOT))  # NFS says it here
+
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "close", full)
+            file = files.create("d/a")
+            call = vars(file)["_parked"]
+            assert isinstance(call.exception(60), OSError)
+
+        with pytest.raises(StorageFullError, match="cannot close d/a in "):
+            file.close()
+
+
+class TestLimit:
+    def test_is_a_quarter_of_the_descriptors(self) -> None:
+        assert local_file.idle_max() >= 16
+
+
+class TestPutNew:
+    """How a local file system puts; what all storages promise is in the contract."""
+
+    @pytest.mark.parametrize("number", (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
+    def test_says_that_there_are_no_hard_links(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch, number: int
+    ) -> None:
+        def refuse(*_: object) -> None:
+            raise OSError(number, os.strerror(number))
+
+        monkeypatch.setattr(os, "link", refuse)
+
+        with pytest.raises(
+            StorageError, match="cannot put a in .*makes no hard links.*allowed: "
+        ) as e:
+            files.put_new("a", b"x")
+
+        assert type(e.value) is StorageError
+        assert list(files.list()) == []
+
+    def test_tells_a_full_disk_and_leaves_nothing(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(_: int) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "fdatasync", full)
+
+        with pytest.raises(StorageFullError, match="cannot put d/a in .*: No space left"):
+            files.put_new("d/a", b"x")
+
+        assert list(files.list("d")) == []
+
+    def test_tells_that_the_link_failed(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+        monkeypatch.setattr(os, "link", full)
+
+        with pytest.raises(StorageFullError, match="cannot put a in "):
+            files.put_new("a", b"x")
+
+    def test_loses_to_a_name_that_came_meanwhile(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(os.path, "lexists", lambda _: False)
+        files.put_new("a", b"first")
+
+        assert not files.put_new("a", b"second")
+        assert [found.path for found in files.list()] == ["a"]
+
+    @pytest.mark.parametrize(("durable", "times"), ((True, 1), (False, 0)))
+    def test_is_synced_before_it_has_its_name(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch, durable: bool, times: int
+    ) -> None:
+        seen: list[bool] = []
+        monkeypatch.setattr(os, "fdatasync", lambda _: seen.append(files.stat("a") is not None))
+        files.put_new("a", b"x", durable=durable)
+
+        assert seen == [False] * times
+
+
+class TestSyncDirectory:
+    def test_says_which_directory_is_missing(self, files: LocalFiles) -> None:
+        with pytest.raises(MissingFileError, match="cannot sync d in "):
+            files.sync_directory("d")
+
+    def test_syncs_that_one_only(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    ) -> None:
+        files.put_new("d/e/a", b"x")
+        synced: list[str] = []
+        monkeypatch.setattr(
+            os, "fsync", lambda number: synced.append(os.readlink(f"/proc/self/fd/{number}"))
+        )
+        files.sync_directory("d/e")
+
+        assert synced == [str(tmp_path / "d" / "e")]
+
+
+class TestCreate:
+    def test_refuses_a_name_that_is_taken(self, files: LocalFiles) -> None:
+        files.create("a").abort()
+        files.create("a").close()
+
+        with pytest.raises(ExistingFileError):
+            files.create("a", durable=True)

@@ -1,0 +1,103 @@
+"""Ranges of one file, fetched before they are asked for."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from multiprocessing import get_context
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.errors import StorageError
+from sparklog.storage.read_ahead import AHEAD, ReadAhead
+
+DATA = bytes(range(256)) * 4
+
+
+class Far:
+    """A file that notes what is asked for, and fails on request."""
+
+    def __init__(self, data: bytes = DATA) -> None:
+        self.data = data
+        self.asked: list[tuple[int, int]] = []
+        self.fail_at: int | None = None
+
+    def __call__(self, start: int, length: int) -> memoryview:
+        self.asked.append((start, length))
+        if start == self.fail_at:
+            self.fail_at = None
+            raise StorageError("the connection broke")
+        return memoryview(self.data)[start : start + length]
+
+
+class TestReadAhead:
+    @given(
+        ranges=st.lists(st.tuples(st.integers(0, 1100), st.integers(0, 400)), max_size=8),
+        end=st.integers(0, 2000),
+    )
+    def test_reads_what_a_slice_gives(self, ranges: list[tuple[int, int]], end: int) -> None:
+        """Goal: whatever is asked in whatever order, the bytes are those of the file.
+
+        Method: any ranges, against Python's own slice.
+        """
+        read = ReadAhead(Far(), end)
+
+        for start, length in ranges:
+            assert bytes(read(start, length)) == DATA[start : start + length]
+
+    def test_asks_for_the_next_ranges_at_once(self) -> None:
+        far = Far()
+        read = ReadAhead(far, len(DATA))
+        read(0, 100)
+
+        assert sorted(far.asked) == [(start * 100, 100) for start in range(1 + AHEAD)]
+
+    def test_asks_for_each_byte_once(self) -> None:
+        far = Far()
+        read = ReadAhead(far, len(DATA))
+        for start in range(0, len(DATA), 90):
+            read(start, min(100, len(DATA) - start))
+
+        assert sum(length for _, length in far.asked) == len(DATA)
+
+    def test_stops_at_the_end_of_the_scan(self) -> None:
+        far = Far()
+        read = ReadAhead(far, 150)
+        read(0, 100)
+        read(100, 100)
+
+        assert sorted(far.asked) == [(0, 100), (100, 50), (150, 50)]
+
+    def test_waits_for_what_is_under_way(self) -> None:
+        arrived = threading.Barrier(2, timeout=60)
+
+        def together(start: int, length: int) -> memoryview:
+            arrived.wait()
+            return memoryview(DATA)[start : start + length]
+
+        read = ReadAhead(together, 200)
+
+        assert read(0, 100) == DATA[:100]
+        assert read(100, 100) == DATA[100:200]
+
+    def test_begins_anew_after_a_failure(self) -> None:
+        far = Far()
+        far.fail_at = 100
+        read = ReadAhead(far, len(DATA))
+        read(0, 100)
+        with pytest.raises(StorageError, match="the connection broke"):
+            read(100, 100)
+
+        assert read(100, 100) == DATA[100:200]
+
+    def test_works_after_a_fork(self) -> None:
+        def read() -> bytes:
+            return bytes(ReadAhead(Far(), 200)(0, 100))
+
+        with ThreadPoolExecutor(1) as pool:
+            assert pool.submit(read).result() == DATA[:100]
+        child = get_context("fork").Process(target=read, daemon=True)
+        child.start()
+        child.join(60)
+
+        assert child.exitcode == 0

@@ -1,0 +1,138 @@
+"""Shared segments: the small partitions of a commit in one file."""
+
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.cli.production import Production
+from sparklog.clock import ManualClock
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.model import SHARED_PREFIX, SegmentEntry
+from sparklog.record.scan import scan_batches
+from tests.logs import append, catalog, columns, image, log_files, new_topic, rows, values
+
+SMALL = "sparklog.shared.segment.max.bytes"
+
+
+def written(log_dir: str, count: int, *, topic: str = "t", size: int = 1) -> list[SegmentEntry]:
+    """Write `count` records of `size` bytes to every partition, as one task; return its segments."""
+    found = catalog(log_dir)
+    plan = plan_write(found, topic, WriteOptions(flush=False, batch_size=1000))
+    writer = TopicWriter(found.files, plan, ManualClock(), seed=0)
+    for partition in range(plan.topic.num_partitions):
+        writer.write(columns(["x" * size] * count), pa.array([partition] * count, pa.int32()))
+    entries = writer.close()
+    commit_write(found, plan, entries)
+    return entries
+
+
+def shared_files(log_dir: str) -> list[Path]:
+    return sorted((Path(log_dir) / SHARED_PREFIX).glob("*.log"))
+
+
+class TestAWriter:
+    def test_puts_small_partitions_into_one_file(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=50)
+        entries = written(log_dir, 3)
+
+        assert len(shared_files(log_dir)) == 1
+        assert log_files(log_dir) == []
+        assert {
+            partition: len(found) for partition, found in rows(log_dir).items()
+        } == dict.fromkeys(range(50), 3)
+        ends = [entry.log_position + entry.log_bytes for entry in entries]
+        assert [entry.log_position for entry in entries] == [0, *ends[:-1]]
+
+    def test_puts_slices_of_several_topics_into_one_file(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, "a")
+        new_topic(log_dir, "b")
+        production = Production(catalog(log_dir), WriteOptions(flush=False))
+        for topic in ("a", "b"):
+            production.open(topic)
+            plan, writer = production._open[topic]
+            writer.write(columns([topic]), pa.array([0], pa.int32()))
+        production.commit()
+
+        assert len(shared_files(log_dir)) == 1
+        assert (values(log_dir, "a"), values(log_dir, "b")) == ({0: ["a"]}, {0: ["b"]})
+
+    def test_gives_a_large_partition_its_own_file(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=2, config={SMALL: 5000})
+        found = catalog(log_dir)
+        plan = plan_write(found, "t", WriteOptions(flush=False, batch_size=1000))
+        writer = TopicWriter(found.files, plan, ManualClock(), seed=0)
+        for count in (1, 100, 100):
+            writer.write(columns(["x" * 50] * count), pa.array([1] * count, pa.int32()))
+        writer.write(columns(["small"]), pa.array([0], pa.int32()))
+        entries = writer.close()
+        commit_write(found, plan, entries)
+
+        assert [entry.is_shared for entry in entries] == [True, False]
+        assert entries[1].index_path is not None
+        assert [len(found) for _, found in sorted(rows(log_dir).items())] == [1, 201]
+
+    def test_gives_files_to_the_largest_when_it_holds_too_much(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.log_writer.topic_writer.SMALL_BYTES_MAX", 3000)
+        log_dir = new_topic(tmp_path, partitions=4)
+        entries = written(log_dir, 10, size=100)
+
+        assert sum(entry.is_shared for entry in entries) < 4
+        assert all(len(found) == 10 for found in rows(log_dir).values())
+
+    def test_never_does_where_the_topic_says_so(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, config={SMALL: 0})
+        written(log_dir, 1)
+
+        assert (len(shared_files(log_dir)), len(log_files(log_dir))) == (0, 4)
+
+    def test_drops_the_file_when_it_fails(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path)
+        found = catalog(log_dir)
+        writer = TopicWriter(found.files, plan_write(found, "t", WriteOptions()), ManualClock(), 0)
+        writer.write(columns([1]))
+        writer._shared.add(next(iter(writer._open.values())).builder, [b""], flush=False)
+        writer.abort()
+
+        assert shared_files(log_dir) == []
+
+
+class TestASlice:
+    def test_is_sealed_when_nobody_committed_in_between(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=1)
+        append(log_dir, 0, [1, 2])
+        append(log_dir, 0, [3])
+
+        first, second = image(log_dir).segments(0)
+        assert (first.shift, second.shift) == (0, 0)
+        data = (Path(log_dir) / second.log_path).read_bytes()
+        assert scan_batches(data).batches.base_offset.tolist() == [2]
+
+    def test_is_moved_when_somebody_did(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=1)
+        found = catalog(log_dir)
+        plan = plan_write(found, "t", WriteOptions(flush=False))
+        writer = TopicWriter(found.files, plan, ManualClock(), seed=0)
+        writer.write(columns(["mine"]), pa.array([0], pa.int32()))
+        append(log_dir, 0, ["theirs", "theirs"])
+        commit_write(found, plan, writer.close())
+
+        assert [entry.shift for entry in image(log_dir).segments(0)] == [0, 2]
+        assert values(log_dir) == {0: ["theirs", "theirs", "mine"]}
+
+    def test_is_counted_in_the_image(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=3)
+        written(log_dir, 1)
+
+        (shared,) = catalog(log_dir).image().shared.values()
+        assert (shared.slice_count, shared.unused_ms) == (3, None)
+
+    def test_goes_with_its_topic(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path)
+        written(log_dir, 1)
+        AdminClient(log_dir).delete_topics(["t"])
+
+        assert shared_files(log_dir) != []  # until vacuum

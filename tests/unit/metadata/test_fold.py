@@ -83,7 +83,7 @@ class TestFold:
         world.produce(9)
         log.image([TOPIC_ID])
         path.write_bytes(path.read_bytes()[:-9] + b"#" * 9)
-        log.runs._file.cache_clear()
+        log.runs._reader.cache_clear()
         folded = fold(log)
 
         assert folded is not None

@@ -1,5 +1,6 @@
 """Who did what, and the numbers of any commit: compared with images that were kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -260,7 +261,7 @@ class TestCutAt:
         images = produced(world, 10, 5)
         image = world.log.image([TOPIC_ID])
         fold_edit = type(image.fold)(image.fold.cover, image.fold.based_on, image.fold.runs)
-        world.log.go_on_from(image._with(fold=fold_edit), world.log.log_id)
+        world.log.go_on_from(replace(image, fold=fold_edit), world.log.log_id)
 
         assert oldest_cut(world.log.image()) == image.fold.cover
         got = cut_at(world.log, image.fold.cover).topics[TOPIC_ID].partitions

@@ -70,7 +70,7 @@ class TestFold:
             raise LateWriterError("written before the vacuum horizon")
 
         world.produce(3)
-        monkeypatch.setattr("sparklog.metadata.log.check", refuse)
+        monkeypatch.setattr("sparklog.metadata.batch.check", refuse)
 
         assert fold(world.log) is None
 

@@ -274,7 +274,6 @@ class TestReadable:
 
     @pytest.mark.parametrize("name", ["log start offset", "cleaner offset"])
     def test_else_it_is_refused_by_name(self, name: str) -> None:
-        from dataclasses import replace
 
         state = replace(NEW_PARTITION, log_end_offset=9, **{name.replace(" ", "_"): 6})
         with pytest.raises(OffsetOutOfRangeError, match=f"t-0: version 7 .* its {name} was 2, and"):

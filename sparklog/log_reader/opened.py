@@ -22,10 +22,6 @@ from sparklog.storage.files import Files
 Answer = TypeVar("Answer")
 
 
-Reader = Callable[[int, int], Buffer]
-"""read(position, length) gives bytes, fewer where there are no more."""
-
-
 def log_path(directory: str, entry: SegmentEntry) -> str:
     """Return the path in the log dir of the file that holds a segment's batches.
 

@@ -1,7 +1,6 @@
 """Files unlinked in many tasks; what cannot be unlinked is told, and stops nothing else."""
 
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -43,10 +42,15 @@ def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[s
 
 
 def _delete(chunk: _Chunk) -> dict[str, str]:
-    if not chunk.files.is_local:
-        with suppress(StorageError):  # one after another then, to tell which cannot be unlinked
-            chunk.files.delete_many(chunk.paths)
-            return {}
+    try:
+        chunk.files.delete_many(chunk.paths)
+    except StorageError:
+        return _delete_singly(chunk)
+    return {}
+
+
+def _delete_singly(chunk: _Chunk) -> dict[str, str]:
+    """Unlink the files one by one, to tell which cannot be."""
     failed = {}
     for path in chunk.paths:
         try:

@@ -13,7 +13,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import uuid7
 from sparklog.metadata import history_runs as h
-from sparklog.metadata.clean import clean, delete_all
+from sparklog.metadata.clean import clean
 from sparklog.metadata.edit import Edit, FoldEdit
 from sparklog.metadata.fold import commit_fold, fold, rows_of
 from sparklog.metadata.leftovers import leftovers
@@ -120,15 +120,12 @@ class TestClean:
 
         assert clean(world.log) is None
 
-    def test_deletes_at_once_where_that_can_be(self) -> None:
-        class Bulk(MemoryFiles):
-            def delete_many(self, paths: list[str]) -> None:
-                self.many = paths
+    def test_a_mark_that_another_took_away_is_no_failure(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(world.files, "put_new", lambda *_: True)
 
-        files = Bulk()
-        delete_all(files, ["a", "b"])
-
-        assert files.many == ["a", "b"]
+        write_mark(world.files, CLUSTER_METADATA, Mark(3, 4))
 
 
 class TestAnOpener:

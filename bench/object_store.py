@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import obstore
 import pyarrow as pa
-from sparklog.manifest.catalog import Catalog
 
 from bench.figures import Bar, Figure
 from bench.settings import Settings
@@ -26,6 +25,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.opened import log_path
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 from sparklog.storage.object_store import ObjectFiles
@@ -48,8 +48,8 @@ def run(settings: Settings) -> list[Figure]:
         files = open_files(place.uri, far)
         catalog = Catalog(files, SystemClock())
         topic = catalog.topic(TOPIC)
-        reader = TopicReader(files, topic, catalog.store(topic).snapshot())
-        slices = reader.slices(0, 0, RECORDS)
+        reader = TopicReader(files, topic, catalog.topic_image(topic))
+        slices = list(reader.slices(0, 0, RECORDS))
         megabytes = sum(piece.segment.log_bytes for piece in slices) / 1e6
 
         def scan() -> None:
@@ -118,7 +118,7 @@ def _fill(place: S3LogDir) -> None:
     values = pa.array([bytes(VALUE_BYTES)] * RECORDS, pa.binary())
     times = np.full(RECORDS, plan.now_ms, np.int64)
     writer.write(RecordColumns(pa.nulls(RECORDS, pa.binary()), values, times))
-    commit_write(catalog.store(catalog.topic(TOPIC)), plan, writer.close())
+    commit_write(catalog, plan, writer.close())
 
 
 def _seconds(work: Callable[[], object]) -> float:

@@ -217,17 +217,17 @@ class AdminClient:
             operation="DELETE RECORDS",
         )
         image = self._catalog.image(*topics)
-        low: dict[TopicPartition, int] = {}
-        for topic in topics:
-            found = image.topic(topic.topic_id)
-            for number in offsets[topic.name] if found is not None else ():
-                low[TopicPartition(topic.name, number)] = found.partition(number).log_start_offset
-        return low
+        return {
+            TopicPartition(topic.name, number): found.partition(number).log_start_offset
+            for topic in topics
+            if (found := image.topic(topic.topic_id)) is not None
+            for number in offsets[topic.name]
+        }
 
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
         """Give segments of a topic, or of one partition, new indexes where theirs are not right.
 
-        Reads every `.log` and verifies its checksums. Returns the segments mended, as the manifest
+        Reads every `.log` and verifies its checksums. Returns the segments mended, as the metadata
         has them now: one commit a partition, durable. Raises UnknownTopicError, MissingFileError,
         CorruptRecordError naming file, position and offset (what was committed before it stays).
         """

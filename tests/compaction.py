@@ -180,11 +180,6 @@ class Compacted:
         return " ".join(shown(record) for record in self.records)
 
     @property
-    def paths(self) -> list[str]:
-        """The file of each segment."""
-        return [entry.log_path for entry in self.partition.segments]
-
-    @property
     def spans(self) -> list[tuple[int, int]]:
         """The offsets of each segment."""
         return [(entry.base_offset, entry.next_offset) for entry in self.partition.segments]

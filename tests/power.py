@@ -4,17 +4,14 @@
     the bytes   survive when the file was synced, under whichever of its names; otherwise all, some
                 first pages, or none
 
-delta-rs writes to the same directories behind `Files`' back and syncs nothing: all it writes is
-left to chance, until `Files.sync` names it. Of the names in a Delta log those survive that appeared
-before some moment, as with a file system that has a journal. So a checkpoint, the pointer to it and
-the entries that nobody waited for may be torn (`sparklog.manifest.torn`).
+Of the names in the metadata log those survive that appeared before some moment, as with a file
+system that has a journal. A file that was put in place of another may be either, until its
+directory was synced.
 """
 
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-
-from sparklog.manifest.torn import POINTER
 
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import NewFile, flat_view
@@ -42,6 +39,7 @@ class CuttableFiles(LocalFiles):
         self._bytes: dict[str, bytes] = {}
         self._durable: dict[str, bytes] = {}
         self._names: dict[str, set[str]] = {}
+        self._replaced: dict[str, bytes] = {}
         self._left: dict[str, bytes] | None = None
 
     def step(self) -> None:
@@ -76,6 +74,14 @@ class CuttableFiles(LocalFiles):
             self._bytes[path] = bytes(flat_view(data))
         return is_put
 
+    def overwrite(self, path: str, data: Buffer) -> None:
+        """See `Files.overwrite`: a step; until the name is synced, the old file may stay."""
+        self.step()
+        if path in self._durable:
+            self._replaced[path] = self._durable[path]
+        super().overwrite(path, data)
+        self._bytes[path] = bytes(flat_view(data))
+
     def sync_directory(self, directory: str) -> None:
         """See `Files.sync_directory`."""
         self._sync_all([], [directory])
@@ -95,6 +101,8 @@ class CuttableFiles(LocalFiles):
             self._names[directory] = names
             paths = {f"{directory}/{name}".lstrip("/") for name in names}
             self._durable |= {path: self._bytes[path] for path in paths & self._bytes.keys()}
+            for path in paths:
+                self._replaced.pop(path, None)
 
     def _on_disk(self, path: str) -> bytes:
         return Path(self.uri, path).read_bytes()
@@ -112,8 +120,8 @@ class CuttableFiles(LocalFiles):
     def _possible(self, path: str, is_early: bool) -> list[bytes]:
         """The bytes that a file may have; none when it is not there."""
         data = self._on_disk(path)
-        if path.endswith(POINTER) and path in self._durable and not is_early:
-            return [self._durable[path]]  # what took its name did not last
+        if path in self._replaced and not is_early:
+            return [self._replaced[path]]  # the file that took its name did not last
         is_lucky = is_early if "/_delta_log/" in path else self._draw.random() < 0.5
         if not (is_lucky or self._is_named(path)):
             return []

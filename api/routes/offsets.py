@@ -94,6 +94,7 @@ def _known(place: dict[str, Any] | None, offset: int) -> dict[str, Any]:
 def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any] | None:
     """Return the fields of models.OffsetPlace; None where there is no record from there on."""
     from sparklog.log_reader.find import find_offset
+    from sparklog.log_reader.opened import log_path
 
     found = find_offset(reader, partition, offset)
     if found is None:

@@ -55,9 +55,7 @@ class ExportRules:
     durable: bool = False
 
     @classmethod
-    def of(
-        cls, config: TopicConfig, *, check: bool, link: bool, durable: bool
-    ) -> "ExportRules":
+    def of(cls, config: TopicConfig, *, check: bool, link: bool, durable: bool) -> "ExportRules":
         """Return the rules of a topic with these configs."""
         return cls(
             segment_bytes=config.segment_bytes,

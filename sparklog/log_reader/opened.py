@@ -22,10 +22,6 @@ from sparklog.storage.files import Files
 Answer = TypeVar("Answer")
 
 
-Reader = Callable[[int, int], Buffer]
-"""read(position, length) gives bytes, fewer where there are no more."""
-
-
 def log_path(directory: str, entry: SegmentEntry) -> str:
     """Return the path in the log dir of the file that holds a segment's batches.
 
@@ -139,6 +135,6 @@ def _bytes(files: Files, path: str, size: int | None, suffix: str) -> memoryview
     except MissingFileError:
         raise CorruptIndexError("the file is missing", suffix=suffix) from None
     if size is not None and len(data) != size:
-        problem = f"it has {len(data)} bytes, the manifest says {size}"
+        problem = f"it has {len(data)} bytes, the metadata says {size}"
         raise CorruptIndexError(problem, suffix=suffix)
     return data

@@ -78,8 +78,6 @@ def _needed(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> list[_Needed]:
     image = context.catalog.topic_image(topic)
-    if image.closed_ms is not None:
-        return []
     asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None
     sizes = {} if asked else _sizes(context.files, topic)
     needed = []

@@ -57,9 +57,9 @@ def compact(
 
 def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, Any]) -> Step | None:
     config = TopicConfig.parse(topic.configs)
-    image = context.catalog.topic_image(topic) if config.is_compacted else None
-    if image is None or image.closed_ms is not None:
+    if not config.is_compacted:
         return None
+    image = context.catalog.topic_image(topic)
     now_ms = context.clock.now_ms()
     planned = [
         due_partition(log, config, now_ms, options) for _, log in sorted(image.partitions.items())

@@ -1,6 +1,7 @@
 """Files unlinked in many tasks; what cannot be unlinked is told, and stops nothing else."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -42,6 +43,10 @@ def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[s
 
 
 def _delete(chunk: _Chunk) -> dict[str, str]:
+    if not chunk.files.is_local:
+        with suppress(StorageError):  # one after another then, to tell which cannot be unlinked
+            chunk.files.delete_many(chunk.paths)
+            return {}
     failed = {}
     for path in chunk.paths:
         try:

@@ -65,32 +65,22 @@ def due_partition(
         min_compaction_lag_ms=config.min_compaction_lag_ms,
         max_compaction_lag_ms=config.max_compaction_lag_ms,
     )
-    aborted = aborted_spans(segments)
     plan = plan_compaction(
         segments,
         log.cleaner_offset,
         policy,
         now_ms,
-        last_stable_offset=_last_stable_offset(log, aborted),
+        last_stable_offset=log.last_stable_offset,
         force=options["force"],
     )
     if plan is None:
         return None
     return DuePartition(
         plan=plan,
-        aborted=aborted,
+        aborted=aborted_spans(segments),
         last_producers=_last_producers(segments),
         reindex=options["reindex"],
     )
-
-
-def _last_stable_offset(log: PartitionLog, aborted: Sequence[AbortedSpan]) -> int:
-    """Where the first transaction begins that counts as aborted, and that an import may yet end."""
-    end = log.imported_end_offset
-    if log.log_end_offset > end:
-        return log.last_stable_offset  # nothing is imported any more
-    first = min((span.first for span in aborted if span.last >= end), default=end)
-    return min(first, log.last_stable_offset)
 
 
 def _last_producers(segments: Sequence[SegmentEntry]) -> dict[SegmentKey, frozenset[int]]:

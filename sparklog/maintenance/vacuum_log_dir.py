@@ -160,9 +160,8 @@ def _delete_directory(context: JobContext, directory: str) -> Outcome:
     counts = {"files": gone.count, "bytes": gone.bytes}
     if failed:
         return Outcome(counts=counts, problems=problems_of(failed))
-    for part in parts:
-        if part != directory:
-            context.files.delete_tree(part)
+    for part in parts - {directory}:
+        context.files.delete_tree(part)
     if next(context.files.list(directory, recursive=True), None) is None:
         context.files.delete_tree(directory)
     return Outcome(counts=counts)

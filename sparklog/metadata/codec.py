@@ -7,6 +7,8 @@ means. So is everything that is not of the type written here: what is decoded ca
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
@@ -197,15 +199,30 @@ def _segment_json(entry: SegmentEntry) -> Json:
     }
 
 
+class _Shape(NamedTuple):
+    """What the fields of a segment with these names have to be; entries have few shapes."""
+
+    types: tuple[type, ...]
+    integers: Callable[[Mapping[str, Any]], tuple[int, ...]]
+
+
+@lru_cache(256)
+def _shape(names: tuple[str, ...]) -> _Shape:
+    _check_names("segment", names, _SEGMENT_TYPES)
+    types = tuple(_SEGMENT_TYPES[name] for name in names)
+    integers = [name for name in names if _SEGMENT_TYPES[name] is int]
+    # Asked for one name, an itemgetter answers no tuple: a segment has more, or is none.
+    return _Shape(types, itemgetter(*integers, *integers[:1]) if integers else lambda _: (0,))
+
+
 def _segment(value: object) -> SegmentEntry:
     found = dict(_mapping(value))
-    for name, one in found.items():
-        kind = type(one)
-        if kind is not _SEGMENT_TYPES.get(name):
-            _check_names("segment", found, _SEGMENT_TYPES)
-            raise _refused(one, f"{name} of a segment")
-        if kind is int and not -_INT64 <= one < _INT64:
-            raise _refused(one, f"{name} of a segment")
+    shape = _shape(tuple(found))
+    if tuple(map(type, found.values())) != shape.types:
+        raise _refused(found, "a segment's fields")
+    integers = shape.integers(found)
+    if max(integers) >= _INT64 or min(integers) < -_INT64:
+        raise _refused(found, "a segment's numbers")
     if "producer_ids" in found:
         found["producer_ids"] = _integers(found["producer_ids"])
     for span in found.get("aborted", ()):

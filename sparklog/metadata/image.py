@@ -121,23 +121,23 @@ class Image:
 
         Raises UsageError for an edit of a topic that neither exists nor is made by it.
         """
-        image = replace(self, stamp=stamp)
+        image = self
         for edit in edits:
-            image = _after(image, edit)
-        return image
+            image = _after(image, edit, stamp)
+        return replace(self, stamp=stamp) if image is self else image
 
 
-def _after(image: Image, edit: Edit) -> Image:
-    """Return the image after one edit of the entry whose stamp it has."""
-    topics = _topics_after(image, edit)
+def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
+    """Return the image after one edit of an entry."""
+    topics = _topics_after(image, edit, stamp)
     renames = edit.forget_topics or any(one.description for one in edit.topics.values())
     if edit.fold is not None:
         topics = _without_folded(topics, edit.fold.cover)
     return Image(
-        image.stamp,
+        stamp,
         topics,
         _leases_after(image.leases, edit),
-        _shared_after(image, edit),
+        _shared_after(image.shared, edit, stamp),
         max(image.horizon_ms, edit.horizon_ms or 0),
         max(image.level, edit.level or 0),
         edit.fold or image.fold,
@@ -145,15 +145,15 @@ def _after(image: Image, edit: Edit) -> Image:
     )
 
 
-def _topics_after(image: Image, edit: Edit) -> Map[str, TopicImage]:
+def _topics_after(image: Image, edit: Edit, stamp: Stamp) -> Map[str, TopicImage]:
     topics = image.topics
     for topic_id, of_topic in edit.topics.items():
         known = topics.get(topic_id)
         if known is None:
             if of_topic.description is None:
                 raise UsageError(f"an edit of a topic that does not exist: {topic_id}")
-            known = TopicImage(of_topic.description, image.version)
-        topics = topics.set(topic_id, known.apply(of_topic, image.stamp))
+            known = TopicImage(of_topic.description, stamp.version)
+        topics = topics.set(topic_id, known.apply(of_topic, stamp))
     for topic_id in edit.forget_topics:
         if topic_id in topics:
             topics = topics.delete(topic_id)
@@ -178,11 +178,12 @@ def _leases_after(leases: Map[str, Lease], edit: Edit) -> Map[str, Lease]:
     return leases
 
 
-def _shared_after(image: Image, edit: Edit) -> Map[str, SharedSegment]:
+def _shared_after(
+    shared: Map[str, SharedSegment], edit: Edit, stamp: Stamp
+) -> Map[str, SharedSegment]:
     """Return the counts of slices after an edit."""
-    shared = image.shared
     for of_topic in edit.topics.values():
-        shared = _counted(shared, of_topic, image.stamp)
+        shared = _counted(shared, of_topic, stamp)
     for path in edit.forget_shared:
         if path in shared:
             shared = shared.delete(path)

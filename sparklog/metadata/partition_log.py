@@ -1,7 +1,7 @@
 """PartitionLog: one partition's log as of one version (Kafka's UnifiedLog without its bytes)."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from sparklog.errors import OffsetOutOfRangeError
@@ -195,7 +195,7 @@ class PartitionLog:
             appended = changes.appended(state.log_end_offset)
             if appended:
                 epochs = _assigned(epochs, edit.leader_epochs.get(number), appended[0].base_offset)
-                state = replace(state, log_end_offset=appended[-1].next_offset)
+                state = state.grown(PartitionState(log_end_offset=appended[-1].next_offset))
         given = edit.partitions.get(number)
         if given is not None:
             state = state.grown(given)

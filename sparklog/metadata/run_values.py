@@ -110,7 +110,7 @@ class _Segments:
     """The segments of some topics: live ones as rows of one table, removed ones as entries."""
 
     def __init__(self, rows: pa.Table, topic_ids: Sequence[str]) -> None:
-        found = rows.filter(pc.equal(rows.column("kind"), SEGMENT))
+        found = _of_kind(rows, SEGMENT, ["topic_id", *SEGMENT_SCHEMA.names])
         self.removed: dict[str, list[SegmentEntry]] = {}
         if "removed_ms" in found.column_names:
             is_removed = pc.is_valid(found.column("removed_ms"))
@@ -134,10 +134,17 @@ class _Segments:
         }
 
 
+def _of_kind(rows: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
+    """Return the rows of one kind, of these columns those that there are."""
+    known = set(rows.column_names)
+    is_kind = pc.equal(rows.column("kind"), kind)
+    return rows.select([name for name in names if name in known]).filter(is_kind)
+
+
 def _by_topic(rows: pa.Table, kind: str) -> dict[str, list[Row]]:
     found: dict[str, list[Row]] = {}
-    of_kind = padded(rows.filter(pc.equal(rows.column("kind"), kind)), _SCHEMAS[kind])
-    for row in of_kind.to_pylist():
+    of_kind = _of_kind(rows, kind, _SCHEMAS[kind].names)
+    for row in padded(of_kind, _SCHEMAS[kind]).to_pylist():
         found.setdefault(row["topic_id"], []).append(row)
     return found
 

@@ -30,6 +30,9 @@ RUNS: Final = "_runs"
 KEPT_GROUPS: Final = 2
 """Row groups that are kept while topics are opened: a topic may lie in two."""
 
+MANY: Final = 64
+"""Who opens so many topics gives back what reading them took."""
+
 
 class Runs:
     """The runs of one log dir. Their footers are read once and kept; runs never change."""
@@ -55,6 +58,8 @@ class Runs:
             of_batch = [topics[topic_id] for topic_id in batch]
             for topic, content in contents(of_batch, rows):
                 opened[topic.description.topic_id] = topic.opened(content)
+        if len(topics) > MANY:
+            pa.default_memory_pool().release_unused()
         return opened
 
     def newest(self, runs: Sequence[RunFile], topics: Iterable[str] | None) -> pa.Table:

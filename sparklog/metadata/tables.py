@@ -176,9 +176,11 @@ def segment_of(values: dict[str, Any]) -> SegmentEntry:
 
     Takes `values` over. Raises TypeError for fields that are missing or unknown.
     """
-    for name, suffix in _SUFFIXES.items():
-        if values.get(name) == "":
-            values[name] = _beside(values["log_path"], suffix)
+    if "" in values.values():
+        stem = values["log_path"].removesuffix(LOG_SUFFIX)
+        for name, suffix in _SUFFIXES.items():
+            if values.get(name) == "":
+                values[name] = stem + suffix
     if "producer_ids" in values:
         values["producer_ids"] = tuple(values["producer_ids"])
     if "aborted" in values:

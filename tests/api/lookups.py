@@ -124,7 +124,7 @@ class Lookups:
         return Asked(question, answer, range(before, self._newest() + 1))
 
     def _newest(self) -> int:
-        return newest_version(self.log_dir / self._directory)
+        return newest_version(self.log_dir)
 
     def questions(self) -> list[Question]:
         """One of every kind."""

@@ -33,7 +33,7 @@ def run(app: Any, receive: Any = never, send: Any = None, **scope: Any) -> list[
         sent.append(message)
 
     limits = {"body_timeout_ms": 1, "send_timeout_ms": 1}
-    edge = Edge(app, settings_for("unused", **limits), Metrics(dict))
+    edge = Edge(app, settings_for("unused", **limits), Metrics(lambda: None))
     asyncio.run(edge({**SCOPE, **scope}, receive, send or keep))
     return sent
 
@@ -117,7 +117,7 @@ class TestEdge:
             sent.append(message)
 
         sent: list[Any] = []
-        edge = Edge(app, settings_for("unused", max_bodies_bytes=1000), Metrics(dict))
+        edge = Edge(app, settings_for("unused", max_bodies_bytes=1000), Metrics(lambda: None))
         for _ in range(2):
             asyncio.run(edge(SCOPE, receive, keep))
 

@@ -6,7 +6,6 @@ from itertools import count
 import numpy as np
 import pyarrow as pa
 import pytest
-from sparklog.metadata.UNKNOWN import MemoryManifestStore
 
 from sparklog.clock import ManualClock
 from sparklog.config import TopicConfig
@@ -14,10 +13,11 @@ from sparklog.errors import StorageError, StorageFullError, StoragePermissionErr
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, WritePlan, commit_write
-from sparklog.metadata.catalog import Landed
+from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.model import OffsetRange, TopicDescription
 from sparklog.record.rows import RecordColumns
 from sparklog.storage.memory import MemoryFiles
+from tests.partitions import catalog_of
 
 CLOCK = ManualClock()
 TOPIC = TopicDescription("t", "t" * 22, 2, {}, CLOCK.now_ms())
@@ -44,7 +44,7 @@ class FailingFiles(MemoryFiles):
         super().record(kind, path, size)
 
 
-def write(files: MemoryFiles, store: MemoryManifestStore, version: int = 0) -> Landed:
+def write(files: MemoryFiles, catalog: Catalog, version: int = 0) -> Landed:
     """Write all values in one commit."""
     config = TopicConfig.parse(TOPIC.configs)
     plan = WritePlan(
@@ -60,12 +60,12 @@ def write(files: MemoryFiles, store: MemoryManifestStore, version: int = 0) -> L
     except StorageError:
         writer.abort()
         raise
-    return commit_write(store, plan, segments, app_id="a", version=version)
+    return commit_write(catalog, plan, segments, app_id="a", version=version)
 
 
-def read(files: MemoryFiles, store: MemoryManifestStore) -> list[list[bytes]]:
+def read(files: MemoryFiles, catalog: Catalog) -> list[list[bytes]]:
     """The values of both partitions."""
-    reader = TopicReader(files, TOPIC, store.snapshot())
+    reader = TopicReader(files, TOPIC, catalog.topic_image(TOPIC))
     return [
         [
             value
@@ -79,7 +79,7 @@ def read(files: MemoryFiles, store: MemoryManifestStore) -> list[list[bytes]]:
 def operations() -> Sequence[str]:
     """What one write does, by kind."""
     files = MemoryFiles(clock=CLOCK)
-    write(files, MemoryManifestStore(CLOCK))
+    write(files, catalog_of(files, TOPIC))
     return [operation.kind for operation in files.trace]
 
 
@@ -101,44 +101,48 @@ class TestAStorageThatFails:
         self, error: StorageError
     ) -> None:
         for kind, before in faults():
-            files, store = MemoryFiles(clock=CLOCK), MemoryManifestStore(CLOCK)
+            files = MemoryFiles(clock=CLOCK)
+            catalog = catalog_of(files, TOPIC)
             files.fail_next(kind, error, after=before)
             with pytest.raises(type(error)):
-                write(files, store)
+                write(files, catalog)
 
-            assert read(files, store) == [[], []], (kind, before)
-            assert write(files, store).ranges == FIRST, (kind, before)
-            assert read(files, store) == ALL, (kind, before)
+            assert read(files, catalog) == [[], []], (kind, before)
+            assert write(files, catalog).ranges == FIRST, (kind, before)
+            assert read(files, catalog) == ALL, (kind, before)
 
     def test_takes_nothing_of_what_was_written_before(self) -> None:
         for kind, before in faults():
-            files, store = MemoryFiles(clock=CLOCK), MemoryManifestStore(CLOCK)
-            write(files, store, version=0)
+            files = MemoryFiles(clock=CLOCK)
+            catalog = catalog_of(files, TOPIC)
+            write(files, catalog, version=0)
             files.fail_next(kind, after=before)
             with pytest.raises(StorageError):
-                write(files, store, version=1)
+                write(files, catalog, version=1)
 
-            assert read(files, store) == ALL, (kind, before)
-            assert write(files, store, version=1).ranges == SECOND, (kind, before)
+            assert read(files, catalog) == ALL, (kind, before)
+            assert write(files, catalog, version=1).ranges == SECOND, (kind, before)
 
 
 class TestAPowerCut:
     def test_before_any_operation_takes_nothing_that_was_acknowledged(self) -> None:
         done = len(operations())
         for cut_at in range(done, 2 * done):
-            files, store = FailingFiles(cut_at), MemoryManifestStore(CLOCK)
-            write(files, store, version=0)
+            files = FailingFiles(cut_at)
+            catalog = catalog_of(files, TOPIC)
+            write(files, catalog, version=0)
             with pytest.raises(PowerCutError):
-                write(files, store, version=1)
+                write(files, catalog, version=1)
             files.cut_at = -1
             files.lose_unsynced()
 
-            assert read(files, store) == ALL, cut_at
-            assert write(files, store, version=1).ranges == SECOND, cut_at
+            assert read(files, catalog) == ALL, cut_at
+            assert write(files, catalog, version=1).ranges == SECOND, cut_at
 
     def test_after_the_answer_takes_nothing(self) -> None:
-        files, store = MemoryFiles(clock=CLOCK), MemoryManifestStore(CLOCK)
-        write(files, store)
+        files = MemoryFiles(clock=CLOCK)
+        catalog = catalog_of(files, TOPIC)
+        write(files, catalog)
         files.lose_unsynced()
 
-        assert read(files, store) == ALL
+        assert read(files, catalog) == ALL

@@ -6,7 +6,6 @@ import pytest
 
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
 from sparklog.maintenance.build_index import build_index
-from tests.edits import changing
 from tests.kafka.conftest import Written
 from tests.kafka.dump import SegmentFiles
 from tests.kafka.scenarios import CODECS

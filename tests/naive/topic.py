@@ -1,7 +1,7 @@
 """One version of a topic, read whole as docs/format.md describes it, and asked by looking at all.
 
-It shares no code with sparklog.manifest, sparklog.log and sparklog.log_reader: every row of the
-table, every byte of every live segment, one after the other.
+It shares no code with sparklog.metadata.image, sparklog.log and sparklog.log_reader: every edit of
+every entry, every byte of every live segment, one after the other.
 """
 
 import struct
@@ -10,9 +10,10 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import pyarrow.parquet as pq
-from deltalake import DeltaTable
-
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import TopicEdit
+from sparklog.model import SegmentEntry, SegmentKey
+from sparklog.storage import open_files
 from tests.naive import log
 from tests.naive.decode import BATCH_HEADER, read_batch
 
@@ -42,46 +43,57 @@ def batches_of(path: Path) -> tuple[Batch, ...]:
     return tuple(found)
 
 
-def newest_version(directory: Path) -> int:
-    """The version of the manifest that was committed last."""
-    return max(int(path.stem) for path in (directory / "manifest" / "_delta_log").glob("*.json"))
+def newest_version(log_dir: Path) -> int:
+    """The version that was committed last."""
+    entries = log_dir / "__cluster_metadata" / "_delta_log"
+    return max(int(path.stem) for path in entries.glob("*.json") if path.stem.isdigit())
 
 
 class NaiveTopic:
-    """A topic in `directory` of `log_dir`, as one version of its manifest has it."""
+    """The only topic of a log dir, as one version of the metadata log has it."""
 
     def __init__(self, log_dir: Path, directory: str, version: int) -> None:
         self._log_dir, self._name = log_dir, directory
-        manifest = log_dir / directory / "manifest"
-        names = [uri.rpartition("/")[2] for uri in DeltaTable(manifest, version).file_uris()]
-        rows = [row for name in names for row in pq.read_table(manifest / name).to_pylist()]
-        self._states = [row for row in rows if row["kind"] == "partition"]
-        self._segments = [row for row in rows if row["kind"] == "segment"]
+        self._segments: dict[SegmentKey, SegmentEntry] = {}
+        self._starts: dict[int, int] = {}
+        self._ends: dict[int, int] = {}
+        found = Catalog(open_files(str(log_dir))).log
+        for number in range(version + 1):
+            entry = found.read_entry(number)
+            assert entry is not None
+            for edit in entry.edits:
+                for one in edit.topics.values():
+                    self._apply(one)
+
+    def _apply(self, edit: TopicEdit) -> None:
+        for key in edit.remove:
+            del self._segments[key]
+        for one in (*edit.segments, *edit.replace):
+            self._segments[one.key] = one
+            self._ends[one.partition] = max(self.end(one.partition), one.next_offset)
+        for number, state in edit.partitions.items():
+            self._starts[number] = max(self.start(number), state.log_start_offset)
+            self._ends[number] = max(self.end(number), state.log_end_offset)
 
     def start(self, partition: int) -> int:
         """The log start offset."""
-        mine = [row for row in self._states if row["partition"] == partition]
-        return max((row["log_start_offset"] for row in mine), default=0)
+        return self._starts.get(partition, 0)
 
     def end(self, partition: int) -> int:
         """The log end offset."""
-        states = [row for row in self._states if row["partition"] == partition]
-        segments = [row for row in self._segments if row["partition"] == partition]
-        ends = [row["log_end_offset"] for row in states]
-        return max([*ends, *(row["next_offset"] for row in segments)], default=0)
+        return self._ends.get(partition, 0)
 
-    def _batches(self, partition: int) -> Iterator[tuple[dict[str, Any], Batch]]:
-        """Every batch that is live, with its segment's row."""
-        live = [row for row in self._segments if row.get("removed_ms") is None]
-        mine = [row for row in live if row["partition"] == partition]
-        for row in sorted(mine, key=lambda row: row["base_offset"]):
-            for batch in batches_of(self._log_dir / self._name / row["log_path"]):
-                yield row, batch
+    def _batches(self, partition: int) -> Iterator[tuple[SegmentEntry, Batch]]:
+        """Every batch that is live, with its segment."""
+        mine = [one for one in self._segments.values() if one.partition == partition]
+        for entry in sorted(mine, key=lambda entry: entry.base_offset):
+            for batch in batches_of(self._log_dir / self._name / entry.log_path):
+                yield entry, batch
 
     def _records(self, partition: int) -> list[log.Record]:
         return [
-            log.Record(one.offset + row["base_offset"] - row["file_base_offset"], one.timestamp)
-            for row, batch in self._batches(partition)
+            log.Record(one.offset + entry.base_offset - entry.file_base_offset, one.timestamp)
+            for entry, batch in self._batches(partition)
             for one in batch.records
         ]
 
@@ -103,20 +115,20 @@ class NaiveTopic:
         """Where an offset lies, as the service says it; the error_code where it lies nowhere."""
         if not self.start(partition) <= offset < self.end(partition):
             return 40002
-        for row, batch in self._batches(partition):
-            shift = row["base_offset"] - row["file_base_offset"]
+        for entry, batch in self._batches(partition):
+            shift = entry.base_offset - entry.file_base_offset
             if batch.last_offset + shift >= offset:
                 left = [one for one in batch.records if one.offset + shift >= offset]
                 found = left[0] if left else log.Record(-1 - shift, -1)
                 return {
                     "offset": found.offset + shift,
                     "timestamp": found.timestamp,
-                    "segment_base_offset": row["base_offset"],
-                    "segment_next_offset": row["next_offset"],
-                    "file_base_offset": row["file_base_offset"],
+                    "segment_base_offset": entry.base_offset,
+                    "segment_next_offset": entry.next_offset,
+                    "file_base_offset": entry.file_base_offset,
                     "sealed": shift == 0,
-                    "log": {"path": f"{self._name}/{row['log_path']}", "bytes": row["log_bytes"]},
-                    "index_entry": self._index_entry(row, offset - shift),
+                    "log": {"path": f"{self._name}/{entry.log_path}", "bytes": entry.log_bytes},
+                    "index_entry": self._index_entry(entry, offset - shift),
                     "position": batch.position,
                     "batch_bytes": batch.size,
                     "batch_base_offset": batch.base_offset + shift,
@@ -124,13 +136,13 @@ class NaiveTopic:
                 }
         return 40404
 
-    def _index_entry(self, row: dict[str, Any], offset: int) -> dict[str, Any] | None:
-        base = row["file_base_offset"]
-        if row.get("index_path") is None:
+    def _index_entry(self, entry: SegmentEntry, offset: int) -> dict[str, Any] | None:
+        base = entry.file_base_offset
+        if entry.index_path is None:
             return None
-        path = f"{self._name}/{row['index_path']}"
-        entries = struct.iter_unpack(">ii", (self._log_dir / path).read_bytes())
-        absolute = [(base + relative, position) for relative, position in entries]
+        path = f"{self._name}/{entry.index_path}"
+        pairs = struct.iter_unpack(">ii", (self._log_dir / path).read_bytes())
+        absolute = [(base + relative, position) for relative, position in pairs]
         found = log.floor_offset(absolute, base, offset)
         if not found.position:
             return None

@@ -10,8 +10,6 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from sparklog.manifest import delta_rs
-from sparklog.metadata.UNKNOWN import DeltaLog
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
@@ -19,6 +17,7 @@ from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.maintenance.verify import verify
+from sparklog.metadata import fold, housekeeping
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import META_PROPERTIES
@@ -34,7 +33,7 @@ TURNS = 12
 STEPS = 500
 """A run has about so many steps, so now and then the power goes after all is done."""
 INTERVAL = 4
-"""A checkpoint after so many commits."""
+"""A fold after so many commits."""
 
 
 def cut_and_go_on(folder: Path, seed: int) -> list[Found]:
@@ -46,8 +45,8 @@ def cut_and_go_on(folder: Path, seed: int) -> list[Found]:
     draw = random.Random(seed)
     files = CuttableFiles(str(folder / "log"), draw.randrange(STEPS), draw)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(delta_rs, "CHECKPOINT_INTERVAL", INTERVAL)
-        patch.setitem(delta_rs.TABLE_PROPERTIES, "delta.checkpointInterval", str(INTERVAL))
+        patch.setattr(fold, "FOLD_EVERY", INTERVAL)
+        patch.setattr(housekeeping, "keep_house", housekeeping.keep_house_now)
         _work_until_cut(folder, files, seed)
         left = files.survivors()
         shutil.rmtree(folder / "log")
@@ -68,16 +67,8 @@ def mend(log_dir: str) -> None:
 
 
 def _work_until_cut(folder: Path, files: CuttableFiles, seed: int) -> None:
-    """Work on files whose power fails; around every commit there is a step, too."""
-    commit = DeltaLog.commit
-
-    def cuttable_commit(log: DeltaLog, *arguments: object, **named: object) -> None:
-        files.step()
-        commit(log, *arguments, **named)  # type: ignore[arg-type] # handed on as it came
-        files.step()
-
+    """Work on files whose power fails."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(DeltaLog, "commit", cuttable_commit)
         for module in ("sparklog.admin", "tests.soak.setup"):
             patch.setattr(f"{module}.open_files", lambda *_: files)
         with suppress(PowerCutError):

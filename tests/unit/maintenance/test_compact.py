@@ -13,6 +13,7 @@ from sparklog.log.names import KEY_INDEX_SUFFIX
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
+from sparklog.metadata.edit import OpenTransaction
 from sparklog.model import AbortedRange, Codec
 from tests.compaction import (
     COMPACTED,
@@ -25,6 +26,7 @@ from tests.compaction import (
     keyed_batch,
     of_producer,
     rounds,
+    sent,
 )
 from tests.logs import append, image, new_topic, rows
 from tests.maintenance import outcome_of, run
@@ -255,6 +257,14 @@ class TestTransactions:
         log.put("c=1").put("newest=0").compact()
 
         assert log.shown() == "a=1 c=1 newest=0"
+
+    def test_that_are_open_end_the_round(self) -> None:
+        log = Compacted().put("a=1").put("a=2").add(sent("b=1")).put("a=3").put("newest=0")
+        log.partition.commit(transactions={0: (OpenTransaction(7, 2),)})
+        log.compact()
+
+        assert log.shown() == "a=2 b=1 a=3 newest=0"
+        assert log.partition.log.cleaner_offset == 2
 
     def test_markers_stay(self) -> None:
         kept = of_producer(keyed_batch("a=1"), attributes=TRANSACTIONAL)

@@ -16,7 +16,7 @@ from sparklog.maintenance.runner import DONE, FAILED
 from sparklog.maintenance.verified_image import image_problems
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.edit import PartitionState
-from sparklog.metadata.image import PartitionLog, TopicImage
+from sparklog.metadata.image import PartitionLog, TopicContent, TopicImage
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import segments_table
 from sparklog.storage.memory import MemoryFiles
@@ -290,7 +290,7 @@ class TestImage:
         first, second = two().segments
         live = LiveSegments.of(segments_table([first, replace(second, base_offset=5)]))
         log = PartitionLog("t-0", 0, PartitionState(log_end_offset=12), live)
-        (problem,) = image_problems(TOPIC, TopicImage(TOPIC, 0, partitions=Map({0: log})))
+        (problem,) = image_problems(TOPIC, TopicImage(TOPIC, 0, TopicContent(Map({0: log}))))
 
         assert problem.startswith("t-0: segment of offsets [5, 12)")
 

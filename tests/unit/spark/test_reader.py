@@ -1,5 +1,6 @@
 """What a task of a read yields: batches as Spark takes them, whatever happened to the files."""
 
+import pickle
 import warnings
 from collections.abc import Callable
 from dataclasses import replace
@@ -207,3 +208,10 @@ class TestPartition:
 
         assert isinstance(partition, RangePartition)
         assert len(partition.slices) == 2
+        assert len(pickle.dumps(partition)) < 3000
+
+    def test_travels(self, log_dir: str) -> None:
+        (partition,) = reader(log_dir).partitions()
+        arrived = pickle.loads(pickle.dumps(partition))
+
+        assert (arrived.wanted, arrived.slices) == (partition.wanted, partition.slices)

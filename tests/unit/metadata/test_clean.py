@@ -216,16 +216,12 @@ class _Stalling:
 
     def __init__(self, world: World, meanwhile: object, *, lands_first: bool) -> None:
         self._world, self._meanwhile, self._lands_first = world, meanwhile, lands_first
-        self._is_done = False
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._world.files, name)
 
     def put_new(self, path: str, data: bytes, *, durable: bool = True) -> bool:
         files: Files = self._world.files
-        if self._is_done or "_delta_log" not in path:
-            return files.put_new(path, data, durable=durable)
-        self._is_done = True
         if self._lands_first:
             files.put_new(path, data)
         self._meanwhile()  # type: ignore[operator]

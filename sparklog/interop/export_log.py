@@ -175,9 +175,7 @@ def _partition(
     topic, place, log = job
     target = staging.folder(place)
     config = TopicConfig.parse(topic.configs)
-    rules = ExportRules.of(
-        config, check=options.check, link=options.link, durable=options.flush
-    )
+    rules = ExportRules.of(config, check=options.check, link=options.link, durable=options.flush)
     done = PartitionExport(catalog.files, topic_directory(topic), target, rules).run(log)
     if options.flush:
         target.sync(done.paths)

@@ -44,8 +44,7 @@ class ExportRules:
     """How a topic's files are written.
 
     `check` verifies what is copied; `link` makes hard links where it can; files that will be synced
-    are `durable`. Segments are joined up to
-    `segment_bytes` and `segment_ms`.
+    are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
     """
 
     segment_bytes: int
@@ -55,9 +54,7 @@ class ExportRules:
     durable: bool = False
 
     @classmethod
-    def of(
-        cls, config: TopicConfig, *, check: bool, link: bool, durable: bool
-    ) -> "ExportRules":
+    def of(cls, config: TopicConfig, *, check: bool, link: bool, durable: bool) -> "ExportRules":
         """Return the rules of a topic with these configs."""
         return cls(
             segment_bytes=config.segment_bytes,

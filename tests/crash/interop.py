@@ -9,7 +9,6 @@ import signal
 import sys
 from typing import Any
 
-
 from sparklog.admin import AdminClient
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, import_log_dir

@@ -191,7 +191,7 @@ def _segment(now_ms: int) -> SegmentEntry:
     )
 
 
-# ----------------------------------------------------------------------------------------- a million
+# --------------------------------------------------------------------------------------- a million
 
 
 def _large(folder: Path) -> list[Figure]:
@@ -238,7 +238,7 @@ def _commit_at(folder: Path, topics: int, segments: int) -> dict[str, float]:
         segments.entry(segments.first_ending_after(end - 1) or 0)
 
     commits = [_cpu(append) for _ in range(200)]
-    followed = _cpu(lambda: follower.image())
+    followed = _cpu(follower.image)
     lookups = []
     for _ in range(50):
         append()

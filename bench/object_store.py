@@ -15,7 +15,6 @@ from pathlib import Path
 import numpy as np
 import obstore
 import pyarrow as pa
-from sparklog.metadata.catalog import Catalog
 
 from bench.figures import Bar, Figure
 from bench.settings import Settings
@@ -26,6 +25,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.opened import log_path
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.rows import RecordColumns
 from sparklog.storage import open_files
 from sparklog.storage.object_store import ObjectFiles

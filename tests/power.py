@@ -75,7 +75,7 @@ class CuttableFiles(LocalFiles):
         return is_put
 
     def overwrite(self, path: str, data: Buffer) -> None:
-        """See `Files.overwrite`: a step of its own; until the name is synced, the old file stays."""
+        """See `Files.overwrite`: a step; until the name is synced, the old file may stay."""
         self.step()
         if path in self._durable:
             self._replaced[path] = self._durable[path]

@@ -26,6 +26,7 @@ from sparklog.cli import (
     export_log,
     import_log,
     jobs,
+    log,
     offsets,
     produce,
     topic,
@@ -102,7 +103,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (topic, produce, consume, offsets, import_log, export_log, dump_log, verify, jobs):
+for part in (topic, produce, consume, offsets, log, import_log, export_log, dump_log, verify, jobs):
     part.add_to(app)
 
 

@@ -133,6 +133,36 @@ class CommonArguments:
         return self.log_dir
 
 
+@dataclass(frozen=True, kw_only=True)
+class PastArguments(CommonArguments):
+    """Options of commands that may read the log dir as of one commit."""
+
+    version_as_of: Annotated[
+        int | None,
+        typer.Option(
+            "--version-as-of", min=0, metavar="VERSION", help="Read as of this commit (log)."
+        ),
+    ] = None
+    timestamp_as_of: Annotated[
+        str | None,
+        typer.Option(
+            "--timestamp-as-of", metavar="TIME", help="Read as of this time: ms, ISO, or -48h."
+        ),
+    ] = None
+
+    def catalog_as_of(self) -> "Catalog":
+        """The topics as of the commit that was asked for, as of now without one."""
+        catalog = self.catalog()
+        if self.version_as_of is None and self.timestamp_as_of is None:
+            return catalog
+        from sparklog.cli.positions import parse_time
+        from sparklog.metadata.past import PastCatalog
+
+        text = self.timestamp_as_of
+        timestamp_ms = None if text is None else parse_time(text, catalog.clock.now_ms())
+        return PastCatalog(catalog, version=self.version_as_of, timestamp_ms=timestamp_ms)
+
+
 Arguments = TypeVar("Arguments", bound=CommonArguments)
 
 

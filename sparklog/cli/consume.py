@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sparklog.cli.arguments import (
-    CommonArguments,
     Isolation,
     IsolationOption,
     OutputFormat,
+    PastArguments,
     add_command,
     numbers,
     one_topic,
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConsumeArguments(CommonArguments):
+class ConsumeArguments(PastArguments):
     """Options of `consume`."""
 
     name: Annotated[
@@ -87,7 +87,7 @@ def consume(arguments: ConsumeArguments) -> None:
 
     topic = one_topic(arguments.name, arguments.topic)
     renderer = _renderer(arguments)
-    catalog = arguments.catalog()
+    catalog = arguments.catalog_as_of()
     span = _span(arguments, catalog.clock.now_ms())
     reader = TopicReader.open(catalog, topic)
     chosen = numbers(arguments.partitions or (), "-p/--partition")

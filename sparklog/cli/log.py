@@ -26,9 +26,9 @@ class LogArguments(CommonArguments):
     to_version: Annotated[
         int | None, typer.Option("--to", min=0, metavar="VERSION", help="The last commit.")
     ] = None
-    oldest_first: Annotated[
-        bool, typer.Option("--reverse", help="The oldest commit first.")
-    ] = False
+    oldest_first: Annotated[bool, typer.Option("--reverse", help="The oldest commit first.")] = (
+        False
+    )
 
 
 def log(arguments: LogArguments) -> None:
@@ -46,9 +46,7 @@ def log(arguments: LogArguments) -> None:
         for record in found:
             print_json(_as_json(record))
         return
-    rows = [
-        [record.version, _time(record), record.operation, _told(record)] for record in found
-    ]
+    rows = [[record.version, _time(record), record.operation, _told(record)] for record in found]
     print_table("", ["version", "time", "operation", "parameters"], rows)
 
 

@@ -17,6 +17,7 @@ from sparklog.cli.arguments import (
     CommonArguments,
     Isolation,
     IsolationOption,
+    PastArguments,
     add_command,
     numbers,
     one_topic,
@@ -37,7 +38,7 @@ IsWanted = Callable[[str, int], bool]
 
 
 @dataclass(frozen=True, kw_only=True)
-class GetOffsetsArguments(CommonArguments):
+class GetOffsetsArguments(PastArguments):
     """Options of `get-offsets`."""
 
     names: Annotated[
@@ -79,7 +80,7 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
     from sparklog.log_reader import EARLIEST, LATEST, TopicReader
 
     is_wanted = _filter(arguments)
-    catalog = arguments.catalog()
+    catalog = arguments.catalog_as_of()
     for name in arguments.names or ():
         catalog.topic(name)
     timestamp = parse_list_time(arguments.time, catalog.clock.now_ms())

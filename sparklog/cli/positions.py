@@ -13,18 +13,15 @@ before now: -90s, -15m, -48h, -7d. Words, signs and ranges are kcat's and rpk's.
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from typing import Final, Literal
 
+from sparklog.config.times import time_ms
 from sparklog.errors import InvalidOptionError
 
 _START_WORDS: Final = frozenset({"start", "beginning", "earliest"})
 _END_WORDS: Final = frozenset({"end", "latest"})
 _TIME_WORDS: Final = {"latest": -1, "earliest": -2, "max-timestamp": -3}
-_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
-_SPAN: Final = re.compile(r"-(\d{1,15})(ms|s|m|h|d)", re.ASCII)
 _OFFSET: Final = re.compile(r"[+-]?\d{1,18}", re.ASCII)
-_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 GRAMMAR: Final = "start, end, N, +N, -N, @TIME, s@TIME, e@TIME, and ranges A:B or @TIME:TIME"
 
@@ -95,12 +92,12 @@ def _parse_position(text: str, now_ms: int, whole: str) -> Position:
 
 def _time_span(text: str, now_ms: int) -> Span:
     """`T` or `T:T`; an ISO time has colons itself, so the first cut that gives two times counts."""
-    if (whole := _time_or_none(text, now_ms)) is not None:
+    if (whole := time_ms(text, now_ms)) is not None:
         return Span(start=Position("time", whole))
     for cut in re.finditer(":", text):
-        start = _time_or_none(text[: cut.start()], now_ms)
+        start = time_ms(text[: cut.start()], now_ms)
         rest = text[cut.end() :].removeprefix("@")
-        end = _time_or_none(rest, now_ms)
+        end = time_ms(rest, now_ms)
         if start is not None and (end is not None or rest in {"", *_END_WORDS}):
             return Span(Position("time", start), None if end is None else Position("time", end))
     raise _bad_time(text)
@@ -108,7 +105,7 @@ def _time_span(text: str, now_ms: int) -> Span:
 
 def parse_time(text: str, now_ms: int) -> int:
     """A time in ms since 1970, not negative. Raises InvalidOptionError for what is none."""
-    found = _time_or_none(text, now_ms)
+    found = time_ms(text, now_ms)
     if found is None:
         raise _bad_time(text)
     return found
@@ -121,20 +118,6 @@ def parse_list_time(text: str, now_ms: int) -> int:
     if text in {"-1", "-2", "-3"}:
         return int(text)
     return parse_time(text, now_ms)
-
-
-def _time_or_none(text: str, now_ms: int) -> int | None:
-    if re.fullmatch(r"\d{1,18}", text, re.ASCII):
-        return int(text)
-    if span := _SPAN.fullmatch(text):
-        return max(0, now_ms - int(span[1]) * _UNIT_MS[span[2]])
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    ms = (moment - _EPOCH) // timedelta(milliseconds=1)
-    return ms if ms >= 0 else None
 
 
 def resolve(position: Position, low: int, high: int, offset_at: Callable[[int], int]) -> int:

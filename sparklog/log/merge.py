@@ -2,6 +2,7 @@
 
     limits      bytes <= segment.bytes; span of timestamps <= segment.ms; entries of each index
                 within segment.index.bytes; span of offsets <= 2^31 - 1
+    alone       a slice of a shared segment that is old enough
     never       across the cleaner offset; a segment with a key index and one without; a segment
                 with a transaction index; one that lies wholly below the log start
     packing     from the oldest on, a group takes its next neighbour while the limits allow it
@@ -66,9 +67,12 @@ def plan_merge(
     *,
     cleaner_offset: int = 0,
     log_start_offset: int = 0,
+    slices_before_ms: int = 0,
     seal: bool = False,
 ) -> list[Group]:
     """Return the groups of live segments, two or more each, that are to become one segment.
+
+    A slice of a shared segment that was made before `slices_before_ms` is a group, even alone.
 
     `entries` are one partition's, in the order of their offsets; gaps between them do not matter.
     With `seal` open groups are taken for full, and a segment alone is a group unless it is sealed.
@@ -81,9 +85,21 @@ def plan_merge(
             groups += [group for group in packed if len(group) > 1 or group[0].shift]
             continue
         *full, tail = packed
-        groups += [group for group in full if len(group) > 1]
-        groups += _worthwhile(tail, limits)
-    return groups
+        chosen = [group for group in full if len(group) > 1] + _worthwhile(tail, limits)
+        groups += chosen + _due_slices(run, chosen, slices_before_ms)
+    return sorted(groups, key=lambda group: group[0].base_offset)
+
+
+def _due_slices(
+    run: Sequence[SegmentEntry], chosen: Sequence[Group], before_ms: int
+) -> list[Group]:
+    """Return the old slices of shared segments that no group takes in, each alone."""
+    taken = {entry.key for group in chosen for entry in group}
+    return [
+        (entry,)
+        for entry in run
+        if entry.is_shared and entry.created_ms < before_ms and entry.key not in taken
+    ]
 
 
 def _runs(entries: Iterable[SegmentEntry], cleaner_offset: int) -> Iterator[list[SegmentEntry]]:

@@ -51,17 +51,21 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
     image = context.catalog.topic_image(topic)
     config = TopicConfig.parse(topic.configs)
     limits = MergeLimits.of(config)
+    before_ms = context.clock.now_ms() - config.shared_segment_max_age_ms
     groups: list[Group] = []
     for _, log in sorted(image.partitions.items()):
         entries = log.entries()
-        groups += plan_merge(
-            # The newest segment of a compacted topic stays dirty, so it must not grow.
-            entries[:-1] if config.is_compacted and not seal else entries,
-            limits,
-            cleaner_offset=log.cleaner_offset,
-            log_start_offset=log.log_start_offset,
-            seal=seal,
-        )
+        # The newest segment of a compacted topic stays dirty, so it must not grow: it is alone.
+        cut = len(entries) - 1 if config.is_compacted and not seal else len(entries)
+        for part in (entries[:cut], entries[cut:]):
+            groups += plan_merge(
+                part,
+                limits,
+                cleaner_offset=log.cleaner_offset,
+                log_start_offset=log.log_start_offset,
+                slices_before_ms=before_ms,
+                seal=seal,
+            )
     return groups
 
 

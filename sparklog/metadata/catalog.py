@@ -122,7 +122,7 @@ class Catalog:
         return topics[name]
 
     def topic_image(self, topic: TopicDescription) -> TopicImage:
-        """Return a topic as the newest image has it. Raises MissingFileError when it is forgotten."""
+        """Return a topic as it is now. Raises MissingFileError when it is forgotten."""
         return topic_of(self.image(topic), topic)
 
     def partition(self, topic: TopicDescription, partition: int) -> PartitionLog:

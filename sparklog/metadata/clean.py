@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.history import CUTS, HISTORY
+from sparklog.metadata.history_runs import CUTS, HISTORY
 from sparklog.metadata.log import CLUSTER_METADATA, EDITS, ENTRIES, HINT, MetadataLog, fold_of
 from sparklog.metadata.marks import Mark, marks, newest_mark, write_mark
 from sparklog.metadata.runs import RUNS

@@ -27,7 +27,8 @@ from sparklog.metadata.clean import CHECKPOINT, ENTRY
 from sparklog.metadata.edit import FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
 from sparklog.metadata.fold import POINTER
-from sparklog.metadata.history import HISTORY, oldest_version, opened, records
+from sparklog.metadata.history import oldest_version
+from sparklog.metadata.history_runs import HISTORY, opened, records
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path, fold_of
 from sparklog.metadata.marks import MARKS, marks, newest_mark

@@ -21,7 +21,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWrite
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
-from sparklog.metadata.history import Retention, continued, present, without_damaged
+from sparklog.metadata.history_runs import Retention, continued, present, without_damaged
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.runs import in_order, merged

@@ -14,7 +14,7 @@ from typing import Final
 
 from sparklog.log.names import uuid7_ms
 from sparklog.metadata.clean import EDITS_FILE, RUN
-from sparklog.metadata.history import CUTS, HISTORY
+from sparklog.metadata.history_runs import CUTS, HISTORY
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import CLUSTER_METADATA, EDITS, MetadataLog
 from sparklog.metadata.runs import RUNS

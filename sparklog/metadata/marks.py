@@ -9,6 +9,7 @@ empty, and then sees that the mark lies above, has looked for an entry that was 
 """
 
 import re
+from contextlib import suppress
 from typing import Final, NamedTuple
 
 from sparklog.errors import MissingFileError
@@ -48,7 +49,5 @@ def write_mark(files: Files, directory: str, mark: Mark) -> None:
     """Write a mark, durably; smaller ones stay until the cleaner has done its work."""
     path = f"{directory}/{MARKS}/{mark.first_kept:020}-{mark.fold:020}"
     files.put_new(path, b"\n")
-    try:
+    with suppress(MissingFileError):  # taken away by a cleaner that has written a larger one
         files.sync([path])
-    except MissingFileError:
-        pass  # another cleaner has written a larger one, durably, and taken this one away

@@ -12,7 +12,14 @@ from immutables import Map
 from sparklog.errors import UnknownTopicError, UsageError
 from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.metadata.edit import OpenTransaction, PartitionState
-from sparklog.metadata.history import Cut, PartitionCut, TopicCut, check_readable, cut_at, version_at
+from sparklog.metadata.history import (
+    Cut,
+    PartitionCut,
+    TopicCut,
+    check_readable,
+    cut_at,
+    version_at,
+)
 from sparklog.metadata.image import Image, PartitionLog, TopicContent, TopicImage
 from sparklog.model import TopicDescription
 

@@ -23,7 +23,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish, rows_of
-from sparklog.metadata.history import continued, present, without_damaged
+from sparklog.metadata.history_runs import continued, present, without_damaged
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
 from sparklog.metadata.runs import in_order

@@ -5,7 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from sparklog.config.times import time_ms
 from sparklog.errors import (
+    InvalidOptionError,
     OffsetOutOfRangeError,
     SparklogWarning,
     UnknownTopicError,
@@ -42,6 +44,7 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError (offsets that retention has
     removed or that do not exist yet, a start after its end, no record at a starting time).
     """
+    catalog = as_of(catalog, options)
     wanted = selected(catalog, options)
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
     _refuse_others(wanted, starting, ending)
@@ -56,11 +59,36 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     )
 
 
+def as_of(catalog: Catalog, options: Mapping[str, Any]) -> Catalog:
+    """Return the topics as of the commit that versionAsOf or timestampAsOf asks for.
+
+    Raises InvalidOptionError for both, or for a text that is no time; VersionOutOfRangeError for a
+    commit that is not known (any more).
+    """
+    version, text = options["versionAsOf"], options["timestampAsOf"]
+    if version is None and text is None:
+        return catalog
+    if version is not None and text is not None:
+        raise InvalidOptionError("give versionAsOf or timestampAsOf, not both")
+    timestamp_ms = None if text is None else time_ms(text, catalog.clock.now_ms())
+    if text is not None and timestamp_ms is None:
+        raise InvalidOptionError(
+            f"option timestampAsOf: {text!r} is no time; allowed: milliseconds since 1970, or an "
+            f"ISO date or time",
+            option="timestampAsOf",
+        )
+    from sparklog.metadata.past import PastCatalog
+
+    return PastCatalog(catalog, version=version, timestamp_ms=timestamp_ms)
+
+
 def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartition, int]:
     """Return where a stream begins in each partition that exists now.
 
     `options` are parsed ones of CONSUME_OPTIONS. Raises what `plan_read` raises.
     """
+    if as_of(catalog, options) is not catalog:
+        raise InvalidOptionError("a stream goes on: versionAsOf and timestampAsOf are for batches")
     wanted = selected(catalog, options)
     starting = parse_bounds(options, "starting", streaming=True)
     _refuse_others(wanted, starting)

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.metadata import clean as c
-from sparklog.metadata import history as h
+from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold
 from sparklog.metadata.history import history

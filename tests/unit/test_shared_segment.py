@@ -9,15 +9,17 @@ from sparklog.admin import AdminClient
 from sparklog.cli.production import Production
 from sparklog.clock import ManualClock
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.scan import scan_batches
 from tests.logs import append, catalog, columns, image, log_files, new_topic, rows, values
+from tests.maintenance import run
 
 SMALL = "sparklog.shared.segment.max.bytes"
 
 
 def written(log_dir: str, count: int, *, topic: str = "t", size: int = 1) -> list[SegmentEntry]:
-    """Write `count` records of `size` bytes to every partition, as one task; return its segments."""
+    """Write `count` records of `size` bytes to every partition, as one task."""
     found = catalog(log_dir)
     plan = plan_write(found, topic, WriteOptions(flush=False, batch_size=1000))
     writer = TopicWriter(found.files, plan, ManualClock(), seed=0)
@@ -51,7 +53,7 @@ class TestAWriter:
         production = Production(catalog(log_dir), WriteOptions(flush=False))
         for topic in ("a", "b"):
             production.open(topic)
-            plan, writer = production._open[topic]
+            _, writer = production._open[topic]
             writer.write(columns([topic]), pa.array([0], pa.int32()))
         production.commit()
 
@@ -136,3 +138,32 @@ class TestASlice:
         AdminClient(log_dir).delete_topics(["t"])
 
         assert shared_files(log_dir) != []  # until vacuum
+
+
+class TestMerge:
+    def test_joins_slices_into_a_segment_of_the_partition(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=2)
+        for number in range(3):
+            append(log_dir, 0, [number])
+        run(merge_segments, log_dir, seal=False)
+
+        (segment,) = image(log_dir).segments(0)
+        assert (segment.is_shared, segment.shift, segment.index_bytes) == (False, 0, 0)
+        assert values(log_dir) == {0: ["0", "1", "2"]}
+        assert [one.slice_count for one in catalog(log_dir).image().shared.values()] == [0, 0, 0]
+
+    @pytest.mark.parametrize("policy", ["delete", "compact"])
+    def test_takes_a_lone_slice_when_it_is_old(self, tmp_path: Path, policy: str) -> None:
+        age = "sparklog.shared.segment.max.age.ms"
+        log_dir = new_topic(tmp_path, partitions=1, config={age: 0, "cleanup.policy": policy})
+        append(log_dir, 0, ["a"], keys=["k"])
+        run(merge_segments, log_dir, seal=False)
+
+        assert [one.is_shared for one in image(log_dir).segments(0)] == [False]
+
+    def test_leaves_a_lone_slice_that_is_young(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path, partitions=1)
+        append(log_dir, 0, ["a"])
+        run(merge_segments, log_dir, seal=False)
+
+        assert [one.is_shared for one in image(log_dir).segments(0)] == [True]

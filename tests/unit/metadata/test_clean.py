@@ -12,7 +12,7 @@ from sparklog.errors import (
     MissingFileError,
 )
 from sparklog.log.names import uuid7
-from sparklog.metadata import history as h
+from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean, delete_all
 from sparklog.metadata.edit import Edit, FoldEdit
 from sparklog.metadata.fold import commit_fold, fold, rows_of
@@ -276,7 +276,7 @@ class TestALatePut:
 
         log = MetadataLog(_Stalling(world, meanwhile, lands_first=False), world.clock)  # type: ignore[arg-type]
 
-        with pytest.raises(CommitOutcomeUnknownError, match="put after it was cleaned"):
+        with pytest.raises(CommitOutcomeUnknownError, match="put after its slot was cleaned"):
             log.commit(lambda image: appended(image, segment(0, 4711)), [TOPIC_ID])
 
     def test_above_the_mark_has_landed(self, world: World) -> None:

@@ -70,7 +70,7 @@ class TestFold:
             raise LateWriterError("written before the vacuum horizon")
 
         world.produce(3)
-        monkeypatch.setattr("sparklog.metadata.log.check", refuse)
+        monkeypatch.setattr("sparklog.metadata.batch.check", refuse)
 
         assert fold(world.log) is None
 
@@ -83,7 +83,7 @@ class TestFold:
         world.produce(9)
         log.image([TOPIC_ID])
         path.write_bytes(path.read_bytes()[:-9] + b"#" * 9)
-        log.runs._file.cache_clear()
+        log.runs._reader.cache_clear()
         folded = fold(log)
 
         assert folded is not None

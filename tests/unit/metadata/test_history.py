@@ -1,16 +1,16 @@
 """Who did what, and the numbers of any commit: compared with images that were kept."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from sparklog.errors import CorruptMetadataError, OffsetOutOfRangeError, VersionOutOfRangeError
-from sparklog.metadata import history as h
+from sparklog.metadata import history_runs as h
 from sparklog.metadata.edit import NEW_PARTITION
 from sparklog.metadata.fold import fold
 from sparklog.metadata.history import (
     PartitionCut,
-    Retention,
     check_readable,
     cut_at,
     history,
@@ -19,6 +19,7 @@ from sparklog.metadata.history import (
     record_at,
     version_at,
 )
+from sparklog.metadata.history_runs import Retention
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.storage.local import LocalFiles
 from tests.metadata_logs import TOPIC_ID, World
@@ -260,7 +261,7 @@ class TestCutAt:
         images = produced(world, 10, 5)
         image = world.log.image([TOPIC_ID])
         fold_edit = type(image.fold)(image.fold.cover, image.fold.based_on, image.fold.runs)
-        world.log.go_on_from(image._with(fold=fold_edit), world.log.log_id)
+        world.log.go_on_from(replace(image, fold=fold_edit), world.log.log_id)
 
         assert oldest_cut(world.log.image()) == image.fold.cover
         got = cut_at(world.log, image.fold.cover).topics[TOPIC_ID].partitions
@@ -273,8 +274,6 @@ class TestReadable:
 
     @pytest.mark.parametrize("name", ["log start offset", "cleaner offset"])
     def test_else_it_is_refused_by_name(self, name: str) -> None:
-        from dataclasses import replace
-
         state = replace(NEW_PARTITION, log_end_offset=9, **{name.replace(" ", "_"): 6})
         with pytest.raises(OffsetOutOfRangeError, match=f"t-0: version 7 .* its {name} was 2, and"):
             check_readable(PartitionCut(2, 5, 5, 2), PartitionLog("t-0", 0, state), 7)

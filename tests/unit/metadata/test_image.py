@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sparklog.errors import UsageError
+from sparklog.errors import OffsetOutOfRangeError, UsageError
 from sparklog.metadata.check import check
 from sparklog.metadata.codec import edit_json, edit_of
 from sparklog.metadata.edit import (
@@ -20,7 +20,7 @@ from sparklog.metadata.edit import (
     Stamp,
     TopicEdit,
 )
-from sparklog.metadata.image import Image, TopicImage, at_log_end
+from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.metadata.segments import TAIL_MAX
 from tests.edits import NOW_MS, at, segment
 from tests.metadata_language import Author, creating, description, of_topic, producing, topic_id
@@ -194,3 +194,28 @@ class TestManySegments:
         assert log.live.find([made[70].key])[0].base_offset == 70
         assert [one.start for one in log.slices(60, 70)] == list(range(60, 70))
         assert topic_of(image).live.num_rows == len(made)
+
+
+class TestSlices:
+    IMAGE = applied(creating(), of_topic(TopicEdit(segments=[at(0, segment()), at(10, segment())])))
+
+    def test_hold_the_range_that_is_asked_for(self) -> None:
+        log = topic_of(self.IMAGE).partition(0)
+
+        assert [(one.start, one.end) for one in log.slices(5, 15)] == [(5, 10), (10, 15)]
+        assert log.imported_end_offset == log.cleaner_offset == 0
+
+    @pytest.mark.parametrize(("start", "end", "why"), [(-1, 0, "offset -1"), (0, 21, "offsets")])
+    def test_lie_within_the_log(self, start: int, end: int, why: str) -> None:
+        with pytest.raises(OffsetOutOfRangeError, match=f"t0-0: {why}"):
+            topic_of(self.IMAGE).partition(0).slices(start, end)
+
+    def test_added_ranges_are_those_at_the_end(self) -> None:
+        before, edit = (
+            applied(creating()),
+            TopicEdit(segments=[at(0, segment(1)), at(10, segment(1))]),
+        )
+        inside = TopicEdit(segments=[at(0, segment())])
+
+        assert added_ranges(topic_of(before), edit) == ((1, 0, 20),)
+        assert added_ranges(topic_of(self.IMAGE), inside) == ()

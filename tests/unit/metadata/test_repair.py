@@ -13,7 +13,7 @@ from sparklog.errors import (
     UnsupportedFeatureError,
 )
 from sparklog.log.names import uuid7
-from sparklog.metadata import history as h
+from sparklog.metadata import history_runs as h
 from sparklog.metadata.diagnosis import tearable
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import POINTER, checkpoint_path, fold
@@ -345,7 +345,7 @@ class TestHistoryRuns:
     def test_that_hold_other_versions_are_told(self, world: World) -> None:
         image = world.log.image()
         run = image.fold.history[-1]
-        table = h._rows(world.files, run)
+        table = h.rows_of_run(world.files, run)
         written = h.write(world.files, table.slice(1), (run.from_version, run.to_version), 5)
         from dataclasses import replace
 

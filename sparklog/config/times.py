@@ -1,0 +1,27 @@
+"""Times as people write them: milliseconds since 1970, ISO dates and times, spans before now."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_SPAN: Final = re.compile(r"-([0-9]{1,15})(ms|s|m|h|d)", re.ASCII)
+_UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+def time_ms(text: str, now_ms: int) -> int | None:
+    """Return a time in ms since 1970; None for a text that is none, or a time before 1970.
+
+    A time without a zone is UTC; `-48h` is that long before `now_ms`.
+    """
+    if re.fullmatch(r"\d{1,18}", text, re.ASCII):
+        return int(text)
+    if span := _SPAN.fullmatch(text):
+        return max(0, now_ms - int(span[1]) * _UNIT_MS[span[2]])
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+    ms = (moment - _EPOCH) // timedelta(milliseconds=1)
+    return ms if ms >= 0 else None

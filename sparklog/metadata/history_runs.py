@@ -1,0 +1,303 @@
+"""The files of the history: runs of past entries, and cuts. `history` reads them.
+
+    _history/<from>-<to>-<uuid>.parquet    the entries `from` to `to`, a row each, as they were
+    _cuts/<version>-<version>-<uuid>.parquet    a run without segments and receipts: horizon, topics
+                                           and partitions as of `version`
+
+    version  timestamp_ms  operation  parameters (JSON)  edits (JSON, `codec`)  id  previous
+
+A fold moves the entries it covers into a history run, and small runs into larger ones. FoldEdit
+names both kinds of files in `history`. After CUT_EVERY entries, or as many as the last cut has
+rows, the fold writes a cut. So a cut is written for every row of it one entry at most.
+
+What is older than the retention goes with whole runs, judged by the entries' own times and the
+folder's clock.
+"""
+
+import os
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import takewhile
+from typing import Any, Final, NamedTuple
+
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from sparklog.errors import CorruptMetadataError
+from sparklog.log.names import uuid7
+from sparklog.metadata.codec import edit_of
+from sparklog.metadata.edit import Edit, FoldEdit, RunFile
+from sparklog.metadata.entry import Entry, encode_edits, understood
+from sparklog.metadata.image import Stamp
+from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
+from sparklog.metadata.run_file import crc32c, footer, readable
+from sparklog.storage.files import Files
+
+HISTORY: Final = "_history"
+CUTS: Final = "_cuts"
+CUT_EVERY: Final = 4096
+"""A cut is written after so many entries, at least."""
+MERGED_ROWS_MAX: Final = 65_536
+"""Larger history runs are not made: they go as a whole when they are too old."""
+GROUP_ROWS: Final = 2_048
+
+SCHEMA: Final = pa.schema(
+    [
+        ("version", pa.int64()),
+        ("timestamp_ms", pa.int64()),
+        ("operation", pa.string()),
+        ("parameters", pa.string()),
+        ("edits", pa.binary()),
+        ("id", pa.string()),
+        ("previous", pa.string()),
+    ]
+)
+
+
+class Retention(NamedTuple):
+    """How much history is kept; Kafka's metadata.max.retention.ms and .bytes with its defaults."""
+
+    ms: int = 7 * 24 * 3600 * 1000
+    bytes: int = 100 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRecord:
+    """One commit. `parameters` say for people what it did; `edits_json` says it whole."""
+
+    version: int
+    timestamp_ms: int
+    operation: str
+    parameters: Mapping[str, str]
+    id: str
+    previous: str
+    edits_json: bytes
+
+    @property
+    def edits(self) -> tuple[Edit, ...]:
+        """The edits of the commit."""
+        where = f"the history of version {self.version}"
+        with understood(where):
+            return tuple(edit_of(one, self.parameters) for one in orjson.loads(self.edits_json))
+
+    @property
+    def stamp(self) -> Stamp:
+        """The entry's place in the log."""
+        return Stamp(self.version, self.id, self.timestamp_ms)
+
+
+def records(
+    log: MetadataLog, fold: FoldEdit, first: int, last: int, *, newest_first: bool = False
+) -> Iterator[HistoryRecord]:
+    """Return the commits from `first` to `last`: a fold's history, and entries behind its cover."""
+    behind = range(max(first, fold.cover + 1), last + 1)
+    runs = [run for run in past_of(fold) if run.from_version <= last]
+    runs = [run for run in runs if run.to_version >= first]
+    if newest_first:
+        yield from (record_of(present(log, version)) for version in reversed(behind))
+        for run in reversed(runs):
+            yield from _of_run(log.files, run, first, last, newest_first)
+    else:
+        for run in runs:
+            yield from _of_run(log.files, run, first, last, newest_first)
+        yield from (record_of(present(log, version)) for version in behind)
+
+
+def _of_run(
+    files: Files, run: RunFile, first: int, last: int, newest_first: bool
+) -> Iterator[HistoryRecord]:
+    where = f"{CLUSTER_METADATA}/{run.path}"
+    file = opened(files, run)
+    numbers = range(file.metadata.num_row_groups)
+    for number in reversed(numbers) if newest_first else numbers:
+        found = file.metadata.row_group(number).column(0).statistics
+        if found.max < first or found.min > last:
+            continue
+        with readable(where):
+            rows = file.read_row_group(number, use_threads=False)
+        rows = rows.to_pylist()
+        for row in reversed(rows) if newest_first else rows:
+            if first <= row["version"] <= last:
+                yield _of_row(row)
+
+
+def _of_row(row: Mapping[str, Any]) -> HistoryRecord:
+    return HistoryRecord(
+        row["version"],
+        row["timestamp_ms"],
+        row["operation"],
+        orjson.loads(row["parameters"]),
+        row["id"],
+        row["previous"],
+        row["edits"],
+    )
+
+
+def present(log: MetadataLog, version: int) -> Entry:
+    """Return an entry that must be there. Raises CorruptMetadataError."""
+    entry = log.read_entry(version)
+    if entry is None:
+        raise CorruptMetadataError(f"{entry_path(version)} is missing")
+    return entry
+
+
+def record_of(entry: Entry) -> HistoryRecord:
+    """Return an entry as the history tells it."""
+    return HistoryRecord(
+        entry.version,
+        entry.timestamp_ms,
+        entry.operation,
+        entry.parameters,
+        entry.id,
+        entry.previous,
+        encode_edits(entry.edits),
+    )
+
+
+def opened(files: Files, run: RunFile) -> pq.ParquetFile:
+    """Return a history run, opened. Raises CorruptMetadataError naming a file that is damaged."""
+    path = f"{CLUSTER_METADATA}/{run.path}"
+    data = files.view(path)
+    if len(data) != run.bytes or crc32c(footer(data)) != run.crc32c:
+        raise CorruptMetadataError(
+            f"{path}: {len(data)} bytes whose footer has CRC-32C {crc32c(footer(data)):08x}; the "
+            f"fold that names it says {run.bytes} and {run.crc32c:08x}"
+        )
+    with readable(path):
+        source = pa.BufferReader(pa.py_buffer(data))
+        return pq.ParquetFile(source, page_checksum_verification=True)
+
+
+def rows_of_run(files: Files, run: RunFile, columns: Sequence[str] | None = None) -> pa.Table:
+    """Return the rows of a history run. Raises CorruptMetadataError."""
+    with readable(f"{CLUSTER_METADATA}/{run.path}"):
+        return opened(files, run).read(columns=columns, use_threads=False)
+
+
+def past_of(fold: FoldEdit) -> list[RunFile]:
+    """Return a fold's history runs, oldest first."""
+    return [run for run in fold.history if run.path.startswith(HISTORY)]
+
+
+def cuts_of(fold: FoldEdit) -> list[RunFile]:
+    """Return a fold's cuts, oldest first."""
+    return [run for run in fold.history if run.path.startswith(CUTS)]
+
+
+def continued(
+    log: MetadataLog,
+    before: FoldEdit,
+    entries: Sequence[Entry],
+    runs: Sequence[RunFile],
+    retention: Retention,
+) -> tuple[RunFile, ...]:
+    """Return the history of a fold of `entries`: `before`'s, theirs, and a cut if one is due.
+
+    Writes files. `runs` are those of the new fold. A history that does not reach up to the entries
+    is dropped.
+    """
+    past, cuts = past_of(before), cuts_of(before)
+    if past and past[-1].to_version + 1 != entries[0].version:
+        past, cuts = [], []
+    past = _with_entries(log, past, entries)
+    past = _kept(log, past, retention)
+    oldest = past[0].from_version
+    cuts = [cut for cut in cuts if cut.to_version + 1 >= oldest]
+    cover = entries[-1].version
+    due = max(CUT_EVERY, cuts[-1].rows) if cuts else CUT_EVERY
+    if cover - (cuts[-1].to_version if cuts else oldest - 1) >= due or (oldest and not cuts):
+        cuts.append(_write_cut(log, runs, cover))
+    return (*past, *cuts)
+
+
+def _with_entries(
+    log: MetadataLog, past: Sequence[RunFile], entries: Sequence[Entry]
+) -> list[RunFile]:
+    """Return the history runs with one more, which takes in those before it that are small.
+
+    A run that cannot be read stays as it is: whoever reads that part of the history is told.
+    """
+    kept, tables = list(past), [_table([record_of(entry) for entry in entries])]
+    rows, first = len(entries), entries[0].version
+    while kept and kept[-1].rows <= min(2 * rows, MERGED_ROWS_MAX - rows):
+        try:
+            tables.insert(0, rows_of_run(log.files, kept[-1]))
+        except CorruptMetadataError:
+            break
+        run = kept.pop()
+        rows, first = rows + run.rows, run.from_version
+    span = first, entries[-1].version
+    kept.append(write(log.files, pa.concat_tables(tables), span, log.clock.now_ms()))
+    return kept
+
+
+def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:
+    """Return the history runs that stay, the newest in any case."""
+    now_ms, kept = log.clock.now_ms(), list(past)
+    while len(kept) > 1:
+        is_large = sum(run.bytes for run in kept) > retention.bytes
+        if not is_large and not _is_over(log.files, kept[0], now_ms - retention.ms):
+            break
+        kept.pop(0)
+    return kept
+
+
+def _is_over(files: Files, run: RunFile, before_ms: int) -> bool:
+    """Whether all entries of a run are older than a time; False for one that cannot be read."""
+    try:
+        file = opened(files, run)
+    except CorruptMetadataError:
+        return False
+    newest = file.metadata.row_group(file.metadata.num_row_groups - 1).column(1).statistics.max
+    return bool(newest < before_ms)
+
+
+def _table(records: Sequence[HistoryRecord]) -> pa.Table:
+    columns: list[list[Any]] = [
+        [one.version for one in records],
+        [one.timestamp_ms for one in records],
+        [one.operation for one in records],
+        [orjson.dumps(dict(one.parameters)).decode() for one in records],
+        [one.edits_json for one in records],
+        [one.id for one in records],
+        [one.previous for one in records],
+    ]
+    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=SCHEMA)
+
+
+def write(files: Files, rows: pa.Table, span: tuple[int, int], now_ms: int) -> RunFile:
+    """Write a history run, durably; return its name."""
+    sink = pa.BufferOutputStream()
+    pq.write_table(
+        rows,
+        sink,
+        row_group_size=GROUP_ROWS,
+        compression="zstd",
+        use_dictionary=["operation"],
+        write_statistics=["version", "timestamp_ms"],
+        write_page_checksum=True,
+        store_schema=False,
+    )
+    data = sink.getvalue().to_pybytes()
+    name = f"{HISTORY}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
+    files.write_new(f"{CLUSTER_METADATA}/{name}", data)
+    files.sync([f"{CLUSTER_METADATA}/{name}"])
+    return RunFile(name, len(data), crc32c(footer(data)), rows.num_rows, *span)
+
+
+def _write_cut(log: MetadataLog, runs: Sequence[RunFile], cover: int) -> RunFile:
+    rows = log.runs.outline(runs)
+    return log.runs.write(rows, (cover, cover), log.clock.now_ms(), CUTS)
+
+
+def without_damaged(fold: FoldEdit, damaged: Collection[str]) -> tuple[RunFile, ...]:
+    """Return a fold's history without damaged files, and without the runs behind a damaged one."""
+    sound = takewhile(lambda run: run.path not in damaged, reversed(past_of(fold)))
+    past = list(sound)[::-1]
+    oldest = past[0].from_version if past else fold.cover + 1
+    cuts = [
+        cut for cut in cuts_of(fold) if cut.path not in damaged and cut.to_version + 1 >= oldest
+    ]
+    return (*past, *cuts)

@@ -1,0 +1,67 @@
+"""`sparklog log`, and commands that read the log dir as of one commit."""
+
+import json
+
+import pytest
+
+from sparklog.admin import AdminClient
+from tests.command_line import CommandLine
+from tests.logs import append, catalog
+
+
+@pytest.fixture
+def numbers(sparklog: CommandLine) -> CommandLine:
+    """Topic `numbers` of one partition: made at version 1, then records 0, 1 and 2."""
+    sparklog.done("topic", "create", "numbers", "-p1")
+    for number in range(3):
+        append(sparklog.log_dir, 0, [number], topic="numbers")
+    return sparklog
+
+
+class TestLog:
+    def test_shows_the_newest_commit_first(self, numbers: CommandLine) -> None:
+        lines = numbers.done("log", "--limit", "2").text.splitlines()
+
+        assert [line.split()[0] for line in lines if line[:1].isdigit()] == ["4", "3"]
+        assert all("PRODUCE" in line and "topics=numbers" in line for line in lines[-2:])
+
+    def test_goes_forward_over_a_range(self, numbers: CommandLine) -> None:
+        text = numbers.done("log", "--from", "0", "--to", "1", "--reverse", "--format", "json").text
+        found = [json.loads(line) for line in text.splitlines()]
+
+        assert [one["operation"] for one in found] == ["CREATE LOG DIR", "CREATE TOPICS"]
+        assert found[1]["parameters"] == {"topics": "numbers"}
+
+
+class TestAsOf:
+    def test_consume_ends_where_the_commit_ended(self, numbers: CommandLine) -> None:
+        assert numbers.done("consume", "numbers", "--version-as-of", "3").text == "0\n1\n"
+
+    def test_get_offsets_of_a_time(self, numbers: CommandLine) -> None:
+        made_ms = catalog(numbers.log_dir).image().stamp.timestamp_ms
+        found = numbers.done("get-offsets", "--timestamp-as-of", str(made_ms + 1))
+
+        assert found.text == "numbers:0:3\n"
+
+    def test_topics_made_later_are_not_there(self, numbers: CommandLine) -> None:
+        numbers.done("topic", "create", "later")
+        outcome = numbers("consume", "later", "--version-as-of", "3")
+
+        assert (outcome.code, "unknown topic 'later'" in outcome.err) == (1, True)
+
+    def test_is_refused_where_the_log_start_has_passed_it(self, numbers: CommandLine) -> None:
+        AdminClient(numbers.log_dir).delete_records({("numbers", 0): 1})
+        outcome = numbers("consume", "numbers", "--version-as-of", "3")
+
+        assert "its log start offset was 0, and is 1 now" in outcome.err
+
+    def test_is_refused_for_a_topic_that_was_deleted_since(self, numbers: CommandLine) -> None:
+        numbers.done("topic", "delete", "numbers")
+        outcome = numbers("consume", "numbers", "--version-as-of", "3")
+
+        assert "as of version 3 was deleted since" in outcome.err
+
+    def test_takes_a_version_or_a_time(self, numbers: CommandLine) -> None:
+        both = ("--version-as-of", "3", "--timestamp-as-of", "2013-01-01")
+
+        assert "versionAsOf or timestampAsOf" in numbers("consume", "numbers", *both).err

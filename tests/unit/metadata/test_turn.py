@@ -1,0 +1,84 @@
+"""Turns: had, waited for, done without; a directory that was replaced is noticed."""
+
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.metadata.turn import PATIENCE_MS, Turn
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import MemoryFiles
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "d").mkdir()
+    return tmp_path
+
+
+def turn(folder: Path) -> Turn:
+    return Turn(LocalFiles(str(folder)), "d", ManualClock())
+
+
+class TestTaken:
+    def test_one_after_the_other(self, folder: Path) -> None:
+        first, second = turn(folder), turn(folder)
+        with first.taken() as had:
+            assert had
+            with second.taken() as also:
+                assert not also
+        with second.taken() as had:
+            assert had
+
+    def test_patience_ends(self, folder: Path) -> None:
+        clock = ManualClock()
+        waiting = Turn(LocalFiles(str(folder)), "d", clock)
+        with turn(folder).taken(), waiting.taken():
+            assert PATIENCE_MS <= clock.boot_ms() < 2 * PATIENCE_MS
+
+    def test_a_file_system_without_locks_costs_retries_only(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def no_locks(*_: object) -> None:
+            raise OSError("no locks")
+
+        monkeypatch.setattr(fcntl, "flock", no_locks)
+        with turn(folder).taken() as had:
+            assert not had
+
+    def test_an_object_store_has_none(self) -> None:
+        remote = Turn(MemoryFiles(), "d", ManualClock())
+        with remote.taken() as had:
+            assert not had
+        assert not remote.is_replaced()
+
+    def test_a_missing_directory_has_none(self, tmp_path: Path) -> None:
+        with turn(tmp_path).taken() as had:
+            assert not had
+
+    def test_a_forked_process_has_a_lock_of_its_own(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        one = turn(folder)
+        one.hold()
+        before = one._handle
+        monkeypatch.setattr(os, "getpid", lambda: -1)
+        one.hold()
+
+        assert one._handle is not before
+
+
+class TestReplaced:
+    def test_is_noticed_until_it_is_forgotten(self, folder: Path) -> None:
+        one = turn(folder)
+        one.hold()
+        (folder / "d").rename(folder / "e")
+        gone = one.is_replaced()
+        (folder / "d").mkdir()
+
+        assert (gone, one.is_replaced()) == (True, True)
+        one.forget()
+        one.hold()
+        assert not one.is_replaced()

@@ -29,7 +29,7 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
-from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.entries import Entries
 from sparklog.model import OffsetRange
 from sparklog.storage.local import LocalFiles
 from tests.api.conftest import FOREVER, settings_for
@@ -138,16 +138,16 @@ class TestGroup:
     def test_counts_commits_that_came_between(
         self, writer: Writer, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put = MetadataLog._put
+        put = Entries.put
 
         def others_first(*arguments: Any) -> Any:
-            monkeypatch.setattr(MetadataLog, "_put", put)
+            monkeypatch.setattr(Entries, "put", put)
             other = catalog(log_dir)
             other.log._turn = NoTurn()  # type: ignore[assignment] # it is the writer's
             other.commit(other.topic("t"), lambda _: raised(0, 7), operation="TEST")
             return put(*arguments)
 
-        monkeypatch.setattr(MetadataLog, "_put", others_first)
+        monkeypatch.setattr(Entries, "put", others_first)
 
         assert writer.to("t", Request(rows("a", partition=1))) == [[(1, 0)]]
         assert writer.conflicts == 1

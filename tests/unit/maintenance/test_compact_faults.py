@@ -15,8 +15,8 @@ from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.edit import PartitionState
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
-from tests.logs import append, log_files, new_topic, rows
-from tests.maintenance import make_unreadable, outcome_of, run
+from tests.logs import append, log_files, rows
+from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 
 LARGE = "=" + "x" * 300
 KINDS = ("create", "write", "close", "sync", "view")

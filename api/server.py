@@ -172,7 +172,7 @@ def server_of(settings: Settings) -> Server:
 
 def main() -> None:
     """Serve until a signal."""
-    # delta-rs has a thread for each core otherwise: to wake them takes longer than what they do.
+    # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     try:
         settings = Settings()  # type: ignore[call-arg] # they come from the environment

@@ -227,7 +227,7 @@ class AdminClient:
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
         """Give segments of a topic, or of one partition, new indexes where theirs are not right.
 
-        Reads every `.log` and verifies its checksums. Returns the segments mended, as the manifest
+        Reads every `.log` and verifies its checksums. Returns the segments mended, as the metadata
         has them now: one commit a partition, durable. Raises UnknownTopicError, MissingFileError,
         CorruptRecordError naming file, position and offset (what was committed before it stays).
         """

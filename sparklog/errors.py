@@ -30,7 +30,7 @@
     │   ├── ExistingFileError            a file that should be new is there already
     │   ├── StorageFullError             no space left
     │   └── StoragePermissionError       not allowed to read or write
-    └── CommitError                      a commit to a manifest did not happen, or may not have
+    └── CommitError                      a commit did not happen, or may not have
         ├── CommitConflictError          others kept winning until the time was up (retriable)
         ├── CommitOutcomeUnknownError    it may have landed: replay with the same transaction
         ├── TopicClosedError             the topic's deletion has begun
@@ -281,7 +281,7 @@ class StoragePermissionError(StorageError):
 
 
 class CommitError(SparklogError):
-    """A commit to a manifest did not happen, or may not have."""
+    """A commit did not happen, or may not have."""
 
 
 class CommitConflictError(CommitError):

@@ -109,7 +109,7 @@ class AbortedRange(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentEntry:
-    """One segment, as a row of the manifest says it (kind `segment`, see `manifest.tables`).
+    """One segment, as its row in the metadata log says it (`metadata.tables`).
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
     carry: a reader adds `shift` to an offset in the file. Its batches are `log_bytes` bytes of the
@@ -183,7 +183,7 @@ class SegmentEntry:
     def is_dense(self) -> bool:
         """Whether every offset has its record, so that batches follow each other without a gap.
 
-        False also where the manifest does not know how many records there are.
+        False also where the metadata does not know how many records there are.
         """
         return self.record_count == self.offset_span
 

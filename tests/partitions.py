@@ -169,7 +169,7 @@ class Partition:
     ) -> Self:
         """Append a segment; `interval` is that of its indexes, None for a segment without any.
 
-        `columns` overrule what the manifest says of it.
+        `columns` overrule what the metadata says of it.
         """
         end = self.log.log_end_offset
         base = end if sealed else 0
@@ -218,7 +218,7 @@ class Partition:
         return self.commit(partitions={0: PartitionState(log_start_offset=before)})
 
     def with_columns(self, entry: SegmentEntry, **columns: Any) -> SegmentEntry:
-        """Let the manifest say something else of a segment."""
+        """Let the metadata say something else of a segment."""
         changed = replace(entry, **columns)
         self.commit(replace=[changed])
         return changed

@@ -39,7 +39,7 @@ class VerifyArguments(CommonArguments):
 
 
 def verify(arguments: VerifyArguments) -> None:
-    """Check manifests, files, logs and indexes; exit 1 when something is wrong."""
+    """Check the metadata log, files, logs and indexes; exit 1 when something is wrong."""
     from sparklog.maintenance.fleet import LocalFleet
     from sparklog.maintenance.job import JobContext
     from sparklog.maintenance.runner import FAILED, JobRun

@@ -180,9 +180,7 @@ CONSUME_OPTIONS = (
     ),
     ISOLATION_LEVEL,
     _count("versionAsOf", "Read all topics as this commit left them (`sparklog log`).", minimum=0),
-    _text(
-        "timestampAsOf", "The same as of a time: ms since 1970, or ISO (2013-07-04T12:00)."
-    ),
+    _text("timestampAsOf", "The same as of a time: ms since 1970, or ISO (2013-07-04T12:00)."),
     _count("minPartitions", "At least this many Spark partitions; splits the larger ranges."),
     _count("maxRecordsPerPartition", "At most this many offsets in one Spark partition."),
 )

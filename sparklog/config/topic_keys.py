@@ -256,7 +256,7 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         "sparklog.orphan.retention.ms",
         _DAY_MS,
         0,
-        "How old a file that no manifest names must be before vacuum deletes it; a write that "
+        "How old a file that no commit names must be before vacuum deletes it; a write that "
         "takes longer is refused at its commit.",
     ),
     ConfigKey(

@@ -44,8 +44,7 @@ class ExportRules:
     """How a topic's files are written.
 
     `check` verifies what is copied; `link` makes hard links where it can; files that will be synced
-    are `durable`. Segments are joined up to
-    `segment_bytes` and `segment_ms`.
+    are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
     """
 
     segment_bytes: int

@@ -58,7 +58,7 @@ def read_range(
 ) -> KeyHashes:
     """Return the keys whose hashes begin with the `bits` (0 to 8) bits of `bucket`, ascending.
 
-    `read(position, length)` gives bytes of the file, `size` is its size in the manifest.
+    `read(position, length)` gives bytes of the file, `size` is its size in the metadata.
     Raises CorruptIndexError when a checksum is wrong, or the size does not fit its keys.
     """
     counts, checksums = _directory(read(0, HEAD_BYTES), size)

@@ -76,7 +76,7 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
 def newest(segment: SegmentLog, start: int) -> TimestampOffset:
     """The first record in file order that has the largest timestamp of those at or above `start`.
 
-    What the manifest says leads to it at once, unless that record lies below `start` or compaction
+    What the metadata says leads to it at once, unless that record lies below `start` or compaction
     has dropped it; else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
     timestamp. Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
     """
@@ -113,7 +113,7 @@ def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
 
 
 def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
-    """The time index's entry for a time, as far as its neighbour and the manifest bear it out."""
+    """The time index's entry for a time, as far as its neighbour and the metadata bear it out."""
     index = segment.time_index()
     if index is None:
         return None

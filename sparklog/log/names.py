@@ -1,7 +1,6 @@
 """Names of topics, directories and files.
 
     <topic, at most 200 characters>-<topic id>/        topic directory
-      manifest/                                        which segments exist, as a Delta table
       quarantine/                                      damaged files that were put aside
       <topic>-<partition>/                             partition directory (LocalLog.logDirName)
         <base offset, 20 digits>.<uuid>.log            record batches
@@ -33,7 +32,6 @@ TIME_INDEX_SUFFIX: Final = ".timeindex"
 KEY_INDEX_SUFFIX: Final = ".keyindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 
-MANIFEST: Final = "manifest"
 QUARANTINE: Final = "quarantine"
 SHARED: Final = "__shared"
 

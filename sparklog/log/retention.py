@@ -7,7 +7,7 @@
 
 Each rule walks from the oldest segment that is left and ends at the first one that stays, so a
 young segment protects every later one (UnifiedLog.deleteOldSegments). A broker rolls an empty
-segment when all would go; here the log end offset stands in the manifest, so all may go as they
+segment when all would go; here the log end offset stands in the metadata, so all may go as they
 are.
 """
 

@@ -1,6 +1,6 @@
 """A segment that is being written: everything but its bytes.
 
-The bytes of the `.log` go straight from the encoder to a file; the facts for the manifest and the
+The bytes of the `.log` go straight from the encoder to a file; the facts for the metadata and the
 indexes are collected here, batch table by batch table. A file numbers its records
 from its own base offset, normally 0; the log's base offset is given when the segment is committed.
 """
@@ -19,7 +19,7 @@ from sparklog.record.checksum import extend_crc32c
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SegmentSummary:
-    """The facts of a segment for the manifest, before it has its offsets in the log.
+    """The facts of a segment for the metadata, before it has its offsets in the log.
 
     Offsets are the file's own. None means "not known": `log_crc32c` when the bytes were not shown,
     `record_count` when a compressed message set (magic 0, 1) was not opened,
@@ -56,7 +56,7 @@ class SegmentSummary:
         time_index_path: str | None = None,
         indexes: Indexes | None = None,
     ) -> SegmentEntry:
-        """The manifest's row of this segment at `base_offset` of the log.
+        """The metadata's row of this segment at `base_offset` of the log.
 
         With `indexes` their sizes are entered: a size of 0 beside no path says "built, no entry",
         where no size says "not built".

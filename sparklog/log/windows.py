@@ -34,7 +34,7 @@ Reader = Callable[[int, int], Buffer]
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SegmentLog:
-    """One segment: its row of the manifest, and its bytes as they are needed.
+    """One segment: its row of the metadata, and its bytes as they are needed.
 
     Positions count from the segment's first byte, which is not the file's in a shared segment.
     """
@@ -135,7 +135,7 @@ def windows(
     `size_max` (None: `size`); less where the file ends, more for a batch that alone is larger.
     `due` is the offset in the file at which the first batch must begin, where the caller knows it.
 
-    A committed segment has no torn tail: a file that is shorter than the manifest says, bytes that
+    A committed segment has no torn tail: a file that is shorter than the metadata says, bytes that
     are no batch, and a batch of other offsets than those due raise CorruptRecordError with
     position and offset (of the log), after everything before them was yielded. Checksums are not
     looked at. Raises CorruptIndexError when the entry does not name a batch.
@@ -160,7 +160,7 @@ def windows(
             continue
         problem = scan.problem or "the file ends here"
         if len(data) < min(need, left):
-            problem += f"; the manifest says that it has {entry.log_bytes} bytes: it was cut"
+            problem += f"; the metadata says that it has {entry.log_bytes} bytes: it was cut"
         else:
             need = told_size(data)
             if len(data) < need <= left:

@@ -1,4 +1,4 @@
-"""Consume: a topic's manifest and files to records, and ListOffsets' answers.
+"""Consume: a topic's metadata and files to records, and ListOffsets' answers.
 
     topic      TopicReader: log start, log end, offsets for times, slices of segments
     slices     slices to Arrow records, checked and in the order of the log

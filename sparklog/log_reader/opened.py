@@ -135,6 +135,6 @@ def _bytes(files: Files, path: str, size: int | None, suffix: str) -> memoryview
     except MissingFileError:
         raise CorruptIndexError("the file is missing", suffix=suffix) from None
     if size is not None and len(data) != size:
-        problem = f"it has {len(data)} bytes, the manifest says {size}"
+        problem = f"it has {len(data)} bytes, the metadata says {size}"
         raise CorruptIndexError(problem, suffix=suffix)
     return data

@@ -30,7 +30,7 @@ def rebuild_indexes(
     """Give every segment of a topic, or of one partition, the indexes that its log asks for.
 
     Segments whose indexes are right already are left alone; those that were mended are returned, as
-    the manifest says them now. The interval is the topic's index.interval.bytes.
+    the metadata says them now. The interval is the topic's index.interval.bytes.
     One commit a partition. Raises UnknownTopicError; CorruptRecordError naming file, position and
     offset when a log is damaged, after the partitions before it were committed; MissingFileError.
     """

@@ -2,7 +2,7 @@
 
     plan           a snapshot -> WritePlan, which travels to whoever writes
     topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
-    segment_file   one segment's files, from the first batch to the manifest's row
+    segment_file   one segment's files, from the first batch to the row in the metadata
     checks         rows refused as a leader would
     own_offsets    rows that keep the offsets they bring
     commit         the files of all writers -> offsets, in one commit

@@ -19,7 +19,7 @@ from sparklog.storage.files import Files
 
 
 class SegmentFile:
-    """A new segment of a topic: batches are appended, `close` gives the row for the manifest.
+    """A new segment of a topic: batches are appended, `close` gives the row for the metadata.
 
     With `flush` the bytes are written out behind the writer, for files that will be synced.
     """

@@ -6,7 +6,7 @@ rename and no overwriting. So three things are enough to write safely:
 
     create … write … close      the whole file, or none that anybody refers to
     sync(paths)                 files, and the directories that name them, survive a power cut
-    (a commit to a manifest)    somebody refers to them; not a matter of this package
+    (a commit)                  somebody refers to them; not a matter of this package
 
 A commit itself is one small file, whose name must go to one of several writers:
 

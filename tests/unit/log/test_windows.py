@@ -131,7 +131,7 @@ class TestDamage:
         whole = sum(end <= left for end in (SECOND, THIRD, END))
         assert offsets == [0, 2, 3][:whole]
         assert error is not None
-        assert f"the manifest says that it has {END} bytes: it was cut" in str(error)
+        assert f"the metadata says that it has {END} bytes: it was cut" in str(error)
         assert error.position == (0, SECOND, THIRD)[whole]
         assert error.offset == SHIFT + (0, 2, 3)[whole]
 

@@ -85,7 +85,7 @@ class TestAsk:
         size = len(partition.bytes_of(partition.path(suffix)))
         partition.shrink(partition.path(suffix), 1)
 
-        with pytest.warns(SparklogWarning, match=f"has {size - 1} bytes, the manifest says {size}"):
+        with pytest.warns(SparklogWarning, match=f"has {size - 1} bytes, the metadata says {size}"):
             answer = asked(partition)
         assert answer == (suffix != INDEX_SUFFIX, suffix != TIME_INDEX_SUFFIX)
 

@@ -255,7 +255,10 @@ class GroupWriter:
     def _written(
         self, batches: Sequence[_Batch]
     ) -> tuple[list[_Batch], list[tuple[_Batch, UsageError]]]:
-        """Write segments, durably; return the batches that have some, and the refused ones."""
+        """Write segments, durably; return the batches that have some, and the refused ones.
+
+        The small partitions of all topics share one segment.
+        """
         written: list[_Batch] = []
         refused: list[tuple[_Batch, UsageError]] = []
         shared = SharedSegment(self._catalog.files, self._catalog.clock)
@@ -274,10 +277,7 @@ class GroupWriter:
         return written, refused
 
     def _segments(self, batch: _Batch, shared: SharedSegment) -> list[SegmentEntry]:
-        """Write one topic's segments; small ones of all topics share a file."""
-        writer = TopicWriter(
-            self._catalog.files, batch.plan, self._catalog.clock, seed=0, shared=shared
-        )
+        writer = TopicWriter(self._catalog.files, batch.plan, self._catalog.clock, 0, shared)
         try:
             writer.write(batch.columns, pa.array(batch.partitions))
             return writer.close()

@@ -51,6 +51,14 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
     return open_log_dir(files)
 
 
+def replace_log_dir(files: Files, random16: bytes) -> LogDir:
+    """Give a log dir another cluster id, durably; LogDirError as `open_log_dir`."""
+    present = open_log_dir(files)
+    files.overwrite(META_PROPERTIES, encode(LogDir(present.version, random_uuid(random16))))
+    files.sync_directory("")
+    return open_log_dir(files)
+
+
 def probe_conditional_put(files: Files) -> None:
     """Raise LogDirError where of two puts of one name the second one wins; leaves nothing behind.
 

@@ -43,9 +43,10 @@ class FoundOffset(BaseModel):
 
 
 class FileRange(BaseModel):
-    """A file, relative to the log dir."""
+    """A segment's bytes: a file, relative to the log dir, or a slice of a shared one."""
 
     path: str
+    position: int
     bytes: int
 
 
@@ -58,7 +59,10 @@ class IndexEntry(BaseModel):
 
 
 class OffsetPlace(BaseModel):
-    """Where an offset lies: segment, file, index entry, batch."""
+    """Where an offset lies: segment, file, index entry, batch.
+
+    Positions of the index entry and of the batch count from where the segment begins in its file.
+    """
 
     topic: str
     partition: int

@@ -68,7 +68,7 @@ def _fill(folder: Path) -> None:
     now_ms = SystemClock().now_ms()
     entries = [_segment(number % PARTITIONS, now_ms) for number in range(SEGMENTS)]
     for partition in range(PARTITIONS):
-        (folder / topic_directory(topic) / f"t-{partition}").mkdir()
+        (folder / topic_directory(topic) / f"t-{partition}").mkdir(parents=True)
     for entry in entries:
         for path in (entry.log_path, entry.time_index_path):
             (folder / topic_directory(topic) / str(path)).write_bytes(b"x" * 100)

@@ -127,7 +127,7 @@ class Author:
             kinds += [self._removed, self._rewritten, self._indexed]
         return self._random.choice(kinds)(topic, number, live)
 
-    def _appended(self, topic: TopicImage, number: int, _: list[SegmentEntry]) -> TopicEdit:
+    def _appended(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
         shared = f"__shared/{uuid7(self.now_ms, self._random.randbytes(10))}.log"
         entries = [
             self._segment(partition, shared if self._random.random() < 0.4 else None, position)
@@ -142,7 +142,7 @@ class Author:
             leader_epochs={number: epoch},
         )
 
-    def _told(self, topic: TopicImage, number: int, _: list[SegmentEntry]) -> TopicEdit:
+    def _told(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
         log = topic.partition(number)
         start = self._random.randint(log.log_start_offset, log.log_end_offset)
         forget = self._some([entry.key for entry in topic.removed])
@@ -173,7 +173,7 @@ class Author:
             leader_epochs={number: topic.partition(number).leader_epoch},
         )
 
-    def _indexed(self, _topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
+    def _indexed(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
         chosen = self._random.choice(live)
         path = chosen.log_path.removesuffix(".log") + self._random.choice([".index", ".other"])
         return TopicEdit(replace=[replace(chosen, index_path=path, index_bytes=8)])

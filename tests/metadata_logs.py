@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -41,10 +41,10 @@ class CrashingLocalFiles(LocalFiles):
             raise CrashError
         self.steps += 1
 
-    def create(self, path: str) -> NewFile:
+    def create(self, path: str, *, durable: bool = False) -> NewFile:
         """See `Files.create`."""
         self.step()
-        return super().create(path)
+        return super().create(path, durable=durable)
 
     def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
         """See `Files.put_new`."""
@@ -88,6 +88,10 @@ class CrashingMemoryFiles(MemoryFiles):
         self.crash_at = crash_at
         self.steps = 0
 
+    def delete_many(self, paths: Iterable[str]) -> None:
+        """See `Files.delete_many`: in the order that is worst for who reads upwards."""
+        super().delete_many(reversed(list(paths)))
+
     def record(self, kind: str, path: str, size: int = 0) -> None:
         """See `MemoryFiles.record`."""
         if kind in CHANGES:
@@ -113,7 +117,10 @@ class World:
     def commit(self, edit: Edit | Callable[[Image], Edit]) -> int:
         """Commit an edit, a second later; return its version."""
         self.clock.advance(1000)
-        plan = edit if callable(edit) else lambda _: edit
+
+        def plan(image: Image) -> Edit:
+            return edit(image) if callable(edit) else edit
+
         return self.log.commit(plan, [TOPIC_ID], housekeeping=False).image.version
 
     def produce(self, count: int = 1) -> int:
@@ -122,7 +129,7 @@ class World:
         for _ in range(count):
             self.made += 1
             entry = segment(self.made % 4, self.made)
-            version = self.commit(lambda image, entry=entry: appended(image, entry))
+            version = self.commit(partial(appended, entry=entry))
         return version
 
     def remove_first(self, partition: int) -> int:
@@ -193,16 +200,11 @@ def said(image: Image) -> dict[str, Any]:
                 number: (log.state, log.entries(), log.epochs, log.transactions)
                 for number, log in topic.partitions.items()
             },
-            {key: replace_path(one) for key, one in ((e.key, e) for e in topic.removed)},
+            {entry.key: entry for entry in topic.removed},
             dict(topic.receipts),
         )
         for topic_id, topic in image.topics.items()
     }
-
-
-def replace_path(entry: SegmentEntry) -> SegmentEntry:
-    """Return the entry as it is: a place to blur what need not be equal."""
-    return replace(entry)
 
 
 def read(log: MetadataLog) -> dict[str, Any]:

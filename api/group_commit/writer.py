@@ -12,7 +12,7 @@ that were written and not committed stay for vacuum.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -36,9 +36,16 @@ from sparklog.errors import (
     UnknownTopicError,
     UsageError,
 )
-from sparklog.log_writer import PRODUCE, TopicWriter, WriteOptions, WritePlan, plan_write_to
-from sparklog.metadata.catalog import Catalog, told_of, topic_directory
-from sparklog.metadata.check import check, paths_of
+from sparklog.log_writer import (
+    PRODUCE,
+    SharedSegment,
+    TopicWriter,
+    WriteOptions,
+    WritePlan,
+    plan_write_to,
+)
+from sparklog.metadata.catalog import Catalog, told_of
+from sparklog.metadata.check import check
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
@@ -248,27 +255,29 @@ class GroupWriter:
     def _written(
         self, batches: Sequence[_Batch]
     ) -> tuple[list[_Batch], list[tuple[_Batch, UsageError]]]:
-        """Write segments, durably; return the batches that have some, and the refused ones."""
+        """Write segments, durably; return the batches that have some, and the refused ones.
+
+        The small partitions of all topics share one segment.
+        """
         written: list[_Batch] = []
         refused: list[tuple[_Batch, UsageError]] = []
-        paths: list[str] = []
-        for batch in batches:
-            try:
-                batch.segments = self._segments(batch)
-            except UsageError as error:
-                refused.append((batch, error))
-                continue
-            written.append(batch)
-            directory = topic_directory(batch.plan.topic)
-            paths += [f"{directory}/{path}" for one in batch.segments for path in paths_of(one)]
-        if self._options.flush:
-            self._catalog.files.sync(paths)
+        shared = SharedSegment(self._catalog.files, self._catalog.clock)
+        try:
+            for batch in batches:
+                try:
+                    batch.segments = self._segments(batch, shared)
+                except UsageError as error:
+                    refused.append((batch, error))
+                else:
+                    written.append(batch)
+            shared.close()
+        except BaseException:
+            shared.abort()
+            raise
         return written, refused
 
-    def _segments(self, batch: _Batch) -> list[SegmentEntry]:
-        """Write one topic's segments; files of all topics are synced together later."""
-        plan = replace(batch.plan, options=replace(batch.plan.options, flush=False))
-        writer = TopicWriter(self._catalog.files, plan, self._catalog.clock, seed=0)
+    def _segments(self, batch: _Batch, shared: SharedSegment) -> list[SegmentEntry]:
+        writer = TopicWriter(self._catalog.files, batch.plan, self._catalog.clock, 0, shared)
         try:
             writer.write(batch.columns, pa.array(batch.partitions))
             return writer.close()

@@ -42,6 +42,15 @@ def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[s
 
 
 def _delete(chunk: _Chunk) -> dict[str, str]:
+    try:
+        chunk.files.delete_many(chunk.paths)
+    except StorageError:
+        return _delete_singly(chunk)
+    return {}
+
+
+def _delete_singly(chunk: _Chunk) -> dict[str, str]:
+    """Unlink the files one by one, to tell which cannot be."""
     failed = {}
     for path in chunk.paths:
         try:

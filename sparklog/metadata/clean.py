@@ -3,10 +3,12 @@
     1  the newest fold that was published KEEP ago, by the store's own time; its cover is the limit
     2  the directory of the entries is synced: fold and checkpoint are there after a power cut
     3  the mark is written (`marks`)
-    4  entries up to the limit go, the oldest first
+    4  entries up to the limit go
     5  Delta's checkpoints before that fold; edits files of those entries, or of none
     6  runs, history runs and cuts that end at the limit or before, and that the fold does not name
     7  smaller marks
+
+A storage may delete in any order: the mark tells that an empty slot is no end of the log.
 
 Any number may clean at once, be killed between any two steps, or go on a day later: a name that may
 go once may go for ever. Entries: the limit is below a fold's cover, and covers only grow. Runs: a
@@ -61,20 +63,10 @@ def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
     if newest_mark(files, CLUSTER_METADATA) < mark:
         write_mark(files, CLUSTER_METADATA, mark)
     doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)][:at_most]
-    delete_all(files, doomed)
+    files.delete_many(doomed)
     smaller = [path for one, path in marks(files, CLUSTER_METADATA)[:-1] if one < mark]
-    delete_all(files, smaller)
+    files.delete_many(smaller)
     return Cleaned(mark, len(doomed))
-
-
-def delete_all(files: Files, paths: Sequence[str]) -> None:
-    """Delete files in this order, at once where the storage can."""
-    delete_many = getattr(files, "delete_many", None)
-    if delete_many is not None and not files.is_local:
-        delete_many(paths)
-        return
-    for path in paths:
-        files.delete(path)
 
 
 def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldEdit] | None:

@@ -224,7 +224,7 @@ class MetadataLog(FollowedLog):
             return record_at(self, stamp.version).id == stamp.entry_id
         except VersionOutOfRangeError as error:
             raise CommitOutcomeUnknownError(
-                f"{entry_path(stamp.version)}: the entry was put after its slot was cleaned, and "
+                f"{entry_path(stamp.version)}: the entry was put after it was cleaned, and "
                 f"{error}: {REPLAY}"
             ) from error
 

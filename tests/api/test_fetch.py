@@ -19,9 +19,14 @@ from sparklog.record.scan import scan_batches
 from sparklog.storage import open_files
 from tests.api.conftest import client_for, settings_for
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_segment
-from tests.logs import append, log_files
+from tests.logs import append
 
 PATH = "/topics/t/partitions/1/records"
+
+
+def shared_files(log_dir: str) -> list[Path]:
+    """The shared segments, oldest first."""
+    return sorted(Path(log_dir, "__shared").glob("*.log"))
 
 
 @pytest.fixture
@@ -203,7 +208,7 @@ class TestForms:
     ) -> None:
         append(log_dir, 1, range(5))
 
-        assert fetch(client, RAW).content == log_files(log_dir)[0].read_bytes()
+        assert fetch(client, RAW).content == shared_files(log_dir)[0].read_bytes()
 
     @pytest.mark.parametrize(
         ("accept", "form"),
@@ -230,7 +235,7 @@ class TestForms:
 
 class TestDamage:
     def test_ends_an_answer_and_is_told_by_the_next(self, client: TestClient, filled: str) -> None:
-        second = log_files(filled)[1]
+        second = shared_files(filled)[1]
         data = bytearray(second.read_bytes())
         data[-1] ^= 1
         second.write_bytes(data)

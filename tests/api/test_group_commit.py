@@ -29,7 +29,7 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
-from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.turn import Turn
 from sparklog.model import OffsetRange
 from sparklog.storage.local import LocalFiles
 from tests.api.conftest import FOREVER, settings_for
@@ -138,26 +138,19 @@ class TestGroup:
     def test_counts_commits_that_came_between(
         self, writer: Writer, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        put = MetadataLog._put
+        put = LocalFiles.put_new
 
         def others_first(*arguments: Any) -> Any:
-            monkeypatch.setattr(MetadataLog, "_put", put)
+            monkeypatch.setattr(LocalFiles, "put_new", put)
+            monkeypatch.setattr(Turn, "taken", lambda _: nullcontext(True))  # it is the writer's
             other = catalog(log_dir)
-            other.log._turn = NoTurn()  # type: ignore[assignment] # it is the writer's
             other.commit(other.topic("t"), lambda _: raised(0, 7), operation="TEST")
             return put(*arguments)
 
-        monkeypatch.setattr(MetadataLog, "_put", others_first)
+        monkeypatch.setattr(LocalFiles, "put_new", others_first)
 
         assert writer.to("t", Request(rows("a", partition=1))) == [[(1, 0)]]
         assert writer.conflicts == 1
-
-
-class NoTurn:
-    """A machine of its own: nobody here waits for its turn."""
-
-    def taken(self) -> Any:
-        return nullcontext()
 
 
 def raised(partition: int, epoch: int) -> TopicEdit:

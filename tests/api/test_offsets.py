@@ -10,11 +10,11 @@ from fastapi.testclient import TestClient
 
 from api.app import create_app
 from api.service import FEW
-from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
 from sparklog.clock import ManualClock
 from sparklog.metadata.edit import TopicEdit
 from tests.api.conftest import client_for, settings_for
-from tests.logs import append, catalog, log_files
+from tests.logs import append, catalog
 
 TIMES = [100, 300, 200, 400]
 
@@ -45,7 +45,7 @@ def held_open(log_dir: str) -> list[str]:
     """The files below a directory that this process has open or mapped."""
     opened = [os.readlink(one) for one in Path("/proc/self/fd").iterdir() if one.is_symlink()]
     mapped = Path("/proc/self/maps").read_text().splitlines()
-    return [path for path in (*opened, *mapped) if log_dir in path and "/t-" in path]
+    return [path for path in (*opened, *mapped) if log_dir in path and path.endswith(".log")]
 
 
 class TestPartitionOffsets:
@@ -158,15 +158,26 @@ class TestOffsetPlace:
         found = get(client, "/topics/t/partitions/1/offsets/6")
         file = Path(filled) / found["log"]["path"]
 
-        assert file in log_files(filled)
+        assert found["log"]["path"].startswith("__shared/")
         assert found["log"]["bytes"] == found["batch_bytes"] == file.stat().st_size
         assert (found["offset"], found["timestamp"], found["position"]) == (6, 200, 0)
         assert (found["segment_base_offset"], found["segment_next_offset"]) == (4, 8)
         assert (found["batch_base_offset"], found["batch_last_offset"]) == (4, 7)
-        assert (found["file_base_offset"], found["sealed"]) == (0, False)
+        assert (found["file_base_offset"], found["sealed"]) == (4, True)
         assert found["index_entry"] is None
 
+    def test_names_a_slice_of_a_shared_file(self, client: TestClient, log_dir: str) -> None:
+        records = [{"value": "YQ==", "partition": number} for number in range(2)]
+        client.post("/topics/t", json={"records": records})
+        first, second = (get(client, f"/topics/t/partitions/{n}/offsets/0") for n in range(2))
+
+        assert first["log"]["path"] == second["log"]["path"]
+        assert second["log"]["position"] == first["log"]["bytes"] > 0
+        assert second["position"] == 0
+
     def test_names_the_index_entry(self, client: TestClient, log_dir: str) -> None:
+        ops = [AlterConfigOp("sparklog.shared.segment.max.bytes", 0)]
+        AdminClient(log_dir).incremental_alter_configs({"t": ops})
         append(log_dir, 0, ["x" * 5000] * 12)
 
         found = get(client, "/topics/t/partitions/0/offsets/11")

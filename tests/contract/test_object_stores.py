@@ -1,5 +1,6 @@
 """What a slow, wrong or forgetful store does to files, and what Azure and Google are like."""
 
+import time
 from collections.abc import Iterator
 
 import deltalake
@@ -124,6 +125,16 @@ class TestFaults:
         proxy.add(Fault("GET", "/a$", stall_s=0.3))
 
         assert bytes(files.read("a")) == b"abc"
+
+    def test_a_slow_connection_is_read_ahead_of(self, files: Files, proxy: StoreProxy) -> None:
+        files.write_new("a", bytes(200_000))
+        proxy.bytes_per_s = 1e6
+        proxy.add(Fault("GET", "/b$", answer=500))
+        begun = time.monotonic()
+        read = files.read_ahead("a", 200_000)
+
+        assert sum(len(read(start, 100_000)) for start in (0, 100_000)) == 200_000
+        assert time.monotonic() - begun >= 0.05
 
     def test_what_does_not_end_is_told(
         self, files: Files, proxy: StoreProxy, monkeypatch: pytest.MonkeyPatch

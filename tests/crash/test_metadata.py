@@ -6,9 +6,11 @@ comes to its end.
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from sparklog.clock import ManualClock
 from sparklog.metadata import clean as c
 from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean
@@ -18,6 +20,7 @@ from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
 from sparklog.metadata.repair import problems, repair
 from sparklog.storage.files import Files
 from tests.metadata_logs import (
+    CHANGES,
     CrashError,
     CrashingLocalFiles,
     CrashingMemoryFiles,
@@ -44,8 +47,6 @@ def worlds(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[], World
         if request.param == "local":
             world = World(CrashingLocalFiles(str(tmp_path / str(next(made)))))
         else:
-            from sparklog.clock import ManualClock
-
             clock = ManualClock()
             world = World(CrashingMemoryFiles(clock), clock)
         world.produce(5)
@@ -76,13 +77,11 @@ def killed(world: World, work: Work, step: int) -> bool:
 
 def every_step(worlds: Callable[[], World], work: Work) -> Iterator[World]:
     """Return worlds in which the work was killed before its first step, before its second …"""
-    for step in range(100):
-        world = worlds()
-        if not killed(world, work, step):
-            assert step > 3
-            return
+    step, world = 0, worlds()
+    while killed(world, work, step):
         yield world
-    raise AssertionError("the work does not end")
+        step, world = step + 1, worlds()
+    assert 3 < step < 100
 
 
 def fold_it(world: World) -> None:
@@ -150,16 +149,19 @@ class TestClean:
 class TestACleanerOfYesterday:
     def test_takes_nothing_away(self, worlds: Callable[[], World]) -> None:
         """It is stopped before each of its steps, the world goes on, then it goes on, too."""
-        for step in range(40):
+        step, was_late = 0, True
+        while was_late:
             world = worlds()
             late = _Late(world, step)
             fold(world.log)
-            clean(MetadataLog(late, world.clock))
+            clean(MetadataLog(cast(Files, late), world.clock))
             assert read(world.fresh()) == read(world.log)
             assert list(problems(world.files, world.clock)) == []
-            if not late.was_late:
-                return
-        raise AssertionError("it never ends")
+            step, was_late = step + 1, late.was_late
+        assert 8 < step < 40
+
+
+STEPS = CHANGES | {"delete_many", "sync_directory", "stat", "list", "read"}
 
 
 class _Late:
@@ -172,7 +174,16 @@ class _Late:
 
     def __getattr__(self, name: str) -> object:
         found = getattr(self._world.files, name)
-        if name not in {"delete", "put_new", "sync", "sync_directory", "stat", "list", "read"}:
+        if name not in {
+            "delete",
+            "delete_many",
+            "put_new",
+            "sync",
+            "sync_directory",
+            "stat",
+            "list",
+            "read",
+        }:
             return found
         if self._left == 0:
             self.was_late = True
@@ -218,8 +229,3 @@ class TestRepair:
             repair(world.files, world.clock)
             assert list(problems(world.files, world.clock)) == []
             assert read(world.fresh()) == world.said  # type: ignore[attr-defined]
-
-
-def test_files_is_a_protocol_that_these_follow(tmp_path: Path) -> None:
-    files: list[Files] = [CrashingLocalFiles(str(tmp_path))]
-    assert files

@@ -31,9 +31,9 @@ class Batch(NamedTuple):
 
 
 @cache
-def batches_of(path: Path) -> tuple[Batch, ...]:
-    """The batches of a `.log`; no file ever changes."""
-    data, at, found = path.read_bytes(), 0, []
+def batches_of(path: Path, first: int, size: int) -> tuple[Batch, ...]:
+    """The batches of a slice of a `.log`; no file ever changes."""
+    data, at, found = path.read_bytes()[first : first + size], 0, []
     while at < len(data):
         base, length, *_ = fields = BATCH_HEADER.unpack_from(data, at)
         batch = data[at : at + 12 + length]
@@ -87,8 +87,13 @@ class NaiveTopic:
         """Every batch that is live, with its segment."""
         mine = [one for one in self._segments.values() if one.partition == partition]
         for entry in sorted(mine, key=lambda entry: entry.base_offset):
-            for batch in batches_of(self._log_dir / self._name / entry.log_path):
+            path = self._log_dir / self._path(entry)
+            for batch in batches_of(path, entry.log_position, entry.log_bytes):
                 yield entry, batch
+
+    def _path(self, entry: SegmentEntry) -> str:
+        is_shared = entry.log_path.startswith("__shared/")
+        return entry.log_path if is_shared else f"{self._name}/{entry.log_path}"
 
     def _records(self, partition: int) -> list[log.Record]:
         return [
@@ -127,7 +132,11 @@ class NaiveTopic:
                     "segment_next_offset": entry.next_offset,
                     "file_base_offset": entry.file_base_offset,
                     "sealed": shift == 0,
-                    "log": {"path": f"{self._name}/{entry.log_path}", "bytes": entry.log_bytes},
+                    "log": {
+                        "path": self._path(entry),
+                        "position": entry.log_position,
+                        "bytes": entry.log_bytes,
+                    },
                     "index_entry": self._index_entry(entry, offset - shift),
                     "position": batch.position,
                     "batch_bytes": batch.size,

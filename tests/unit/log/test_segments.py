@@ -26,8 +26,13 @@ def listed(entries: list[SegmentEntry]) -> SegmentList:
     def numbers(name: str) -> NDArray[np.int64]:
         return np.array([getattr(one, name) for one in entries], np.int64)
 
-    columns = ("base_offset", "next_offset", "max_timestamp", "log_bytes")
-    return SegmentList(*(numbers(name) for name in columns), entries.__getitem__)
+    return SegmentList(
+        numbers("base_offset"),
+        numbers("next_offset"),
+        numbers("max_timestamp"),
+        numbers("log_bytes"),
+        entries.__getitem__,
+    )
 
 
 def three(newest: tuple[int, int, int] = (100, 300, 200)) -> SegmentList:

@@ -20,9 +20,10 @@ from sparklog.metadata.image import PartitionLog, TopicContent, TopicImage
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import segments_table
 from sparklog.storage.memory import MemoryFiles
+from tests import edits
 from tests.damage import Log
-from tests.logs import append, log_files, new_topic, rows
-from tests.maintenance import make_unreadable, outcome_of, run
+from tests.logs import append, log_files, rows
+from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, marker, partitions
 
 ZERO = {"index.interval.bytes": "0"}
@@ -277,6 +278,38 @@ class TestIndexes:
         assert path in missing
         problem = f"{path}: the checksum of its directory is wrong"
         assert repair(partition).problems == [problem]
+
+
+class TestSharedSegment:
+    """A slice is held against its row as a file is; the file is longer."""
+
+    PATH = "__shared/018bcfe5-6800-7000-8000-000000000000.log"
+
+    def sliced(self) -> Partition:
+        """Offsets 12 to 15 lie in two batches of a shared segment, behind bytes of others."""
+        data = batch(1, 2)(0) + batch(3, 4)(2)
+        partition = two()
+        partition.files.write_new(self.PATH, b"others" + data + b"others")
+        entry = edits.segment(
+            records=4, log_path=self.PATH, log_position=6, log_bytes=len(data), max_timestamp=4
+        )
+        edits.append(partition.catalog, TOPIC, replace(entry, max_timestamp_delta=3))
+        return partition
+
+    def test_is_sound(self) -> None:
+        assert sound(check(self.sliced()))
+
+    def test_that_is_damaged_becomes_a_segment_of_its_own(self) -> None:
+        partition = self.sliced().flip_byte(self.PATH, 6 + 70)
+        (problem,) = check(partition).problems
+        outcome = repair(partition)
+
+        assert problem.startswith(f"{self.PATH}: bytes [0, ")
+        assert outcome.notes[-1] == "t-0: offsets [12, 14) are lost"
+        new = partition.segments[2]
+        assert (new.is_shared, new.base_offset, new.next_offset) == (False, 12, 16)
+        assert [record.offset for record in partition.read(12)] == [14, 15]
+        assert sound(check(partition))
 
 
 class TestImage:

@@ -308,7 +308,7 @@ class TestBatches:
     @pytest.mark.parametrize(
         "edit",
         [
-            lambda _: 1 / 0,  # type: ignore[arg-type,return-value]
+            lambda _: 1 / 0,
             lambda _: Edit(operation="X", forget_topics=5),  # type: ignore[arg-type]
             lambda _: Edit(operation="X", parameters={"a": 5}, level=1),  # type: ignore[dict-item]
             lambda _: Edit(operation="X", horizon_ms=5.5),  # type: ignore[arg-type]

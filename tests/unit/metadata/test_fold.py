@@ -1,5 +1,6 @@
 """Folding: what an opener reads of runs is what the entries said."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,7 @@ from sparklog.metadata.view import live_rows
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
-from tests.metadata_logs import TOPIC_ID, World, names, read
+from tests.metadata_logs import TOPIC_ID, World, appended, names, read, segment
 
 
 @pytest.fixture
@@ -104,6 +105,32 @@ class TestFold:
         rows = world.log.runs.whole(folded.fold.runs[-1])
         assert other.topic_id not in rows.column("topic_id").to_pylist()
         assert dict(world.fresh().image().leases) == {}
+
+    def test_shared_segments_and_forgotten_receipts(self, world: World) -> None:
+        path = "__shared/018bcfe5-6800-7c3e-9f00-000000000001.log"
+        entry = replace(segment(1, 1), log_path=path, index_path=None, index_bytes=None)
+        world.commit(lambda image: appended(image, entry))
+        fold(world.log)
+        assert dict(world.fresh().image().shared).keys() == {path}
+        key = replace(entry, base_offset=0).key
+        gone = TopicEdit(remove=(key,), removed_ms=5, forget_receipts_before_ms=2**50)
+        world.commit(Edit(operation="MERGE", topics={TOPIC_ID: gone}))
+        world.commit(Edit(operation="VACUUM", forget_shared=(path,)))
+        world.produce(9)
+        said = read(world.log)
+        fold(world.log)
+
+        assert dict(world.fresh().image().shared) == {}
+        assert read(world.fresh()) == said
+
+    def test_a_receipt_that_came_and_went_leaves_a_row(self, world: World) -> None:
+        world.produce(1)
+        gone = TopicEdit(forget_receipts_before_ms=2**50)
+        world.commit(Edit(operation="RETENTION", topics={TOPIC_ID: gone}))
+        said = read(world.log)
+        fold(world.log)
+
+        assert read(world.fresh()) == said
 
     def test_rows_of_an_image_are_all_of_it(self, world: World) -> None:
         world.produce(9)

@@ -185,6 +185,22 @@ class TestRetention:
         assert folded is not None
         assert oldest_version(folded) == 12
 
+    def test_a_history_that_does_not_reach_up_to_the_entries_is_dropped(self, world: World) -> None:
+        produced(world, 10, 10)
+        world.produce(3)
+        before = world.log.image().fold
+        (run,) = before.history
+        entries = [h.present(world.log, version) for version in (13, 14, 15)]
+        (fresh,) = h.continued(
+            world.log,
+            replace(before, history=(run._replace(to_version=9),)),
+            entries,
+            before.runs,
+            Retention(),
+        )[:1]
+
+        assert (fresh.from_version, fresh.to_version) == (13, 15)
+
 
 class TestVersionAt:
     def test_is_the_newest_that_is_not_younger(self, world: World) -> None:
@@ -252,8 +268,7 @@ class TestCutAt:
         assert oldest == 44
         for version in range(oldest, 46):
             got = cut_at(world.log, version).topics[TOPIC_ID].partitions
-            if version < len(images):
-                assert dict(got) == cut_of(images[version])
+            assert dict(got) == cut_of([*images, world.log.image([TOPIC_ID])][version])
         with pytest.raises(VersionOutOfRangeError, match="version 43 .* allowed are 44 to"):
             cut_at(world.log, 43)
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from threading import Event, Thread, current_thread
 
@@ -28,7 +29,7 @@ def world(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> World:
 
 def wait(log: MetadataLog) -> None:
     house = k._houses.get(log)
-    thread = house and house.thread
+    thread = None if house is None else house.thread
     if thread is not None:
         thread.join(30)
 
@@ -124,9 +125,8 @@ class TestKeepHouse:
         """Commits go on in this thread, each fold in another one."""
         for number in range(60):
             entry = segment(number % 4, 1000 + number)
-            world.log.commit(
-                lambda image, entry=entry: appended(image, entry), [TOPIC_ID], housekeeping=False
-            )
+            plan = partial(appended, entry=entry)
+            world.log.commit(plan, [TOPIC_ID], housekeeping=False)
             keep_house(world.log)
         wait(world.log)
 

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
+import google_crc32c
 import pytest
 
 from sparklog.clock import ManualClock
@@ -14,7 +15,7 @@ from sparklog.errors import (
 )
 from sparklog.log.names import uuid7
 from sparklog.metadata import history_runs as h
-from sparklog.metadata.diagnosis import tearable
+from sparklog.metadata.diagnosis import run_problem, tearable
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import POINTER, checkpoint_path, fold
 from sparklog.metadata.history import history, oldest_version
@@ -104,15 +105,11 @@ class TestASoundLog:
 
     def test_a_newer_release_is_not_judged(self, world: World) -> None:
         data = bytes(world.files.read(entry_path(14)))
-        from sparklog.metadata import entry as e
-
         newer = data.replace(
             b'"operation":"PRODUCE","topics"', b'"newer":1,"operation":"X","topics"'
         )
-        at = newer.find(b"\n") - len(e._TAIL) - 8
+        at = newer.find(b"\n") - len(b'"}}}') - 8
         blank = newer[:at] + b"00000000" + newer[at + 8 :]
-        import google_crc32c
-
         signed = blank[:at] + b"%08x" % google_crc32c.value(blank) + blank[at + 8 :]
         world.files.overwrite(entry_path(14), signed)
 
@@ -248,6 +245,11 @@ class TestHints:
         assert aside == ([name] if version == FOLDED else [POINTER.rpartition("/")[2], name])
         assert world.files.stat(checkpoint_path(12)) is not None
 
+    def test_a_mark_on_its_way_is_no_problem(self, world: World) -> None:
+        world.files.write_new(f"{CLUSTER_METADATA}/_marks/.tmp-00", b"")
+
+        assert found(world) == []
+
     def test_a_file_that_is_no_mark(self, world: World) -> None:
         world.files.write_new(f"{CLUSTER_METADATA}/_marks/x", b"")
 
@@ -342,22 +344,31 @@ class TestRuns:
 
 
 class TestHistoryRuns:
+    def test_a_damaged_one_does_not_stand_in_for_a_run(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """One of three is damaged, and so is a run: what is between is not known."""
+        monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
+        world.produce(3)
+        fold(world.log)
+        image = world.log.image()
+        cut(world, f"{CLUSTER_METADATA}/{image.fold.history[1].path}")
+        for name in names(world.files, "_runs"):
+            cut(world, f"{CLUSTER_METADATA}/_runs/{name}")
+
+        assert {one.is_mendable for one in problems(world.files, world.clock)} == {False}
+
     def test_that_hold_other_versions_are_told(self, world: World) -> None:
         image = world.log.image()
         run = image.fold.history[-1]
         table = h.rows_of_run(world.files, run)
         written = h.write(world.files, table.slice(1), (run.from_version, run.to_version), 5)
-        from dataclasses import replace
-
-        from sparklog.metadata.diagnosis import run_problem
-
         reader = MetadataLog(world.files, world.clock)
         assert "does not hold the versions" in run_problem(reader, written)
         more = image.fold.runs[-1]._replace(rows=999)
         assert "holds 2" in run_problem(reader, more) or "rows; the fold" in run_problem(
             reader, more
         )
-        assert replace(image.fold) == image.fold
 
 
 class TestWhileOthersCommit:

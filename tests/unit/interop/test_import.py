@@ -593,6 +593,12 @@ class TestDirectories:
         assert str(wrong.problem) == f"{interop.broker / 't-0'}: a symbolic link, or no directory"
         assert (right.problem, right.segments) == (None, 1)
 
+    def test_in_which_nothing_is_sound(self, interop: Interop, tmp_path: Path) -> None:
+        (interop.broker / "t-0").symlink_to(tmp_path)
+
+        assert "a symbolic link" in interop.problem()
+        assert not interop.log_dir.exists()
+
     def test_of_a_broker_that_runs(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
         def taken(*_: object) -> None:
             raise BlockingIOError

@@ -1,8 +1,8 @@
 """A restored copy of a log dir becomes a log dir of its own.
 
-The copy has the entries of its original, so both would go on under one name. `restore` puts an entry
-that begins another incarnation, and gives the copy a new cluster id: committers and followers of
-the original that come upon the copy are refused by name.
+The copy has the entries of its original, so both would go on under one name. `restore` puts an
+entry that begins another incarnation, and gives the copy a new cluster id: committers and followers
+of the original that come upon the copy are refused by name.
 """
 
 import os

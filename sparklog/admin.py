@@ -40,7 +40,7 @@ from sparklog.model import (
     TopicPartition,
 )
 from sparklog.storage import open_files
-from sparklog.storage.log_dir import META_PROPERTIES, create_log_dir
+from sparklog.storage.log_dir import CUT_OFF, META_PROPERTIES, create_log_dir
 
 LATEST_TIMESTAMP = -1
 
@@ -114,7 +114,7 @@ class AdminClient:
         """Return what exists, None where a log dir may be made."""
         if self._files.stat(META_PROPERTIES) is None:
             # A creation of the log dir that was cut off leaves these, and nothing else.
-            own = (f"{META_PROPERTIES}.", f"{CLUSTER_METADATA}/")
+            own = (*CUT_OFF, f"{CLUSTER_METADATA}/")
             paths = (file.path for file in self._files.list(recursive=True))
             strange = next((path for path in paths if not path.startswith(own)), None)
             if strange is None:

@@ -17,6 +17,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
+from tests import logs
 from tests.partitions import TOPIC, Partition
 
 
@@ -29,6 +30,17 @@ def context_of(log: Partition | str | Path, configs: Mapping[str, str] | None = 
             log.catalog.log.commit(lambda _: edit)
         return JobContext(log.catalog, LocalFleet())
     return JobContext(Catalog(open_files(str(log))), LocalFleet())
+
+
+def new_topic(
+    log_dir: str | Path,
+    name: str = "t",
+    partitions: int = 4,
+    config: Mapping[str, object] | None = None,
+) -> str:
+    """Make a topic whose segments are files of its own, however small they are."""
+    own = {"sparklog.shared.segment.max.bytes": 0}
+    return logs.new_topic(log_dir, name, partitions, own | dict(config or {}))
 
 
 def make_unreadable(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

@@ -67,7 +67,7 @@ def new_log(files: Files | None = None, clock: Clock | None = None, topics: int 
     """The log of a new log dir with some topics."""
     log = MetadataLog.create(files or MemoryFiles(), clock or ManualClock())
     for number in range(topics):
-        log.commit(lambda _, number=number: creating(number))  # type: ignore[misc]
+        log.commit(lambda _, number=number: creating(number))  # type: ignore[misc] # mypy cannot infer a lambda with a default
     return log
 
 

@@ -29,6 +29,7 @@ from sparklog.cli import (
     log,
     offsets,
     produce,
+    restore,
     topic,
     verify,
 )
@@ -103,7 +104,11 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for part in (topic, produce, consume, offsets, log, import_log, export_log, dump_log, verify, jobs):
+_PARTS = (
+    *(topic, produce, consume, offsets, log),
+    *(import_log, export_log, dump_log, verify, restore, jobs),
+)
+for part in _PARTS:
     part.add_to(app)
 
 

@@ -224,6 +224,12 @@ def _foreign(number: int, data: bytes, where: str) -> Entry:
         (info,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
         operation, engine_info = info.get("operation"), info.get("engineInfo")
     named.discard("commitInfo")
+    if named and not number:
+        raise LogDirError(
+            f"{where}: {operation} of {engine_info} made this table; a log dir of format 1 has a "
+            f"Delta table a topic, and this release reads format {FORMAT} only: produce its topics "
+            f"anew"
+        )
     if named:
         raise LogDirError(
             f"{where}: {operation} of {engine_info} holds {', '.join(sorted(named))}; nobody but "

@@ -23,6 +23,8 @@ from sparklog.storage.files import Files
 
 HINT: Final = f"{CLUSTER_METADATA}/_newest_fold"
 """A JSON object: `version` is that of a fold. It may be late or missing, never early."""
+RESTORE: Final = "RESTORE"
+"""The operation of the entry that begins another incarnation of the log."""
 OPEN_TRIES: Final = 8
 """How often an opener begins again because a cleaner was ahead of it."""
 KEEP_LOCAL_MS: Final = 10 * 60_000
@@ -48,6 +50,7 @@ class FollowedLog:
         self._turn = Turn(files, ENTRIES, clock)
         self._image: Image | None = None
         self._log_id = ""
+        self._is_opening = False
         self._looked_ms = 0
         self._reading = RLock()
 
@@ -149,7 +152,13 @@ class FollowedLog:
         if entry.is_foreign:
             stamp = Stamp(entry.version, image.stamp.entry_id, image.stamp.timestamp_ms)
             return image.apply((), stamp)
-        if entry.previous != image.stamp.entry_id or (self._log_id and entry.log != self._log_id):
+        is_other_log = bool(self._log_id) and entry.log != self._log_id
+        if is_other_log and entry.operation == RESTORE and not self._is_opening:
+            raise CorruptMetadataError(
+                f"{entry_path(entry.version)}: the log dir was restored from a backup as log "
+                f"{entry.log}; this process followed log {self._log_id}: open it anew"
+            )
+        if entry.previous != image.stamp.entry_id or (is_other_log and entry.operation != RESTORE):
             raise CorruptMetadataError(
                 f"{entry_path(entry.version)} follows entry {entry.previous!r} of log {entry.log}; "
                 f"version {image.version} here is {image.stamp.entry_id!r} of log {self._log_id}: "
@@ -164,7 +173,11 @@ class FollowedLog:
     def _reopen(self) -> None:
         """Open the log: the same one as before, and not before where it was."""
         known, log_id = self._image, self._log_id
-        self._open()
+        self._is_opening = True
+        try:
+            self._open()
+        finally:
+            self._is_opening = False
         found = self._read
         is_other = log_id and self._log_id != log_id
         if is_other or (known is not None and found.version < known.version):

@@ -43,7 +43,7 @@ from sparklog.metadata.entry import (
     encode,
     encode_edits,
 )
-from sparklog.metadata.follow import HINT, FollowedLog, fold_of
+from sparklog.metadata.follow import HINT, RESTORE, FollowedLog, fold_of
 from sparklog.metadata.image import Image
 from sparklog.metadata.run_file import crc32c
 from sparklog.storage.files import Files
@@ -117,6 +117,13 @@ class MetadataLog(FollowedLog):
         files.sync([entry_path(0)])
         log.image()
         return log
+
+    def begin_incarnation(self, log_id: str) -> Committed:
+        """Go on as another log, after a restore: whoever followed the old one is refused."""
+        level = self.image().level
+        self._log_id = log_id
+        edit = Edit(operation=RESTORE, parameters={"log": log_id}, level=level)
+        return self.commit(lambda _: edit)
 
     def _forget(self) -> None:
         super()._forget()

@@ -205,7 +205,19 @@ def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
 
 def segment_entries(table: pa.Table) -> list[SegmentEntry]:
     """Return the entries of a table that has SEGMENT_SCHEMA's columns."""
-    return [segment_entry(row) for row in table.to_pylist()]
+    columns = [table.column(name) for name in _FIELDS]
+    used = [
+        (name, column.to_pylist())
+        for name, column in zip(_FIELDS, columns, strict=True)
+        if column.null_count < len(column)
+    ]
+    names = [name for name, _ in used]
+    return [
+        segment_of(
+            {name: value for name, value in zip(names, row, strict=True) if value is not None}
+        )
+        for row in zip(*(values for _, values in used), strict=True)
+    ]
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -14,12 +14,17 @@ from dataclasses import dataclass
 from sparklog.errors import LogDirError, MissingFileError
 from sparklog.log.names import random_uuid
 from sparklog.storage.files import Files
+from sparklog.storage.local import TEMPORARY
 
 META_PROPERTIES = "meta.properties"
 LOG_DIR_VERSION = 1
 """The version this release writes, and the only one it reads."""
 
 META_BYTES_MAX = 64 * 1024
+_PROBE = ".probe-"
+CUT_OFF = (TEMPORARY, _PROBE)
+"""How the names of files begin that the making of a log dir leaves when it is cut off."""
+
 BROKER_KEYS = frozenset({"broker.id", "node.id", "directory.id"})
 
 _HOW_TO_MAKE_ONE = (
@@ -51,12 +56,20 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
     return open_log_dir(files)
 
 
+def replace_log_dir(files: Files, random16: bytes) -> LogDir:
+    """Give a log dir another cluster id, durably; LogDirError as `open_log_dir`."""
+    present = open_log_dir(files)
+    files.overwrite(META_PROPERTIES, encode(LogDir(present.version, random_uuid(random16))))
+    files.sync_directory("")
+    return open_log_dir(files)
+
+
 def probe_conditional_put(files: Files) -> None:
     """Raise LogDirError where of two puts of one name the second one wins; leaves nothing behind.
 
     Commits are such puts: a store that ignores their condition would lose some without a word.
     """
-    probe = f".probe-{os.urandom(12).hex()}"
+    probe = f"{_PROBE}{os.urandom(12).hex()}"
     try:
         files.put_new(probe, b"1", durable=False)
         if files.put_new(probe, b"2", durable=False) or bytes(files.read(probe)) != b"1":

@@ -63,7 +63,7 @@ class TestAnyStorage:
         follower.image(TOPIC)
         for number in range(1, 4):
             log.commit(producing(segment(), segment(1)), TOPIC)
-            log.commit(lambda _, number=number: creating(number))  # type: ignore[misc]
+            log.commit(lambda _, number=number: creating(number))  # type: ignore[misc] # mypy cannot infer a lambda with a default
             fold(log)
         log.commit(producing(segment()), TOPIC)
         opened = MetadataLog(files, ManualClock())

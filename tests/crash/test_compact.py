@@ -11,8 +11,8 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.compaction import COMPACTED
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import Row, append, image, log_files, new_topic, rows
-from tests.maintenance import outcome_of
+from tests.logs import Row, append, image, log_files, rows
+from tests.maintenance import new_topic, outcome_of
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}

@@ -2,19 +2,22 @@
 
 import shutil
 import signal
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from sparklog.metadata.fold import FOLD_EVERY
 from sparklog.metadata.log import ENTRIES, HINT
-from sparklog.model import OffsetRange
+from sparklog.model import SHARED_PREFIX, OffsetRange
 from sparklog.storage.memory import Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
 from tests.logs import append, image, new_topic, values
 
 KILLED = -signal.SIGKILL
-CONFIG = {"index.interval.bytes": 100}
+SHARED = {"index.interval.bytes": 100}
+"""Of a topic whose records go into shared segments, for they are few."""
+OWN_FILES = {**SHARED, "sparklog.shared.segment.max.bytes": 0}
 
 FIRST, LATER = Write(), Write("later", version=2)
 MADE_BEFORE = 2
@@ -23,9 +26,9 @@ READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""
 
 
-def new_log(place: Path, commits: int) -> str:
+def new_log(place: Path, commits: int, config: Mapping[str, int] = SHARED) -> str:
     """A log with `commits` acknowledged commits, each of a record for every partition in turn."""
-    log_dir = new_topic(place, partitions=PARTITIONS, config=CONFIG)
+    log_dir = new_topic(place, partitions=PARTITIONS, config=config)
     for number in range(commits):
         append(log_dir, number % PARTITIONS, [number])
     return log_dir
@@ -51,14 +54,17 @@ def synced(steps: list[Operation]) -> set[str]:
 
 
 class TestSteps:
-    def test_come_in_the_order_that_survives_a_power_cut(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize(("config", "files"), [(OWN_FILES, 8), (SHARED, 2)])
+    def test_come_in_the_order_that_survives_a_power_cut(
+        self, config: Mapping[str, int], files: int, tmp_path: Path
+    ) -> None:
         """Data, then the entry (synced before it gets its name), then the entry's name."""
-        _, steps = run(new_log(tmp_path / "log", 2), FIRST)
+        _, steps = run(new_log(tmp_path / "log", 2, config), FIRST)
         commit = commit_of(steps)
         made = {step.path for step in steps if step.kind in ("close", "write_new")}
 
-        assert len(made) >= 8
-        assert all("/t-" in path for path in made)
+        assert len(made) >= files
+        assert all("/t-" in path or path.startswith(SHARED_PREFIX) for path in made)
         assert made == synced(steps[:commit])
         behind = [(step.kind, step.path) for step in steps[commit + 1 :] if step.kind not in READS]
         assert behind == [("sync_directory", ENTRIES)]
@@ -71,13 +77,17 @@ class TestSteps:
 
 
 class TestKill:
-    @pytest.mark.parametrize("before", [4, FOLD_EVERY - MADE_BEFORE])
-    def test_after_any_step_is_healed_by_a_replay(self, tmp_path: Path, before: int) -> None:
+    @pytest.mark.parametrize(
+        ("before", "config"), [(4, OWN_FILES), (4, SHARED), (FOLD_EVERY - MADE_BEFORE, SHARED)]
+    )
+    def test_after_any_step_is_healed_by_a_replay(
+        self, tmp_path: Path, before: int, config: Mapping[str, int]
+    ) -> None:
         """Goal: exactly once, whatever dies when. Method: a process killed after each step.
 
-        On the second log the commit is followed by a fold, and only these are of interest.
+        On the last log the commit is followed by a fold, and only these are of interest.
         """
-        template = new_log(tmp_path / "template", before)
+        template = new_log(tmp_path / "template", before, config)
         steps = run(str(shutil.copytree(template, tmp_path / "alive")), FIRST)[1]
         commit = commit_of(steps)
         assert (HINT in {step.path for step in steps[commit:]}) == (before > 4)

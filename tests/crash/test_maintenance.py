@@ -16,7 +16,8 @@ from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from sparklog.maintenance.verify import verify
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import append, image, log_files, new_topic, rows
+from tests.logs import append, image, log_files, rows
+from tests.maintenance import new_topic
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}

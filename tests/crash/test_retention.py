@@ -8,7 +8,8 @@ from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
-from tests.logs import append, image, log_files, new_topic, rows
+from tests.logs import append, image, log_files, rows
+from tests.maintenance import new_topic
 
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}

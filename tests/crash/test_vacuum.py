@@ -16,7 +16,8 @@ from sparklog.metadata.check import paths_of
 from sparklog.storage.memory import Operation
 from tests.crash.maintenance import run as run_job
 from tests.crash.producer import in_process
-from tests.logs import append, catalog, image, new_topic, rows
+from tests.logs import append, catalog, image, rows
+from tests.maintenance import new_topic
 from tests.sweeping import DAY_MS, directory_of, put, remove, written
 
 KILLED = -signal.SIGKILL

@@ -1,6 +1,5 @@
 """format("sparklog") in batch: written, read, written in SQL, and refused with one clear error."""
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,8 +10,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
 from sparklog.admin import AdminClient
+from sparklog.metadata.catalog import topic_directory
 from sparklog.spark import produce
-from tests.logs import all_values, append, log_files, new_topic, rows, values
+from tests.logs import all_values, append, catalog, log_files, new_topic, rows, values
 from tests.spark.frames import failing_task, numbers, two_topics
 
 pytestmark = pytest.mark.spark
@@ -286,13 +286,10 @@ class TestErrors:
             write(numbers(spark, 1, "9 partition"), log_dir)
         assert rows(log_dir) == {}
 
-    def test_of_a_full_disk_reach_the_user(
-        self, spark: SparkSession, log_dir: str, tmp_path: Path
-    ) -> None:
-        for folder in Path(log_dir).glob("t-*/t-*"):
-            folder.rmdir()
-        topic = next(Path(log_dir).glob("t-*"))
-        (topic / "t-0").write_text(json.dumps("a file where a directory must be"))
+    def test_of_a_full_disk_reach_the_user(self, spark: SparkSession, log_dir: str) -> None:
+        topic = Path(log_dir) / topic_directory(catalog(log_dir).topic("t"))
+        topic.mkdir()
+        (topic / "t-0").write_text("a file where a directory must be")
 
         with pytest.raises(PySparkException, match="cannot create .*t-0"):
             write(numbers(spark, 1, "0 partition"), log_dir)

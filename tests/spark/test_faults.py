@@ -72,6 +72,7 @@ class TestDriver:
 
 class TestStorage:
     def test_that_refuses_a_file_is_named(self, spark: SparkSession, log_dir: str) -> None:
+        produce(one(spark, "1 partition"), log_dir, "t")
         (topic,) = Path(log_dir).glob("t-*")
         (topic / "t-0").write_text("a file where a directory must be")
 

@@ -28,12 +28,12 @@ def small(tmp_path: Path) -> str:
 
 @pytest.fixture
 def report(capsys: pytest.CaptureFixture[str]) -> Callable[..., tuple[int, dict[str, Any]]]:
-    """Runs a job; its exit code, and the line it prints."""
+    """Runs a job; its exit code, and the line it prints last: that of the topic."""
 
     def run(main: Entry, log_dir: str, *arguments: str) -> tuple[int, dict[str, Any]]:
         code = main(["--log-dir", log_dir, "--format", "json", "--quiet", *arguments])
         lines = capsys.readouterr().out.splitlines()
-        return code, json.loads(lines[0]) if lines else {}
+        return code, json.loads(lines[-1]) if lines else {}
 
     return run
 

@@ -229,7 +229,8 @@ class TestLogDirs:
 
     def test_one_whose_making_was_cut_off_is_made(self, admin: AdminClient, log_dir: Path) -> None:
         MetadataLog.create(open_files(str(log_dir)), ManualClock())
-        (log_dir / "meta.properties.draft").write_text("vers")
+        for name in (".tmp-0123", ".probe-0123"):
+            (log_dir / name).write_text("vers")
         admin.create_topics([NewTopic("a")])
 
         assert admin.list_topics() == ["a"]

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from sparklog.admin import AdminClient
@@ -32,16 +33,19 @@ from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.txn_index import read_txn_index
 from sparklog.log.names import uuid7
 from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.edit import TopicEdit
 from sparklog.model import READ_COMMITTED, SHARED_PREFIX
 from sparklog.record.scan import scan_batches, verify_checksums
 from tests.broker_files import TRANSACTIONAL, batch, marker, write_indexes, write_segment
 from tests.compat.cases import BROKER
 from tests.edits import NOW_MS, appending, at, segment
-from tests.logs import append, new_topic, rows, values
+from tests.logs import append, columns, new_topic, rows, values
 from tests.unit.interop.conftest import Interop
 
 LOG = f"{0:020d}.log"
+OWN_FILES = {"retention.ms": "-1", "sparklog.shared.segment.max.bytes": "0"}
+"""What is appended to such a topic gets files of its own."""
 
 
 def export(interop: Interop, target: Path, options: ExportOptions | None = None) -> ExportReport:
@@ -77,9 +81,16 @@ class TestFiles:
             assert epochs.read_bytes() == (BROKER / name / checkpoints.LEADER_EPOCH).read_bytes()
 
     def test_segments_of_ours_are_sealed_on_the_way(self, interop: Interop, tmp_path: Path) -> None:
-        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
-        for part in range(3):
-            append(interop.log_dir, 0, [f"{part}-{i}" for i in range(5)])
+        new_topic(interop.log_dir, partitions=1, config=OWN_FILES)
+        catalog, partitions = interop.catalog, pa.array([0] * 5, pa.int32())
+        plan = plan_write(catalog, "t", WriteOptions(flush=False))
+        pending = []
+        for part in range(3):  # all planned at offset 0, so that two have to be moved
+            writer = TopicWriter(catalog.files, plan, catalog.clock, seed=part)
+            writer.write(columns([f"{part}-{i}" for i in range(5)]), partitions)
+            pending.append(writer.close())
+        for entries in pending:
+            commit_write(catalog, plan, entries)
         report = export(interop, tmp_path / "out")
         back = replace(interop, broker=tmp_path / "out", log_dir=tmp_path / "back")
         back.run()
@@ -179,7 +190,7 @@ class TestFiles:
         }
 
     def test_damage_is_refused(self, interop: Interop, tmp_path: Path) -> None:
-        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        new_topic(interop.log_dir, partitions=1, config=OWN_FILES)
         append(interop.log_dir, 0, ["a"])
         (path,) = interop.log_dir.glob("t-*/t-0/*.log")
         data = bytearray(path.read_bytes())
@@ -229,7 +240,7 @@ class TestJoined:
     """What has to be rewritten becomes as few segments as a broker would have made."""
 
     def test_slices_of_shared_segments(self, interop: Interop, tmp_path: Path) -> None:
-        new_topic(interop.log_dir, partitions=2, config={"retention.ms": "-1"})
+        new_topic(interop.log_dir, partitions=2, config=OWN_FILES)
         append(interop.log_dir, 0, ["a"])
         append_shared(interop, 2, 5)
         append_shared(interop, 3, 1)

@@ -17,18 +17,14 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.interop import import_log, staging
-from sparklog.interop.epochs import Epochs, epochs_from
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition
-from sparklog.interop.transactions import spans_of
 from sparklog.log_writer import WriteOptions, plan_write
-from sparklog.metadata.edit import EpochStart, PartitionState
+from sparklog.metadata.edit import PartitionState
 from sparklog.model import READ_COMMITTED, Codec
 from tests.broker_files import (
     HORIZON,
-    TRANSACTIONAL,
     batch,
-    marker,
     write_epochs,
     write_indexes,
     write_segment,
@@ -291,131 +287,6 @@ class TestAgain:
         assert edit.parameters["records"] == "6"
 
 
-class TestEpochs:
-    def test_are_those_of_the_checkpoint(self, interop: Interop) -> None:
-        folder = interop.partition()
-        write_segment(folder, 0, batch(0, epoch=2), batch(2, epoch=5))
-        (folder / "leader-epoch-checkpoint").write_text("0\n3\n1 0\n5 2\n7 4\n")
-        interop.run()
-
-        # No record has epoch 7 yet: a broker that starts on such a log forgets it, too.
-        assert interop.log().epochs == ((1, 0), (5, 2))
-        assert interop.log().leader_epoch == 8
-
-    def test_are_those_of_the_batches_where_it_says_less(self, interop: Interop) -> None:
-        folder = interop.partition()
-        (folder / "leader-epoch-checkpoint").write_text("0\n1\n2 0\n")
-        newest = write_segment(folder, 0, batch(0, epoch=2), batch(2, epoch=3), batch(4, epoch=3))
-        interop.run()
-        assert interop.log().epochs == ((2, 0), (3, 2))
-        newest.write_bytes(newest.read_bytes() + batch(6, epoch=3) + batch(8, epoch=6))
-        interop.run()
-
-        assert interop.log().epochs == ((2, 0), (3, 2), (6, 8))
-
-    def test_go_on_with_what_is_produced(self, interop: Interop) -> None:
-        write_segment(interop.partition(), 0, batch(0, epoch=4))
-        interop.run()
-        append(interop.log_dir, 0, ["a"])
-
-        assert interop.log().epochs == ((4, 0), (5, 2))
-
-    def test_one_that_begins_where_another_does_takes_its_place(self) -> None:
-        epochs = Epochs(EpochStart(*one) for one in ((1, 0), (2, 5), (2, 6), (3, 5), (4, 9)))
-
-        assert epochs.starts == [(1, 0), (3, 5), (4, 9)]
-        assert epochs.below(9) == ((1, 0), (3, 5))
-
-    @pytest.mark.parametrize(
-        ("start", "kept"),
-        [
-            (0, [(2, 1), (4, 5)]),
-            (1, [(2, 1), (4, 5)]),
-            (3, [(2, 3), (4, 5)]),
-            (5, [(4, 5)]),
-            (9, [(4, 9)]),
-        ],
-    )
-    def test_begin_where_the_log_does(self, start: int, kept: list[tuple[int, int]]) -> None:
-        assert epochs_from([EpochStart(2, 1), EpochStart(4, 5)], start) == kept
-
-
-class TestTransactions:
-    def data(self, offset: int, producer: int) -> bytes:
-        return batch(offset, producer=producer, attributes=TRANSACTIONAL)
-
-    def test_aborted_ones_are_hidden(self, interop: Interop) -> None:
-        folder = interop.partition()
-        write_segment(folder, 0, self.data(0, 1), self.data(2, 2))
-        write_segment(folder, 4, batch(4), marker(6, 1, 0), marker(7, 2, 1), self.data(8, 1))
-        write_segment(folder, 10, marker(10, 1, 1), marker(11, 9, 0), marker(12, 3, 5))
-        interop.run()
-
-        assert interop.offsets() == [0, 1, 2, 3, 4, 5, 8, 9]
-        assert interop.offsets("t", READ_COMMITTED) == [2, 3, 4, 5, 8, 9]
-
-    @pytest.mark.parametrize(("kind", "seen"), [(0, [0, 1, 5, 6]), (1, [0, 1, 2, 3, 5, 6])])
-    def test_readers_of_committed_records_end_at_an_open_one(
-        self, kind: int, seen: list[int], interop: Interop
-    ) -> None:
-        folder = interop.partition()
-        newest = write_segment(folder, 0, batch(0), self.data(2, 7), batch(4, 1))
-        interop.run()
-        assert interop.log().transactions == ((7, 2),)
-        assert interop.log().last_stable_offset == 2
-        assert [entry.aborted for entry in interop.log().segments] == [()]
-        assert interop.offsets("t", READ_COMMITTED) == [0, 1]
-        newest.write_bytes(newest.read_bytes() + marker(5, 7, kind) + batch(6))
-        interop.run()
-
-        assert interop.log().transactions == ()
-        assert interop.offsets("t", READ_COMMITTED) == [*seen[:-2], 4, 6, 7]
-
-    def test_those_that_abort_later_are_known_to_all_segments(self, interop: Interop) -> None:
-        folder = interop.partition()
-        write_segment(folder, 0, batch(0), self.data(2, 7))
-        write_segment(folder, 4, batch(4), self.data(6, 7), self.data(8, 9))
-        newest = write_segment(folder, 10, self.data(10, 8))
-        interop.run()
-        assert interop.log().transactions == ((7, 2), (8, 10), (9, 8))
-        newest.write_bytes(newest.read_bytes() + marker(12, 7, 0) + marker(13, 8, 1))
-        interop.run()
-
-        found = [spans_of(entry) for entry in interop.log().segments]
-        assert found == [[(7, 2, 12)]] * 4
-        assert interop.log().transactions == ((9, 8),)
-        assert interop.offsets("t", READ_COMMITTED) == [0, 1, 4, 5]
-        assert len(interop.offsets()) == 12
-
-    def test_what_is_produced_behind_an_open_one_is_not_stable(self, interop: Interop) -> None:
-        write_segment(interop.partition(), 0, batch(0), self.data(2, 7))
-        interop.run()
-        append(interop.log_dir, 0, ["a"])
-
-        assert interop.log().last_stable_offset == 2
-        assert interop.offsets("t", READ_COMMITTED) == [0, 1]
-        assert interop.offsets() == [0, 1, 2, 3, 4]
-
-    def test_one_that_stays_open_stays_hidden(self, interop: Interop) -> None:
-        newest = write_segment(interop.partition(), 0, self.data(0, 7), marker(2, 7, 0))
-        newest.write_bytes(newest.read_bytes() + self.data(3, 7))
-        interop.run()
-        newest.write_bytes(newest.read_bytes() + self.data(5, 7))
-        interop.run()
-        newest.write_bytes(newest.read_bytes() + self.data(7, 7) + marker(9, 7, 0))
-        interop.run()
-
-        assert interop.offsets("t", READ_COMMITTED) == []
-        assert len(interop.offsets()) == 8
-
-    def test_a_control_batch_without_a_record_is_refused(self, interop: Interop) -> None:
-        empty = bytearray(marker(0, 1, 0))
-        empty[57:61] = bytes(4)
-        write_segment(interop.partition(), 0, bytes(empty))
-
-        assert "a control batch without a record" in interop.problem(TRUST)
-
-
 class TestTrusted:
     def test_without_time_index_or_snapshot_the_log_is_read(self, interop: Interop) -> None:
         folder = interop.partition()
@@ -592,6 +463,12 @@ class TestDirectories:
         wrong, right = interop.run()
         assert str(wrong.problem) == f"{interop.broker / 't-0'}: a symbolic link, or no directory"
         assert (right.problem, right.segments) == (None, 1)
+
+    def test_in_which_nothing_is_sound(self, interop: Interop, tmp_path: Path) -> None:
+        (interop.broker / "t-0").symlink_to(tmp_path)
+
+        assert "a symbolic link" in interop.problem()
+        assert not interop.log_dir.exists()
 
     def test_of_a_broker_that_runs(self, interop: Interop, monkeypatch: pytest.MonkeyPatch) -> None:
         def taken(*_: object) -> None:

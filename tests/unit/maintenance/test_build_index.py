@@ -12,8 +12,8 @@ from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
-from tests.logs import append, image, log_files, new_topic, rows
-from tests.maintenance import make_unreadable, outcome_of, run
+from tests.logs import append, image, log_files, rows
+from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch
 
 DEFAULT: dict[str, Any] = {"check": False, "rebuild": False}

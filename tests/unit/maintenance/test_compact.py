@@ -28,8 +28,8 @@ from tests.compaction import (
     rounds,
     sent,
 )
-from tests.logs import append, image, new_topic, rows
-from tests.maintenance import outcome_of, run
+from tests.logs import append, image, rows
+from tests.maintenance import new_topic, outcome_of, run
 from tests.partitions import marker
 
 LARGE = "=" + "x" * 300

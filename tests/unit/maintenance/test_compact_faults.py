@@ -15,8 +15,9 @@ from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.metadata.edit import PartitionState
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import COMPACTED, Compacted, current
-from tests.logs import append, log_files, new_topic, rows
-from tests.maintenance import make_unreadable, outcome_of, run
+from tests.logs import append, image, rows
+from tests.maintenance import make_unreadable, new_topic, outcome_of, run
+from tests.sweeping import directory_of
 
 LARGE = "=" + "x" * 300
 KINDS = ("create", "write", "close", "sync", "view")
@@ -57,8 +58,8 @@ class TestDamagedSegment:
             append(log_dir, partition, ["a2"], keys="a")
             append(log_dir, partition, ["newest"], keys="n")
         before = rows(log_dir)
-        clean, dirty = log_files(log_dir)[2], log_files(log_dir)[1]
-        bad = {0: clean, 2: dirty}[number]
+        entries = {entry.base_offset: entry for entry in image(log_dir).segments(0)}
+        bad = directory_of(log_dir) / entries[number].log_path
         flip(bad, 70)
         outcome = outcome_of(compact, log_dir, force=True, reindex=False)
 

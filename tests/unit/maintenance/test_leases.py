@@ -17,7 +17,8 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.leases import LEASE_TTL_MS, acquire
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
-from tests.logs import catalog, new_topic
+from tests.logs import catalog
+from tests.maintenance import new_topic
 
 NOW = 1_700_000_000_000
 

@@ -24,8 +24,8 @@ from sparklog.metadata.edit import PartitionState
 from sparklog.model import AbortedRange, Codec, SegmentEntry, TopicDescription
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import spans
-from tests.logs import append, image, log_files, new_topic, rows, values
-from tests.maintenance import context_of, make_unreadable, outcome_of, run
+from tests.logs import append, image, log_files, rows, values
+from tests.maintenance import context_of, make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, Partition, batch, marker, message_set, partitions
 
 FOREVER = {"segment.ms": str(2**63 - 1)}
@@ -119,7 +119,9 @@ class TestLog:
     def test_ends_where_its_last_segment_ends(self) -> None:
         partition = small()
         last = partition.segments[-1]
-        longer = replace(last, next_offset=9, record_count=None)
+        path = last.log_path.replace("0004.log", "00ff.log")
+        partition.files.link_or_copy(f"{DIRECTORY}/{last.log_path}", f"{DIRECTORY}/{path}")
+        longer = replace(last, next_offset=9, record_count=None, log_path=path)
         partition.commit(remove=[last.key], removed_ms=NOW_MS)
         partition.commit(segments=[shifted(longer, 6)], allow_gaps=True)
         merge(partition)

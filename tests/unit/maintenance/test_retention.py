@@ -14,8 +14,8 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests import edits
 from tests.edits import segment, spans
-from tests.logs import append, catalog, image, log_files, new_topic, values
-from tests.maintenance import make_unreadable
+from tests.logs import append, catalog, image, log_files, values
+from tests.maintenance import make_unreadable, new_topic
 
 NOW = 1_700_000_000_000
 OLD = NOW - 10_001

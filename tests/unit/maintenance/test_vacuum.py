@@ -17,8 +17,8 @@ from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.storage.local import LocalFiles
-from tests.logs import append, catalog, image, log_files, new_topic, rows, values
-from tests.maintenance import make_unreadable
+from tests.logs import append, catalog, image, log_files, rows, values
+from tests.maintenance import make_unreadable, new_topic
 from tests.sweeping import (
     DAY_MS,
     HOUR_MS,

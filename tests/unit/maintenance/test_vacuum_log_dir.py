@@ -29,7 +29,8 @@ from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits
 from tests.edits import segment
-from tests.logs import append, catalog, image, new_topic, rows
+from tests.logs import append, catalog, image, rows
+from tests.maintenance import new_topic
 from tests.sweeping import DAY_MS, HOUR_MS, directory_of, later, make_old, put, sweep, written
 
 UNKNOWN = "lost-" + "A" * 22

@@ -22,8 +22,8 @@ from sparklog.metadata.tables import segments_table
 from sparklog.storage.memory import MemoryFiles
 from tests import edits
 from tests.damage import Log
-from tests.logs import append, log_files, new_topic, rows
-from tests.maintenance import make_unreadable, outcome_of, run
+from tests.logs import append, log_files, rows
+from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, marker, partitions
 
 ZERO = {"index.interval.bytes": "0"}

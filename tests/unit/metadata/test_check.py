@@ -51,7 +51,7 @@ FULL = image_of(of_topic(TopicEdit(segments=[FIRST, SECOND, THIRD])))
 
 def removing(*entries: object, **fields: object) -> TopicEdit:
     keys = [entry.key for entry in (FIRST, SECOND, THIRD) if entry in entries]
-    return TopicEdit(remove=keys, removed_ms=5, **fields)  # type: ignore[arg-type]
+    return TopicEdit(remove=keys, removed_ms=5, **fields)  # type: ignore[arg-type] # fields of a test are handed on
 
 
 class TestSegments:
@@ -135,7 +135,7 @@ class TestEdits:
 class TestAges:
     def image(self, **horizons: int) -> Image:
         edit = TopicEdit(vacuum_horizon_ms=horizons.pop("vacuum_horizon_ms", None))
-        return image_of(replace(of_topic(edit), **horizons))  # type: ignore[arg-type]
+        return image_of(replace(of_topic(edit), **horizons))  # type: ignore[arg-type] # fields of a test are handed on
 
     @pytest.mark.parametrize("horizon", ["vacuum_horizon_ms", "horizon_ms"])
     def test_files_behind_a_horizon_are_written_again(self, horizon: str) -> None:

@@ -309,9 +309,9 @@ class TestBatches:
         "edit",
         [
             lambda _: 1 / 0,
-            lambda _: Edit(operation="X", forget_topics=5),  # type: ignore[arg-type]
-            lambda _: Edit(operation="X", parameters={"a": 5}, level=1),  # type: ignore[dict-item]
-            lambda _: Edit(operation="X", horizon_ms=5.5),  # type: ignore[arg-type]
+            lambda _: Edit(operation="X", forget_topics=5),  # type: ignore[arg-type] # wrong on purpose
+            lambda _: Edit(operation="X", parameters={"a": 5}, level=1),  # type: ignore[dict-item] # wrong on purpose
+            lambda _: Edit(operation="X", horizon_ms=5.5),  # type: ignore[arg-type] # wrong on purpose
         ],
     )
     def test_one_that_fails_fails_alone(self, edit: Plan) -> None:
@@ -332,7 +332,7 @@ class TestBatches:
                 raise CorruptMetadataError("_runs/x is damaged")
             return opened(fold, topics)
 
-        fresh.runs.opened = damaged  # type: ignore[method-assign]
+        fresh.runs.opened = damaged  # type: ignore[method-assign] # wrong on purpose
         answers: list[Any] = []
         lease = Edit(operation="X", horizon_ms=5)
 

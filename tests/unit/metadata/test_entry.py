@@ -1,12 +1,15 @@
 """Entries, byte for byte: whatever is damaged, foreign or newer is told by name."""
 
 from collections.abc import Callable
+from pathlib import Path
 from random import Random
 from typing import Any
 
 import google_crc32c
 import orjson
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -172,6 +175,15 @@ class TestForeign:
     def test_what_says_nothing_is_damaged(self, data: bytes) -> None:
         with pytest.raises(CorruptMetadataError, match=WHERE):
             decode(7, data, WHERE)
+
+
+class TestFormatOne:
+    def test_is_refused_by_name(self, tmp_path: Path) -> None:
+        DeltaTable.create(str(tmp_path), pa.schema([("kind", pa.string())]))
+        data = next((tmp_path / "_delta_log").glob("*.json")).read_bytes()
+
+        with pytest.raises(LogDirError, match="a log dir of format 1 has a Delta table a topic"):
+            decode(0, data, WHERE)
 
 
 class TestEditsFile:

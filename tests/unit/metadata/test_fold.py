@@ -50,7 +50,7 @@ class TestFold:
     def test_nothing_at_all_is_none(self) -> None:
         world = World(MemoryFiles())
         world.log.go_on_from(Image(Stamp(1, "x", 0), fold=FoldEdit(1, 0, ())), "")
-        world.log.read_entry = lambda _: None  # type: ignore[method-assign, assignment]
+        world.log.read_entry = lambda _: None  # type: ignore[method-assign, assignment] # as if it were gone
 
         assert fold(world.log) is None
 

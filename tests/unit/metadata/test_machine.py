@@ -30,7 +30,7 @@ class InterruptedLog(MetadataLog):
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile()
-        return super().commit(plan, topics, housekeeping=housekeeping)  # type: ignore[arg-type]
+        return super().commit(plan, topics, housekeeping=housekeeping)  # type: ignore[arg-type] # handed on as it came
 
 
 class MetadataMachine(RuleBasedStateMachine):

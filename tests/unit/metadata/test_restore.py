@@ -1,0 +1,82 @@
+"""Backup and restore: a copy becomes a log dir of its own, and nobody takes it for its original."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from sparklog.clock import SystemClock
+from sparklog.errors import CorruptMetadataError
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
+from sparklog.metadata.restore import restore
+from sparklog.storage import open_files
+from tests.command_line import CommandLine
+from tests.logs import append, catalog, new_topic, values
+
+
+def restored(log_dir: str, copy: Path) -> str:
+    """Copy a log dir, segments first, and restore it."""
+    for path in sorted(Path(log_dir).iterdir(), key=lambda path: path.name == "__cluster_metadata"):
+        (shutil.copytree if path.is_dir() else shutil.copy)(path, copy / path.name)
+    restore(open_files(str(copy)), SystemClock())
+    return str(copy)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    (tmp_path / "copy").mkdir()
+    return append_to(new_topic(tmp_path / "log", partitions=1))
+
+
+def append_to(log_dir: str, count: int = 3) -> str:
+    for number in range(count):
+        append(log_dir, 0, [number])
+    return log_dir
+
+
+class TestARestoredCopy:
+    @pytest.mark.parametrize("is_folded", [False, True])
+    def test_has_what_was_there_and_goes_on(
+        self, log_dir: str, tmp_path: Path, is_folded: bool
+    ) -> None:
+        copy = restored(log_dir, tmp_path / "copy")
+        append(copy, 0, ["new"])
+        if is_folded:
+            fold(catalog(copy).log)
+            append(copy, 0, ["newer"])
+
+        assert values(copy)[0] == ["0", "1", "2", "new", *["newer"] * is_folded]
+        assert values(log_dir)[0] == ["0", "1", "2"]
+
+    def test_has_another_id(self, log_dir: str, tmp_path: Path) -> None:
+        copy = restored(log_dir, tmp_path / "copy")
+        ids = [(Path(place) / "meta.properties").read_text() for place in (log_dir, copy)]
+
+        assert ids[0] != ids[1]
+
+    @pytest.mark.parametrize("later", [0, 1, 5])
+    def test_in_place_of_its_original_refuses_who_followed_that(
+        self, log_dir: str, tmp_path: Path, later: int
+    ) -> None:
+        """Goal: nobody goes on from the old log, wherever in it, on the new one."""
+        copy = restored(log_dir, tmp_path / "copy")
+        append_to(log_dir, later)
+        follower: Catalog = catalog(log_dir)
+        follower.image()
+        entries = Path(log_dir) / "__cluster_metadata" / "_delta_log"
+        for path in entries.iterdir():
+            path.unlink()
+        for path in (Path(copy) / "__cluster_metadata" / "_delta_log").iterdir():
+            shutil.copy(path, entries / path.name)
+        append_to(log_dir, later + 1)
+
+        with pytest.raises(CorruptMetadataError, match="restored"):
+            follower.image()
+        assert len(values(log_dir)[0]) == 3 + later + 1
+
+    def test_is_made_on_the_command_line(self, log_dir: str) -> None:
+        sparklog = CommandLine(log_dir)
+
+        assert sparklog.done("restore").text.startswith("cluster id ")
+        assert sparklog.done("restore", "--format", "json").json[0].keys() == {"cluster_id"}

@@ -42,7 +42,7 @@ from sparklog.log_writer import (
     TopicWriter,
     WriteOptions,
     WritePlan,
-    plan_write_to,
+    plan_write_on,
 )
 from sparklog.metadata.catalog import Catalog, told_of
 from sparklog.metadata.check import check
@@ -243,7 +243,7 @@ class GroupWriter:
         if description is None or topic is None:
             share.settle(_unknown(share.topic))
             return None
-        plan = plan_write_to(self._catalog, description, self._options)
+        plan = plan_write_on(topic, self._catalog.clock.now_ms(), self._options)
         partitioner = self._partitioner(plan)
         for slot in share.open:
             key = slot.request.key

@@ -15,7 +15,13 @@ visible before it, and files of a writer that never commits are unlinked by vacu
 from sparklog.log_writer.checks import check_rows, counted_from
 from sparklog.log_writer.commit import PRODUCE, commit_write, in_order, write_of
 from sparklog.log_writer.own_offsets import NO_OFFSET, mixed
-from sparklog.log_writer.plan import WriteOptions, WritePlan, plan_write, plan_write_to
+from sparklog.log_writer.plan import (
+    WriteOptions,
+    WritePlan,
+    plan_write,
+    plan_write_on,
+    plan_write_to,
+)
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.log_writer.shared_segment import SharedSegment
 from sparklog.log_writer.topic_writer import TopicWriter
@@ -34,6 +40,7 @@ __all__ = [
     "in_order",
     "mixed",
     "plan_write",
+    "plan_write_on",
     "plan_write_to",
     "write_of",
 ]

@@ -2,11 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from sparklog.config import TopicConfig
 from sparklog.log.roll import RollPolicy
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import TopicImage
 from sparklog.model import Codec, TimestampType, TopicDescription
 from sparklog.record.encode import BatchSettings
 
@@ -111,12 +113,22 @@ def plan_write_to(
     catalog: Catalog, description: TopicDescription, options: WriteOptions
 ) -> WritePlan:
     """Return the plan of a write to a topic that has been looked up already."""
-    logs = catalog.topic_image(description).partitions
+    return plan_write_on(catalog.topic_image(description), catalog.clock.now_ms(), options)
+
+
+def plan_write_on(topic: TopicImage, now_ms: int, options: WriteOptions) -> WritePlan:
+    """Return the plan of a write to a topic as an image has it."""
+    logs = topic.partitions
     return WritePlan(
-        topic=description,
-        config=TopicConfig.parse(description.configs),
+        topic=topic.description,
+        config=_parsed(tuple(topic.description.configs.items())),
         leader_epoch=max((log.leader_epoch for log in logs.values()), default=0),
-        now_ms=catalog.clock.now_ms(),
+        now_ms=now_ms,
         options=options,
         end_offsets={number: log.log_end_offset for number, log in logs.items()},
     )
+
+
+@lru_cache(1024)
+def _parsed(configs: tuple[tuple[str, str], ...]) -> TopicConfig:
+    return TopicConfig.parse(dict(configs))

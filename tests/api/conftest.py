@@ -8,9 +8,18 @@ from fastapi.testclient import TestClient
 
 from api.app import create_app
 from api.settings import Settings
+from sparklog.clock import ManualClock
 from tests.logs import new_topic
 
 FOREVER = {"retention.ms": "-1"}
+
+
+class TickingClock(ManualClock):
+    """A look at it takes a millisecond."""
+
+    def boot_ms(self) -> int:
+        self.advance(1)
+        return super().boot_ms()
 
 
 def settings_for(log_dir: str | Path, **values: object) -> Settings:

@@ -179,6 +179,26 @@ class TestConfigs:
         assert (tried.status_code, before) == (204, ("-1", False))
         assert (done.status_code, self.value(client, cluster)) == (204, ("9", False))
 
+    @pytest.mark.parametrize(
+        "changes",
+        [
+            [("segment.ms", "-9", "SET")],
+            [("segment.ms", "-9", "SET"), ("segment.ms", None, "DELETE")],
+            [("retention.ms", None, "DELETE"), ("retention.ms", "5", "SET")],
+            [("nothing", None, "DELETE")],
+            [("sparklog.partitioner", "os:abort", "SET")],
+        ],
+    )
+    def test_are_tried_as_they_are_made(
+        self, client: TestClient, cluster: str, changes: list[tuple[str, str | None, str]]
+    ) -> None:
+        data = [dict(zip(("name", "value", "operation"), one, strict=True)) for one in changes]
+        path = f"{cluster}/topics/t/configs:alter"
+        tried = client.post(path, json={"data": data, "validate_only": True})
+        made = client.post(path, json={"data": data})
+
+        assert tried.status_code == made.status_code
+
     def test_of_all_topics_are_one_list(self, client: TestClient, cluster: str) -> None:
         client.post(f"{cluster}/topics", json={"topic_name": "u"})
         found = client.get(f"{cluster}/topics/-/configs").json()

@@ -11,20 +11,11 @@ from fastapi.testclient import TestClient
 from api.app import create_app
 from api.service import FEW
 from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
-from sparklog.clock import ManualClock
 from sparklog.metadata.edit import TopicEdit
-from tests.api.conftest import client_for, settings_for
+from tests.api.conftest import TickingClock, client_for, settings_for
 from tests.logs import append, catalog
 
 TIMES = [100, 300, 200, 400]
-
-
-class TickingClock(ManualClock):
-    """A look at it takes a millisecond."""
-
-    def boot_ms(self) -> int:
-        self.advance(1)
-        return super().boot_ms()
 
 
 @pytest.fixture

@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from api.app import create_app
 from api.logs import JsonFormatter, set_up_logs
 from api.service import Service
-from tests.api.conftest import client_for, settings_for
+from tests.api.conftest import TickingClock, client_for, settings_for
 from tests.logs import append
 
 
@@ -167,6 +168,23 @@ class TestPage:
         assert "1970-01-01T00:00:05.000Z" in text
         assert "z" * 200 + "…" in text
         assert "z" * 201 not in text
+
+    def test_is_no_part_of_another_page(self, client: TestClient) -> None:
+        asked = [
+            client.get("/", headers={"Sec-Fetch-Dest": kind}).status_code
+            for kind in ("document", "image", "iframe")
+        ]
+
+        assert asked == [200, 403, 403]
+
+    def test_that_takes_too_long_ends(self, log_dir: str) -> None:
+        append(log_dir, 0, "a")
+        app = create_app(settings_for(log_dir, lookup_timeout_ms=3), clock=TickingClock())
+        with TestClient(app, base_url="http://127.0.0.1") as slow:
+            answer = slow.get("/?topic=t&time=0")
+
+        assert answer.status_code == 400
+        assert "not looked up within 3 ms" in answer.text
 
     def test_says_when_there_is_none(self, client: TestClient, tmp_path: Path) -> None:
         assert "no record from then on" in client.get("/?topic=t&time=5").text

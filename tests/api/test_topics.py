@@ -10,9 +10,10 @@ from sparklog.clock import ManualClock
 from sparklog.errors import UnknownTopicError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.fold import fold
 from sparklog.metadata.log import ENTRIES
 from sparklog.storage.local import LocalFiles
-from tests.logs import append
+from tests.logs import append, catalog
 
 
 class RemoteFiles(LocalFiles):
@@ -64,6 +65,18 @@ class TestLocal:
         assert topics.reader_at_hand("t") is None
         assert topics.reader("t").topic.num_partitions == 9
         assert topics.reader("t") is not first
+
+    def test_a_topic_that_was_folded_is_opened_when_it_is_asked_for(self, log_dir: str) -> None:
+        append(log_dir, 0, "ab")
+        fold(catalog(log_dir).log)
+        topics = followed(LocalFiles(log_dir), ManualClock())
+        topics.topics()
+        closed = topics.reader_at_hand("t")
+        reader = topics.reader("t")
+
+        assert closed is None
+        assert end(reader) == 2
+        assert topics.reader_at_hand("t") is reader
 
     def test_readers_of_other_topics_stay(self, topics: FollowedTopics, log_dir: str) -> None:
         AdminClient(log_dir).create_topics([NewTopic("u")])

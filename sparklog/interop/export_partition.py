@@ -193,7 +193,7 @@ class PartitionExport:
                     )
                 yield view.data, batches
         except CorruptRecordError as error:
-            raise error.in_file(log_path(self._directory, entry)) from None
+            raise error.in_file(log_path(self._directory, entry), entry.log_position) from None
 
     def _indexes(self, segment: Segment, built: Indexes | None) -> Iterator[tuple[str, bytes]]:
         """The two index files: their entries count from the segment's base, wherever it lies."""

@@ -93,7 +93,8 @@ def ask(segment: SegmentLog, directory: str, question: Callable[[SegmentLog], An
         except CorruptIndexError as error:
             segment = _without(segment, error)
         except CorruptRecordError as error:
-            raise error.in_file(log_path(directory, segment.entry)) from None
+            entry = segment.entry
+            raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _without(segment: SegmentLog, error: CorruptIndexError) -> SegmentLog:

@@ -63,7 +63,7 @@ def raw_batches(
                 if window.next_offset >= piece.end:
                     break
         except CorruptRecordError as error:
-            raise error.in_file(log_path(directory, entry)) from None
+            raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _bytes(data: NDArray[np.uint8], batches: BatchTable, shift: int) -> memoryview:

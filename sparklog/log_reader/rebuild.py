@@ -97,7 +97,7 @@ def indexes_of(files: Files, directory: str, entry: SegmentEntry, interval_bytes
             window.verify(window.batches)
             indexer.append(window.batches)
     except CorruptRecordError as error:
-        raise error.in_file(log_path(directory, entry)) from None
+        raise error.in_file(log_path(directory, entry), entry.log_position) from None
     return indexer.finish()
 
 

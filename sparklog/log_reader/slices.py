@@ -64,7 +64,7 @@ def read_slices(
                 if window.next_offset >= piece.end:
                     break
         except CorruptRecordError as error:
-            raise error.in_file(log_path(directory, entry)) from None
+            raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _groups(batches: BatchTable, rows_max: int) -> Iterator[BatchTable]:

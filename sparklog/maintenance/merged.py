@@ -102,7 +102,7 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
                 f"the CRC-32C of the file is {crc}, its row says {entry.log_crc32c}"
             )
     except CorruptRecordError as error:
-        raise error.in_file(log_path(directory, entry)) from None
+        raise error.in_file(log_path(directory, entry), entry.log_position) from None
 
 
 def _moved(window: Window, size: int) -> Buffer:

@@ -97,7 +97,7 @@ def _windows(work: Rewrite, entry: SegmentEntry) -> Iterator[Window]:
     try:
         yield from windows(scanned_whole(work.files, work.directory, entry))
     except CorruptRecordError as error:
-        raise error.in_file(log_path(work.directory, entry)) from None
+        raise error.in_file(log_path(work.directory, entry), entry.log_position) from None
 
 
 def _dropped(work: Rewrite, part: Part) -> Int64s:
@@ -151,13 +151,14 @@ def _retained(
     try:
         window.verify(window.batches)
     except CorruptRecordError as error:
-        raise error.in_file(path) from None
+        raise error.in_file(path, window.entry.log_position) from None
     try:
         for data, batches in up_convert(window.data, window.batches):
             rules = _rules(work, batches, dropped, last_batches, shift)
             yield retain(data, batches, rules, shift=shift)
     except CorruptRecordError as error:
-        raise error.in_file(path, window.position, shift) from None
+        origin = window.entry.log_position + window.position
+        raise error.in_file(path, origin, shift) from None
 
 
 def _rules(

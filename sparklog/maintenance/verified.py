@@ -122,7 +122,7 @@ def _record_problems(window: Window, path: str) -> Iterator[str]:
     try:
         window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
     except CorruptRecordError as error:
-        yield str(error.in_file(path))
+        yield str(error.in_file(path, entry.log_position))
 
 
 def _line(path: str, damage: Damage) -> str:

@@ -55,7 +55,7 @@ class TestCommandLine:
 
         assert read == ["1 0 a=1", "1 1 b=2"]
         assert ends == ["t:0:0", "t:1:2"]
-        assert sparklog.done("verify").lines[0].startswith("t: sound")
+        assert sparklog.done("verify").lines[1].startswith("t: sound")
 
     def test_by_time(self, sparklog: CommandLine) -> None:
         sparklog.done("topic", "create", "t")
@@ -81,7 +81,7 @@ class TestJobs:
         sparklog.done("produce", "t", stdin=b"2\n")
         before = logs(sparklog.log_dir)
         removed, _ = done(retention, sparklog.log_dir, YEAR_MS)
-        taken, _ = done(vacuum, sparklog.log_dir, 2 * YEAR_MS)
+        taken, *_ = done(vacuum, sparklog.log_dir, 2 * YEAR_MS)
 
         assert (len(before), removed, taken) == (2, DONE, DONE)
         assert logs(sparklog.log_dir) == []

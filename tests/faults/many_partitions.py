@@ -16,13 +16,14 @@ from sparklog.storage.local import LocalFiles
 PARTITIONS = 5_000
 DESCRIPTORS = 1_024
 ROUNDS = 2
+OWN_FILES = {"sparklog.shared.segment.max.bytes": "0"}
 
 
 def main(directory: str) -> None:
     """Write a record to every partition, twice, and print how many bytes the segments have."""
     resource.setrlimit(resource.RLIMIT_NOFILE, (DESCRIPTORS, DESCRIPTORS))
     clock = ManualClock()
-    topic = TopicDescription("t", "t" * 22, PARTITIONS, {}, clock.now_ms())
+    topic = TopicDescription("t", "t" * 22, PARTITIONS, OWN_FILES, clock.now_ms())
     plan = WritePlan(
         topic=topic,
         config=TopicConfig.parse(topic.configs),

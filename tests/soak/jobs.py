@@ -15,6 +15,7 @@ from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.maintenance.verify import verify
 from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.check import paths_of
 from sparklog.storage import open_files
 from tests.soak.history import Failed, Journal, Ran
 from tests.soak.setup import Life
@@ -78,10 +79,8 @@ def unnamed(catalog: Catalog) -> list[str]:
     found = []
     for topic in catalog.topics().values():
         directory = topic_directory(topic)
-        live = catalog.topic_image(topic).live
-        named: set[str] = set()
-        for column in ("log_path", "index_path", "time_index_path", "key_index_path"):
-            named.update(live.column(column).drop_null().to_pylist())
+        logs = catalog.topic_image(topic).partitions.values()
+        named = {path for log in logs for entry in log.entries() for path in paths_of(entry)}
         for file in catalog.files.list(directory, recursive=True):
             path = file.path.removeprefix(f"{directory}/")
             if path not in named:

@@ -6,8 +6,10 @@ import pytest
 
 from sparklog.clock import SystemClock
 from tests.command_line import CommandLine
+from tests.logs import image
 
 PLACES = r"%p:%o\n"
+SHARED_MAX = "sparklog.shared.segment.max.bytes"
 ALL = ["0:0", "0:1", "0:2", "1:0"]
 
 
@@ -138,16 +140,18 @@ class TestDamage:
     def test_it_is_said_with_file_position_and_offset(
         self, flights: CommandLine, tmp_path: Path
     ) -> None:
-        (log,) = tmp_path.glob("log/flights-*/flights-1/*.log")
+        (log,) = tmp_path.glob("log/__shared/*.log")
         log.write_bytes(log.read_bytes()[:-1] + b"!")
+        (slice_,) = image(flights.log_dir, "flights").segments(1)
         outcome = flights("consume", "flights", "-f", PLACES)
 
         assert outcome.code == 1
         assert outcome.lines == ALL[:3]
-        assert f"{log.name}, position 0, offset 0" in outcome.err
+        assert f"{log.name}, position {slice_.log_position}, offset 0" in outcome.err
 
     def test_a_damaged_index_is_a_warning(self, flights: CommandLine, tmp_path: Path) -> None:
         lines = b"".join(b"%05d\n" % number for number in range(3000))
+        flights.done("topic", "alter", "flights", "--config", f"{SHARED_MAX}=0")
         flights.done("produce", "flights", "-p1", "-X", "batch.size=1000", stdin=lines)
         for index in tmp_path.glob("log/flights-*/flights-1/*.index"):
             index.write_bytes(b"")

@@ -47,7 +47,7 @@ class TestJobs:
     ) -> None:
         assert flights("jobs", "verify", "--dry-run").code == 0
 
-        report = json.loads(capfd.readouterr().out)
+        report = json.loads(capfd.readouterr().out.splitlines()[-1])
         assert (report["job"], report["topic"], len(report["plan"])) == ("verify", "flights", 2)
 
     def test_its_errors_are_the_jobs(

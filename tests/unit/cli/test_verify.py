@@ -9,7 +9,7 @@ from tests.command_line import CommandLine
 
 def damage(sparklog: CommandLine) -> Path:
     """Turn a byte of a log, and return its path in the log dir."""
-    path = min(Path(sparklog.log_dir).glob("flights-*/flights-0/*.log"))
+    path = min(Path(sparklog.log_dir).glob("__shared/*.log"))
     data = bytearray(path.read_bytes())
     data[70] ^= 1
     path.write_bytes(data)
@@ -18,8 +18,9 @@ def damage(sparklog: CommandLine) -> Path:
 
 class TestVerify:
     def test_says_that_all_is_sound(self, flights: CommandLine) -> None:
-        (line,) = flights.done("verify").lines
+        metadata, line = flights.done("verify").lines
 
+        assert metadata.startswith("__cluster_metadata: sound")
         assert line.startswith("flights: sound (segments 2, bytes ")
         assert line.endswith("damaged 0, repaired 0)")
 
@@ -27,7 +28,7 @@ class TestVerify:
         path = damage(flights)
         outcome = flights("verify", "flights")
 
-        problem, summary = outcome.lines
+        _, problem, summary = outcome.lines
         assert (outcome.code, outcome.err) == (1, "")
         assert problem.startswith(f"{path}: bytes [0, ")
         assert summary.startswith("flights: damaged (")
@@ -49,8 +50,8 @@ class TestVerify:
         flights.done("topic", "create", "other")
         found = flights.done("verify", "--format", "json").json
 
-        assert [row["topic"] for row in found] == ["flights", "other"]
-        assert [row["problems"] for row in found] == [[], []]
+        assert [row["topic"] for row in found] == ["__cluster_metadata", "flights", "other"]
+        assert [row["problems"] for row in found] == [[], [], []]
 
     @pytest.mark.parametrize("options", [[], ["--format", "json"]])
     def test_a_dry_run_reads_nothing(self, flights: CommandLine, options: list[str]) -> None:
@@ -59,13 +60,13 @@ class TestVerify:
 
         assert ("flights: partition 0, segments 1" in text) == (not options)
 
-    def test_a_manifest_that_is_gone_is_told(self, flights: CommandLine) -> None:
-        for path in Path(flights.log_dir).glob("flights-*/manifest/_delta_log/*"):
-            path.unlink()
+    def test_a_damaged_entry_is_told(self, flights: CommandLine) -> None:
+        entry = max(Path(flights.log_dir).glob("__cluster_metadata/_delta_log/*.json"))
+        entry.write_bytes(entry.read_bytes()[:-9])
         outcome = flights("verify")
 
         assert outcome.code == 1
-        assert outcome.lines[-1] == "flights: damaged (not read)"
+        assert entry.name in outcome.lines[0]
 
     def test_an_unknown_topic_is_an_error(self, flights: CommandLine) -> None:
         outcome = flights("verify", "fligths")
@@ -76,4 +77,6 @@ class TestVerify:
     def test_no_topics_are_sound(self, flights: CommandLine) -> None:
         flights.done("topic", "delete", "flights", "-q")
 
-        assert flights.done("verify").lines == []
+        (line,) = flights.done("verify").lines
+
+        assert line.startswith("__cluster_metadata: sound")

@@ -30,10 +30,13 @@ RECORDS = 200
 SMALL = WriteOptions(batch_size=200, flush=False)
 
 
+CONFIG = {"index.interval.bytes": 100, "sparklog.shared.segment.max.bytes": 0}
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
     """200 records in partition 0, in two segments of many batches."""
-    log_dir = new_topic(tmp_path / "log", partitions=1, config={"index.interval.bytes": 100})
+    log_dir = new_topic(tmp_path / "log", partitions=1, config=CONFIG)
     for start in (0, RECORDS // 2):
         append(log_dir, 0, range(start, start + RECORDS // 2), options=SMALL)
     return log_dir

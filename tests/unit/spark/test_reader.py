@@ -214,4 +214,5 @@ class TestPartition:
         (partition,) = reader(log_dir).partitions()
         arrived = pickle.loads(pickle.dumps(partition))
 
+        assert isinstance(partition, RangePartition)
         assert (arrived.wanted, arrived.slices) == (partition.wanted, partition.slices)

@@ -1,6 +1,5 @@
 """Small records of several topics are encoded together, and lie in the log as a TopicWriter's."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -53,7 +52,7 @@ def writers(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 @pytest.fixture
-def writer(log_dir: str) -> Iterator[GroupWriter]:
+def writer(log_dir: str) -> GroupWriter:
     """A writer to the topics a, b and c, which is of other settings."""
     AdminClient(log_dir).create_topics(
         [
@@ -62,7 +61,7 @@ def writer(log_dir: str) -> Iterator[GroupWriter]:
             NewTopic("c", 2, {**FOREVER, "compression.type": "gzip"}),
         ]
     )
-    yield GroupWriter(catalog(log_dir), WriteOptions(batch_size=200), lambda: None)
+    return GroupWriter(catalog(log_dir), WriteOptions(batch_size=200), lambda: None)
 
 
 def values(log_dir: str, topic: str) -> dict[int, list[tuple[int, str]]]:
@@ -92,12 +91,13 @@ class TestGroup:
     def test_leaves_large_records_to_a_writer(
         self, writer: GroupWriter, writers: list[str], log_dir: str
     ) -> None:
-        # By their keys and values 200 bytes; by what a batch takes besides, more.
-        group = {"a": [request("x" * 300)], "b": [request(*"x" * 11)], "c": [request("z")]}
-        writer.write(group)
+        header = [{"key": "h", "value": b"y" * 150}]
+        with_headers = request("x", "y")
+        with_headers.rows.headers[:] = [header, header]
+        writer.write({"a": [request("x" * 300)], "b": [with_headers], "c": [request("z")]})
 
         assert writers == ["a", "b"]
-        assert [len(values(log_dir, name)[0]) for name in NAMES] == [1, 11, 1]
+        assert [len(values(log_dir, name)[0]) for name in NAMES] == [1, 2, 1]
 
     def test_leaves_refused_records_to_a_writer(
         self, writer: GroupWriter, log_dir: str, writers: list[str]

@@ -47,6 +47,7 @@ from sparklog.metadata.follow import HINT, RESTORE, FollowedLog, fold_of
 from sparklog.metadata.image import Image
 from sparklog.metadata.run_file import crc32c
 from sparklog.storage.files import Files
+from sparklog.storage.log_dir import probe_conditional_put
 
 __all__ = [
     "CLUSTER_METADATA",
@@ -79,6 +80,7 @@ class MetadataLog(FollowedLog):
         super().__init__(files, clock)
         self._flush = flush
         self._after_commit = after_commit
+        self._is_probed = False
         self._synced = -1
         self.begin_anew()
 
@@ -138,11 +140,16 @@ class MetadataLog(FollowedLog):
 
         `topics` are the ids of the topics that the plan looks into. An empty edit is not committed.
 
-        Raises what `plan` and `check` raise; CommitConflictError when others kept winning for two
+        Raises what `plan` and `check` raise; LogDirError for a store that ignores the condition of a
+        put, asked once; CommitConflictError when others kept winning for two
         minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError when it may
         have landed and the slot cannot be read.
         """
         request = Request(plan, topics)
+        if not (self._is_probed or self.files.is_local):
+            # A bucket may have moved to a store that ignores the condition of a put.
+            probe_conditional_put(self.files)
+        self._is_probed = True
         with self._queueing:
             self._queue.append(request)
         with self._committing:

@@ -2,6 +2,7 @@
 
     queue     requests wait, a group is taken, its requests are answered    asyncio
     writer    a group to segments and one entry of the metadata log         on a thread
+    slices    the small records of all topics, encoded together
     rows      the records of requests: columns, partitions, ranks           arrays
 
 A request is acknowledged when the commit is durable, with the offsets of its records.

@@ -28,6 +28,7 @@ from api.group_commit.rows import (
     partitions_of,
     ranks_of,
 )
+from api.group_commit.slices import Records, write_slices
 from sparklog.errors import (
     FencedLeaderEpochError,
     InvalidRecordError,
@@ -132,6 +133,11 @@ class _Batch:
         """Whether one of the keys has landed before."""
 
     @property
+    def records(self) -> Records:
+        """The records, to be written."""
+        return Records(self.plan, self.requests, self.columns, self.partitions)
+
+    @property
     def topic_id(self) -> str:
         """The topic's id."""
         return self.plan.topic.topic_id
@@ -215,12 +221,12 @@ class GroupWriter:
         """Write one share of each topic in one commit; return those to be written again."""
         names = self._catalog.topics()
         known = [names[share.topic] for share in shares if share.topic in names]
-        image = self._catalog.image(*known)
+        image, now_ms = self._catalog.image(*known), self._catalog.clock.now_ms()
         again: list[_Share] = []
         batches: list[_Batch] = []
         for share in shares:
             try:
-                batch = self._planned(share, image)
+                batch = self._planned(share, image, now_ms)
             except UsageError as error:
                 again += share.after_refusal(error)
             else:
@@ -233,7 +239,7 @@ class GroupWriter:
             again += [batch.share for batch in written if not self._is_settled(batch)]
         return again
 
-    def _planned(self, share: _Share, image: Image) -> _Batch | None:
+    def _planned(self, share: _Share, image: Image, now_ms: int) -> _Batch | None:
         """Return the records to be written; None when there are none (any more).
 
         Requests whose key has landed before get their outcome here. Raises UnknownTopicError.
@@ -243,7 +249,7 @@ class GroupWriter:
         if description is None or topic is None:
             share.settle(_unknown(share.topic))
             return None
-        plan = plan_write_on(topic, self._catalog.clock.now_ms(), self._options)
+        plan = plan_write_on(topic, now_ms, self._options)
         partitioner = self._partitioner(plan)
         for slot in share.open:
             key = slot.request.key
@@ -262,10 +268,12 @@ class GroupWriter:
         written: list[_Batch] = []
         refused: list[tuple[_Batch, UsageError]] = []
         shared = SharedSegment(self._catalog.files, self._catalog.clock)
+        records = [batch.records for batch in batches]
         try:
-            for batch in batches:
+            slices = write_slices(records, shared, self._catalog.clock)
+            for batch, small in zip(batches, slices, strict=True):
                 try:
-                    batch.segments = self._segments(batch, shared)
+                    batch.segments = small or self._segments(batch, shared)
                 except UsageError as error:
                     refused.append((batch, error))
                 else:

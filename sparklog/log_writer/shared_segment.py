@@ -8,7 +8,7 @@ directory.
 """
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
 from sparklog.clock import Clock
@@ -35,17 +35,21 @@ class SharedSegment:
         self, builder: SegmentBuilder, batches: Sequence[Buffer], *, flush: bool
     ) -> SegmentEntry:
         """Append the batches of one partition; return their row, with offsets as in the file."""
-        now_ms = self._clock.now_ms()
+        path, position = self.put(batches, flush=flush)
+        summary, _ = builder.finish()
+        entry = summary.entry(summary.file_base_offset, self._clock.now_ms(), path)
+        return replace(entry, log_position=position)
+
+    def put(self, batches: Iterable[Buffer], *, flush: bool) -> tuple[str, int]:
+        """Append the batches of one partition; return the path and where they begin in the file."""
         if self._file is None:
-            path = f"{SHARED_PREFIX}{uuid7(now_ms, os.urandom(10))}{LOG_SUFFIX}"
-            self._file = self._files.create(path, durable=flush)
+            name = uuid7(self._clock.now_ms(), os.urandom(10))
+            self._file = self._files.create(f"{SHARED_PREFIX}{name}{LOG_SUFFIX}", durable=flush)
         self._is_durable = self._is_durable or flush
         position = self._file.bytes_written
         for data in batches:
             self._file.write(data)
-        summary, _ = builder.finish()
-        entry = summary.entry(summary.file_base_offset, now_ms, self._file.path)
-        return replace(entry, log_position=position)
+        return self._file.path, position
 
     def close(self) -> None:
         """Complete the file, durably if one of its writers asked for that."""

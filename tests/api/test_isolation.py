@@ -95,7 +95,7 @@ class TestFetch:
         assert self.offsets(client, **query) == list(expected)
 
     def test_waits_for_the_end_of_the_transaction(self, client: TestClient, log_dir: str) -> None:
-        query = {"offset": 6, "timeout": 20_000, **COMMITTED}
+        query: dict[str, str | int] = {"offset": 6, "timeout": 20_000, **COMMITTED}
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(client.get, f"{PATH}/records", params=query)
             leave_open(log_dir)

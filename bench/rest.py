@@ -27,6 +27,8 @@ from sparklog.storage import open_files
 
 BATCH = 10
 """Lookups in one POST."""
+TOPICS = 64
+"""Topics that are produced to at once, each by a client."""
 
 
 def run(settings: Settings) -> list[Figure]:
@@ -53,7 +55,8 @@ def fill(log_dir: Path, records: int) -> Path:
     import pyarrow as pa
 
     config = {"retention.ms": "-1", "message.timestamp.after.max.ms": str(2**62)}
-    AdminClient(log_dir).create_topics([NewTopic("bench", 4, config)])
+    topics = ["bench", *(f"bench-{number}" for number in range(TOPICS))]
+    AdminClient(log_dir).create_topics([NewTopic(name, 4, config) for name in topics])
     catalog = Catalog(open_files(str(log_dir)))
     plan = plan_write(catalog, "bench", WriteOptions())
     writer = TopicWriter(catalog.files, plan, SystemClock(), seed=0)
@@ -150,16 +153,31 @@ def _seconds(url: str, headers: dict[str, str]) -> float:
 
 
 def produces(address: str, each: int, rounds: int) -> list[Figure]:
-    """Records a second in large requests, and requests a second in small ones."""
+    """Records a second in large requests; requests a second in small ones, to one topic and many.
+
+    With many topics each client has its own; the ratio is that of one round.
+    """
     large, small = post("/topics/bench", 1000), post("/topics/bench", 1)
+    own = [post(f"/topics/bench-{number}", 1) for number in range(TOPICS)]
+
+    def to_own(number: int) -> bytes:
+        return own[number // each % TOPICS](number)
+
     load(address, large, 8, 3)  # the first opens the topic
+    load(address, to_own, TOPICS, each)
     rates = [
-        (load(address, large, 8, each)[0] * 1000, load(address, small, 64, each)[0])
+        (
+            load(address, large, 8, each)[0] * 1000,
+            *(load(address, one, TOPICS, each)[0] for one in (small, to_own)),
+        )
         for _ in range(rounds)
     ]
-    records, requests = zip(*rates, strict=True)
-    many, one = Bar(least=150_000), Bar(least=1_500)
+    records, requests, spread = zip(*rates, strict=True)
+    ratios = [many / one for one, many in zip(requests, spread, strict=True)]
+    small_bar, large_bar = Bar(least=4_000), Bar(least=150_000)
+    name = f"produce, {TOPICS} clients, 1 record each"
     return [
-        Figure.of_rounds("REST", "produce, 1,000 records each", records, "records/s", many),
-        Figure.of_rounds("REST", "produce, 64 clients, 1 record each", requests, "req/s", one),
+        Figure.of_rounds("REST", "produce, 1,000 records each", records, "records/s", large_bar),
+        Figure.of_rounds("REST", name, requests, "req/s", small_bar),
+        Figure.of_rounds("REST", f"{name}, {TOPICS} topics / one", ratios, "x", Bar(least=0.8)),
     ]

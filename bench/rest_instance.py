@@ -23,7 +23,7 @@ COMMITS = 20
 PATH = "/topics/bench/partitions/{}/offsets"
 IMPORTS = """
 import api.app, api.server, uvloop
-from sparklog.log_reader import kept, places, raw, slices, times
+from sparklog.log_reader import find, kept, raw, slices
 from bench.rest_load import resident_mb
 print(resident_mb("self"))
 """

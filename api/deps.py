@@ -9,7 +9,8 @@ from pydantic import WithJsonSchema
 from api.errors import ApiError
 from api.plain import query_of
 from api.security import Scope, Token, check
-from api.service import Service
+from api.service import AsOf, Service
+from api.times import TIME_SCHEMA, parse_time
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
 from sparklog.storage.log_dir import open_log_dir
 
@@ -60,6 +61,22 @@ IsolationLevel = Annotated[
     Literal["read_uncommitted", "read_committed"],
     Query(description="With read_committed the log ends at the last stable offset"),
 ]
+VersionAsOf = Annotated[
+    int | None,
+    Query(
+        alias="versionAsOf",
+        ge=0,
+        lt=10**18,
+        description="Read as this commit of the log dir left it",
+    ),
+]
+TimestampAsOf = Annotated[
+    str | None,
+    Query(
+        alias="timestampAsOf", description="The same as of a time; not together with versionAsOf"
+    ),
+    WithJsonSchema(TIME_SCHEMA),
+]
 IDEMPOTENCY_DOCS: Final[dict[str, Any]] = {
     "parameters": [
         {
@@ -72,7 +89,49 @@ IDEMPOTENCY_DOCS: Final[dict[str, Any]] = {
         }
     ]
 }
+_VERSION: Final = re.compile(r"[0-9]{1,18}")
 _KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+def _as_of_docs(name: str, kind: dict[str, Any], what: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "query",
+        "required": False,
+        "description": what,
+        "schema": kind,
+    }
+
+
+AS_OF_DOCS: Final = (
+    _as_of_docs(
+        "versionAsOf",
+        {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+        "Read as this commit of the log dir left it",
+    ),
+    _as_of_docs(
+        "timestampAsOf",
+        TIME_SCHEMA,
+        "The same as of a time; not together with versionAsOf",
+    ),
+)
+
+
+def as_of(request: Request) -> AsOf | None:
+    """Return the commit that the query asks to read as of, None for now.
+
+    Raises ApiError (422) for a version or a time that is none, or for both.
+    """
+    version, timestamp = query_of(request, "versionAsOf"), query_of(request, "timestampAsOf")
+    if version is None and timestamp is None:
+        return None
+    if version is not None and timestamp is not None:
+        raise ApiError(422, "query.versionAsOf: not together with timestampAsOf")
+    if timestamp is not None:
+        return AsOf(timestamp_ms=max(0, parse_time(timestamp)))
+    if version is None or not _VERSION.fullmatch(version):
+        raise ApiError(422, f"query.versionAsOf: {str(version)[:40]!r} is no version")
+    return AsOf(version=int(version))
 
 
 def partition_of(request: Request) -> int:

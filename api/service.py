@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable, Collection
 from concurrent.futures import ThreadPoolExecutor
 from time import perf_counter
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from api.errors import OUT_OF_TIME, ApiError
 from api.group_commit import GroupCommit
@@ -30,6 +30,13 @@ FEW: Final = 16
 """So many lookups are for the event loop at once, more are not."""
 
 Answer = TypeVar("Answer")
+
+
+class AsOf(NamedTuple):
+    """The commit that a request reads as of: a version, or the newest one by a time."""
+
+    version: int | None = None
+    timestamp_ms: int | None = None
 
 
 class Service:
@@ -167,6 +174,16 @@ class Service:
         """
         at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
+
+    async def past_reader(self, topic: str, wanted: AsOf) -> TopicReader:
+        """Return a reader of a topic as one commit left it.
+
+        Raises UnknownTopicError, VersionOutOfRangeError for a commit that is not known (any more),
+        OffsetOutOfRangeError where the log no longer holds all of it.
+        """
+        return await self.bulk(
+            lambda: self.topics.past_reader(topic, wanted.version, wanted.timestamp_ms)
+        )
 
     async def let_go(self) -> None:
         """Every now and then forget what lookups left behind; those to come open it again."""

@@ -119,6 +119,16 @@ class FollowedTopics:
         self._seen = _Seen(image, now_ms)
         return image
 
+    def past_reader(self, name: str, version: int | None, timestamp_ms: int | None) -> TopicReader:
+        """Return a reader of a topic as one commit left it; raises as `PastCatalog`."""
+        from sparklog.metadata.past import PastCatalog
+
+        past = PastCatalog(self._catalog, version=version, timestamp_ms=timestamp_ms)
+        topic = past.topics().get(name)
+        if topic is None:
+            raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
+        return TopicReader(self.files, topic, past.topic_image(topic), self._kept)
+
     def let_go(self) -> None:
         """Close the segments that lookups have opened, and forget the readers."""
         self._kept.let_go()

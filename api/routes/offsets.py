@@ -9,11 +9,13 @@ from starlette.responses import Response
 from api import models
 from api.bodies import body_docs, body_of
 from api.deps import (
+    AS_OF_DOCS,
     ISOLATION_DOCS,
     OFFSET_DOCS,
     PARTITION_DOCS,
     TOPIC_DOCS,
     allowed,
+    as_of,
     isolation_of,
     offset_of,
     partition_of,
@@ -35,7 +37,9 @@ _ENDS: Final = (-1, -2)
 @router.get(
     "/topics/{topic}/partitions/{partition}/offsets",
     response_model=models.PartitionOffsets | models.FoundOffset,
-    openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, TIME_DOCS, ISOLATION_DOCS]},
+    openapi_extra={
+        "parameters": [TOPIC_DOCS, PARTITION_DOCS, TIME_DOCS, ISOLATION_DOCS, *AS_OF_DOCS]
+    },
 )
 async def read_partition_offsets(request: Request) -> Response:
     """Where the log begins and ends; with `timestamp`, the first record at or after it."""
@@ -43,6 +47,10 @@ async def read_partition_offsets(request: Request) -> Response:
     service = allowed(request, Scope.READ, topic)
     timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
     when = None if timestamp is None else parse_time(timestamp)
+    past = as_of(request)
+    if past is not None:
+        reader = await service.past_reader(topic, past)
+        return Json(await service.bulk(lambda: _partition(reader, partition, when, isolation)))
     if when is not None and when not in _ENDS:
         found = await service.find(
             topic, partition, lambda reader: _record(reader, partition, when, isolation)
@@ -50,11 +58,17 @@ async def read_partition_offsets(request: Request) -> Response:
         return Json(_found(partition, found or UNKNOWN_OFFSET))
     at_hand = service.topics.reader_at_hand(topic, is_newest=True)
     reader = at_hand or await service.reader(topic, is_newest=True)
+    return Json(_partition(reader, partition, when, isolation))
+
+
+def _partition(
+    reader: TopicReader, partition: int, when: int | None, isolation: str
+) -> dict[str, int]:
+    """Return the ends of a partition's log, or the record of a time."""
     if when is not None:
-        return Json(_found(partition, reader.list_offset(partition, when, isolation)))
+        return _found(partition, reader.list_offset(partition, when, isolation))
     log = reader.partition(partition)
-    ends = {"beginning_offset": log.log_start_offset, "end_offset": log.end_offset(isolation)}
-    return Json(ends)
+    return {"beginning_offset": log.log_start_offset, "end_offset": log.end_offset(isolation)}
 
 
 def _record(
@@ -127,13 +141,25 @@ def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any] |
 @router.get(
     "/topics/{topic}/offsets",
     response_model=list[models.FoundOffset],
-    openapi_extra={"parameters": [TOPIC_DOCS, {**TIME_DOCS, "required": True}, ISOLATION_DOCS]},
+    openapi_extra={
+        "parameters": [
+            TOPIC_DOCS,
+            {**TIME_DOCS, "required": True},
+            ISOLATION_DOCS,
+            *AS_OF_DOCS,
+        ]
+    },
 )
 async def read_topic_offsets(request: Request) -> Response:
     """The same of every partition."""
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
-    reader = await service.reader(topic, is_newest=True)
+    past = as_of(request)
+    reader = (
+        await service.reader(topic, is_newest=True)
+        if past is None
+        else await service.past_reader(topic, past)
+    )
     timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
     if timestamp is None:
         raise ApiError(422, "query.timestamp: Field required")

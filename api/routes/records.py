@@ -7,7 +7,15 @@ from fastapi import APIRouter, Query, Request
 from starlette.responses import Response, StreamingResponse
 
 from api import models
-from api.deps import IsolationLevel, PartitionNumber, TopicName, allowed
+from api.deps import (
+    IsolationLevel,
+    PartitionNumber,
+    TimestampAsOf,
+    TopicName,
+    VersionAsOf,
+    allowed,
+    as_of,
+)
 from api.errors import ApiError
 from api.fetch import ARROW, BINARY, JSON, RAW, Page, body_in, form_of
 from api.security import Scope
@@ -46,6 +54,8 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     max_records: Annotated[int, Query(ge=1, lt=2**31)] = 10_000,
     timeout: Annotated[int, Query(ge=0, lt=2**31, description="Milliseconds to wait")] = 1000,
     isolation_level: IsolationLevel = "read_uncommitted",
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
 ) -> Response:
     """The records from `offset`, or from `timestamp`, or from the log start offset on.
 
@@ -55,14 +65,16 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
     """
     service = allowed(request, Scope.READ, topic)
     form = form_of(request.headers.get("accept", ""))
-    reader = await service.reader(topic)
+    del version_as_of, timestamp_as_of  # they are documented here, and read as the lookups do
+    past = as_of(request)
+    reader = await (service.reader(topic) if past is None else service.past_reader(topic, past))
     wanted = partition, offset, timestamp, isolation_level
     start = await _start(service, reader, *wanted)
-    if start >= reader.partition(partition).end_offset(isolation_level):
+    if past is None and start >= reader.partition(partition).end_offset(isolation_level):
         reader = await service.reader(topic, is_newest=True)
         start = await _start(service, reader, *wanted)
     settings, log = service.settings, reader.partition(partition)
-    if timeout and log.end_offset(isolation_level) <= start <= log.log_end_offset:
+    if past is None and timeout and log.end_offset(isolation_level) <= start <= log.log_end_offset:
         wait_s = min(timeout, settings.max_poll_ms) / 1000
         reader = await service.poll.wait_for_more(reader, partition, start, wait_s, isolation_level)
     page = Page(

@@ -28,11 +28,11 @@ An entry whose `commitInfo` has no member `sparklog` is somebody else's. If it h
 has one kind of writer. An entry that looks like ours in any way must match its checksum.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
+from types import TracebackType
 from typing import Any, Final
 
 import google_crc32c
@@ -152,7 +152,7 @@ def decode(number: int, data: bytes, where: str) -> Entry:
 
 def _is_ours(data: bytes) -> bool:
     """Whether any sign says so: no single damage makes ours somebody else's, to be passed over."""
-    return any(sign in data for sign in _SIGNS)
+    return _SIGNS[0] in data or any(sign in data for sign in _SIGNS[1:])
 
 
 def _own(number: int, data: bytes, end: int, where: str) -> Entry:
@@ -203,15 +203,32 @@ def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
     return replace(entry, edits=edits)
 
 
-@contextmanager
-def understood(where: str) -> Iterator[None]:
+class understood:  # noqa: N801 - a with statement reads it as a word
     """Name the file in every error about its content, whatever is wrong with it."""
-    try:
-        yield
-    except LogDirError as error:
-        raise type(error)(f"{where}: {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError, UsageError) as error:
-        raise CorruptMetadataError(f"{where}: cannot be understood: {error!r}") from error
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, LogDirError):
+            raise type(error)(f"{self._where}: {error}") from error
+        if isinstance(error, _NOT_UNDERSTOOD):
+            raise CorruptMetadataError(
+                f"{self._where}: cannot be understood: {error!r}"
+            ) from error
+
+
+_NOT_UNDERSTOOD: Final = (LookupError, TypeError, ValueError, AttributeError, UsageError)
 
 
 def _foreign(number: int, data: bytes, where: str) -> Entry:

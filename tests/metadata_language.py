@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
+from time import sleep
 from typing import Any
 
 from sparklog.clock import Clock, ManualClock
@@ -76,13 +77,20 @@ def whole(log: MetadataLog) -> Image:
     return log.image(log.image().topics)
 
 
+def wait_until(holds: Callable[[], bool]) -> None:
+    """Wait for another thread."""
+    while True:
+        if holds():
+            return
+        sleep(0.001)
+
+
 class Author:
     """Makes up edits that an image allows, the image's topics all open."""
 
     def __init__(self, random: Random) -> None:
         self._random = random
         self._made = 0
-        self._named = 0
         self.now_ms = NOW_MS
 
     def edit(self, image: Image) -> Edit:
@@ -181,8 +189,8 @@ class Author:
 
     def _uuid(self) -> str:
         """Return a UUIDv7 of its own, whatever the random numbers are."""
-        self._named += 1
-        return str(uuid7(self.now_ms, self._named.to_bytes(10)))
+        self._made += 1
+        return str(uuid7(self.now_ms, self._made.to_bytes(10)))
 
     def _segment(self, partition: int, shared: str | None, position: int) -> SegmentEntry:
         self._made += 1

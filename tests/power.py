@@ -86,11 +86,6 @@ class CuttableFiles(LocalFiles):
         """See `Files.sync_directory`."""
         self._sync_all([], [directory])
 
-    def link_or_copy(self, source: str, target: str) -> None:
-        """See `Files.link_or_copy`: a second name of bytes that must have been synced before."""
-        super().link_or_copy(source, target)
-        self._bytes[target] = self._bytes[source]
-
     def _sync_all(self, files: Sequence[str], directories: Sequence[str]) -> None:
         for path in files:
             self.step()

@@ -223,9 +223,7 @@ class understood:  # noqa: N801 - a with statement reads it as a word
         if isinstance(error, LogDirError):
             raise type(error)(f"{self._where}: {error}") from error
         if isinstance(error, _NOT_UNDERSTOOD):
-            raise CorruptMetadataError(
-                f"{self._where}: cannot be understood: {error!r}"
-            ) from error
+            raise CorruptMetadataError(f"{self._where}: cannot be understood: {error!r}") from error
 
 
 _NOT_UNDERSTOOD: Final = (LookupError, TypeError, ValueError, AttributeError, UsageError)

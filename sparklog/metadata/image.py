@@ -88,11 +88,6 @@ class Image:
     fold: FoldEdit = NO_FOLD
     directory: Directory = field(default_factory=lambda: Directory(Map()), repr=False)
 
-    @classmethod
-    def of_topics(cls, topics: Map[str, TopicImage], stamp: Stamp) -> "Image":
-        """Return an image that holds these topics and nothing else."""
-        return cls(stamp, topics, directory=Directory(topics))
-
     @property
     def version(self) -> int:
         """The version of the entry that was applied last; -1 before the first."""

@@ -196,15 +196,6 @@ class _Window:
     def tell(self) -> int:
         return self._at
 
-    def readable(self) -> bool:
-        return True
-
-    def seekable(self) -> bool:
-        return True
-
-    def close(self) -> None:
-        self.closed = True
-
 
 @contextmanager
 def readable(where: str) -> Iterator[None]:

@@ -8,7 +8,7 @@ O(log n) times. Everything else (a removal, a segment inside the log) makes the 
 anew.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -68,11 +68,6 @@ class LiveSegments:
 
     def __len__(self) -> int:
         return sum(rows.length for rows in self._pieces) + len(self._tail)
-
-    @property
-    def tail(self) -> Sequence[SegmentEntry]:
-        """The segments that are not rows yet."""
-        return self._tail
 
     @cached_property
     def table(self) -> pa.Table:

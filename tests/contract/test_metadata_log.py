@@ -50,10 +50,7 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
             return LocalFiles(str(tmp_path))
         case _:
             log_dir: S3LogDir = request.getfixturevalue("s3_log_dir")
-            found = open_files(log_dir.uri, log_dir.options)
-            if not hasattr(found, "put_new"):
-                pytest.skip("this storage has no put_new yet")
-            return found
+            return open_files(log_dir.uri, log_dir.options)
 
 
 class TestAnyStorage:

@@ -19,6 +19,7 @@ from sparklog.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicError,
+    LateWriterError,
     LogDirError,
     OffsetOutOfRangeError,
     PolicyViolationError,
@@ -31,6 +32,7 @@ from sparklog.errors import (
 from sparklog.log_reader import EARLIEST, MAX_TIMESTAMP
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.edit import Edit
 from sparklog.metadata.log import Committed, MetadataLog, Plan
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.record.encode import RecordColumns
@@ -145,6 +147,14 @@ class TestCreateTopics:
     def test_refuses_configs(self, admin: AdminClient, config: dict[str, object]) -> None:
         with pytest.raises(InvalidConfigError):
             admin.create_topics([NewTopic("a", config=config)])
+
+    def test_refuses_one_begun_before_the_vacuum_horizon(
+        self, admin: AdminClient, topic: TopicDescription, catalog: Catalog
+    ) -> None:
+        catalog.log.commit(lambda _: Edit(operation="VACUUM", horizon_ms=2**50))
+
+        with pytest.raises(LateWriterError, match="create it again"):
+            admin.create_topics([NewTopic("b", 1)])
 
     def test_validate_only_leaves_no_trace(self, admin: AdminClient, log_dir: Path) -> None:
         checked = admin.create_topics([NewTopic("a", 2)], validate_only=True)

@@ -1,15 +1,11 @@
 """Imports of leader epochs and of transactions."""
 
-import subprocess
-import sys
-from pathlib import Path
-
 import pytest
 
 from sparklog.interop.epochs import Epochs, epochs_from
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.transactions import spans_of
-from sparklog.metadata.edit import EpochStart, PartitionState
+from sparklog.metadata.edit import EpochStart
 from sparklog.model import READ_COMMITTED
 from tests.broker_files import (
     TRANSACTIONAL,
@@ -23,17 +19,6 @@ from tests.unit.interop.conftest import Interop
 TRUST = ImportOptions(check=False, flush=False)
 NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
 """A producer snapshot without an entry."""
-
-
-def state(interop: Interop, topic: str = "t") -> PartitionState:
-    return interop.log(topic).state
-
-
-def broker_starts(log_dir: Path) -> bool:
-    """Whether another process gets the lock, as a broker does (FileLock.tryLock)."""
-    code = "import fcntl, sys; fcntl.lockf(open(sys.argv[1], 'r+'), fcntl.LOCK_EX | fcntl.LOCK_NB)"
-    command = [sys.executable, "-c", code, str(log_dir / ".lock")]
-    return subprocess.run(command, stderr=subprocess.DEVNULL, check=False).returncode == 0
 
 
 class TestEpochs:

@@ -54,12 +54,13 @@ def own_file(partition: Partition, slot: int = 0) -> tuple[MemoryFiles, SegmentE
     return files, replace(entry, log_path=own)
 
 
-def answer(question: Any) -> Any:
-    """What is answered; or the error with its place."""
+def answer(question: Any, start: int = 0) -> Any:
+    """What is answered; or the error with its place, behind the start of the slice."""
     try:
         return question()
     except CorruptRecordError as error:
-        return error.args[0], error.position, error.offset
+        position = None if error.position is None else error.position - start
+        return error.args[0], position, error.offset
 
 
 def lookups(segment: SegmentLog) -> Iterator[Any]:
@@ -76,10 +77,10 @@ def lookups(segment: SegmentLog) -> Iterator[Any]:
 
 def reads(files: MemoryFiles, entry: SegmentEntry) -> Iterator[Any]:
     """Its records, its batches as they lie there, and its indexes."""
-    piece = [Slice(entry, entry.base_offset, entry.next_offset)]
-    yield answer(lambda: [rows(some) for some in read_slices(files, DIRECTORY, piece)])
-    yield answer(lambda: b"".join(raw_batches(files, DIRECTORY, piece, 2**30)))
-    yield answer(lambda: indexes_of(files, DIRECTORY, entry, 0))
+    piece, start = [Slice(entry, entry.base_offset, entry.next_offset)], entry.log_position
+    yield answer(lambda: [rows(some) for some in read_slices(files, DIRECTORY, piece)], start)
+    yield answer(lambda: b"".join(raw_batches(files, DIRECTORY, piece, 2**30)), start)
+    yield answer(lambda: indexes_of(files, DIRECTORY, entry, 0), start)
 
 
 def everything(files: MemoryFiles, entry: SegmentEntry) -> list[str]:

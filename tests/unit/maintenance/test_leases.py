@@ -14,7 +14,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import DONE, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.leases import LEASE_TTL_MS, acquire
+from sparklog.metadata.leases import LEASE_TTL_MS, acquire, release
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
 from tests.logs import catalog
@@ -78,6 +78,16 @@ class TestHeld:
         assert other is not None
         assert (other.owner, other.expires_ms) == ("you", NOW + LEASE_TTL_MS)
         assert held(log_dir) == {}
+
+    def test_one_that_another_took_over_stays_theirs(self, log_dir: str) -> None:
+        context = context_of(log_dir)
+        log = context.catalog.log
+        with Leases(context, "me").held("vacuum", "t"):
+            name = f"vacuum/{topic_id(log_dir)}"
+            release(log, name, "me")
+            acquire(log, name, "you", NOW)
+
+        assert held(log_dir) == {name: "you"}
 
     def test_is_renewed_until_the_block_ends(self, log_dir: str) -> None:
         context, renewed = context_of(log_dir), Event()

@@ -29,7 +29,7 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
-from tests.metadata_language import new_log, producing, topic_id, whole
+from tests.metadata_language import new_log, producing, topic_id, wait_until, whole
 from tests.naive.metadata import said_by
 
 TOPIC = [topic_id(0)]
@@ -292,8 +292,7 @@ class TestBatches:
         with log._committing:
             for thread in threads:
                 thread.start()
-            while len(log._queue) < len(plans):
-                pass
+            wait_until(lambda: len(log._queue) == len(plans))
         for thread in threads:
             thread.join()
         return answers
@@ -347,8 +346,7 @@ class TestBatches:
             thread.start()
             other = Thread(target=lambda: answers.append(fresh.commit(lambda _: lease, TOPIC)))
             other.start()
-            while len(fresh._queue) < 2:
-                pass
+            wait_until(lambda: len(fresh._queue) == 2)
         thread.join()
         other.join()
 

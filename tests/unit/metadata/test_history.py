@@ -5,7 +5,13 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.errors import CorruptMetadataError, OffsetOutOfRangeError, VersionOutOfRangeError
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.errors import (
+    CorruptMetadataError,
+    OffsetOutOfRangeError,
+    UsageError,
+    VersionOutOfRangeError,
+)
 from sparklog.metadata import history_runs as h
 from sparklog.metadata.edit import NEW_PARTITION
 from sparklog.metadata.fold import fold
@@ -21,7 +27,9 @@ from sparklog.metadata.history import (
 )
 from sparklog.metadata.history_runs import Retention
 from sparklog.metadata.image import Image, PartitionLog
+from sparklog.metadata.past import PastCatalog
 from sparklog.storage.local import LocalFiles
+from tests.logs import catalog
 from tests.metadata_logs import TOPIC_ID, World
 
 DAY_MS = 24 * 3600 * 1000
@@ -292,3 +300,12 @@ class TestReadable:
         state = replace(NEW_PARTITION, log_end_offset=9, **{name.replace(" ", "_"): 6})
         with pytest.raises(OffsetOutOfRangeError, match=f"t-0: version 7 .* its {name} was 2, and"):
             check_readable(PartitionCut(2, 5, 5, 2), PartitionLog("t-0", 0, state), 7)
+
+
+class TestPastCatalog:
+    def test_commits_nothing(self, tmp_path: Path) -> None:
+        AdminClient(tmp_path / "log").create_topics([NewTopic("t", 1)])
+        past = PastCatalog(catalog(tmp_path / "log"), version=1)
+
+        with pytest.raises(UsageError, match="version 1 of the log dir is past"):
+            past.commit_all([], operation="PRODUCE")

@@ -48,13 +48,14 @@ class MetadataMachine(RuleBasedStateMachine):
     @rule(number=NUMBERS, random=st.randoms(use_true_random=False), count=st.integers(1, 4))
     def commit(self, number: int, random: Random, count: int) -> None:
         author = Author(random)
-        author._made = len(self.said) * 1000
         for _ in range(count):
             self.clock.advance(7)
             author.now_ms = self.clock.now_ms()
             self._committed(self.logs[number], author)
 
     def _committed(self, log: MetadataLog, author: Author) -> None:
+        author._made = len(self.said) * 1000
+
         def plan(image: Image) -> Edit:
             return author.edit(image)
 

@@ -167,6 +167,7 @@ class TestOtherFiles:
             parquet(**{"sparklog.groups": "5"}),
             parquet(**{"sparklog.groups": "[[1]]"}),
             parquet(**{"sparklog.groups": "[]"}),
+            parquet(**{"sparklog.groups": "[[0, 4, 1, null, null], [4, 8, 1, null, null]]"}),
         ],
     )
     def test_are_told_by_name(self, data: bytes) -> None:

@@ -143,7 +143,7 @@ class _Batch:
         return self.plan.topic.topic_id
 
     def placed(self, image: Image) -> TopicEdit | None:
-        """Return the edit that makes the segments visible; None, with the reason kept, when refused."""
+        """Return the edit that makes the segments visible; None when it is refused."""
         self.error, self.is_known = None, False
         try:
             topic = _live(image, self.plan)

@@ -6,7 +6,7 @@
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
 first time; so a file that is older, and that the image read after it does not name, is nobody's.
 The rows of removed segments go last, in a commit: until then a run that dies is made again by the
-next. A log dir is listed once; the driver keeps the names of files that may go, and of one partition.
+next. A log dir is listed once; the driver keeps the names of one partition, and of files to unlink.
 """
 
 from collections import defaultdict

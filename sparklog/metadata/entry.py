@@ -68,7 +68,7 @@ class EditsFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry. `edits` is empty until the `edits_file`, if any, is read. `actions` are Delta's."""
+    """One entry. `edits` is empty until an `edits_file` is read. `actions` are Delta's."""
 
     version: int
     id: str

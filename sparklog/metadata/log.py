@@ -141,9 +141,9 @@ class MetadataLog(FollowedLog):
         `topics` are the ids of the topics that the plan looks into. An empty edit is not committed.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
-        of a put (probed once a process); CommitConflictError when others kept winning for two minutes;
-        StorageError when the entry could not be put; CommitOutcomeUnknownError when it may have
-        landed and the slot cannot be read.
+        of a put (probed once a process); CommitConflictError when others kept winning for two
+        minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError when it may
+        have landed and the slot cannot be read.
         """
         request = Request(plan, topics)
         if not (self._is_probed or self.files.is_local):

@@ -372,7 +372,7 @@ def _kind(error: Exception) -> type[StorageError]:
 
 
 def _reason(error: Exception) -> str:
-    """obstore's message on one line, without the queries of addresses: they may be signed."""
+    """Return an error's message on one line, without queries of addresses: they may be signed."""
     if _names_no_bucket(error):
         return NO_BUCKET
     if isinstance(error, FileNotFoundError):

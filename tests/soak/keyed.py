@@ -1,4 +1,4 @@
-"""The compacted topic: who writes it, who reads it, and what a lawful reader has seen.
+"""The compacted topic: its writers, its readers, and the records that a reader may see.
 
 Key and tombstone follow from a value, so that a record is known by its value, and a tombstone by
 its key and offset. Whatever the jobs drop, what an image shows, folded into a table, is what all

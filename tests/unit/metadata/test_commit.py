@@ -275,7 +275,7 @@ class TestReplacedLogDir:
 
 
 class TestBatches:
-    """What waits in one process shares one entry."""
+    """The requests that wait in one process share one entry."""
 
     @staticmethod
     def together(log: MetadataLog, *plans: Plan) -> list[Any]:
@@ -285,7 +285,7 @@ class TestBatches:
         def commit(at: int, plan: Plan) -> None:
             try:
                 answers[at] = log.commit(plan, TOPIC)
-            except BaseException as error:  # noqa: BLE001 - what the thread got
+            except BaseException as error:  # noqa: BLE001 - the thread's outcome
                 answers[at] = error
 
         threads = [Thread(target=commit, args=(at, plan)) for at, plan in enumerate(plans)]

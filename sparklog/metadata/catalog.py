@@ -226,7 +226,7 @@ def _replayed(topic: TopicImage, write: Write) -> Landed | None:
         return None
     warnings.warn(
         f"version {write.version} of {write.app_id!r} was committed before, up to "
-        f"{receipt.version}, and offsets are told of the highest only: skipped, offsets unknown",
+        f"{receipt.version}; offsets are kept of the highest only: skipped, offsets unknown",
         SparklogWarning,
         stacklevel=2,
     )

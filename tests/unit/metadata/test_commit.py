@@ -37,7 +37,7 @@ Put = Callable[[str, Any], bool]
 
 
 class ToldOtherwise(MemoryFiles):
-    """A store whose puts of entries answer as told, one after the other."""
+    """A store whose puts of entries give the listed answers, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -82,6 +82,7 @@ class Author:
     def __init__(self, random: Random) -> None:
         self._random = random
         self._made = 0
+        self._named = 0
         self.now_ms = NOW_MS
 
     def edit(self, image: Image) -> Edit:
@@ -128,7 +129,7 @@ class Author:
         return self._random.choice(kinds)(topic, number, live)
 
     def _appended(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
-        shared = f"__shared/{uuid7(self.now_ms, self._random.randbytes(10))}.log"
+        shared = f"__shared/{self._uuid()}.log"
         entries = [
             self._segment(partition, shared if self._random.random() < 0.4 else None, position)
             for position, partition in enumerate([number, *self._some(range(PARTITIONS))])
@@ -178,16 +179,20 @@ class Author:
         path = chosen.log_path.removesuffix(".log") + self._random.choice([".index", ".other"])
         return TopicEdit(replace=[replace(chosen, index_path=path, index_bytes=8)])
 
+    def _uuid(self) -> str:
+        """Return a UUIDv7 of its own, whatever the random numbers are."""
+        self._named += 1
+        return str(uuid7(self.now_ms, self._named.to_bytes(10)))
+
     def _segment(self, partition: int, shared: str | None, position: int) -> SegmentEntry:
         self._made += 1
         records = self._random.randint(1, 5)
-        uuid = uuid7(self.now_ms, self._random.randbytes(10))
         return SegmentEntry(
             partition=partition,
             base_offset=0,
             next_offset=records,
             file_base_offset=0,
-            log_path=shared or f"t-{partition}/{0:020}.{uuid}.log",
+            log_path=shared or f"t-{partition}/{0:020}.{self._uuid()}.log",
             log_position=position * 100 if shared else 0,
             log_bytes=100,
             max_timestamp=self.now_ms if records > 2 else -1,

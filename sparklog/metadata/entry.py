@@ -28,11 +28,11 @@ An entry whose `commitInfo` has no member `sparklog` is another writer's. If it 
 alone writes this log. An entry with any sign of sparklog in it must match its checksum.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache
 from importlib.metadata import version
+from types import TracebackType
 from typing import Any, Final
 
 import google_crc32c
@@ -151,7 +151,7 @@ def decode(number: int, data: bytes, where: str) -> Entry:
 
 def _is_ours(data: bytes) -> bool:
     """Whether any of several signs is there: one damaged byte must not make our entry foreign."""
-    return any(sign in data for sign in _SIGNS)
+    return _SIGNS[0] in data or any(sign in data for sign in _SIGNS[1:])
 
 
 def _own(number: int, data: bytes, end: int, where: str) -> Entry:
@@ -202,15 +202,30 @@ def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
     return replace(entry, edits=edits)
 
 
-@contextmanager
-def understood(where: str) -> Iterator[None]:
+class understood:  # noqa: N801 - used as `with understood(path):`
     """Name the file `where` in every error about its content."""
-    try:
-        yield
-    except LogDirError as error:
-        raise type(error)(f"{where}: {error}") from error
-    except (LookupError, TypeError, ValueError, AttributeError, UsageError) as error:
-        raise CorruptMetadataError(f"{where}: cannot be understood: {error!r}") from error
+
+    __slots__ = ("_where",)
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if isinstance(error, LogDirError):
+            raise type(error)(f"{self._where}: {error}") from error
+        if isinstance(error, _NOT_UNDERSTOOD):
+            raise CorruptMetadataError(f"{self._where}: cannot be understood: {error!r}") from error
+
+
+_NOT_UNDERSTOOD: Final = (LookupError, TypeError, ValueError, AttributeError, UsageError)
 
 
 def _foreign(number: int, data: bytes, where: str) -> Entry:

@@ -1,4 +1,4 @@
-"""What Prometheus scrapes: requests, latency, bytes, age of the metadata, commits and conflicts."""
+"""Prometheus metrics: requests, latency, bytes, age of the metadata, commits and conflicts."""
 
 from bisect import bisect_left
 from collections import Counter as Tally

@@ -170,7 +170,7 @@ class Service:
         """Return a reader of the newest version. Raises UnknownTopicError.
 
         Over an object store the version may be `poll_interval_ms` old unless `is_newest` asks for
-        the newest: whoever answers an end, or that something is not there, does.
+        the newest. Ask for it to answer an end, or that something does not exist.
         """
         at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand

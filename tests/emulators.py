@@ -6,7 +6,7 @@ that cannot be had is a failure.
 
 fake-gcs-server keeps no preconditions, and speaks only the reading half of Google's XML protocol.
 `GcsProxy` stands before it: it turns the writing half into the JSON protocol, and keeps
-`x-goog-if-generation-match: 0` (unless told not to), as the real service does.
+`x-goog-if-generation-match: 0` (unless switched off), as the real service does.
 """
 
 import base64
@@ -83,7 +83,7 @@ def installed(name: str, command: list[str], environ: Mapping[str, str], inside:
 def started(
     command: list[str], log_file: Path, ready: str
 ) -> tuple["subprocess.Popen[bytes]", str]:
-    """Start a server; returns it, and what the group in `ready` matches in what it prints."""
+    """Start a server; returns it, and the match of the group in `ready` in its output."""
     with log_file.open("wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log)
     deadline = time.monotonic() + START_SECONDS

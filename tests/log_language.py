@@ -51,7 +51,7 @@ def table(batches: Sequence[Batch], base: int = 0, **fields: int) -> BatchTable:
 def built(
     data: bytes | bytearray, base: int = 0, interval_bytes: int = INDEX_INTERVAL_BYTES
 ) -> tuple[SegmentSummary, Indexes]:
-    """What the metadata and the indexes say of a whole `.log`."""
+    """The row and the indexes of a whole `.log`."""
     builder = SegmentBuilder(base, 0, RollPolicy(index_interval_bytes=interval_bytes))
     builder.append(scan_batches(data).batches, data=data)
     return builder.finish()

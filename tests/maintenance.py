@@ -22,7 +22,7 @@ from tests.partitions import TOPIC, Partition
 
 
 def context_of(log: Partition | str | Path, configs: Mapping[str, str] | None = None) -> JobContext:
-    """What a job of this process works with."""
+    """The context of a job of this process."""
     if isinstance(log, Partition):
         if configs:
             topic = replace(TOPIC, configs=dict(configs))

@@ -21,7 +21,7 @@ NOW_MS = 1_700_000_000_000
 
 
 class CrashError(BaseException):
-    """The process is gone: nobody may bear this, so it is no Exception."""
+    """The process is gone: no code may handle this, so it is no Exception."""
 
 
 class CrashingLocalFiles(LocalFiles):
@@ -89,7 +89,7 @@ class CrashingMemoryFiles(MemoryFiles):
         self.steps = 0
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """See `Files.delete_many`: in the order that is worst for who reads upwards."""
+        """See `Files.delete_many`: in the worst order for a reader that goes upwards."""
         super().delete_many(reversed(list(paths)))
 
     def record(self, kind: str, path: str, size: int = 0) -> None:

@@ -151,7 +151,7 @@ def catalog_of(files: Files, topic: TopicDescription = TOPIC) -> Catalog:
 
 
 class Partition:
-    """Partition 0 of a topic: files, manifest, and the records that must be read from them."""
+    """Partition 0 of a topic: files, rows, and the records that must be read from them."""
 
     def __init__(self, files: Files | None = None) -> None:
         self.files = files or MemoryFiles()
@@ -169,7 +169,7 @@ class Partition:
     ) -> Self:
         """Append a segment; `interval` is that of its indexes, None for a segment without any.
 
-        `columns` overrule what the metadata says of it.
+        `columns` replace columns of its row.
         """
         end = self.log.log_end_offset
         base = end if sealed else 0

@@ -1,4 +1,4 @@
-"""Local files whose power can be cut, and what is left of them.
+"""Local files whose power can be cut, and the files that are left.
 
     a name      survives when its directory was synced after it appeared; otherwise by chance
     the bytes   survive when the file was synced, under whichever of its names; otherwise all, some

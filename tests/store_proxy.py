@@ -1,4 +1,4 @@
-"""A proxy in front of an object store's server, which is slow, wrong or forgetful where it is told.
+"""A proxy in front of an object store's server, which is slow, wrong or forgetful on request.
 
     with StoreProxy(server.endpoint, delay_s=0.03, bytes_per_s=50e6) as proxy:
         files = open_files(uri, options | {"AWS_ENDPOINT_URL": proxy.endpoint})
@@ -44,7 +44,7 @@ _CODES: Final = {
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a client has sent; header names are in lower case."""
+    """A client's request; header names are in lower case."""
 
     method: str
     path: str
@@ -55,7 +55,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What the client gets."""
+    """The client's answer."""
 
     status: int
     headers: Mapping[str, str]
@@ -64,7 +64,7 @@ class Answer:
 
 @dataclass(slots=True)
 class Fault:
-    """What goes wrong with requests whose method and path (a regular expression) fit."""
+    """A fault of the requests whose method and path (a regular expression) fit."""
 
     method: str = ""
     path: str = ""
@@ -125,7 +125,7 @@ class StoreProxy:
         return None
 
     def answer(self, request: Request) -> Answer:
-        """What the store says; other proxies may say it instead of the store."""
+        """The store's answer; other proxies may answer instead of the store."""
         refused = self._refuse(request)
         return self.passed_on(request) if refused is None else refused
 
@@ -211,6 +211,6 @@ def _sent_headers(method: str, answer: Answer) -> dict[str, str]:
     """The store's headers, but for those of its own connection."""
     of_the_connection = {"connection", "content-length", "transfer-encoding", "date"}
     headers = {name: answer.headers[name] for name in answer.headers.keys() - of_the_connection}
-    # The answer to a HEAD tells the length of what it does not hold.
+    # The answer to a HEAD has the length of a body that it does not hold.
     told = answer.headers.get("content-length") if method == "HEAD" else None
     return headers | {"content-length": told or str(len(answer.body))}

@@ -64,9 +64,9 @@ class GroupCommit:
         self._task: asyncio.Task[None] | None = None
 
     async def produce(self, topic: str, rows: Rows, key: str | None) -> Written:
-        """Return the places of the records, once they are durable.
+        """Return the offsets of the records, once they are durable.
 
-        With a `key` they are written once in 24 hours, by whichever instance. Raises ApiError (429)
+        With a `key` they are written once in 24 hours, by any instance. Raises ApiError (429)
         when too much of the topic waits already, and the errors of the library.
         """
         while key is not None and (before := self._keys.get((topic, key))) is not None:
@@ -96,7 +96,7 @@ class GroupCommit:
             answers: Sequence[Outcome | Exception]
             try:
                 answers = await self._written(group)
-            except Exception as error:  # noqa: BLE001 - told to those who wait, then to the log
+            except Exception as error:  # noqa: BLE001 - raised in the waiting requests, then logged
                 answers = [error] * len(group)
             for waiting, answer in zip(group, answers, strict=True):
                 self._settle(waiting, answer)

@@ -113,7 +113,7 @@ def slice_entry(
     settings: BatchSettings,
     now_ms: int,
 ) -> SegmentEntry:
-    """Return the row of one batch at a place (path, position), as a SegmentBuilder tells it."""
+    """Return the row of one batch at (path, position), equal to that of a SegmentBuilder."""
     batches = stream.batches
     first, last = int(batches.base_offset[0]), int(batches.last_offset[0])
     path, position = place

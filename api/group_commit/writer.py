@@ -58,7 +58,7 @@ PLANS_MAX: Final = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
-    """The places that one request got: partition and offset of each record.
+    """The answer to one request: partition and offset of each of its records.
 
     `now_ms` is the time of records that brought none, -1 when a replay no longer knows it.
     """
@@ -74,7 +74,7 @@ Outcome = Written | SparklogError
 
 @dataclass(eq=False, slots=True)
 class _Slot:
-    """A request, and what became of it."""
+    """A request, and its outcome."""
 
     request: Request
     outcome: Outcome | None = None
@@ -99,7 +99,7 @@ class _Share:
             slot.outcome = outcome
 
     def after_refusal(self, error: UsageError) -> list["_Share"]:
-        """Return the halves of which one is refused; of a single request the error is told."""
+        """Return the two halves of a refused share; a single request gets the error instead."""
         slots = self.open
         if len(slots) == 1:
             self.settle(error)
@@ -143,7 +143,7 @@ class _Batch:
         return self.plan.topic.topic_id
 
     def placed(self, image: Image) -> TopicEdit | None:
-        """Return the edit that makes the segments visible; None, and why, when there is none."""
+        """Return the edit that makes the segments visible; None when it is refused."""
         self.error, self.is_known = None, False
         try:
             topic = _live(image, self.plan)

@@ -41,7 +41,7 @@ def abort_markers(files: Files, directory: str, log: PartitionLog) -> list[Abort
     """Return a marker for each open transaction of a log, by producer.
 
     `directory` is the topic's. A transaction of which deletion or compaction has left no batch
-    needs no marker. Reads headers until it has seen a batch of each. Raises what reading raises.
+    needs no marker. Reads headers until it has seen a batch of each. Raises the errors of reading.
     """
     missing = dict(log.transactions)
     markers: list[AbortMarker] = []

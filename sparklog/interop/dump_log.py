@@ -99,10 +99,10 @@ def base_offset(name: str) -> int:
 def dump_log(
     file: DumpedFile, text: RecordText, findings: Findings, max_bytes: int = FILE_BYTES_MAX
 ) -> Iterator[Text]:
-    """Yield what is printed of a `.log` or `.checkpoint`, of a shared segment as well.
+    """Yield the printed lines of a `.log`, a shared segment or a `.checkpoint`.
 
-    Raises, after what stands before it, CorruptRecordError naming file and position where Kafka's
-    tool ends with an exception; UsageError for a name that says no base offset.
+    Raises CorruptRecordError naming file and position, after the lines before the damage, where
+    Kafka's tool ends with an exception; UsageError for a name that says no base offset.
     """
     view = byte_view(file.data)
     yield _title(file)

@@ -1,4 +1,4 @@
-"""The leader epochs of a partition, as its checkpoint and its batches tell them.
+"""The leader epochs of a partition, from its checkpoint and its batches.
 
 A batch of a larger epoch than all before it begins that epoch. An epoch that begins where another
 one does, or before, takes its place (LeaderEpochFileCache.assign).
@@ -26,7 +26,7 @@ class Epochs:
         return self.starts[-1].epoch if self.starts else -1
 
     def assign(self, start: EpochStart) -> None:
-        """Take an epoch; one that is not newer than all known ones is passed over."""
+        """Take an epoch; one that is not newer than all known ones is ignored."""
         if start.epoch <= self.newest:
             return
         while self.starts and self.starts[-1].start_offset >= start.start_offset:

@@ -101,8 +101,8 @@ def examine(
 ) -> Examined:
     """Read a segment from its beginning (or `source.start`) to its end, and check all of it.
 
-    `transactions` and `epochs` are told of its batches. Without `decoded` only headers are looked
-    at. Raises CorruptRecordError naming file and position.
+    `transactions` and `epochs` take its batches. Without `decoded` only headers are read.
+    Raises CorruptRecordError naming file and position.
     """
     builder = SegmentBuilder(base_offset, partition)
     horizon: int | None = None

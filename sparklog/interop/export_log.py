@@ -36,7 +36,7 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportOptions:
-    """What to export. `topics` None means all; `replace` gives up what the target holds.
+    """Options of an export. `topics` None means all; `replace` overwrites partitions of the target.
 
     `link` makes hard links of sealed segments where it can: a broker that must cut its log cuts
     them here, too. Without `flush` the files of segments are not synced.
@@ -51,7 +51,7 @@ class ExportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportReport:
-    """What was written of one partition: the offsets [start, end), and of how many segments.
+    """The report of one partition: the written offsets [start, end), and the number of segments.
 
     `end` counts ABORT markers of transactions that are open.
     """

@@ -7,8 +7,8 @@
 <end>.log  <end>.txnindex       ABORT markers of transactions that are open
 leader-epoch-checkpoint         the log's epochs
 
-What is rewritten is joined: small segments of ours that follow each other, and slices of shared
-segments, become one as long as the topic's segment.bytes and segment.ms allow.
+Segments that are rewritten are joined: small neighbours, and slices of shared segments, become one
+segment as long as the topic's segment.bytes and segment.ms allow.
 """
 
 import os
@@ -36,15 +36,15 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 
 Segment = Sequence[SegmentEntry]
-"""What becomes one segment of a broker: one or more of ours, in offset order."""
+"""One or more segments of ours, in offset order, that become one segment of a broker."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRules:
     """How a topic's files are written.
 
-    `check` verifies what is copied; `link` makes hard links where it can; files that will be synced
-    are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
+    `check` verifies the copied batches; `link` makes hard links where it can; files that will be
+    synced are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
     """
 
     segment_bytes: int

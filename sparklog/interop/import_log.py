@@ -2,9 +2,9 @@
 
     broker dir -> checked, linked and copied, several partitions at once -> TopicEdits -> commit
 
-A partition that is damaged is refused as a whole, and the others go on. Importing again takes what
-came since. Topics that are made here keep everything (retention.ms=-1) unless told otherwise. No
-broker can start on the directory meanwhile.
+A damaged partition is refused as a whole, and the others go on. A second import takes the batches
+that came since the first. Topics that are made here keep everything (retention.ms=-1) unless a
+config is given. No broker can start on the directory meanwhile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -265,7 +265,7 @@ def _committed(
     broker: BrokerDir,
     done: Sequence[tuple[Job, ImportedPartition | SparklogError]],
 ) -> list[PartitionReport]:
-    """Commit what was taken, and report; a partition that somebody else wrote to is refused."""
+    """Commit the new segments, and report; a partition that has other new records is refused."""
     taken: dict[str, list[Taken]] = {}
     for job, answer in done:
         if isinstance(answer, ImportedPartition):

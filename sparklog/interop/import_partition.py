@@ -2,7 +2,7 @@
 
     sealed segments    .log     hard link (or a copy): a broker never changes them
     the newest         .log     a copy: a broker that starts again appends to it
-    what came since    a copy of the batches from the imported end on, a segment of its own
+    newer batches      a copy of the batches from the imported end on, a segment of its own
     indexes                     made anew from the .log, or copied when the .log is not read
 
 Nothing refers to the files before the rows are committed, so a partition that is refused leaves
@@ -57,7 +57,7 @@ class Known:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportedPartition:
-    """What an import adds to one partition, not yet committed.
+    """The additions of an import to one partition, not yet committed.
 
     `aborted` are the transactions that were seen to abort, also those that were open before;
     `transactions` those that are open at the new end.
@@ -113,7 +113,7 @@ class PartitionImport:
         self._epochs = Epochs([*known.epochs, *checkpoint])
         self._cleaner_offset = known.cleaner_offset
         transactions = Transactions(known.transactions)
-        # What is not read tells no leader epochs: the checkpoint must.
+        # Segments that are not read give no leader epochs: the checkpoint must.
         is_trusting = bool(segments and checkpoint) and not self._rules.check
         self._unread = self._open_at(segments[-1].base_offset) if is_trusting else None
         entries = self._entries(_from(segments, end), end, transactions)

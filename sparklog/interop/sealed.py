@@ -1,8 +1,8 @@
-"""What is known of a sealed segment unread: from its name, its indexes, its neighbour, one header.
+"""The facts of a sealed segment unread: from its name, indexes, neighbour, and one header.
 
 A broker closes a segment with a last time entry, (largest timestamp, its offset); the segment ends
 where the next one begins; its aborted transactions are in its `.txnindex`. Its smallest timestamp
-is taken to be that of its first record, which the header of the first batch tells
+is taken to be that of its first record, which stands in the header of the first batch
 (`BatchTable.first_timestamp`). It is an upper bound: a record behind may be older. A broker goes by
 a later one, the first batch's largest timestamp (LogSegment.getFirstBatchTimestamp).
 """

@@ -1,10 +1,10 @@
-"""Transactions as the batches of a partition tell them: which were aborted, which are still open.
+"""Transactions, from the batches of a partition: which were aborted, which are still open.
 
     data batches, transactional   the producer's transaction is open from the first of them on
     control batch, one marker     COMMIT or ABORT ends it
 
-An aborted transaction spans its first batch to its marker. One that has no marker yet is open: what
-is known of it is its producer and its first offset, and a later import goes on with that.
+An aborted transaction spans its first batch to its marker. A transaction without a marker is open:
+its producer and its first offset are known, and a later import goes on from there.
 """
 
 from bisect import bisect_right

@@ -149,8 +149,8 @@ def plan_groups(
     """Return the groups of neighbours that are rewritten, each into one segment.
 
     `touched` are the keys of those that must be: the others are left alone, except that one
-    beside a group joins it when it is no larger than the group. So segments that stay cannot pile
-    up small, and a byte is rewritten in vain about as often as its segment doubles in size.
+    beside a group joins it when it is no larger than the group. So small segments cannot pile up,
+    and a byte is rewritten in vain about as often as its segment doubles in size.
     """
     groups: list[_Group] = []
     alone: list[SegmentEntry] = []

@@ -2,7 +2,7 @@
 
     offset index   the batch at its floor entry's position lies at or before the one looked for
     headers        are walked from there to the first batch that can answer
-    records        of that batch alone are decoded; batches that are passed over are verified, for a
+    records        of that batch alone are decoded; the batches before it are verified, for a
                    header counts only if its checksum is right
 
 Each lookup asks the accelerator first (`fast_lookup.find_record`) and, where that has no answer,
@@ -76,8 +76,8 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
 def newest(segment: SegmentLog, start: int) -> TimestampOffset:
     """The first record in file order that has the largest timestamp of those at or above `start`.
 
-    What the metadata says leads to it at once, unless that record lies below `start` or compaction
-    has dropped it; else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
+    The metadata names its offset, unless that record lies below `start` or compaction has dropped
+    it; else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
     timestamp. Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
     """
     entry = segment.entry
@@ -113,7 +113,7 @@ def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
 
 
 def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
-    """The time index's entry for a time, as far as its neighbour and the metadata bear it out."""
+    """The time index's entry for a time, checked against its neighbour and the metadata."""
     index = segment.time_index()
     if index is None:
         return None

@@ -8,14 +8,14 @@
     packing     from the oldest on, a group takes its next neighbour while the limits allow it
 
     full group  its next neighbour does not fit: joined, whatever the sizes
-    open group  nothing is known of what comes next: joined where the largest is at most half of the
-                whole, or the whole is small; else the largest stands aside, and what is before and
-                behind it is looked at
+    open group  it may still grow: joined where the largest segment is at most half of the whole, or
+                the whole is small; else the largest is left out, and the same rule is asked of the
+                segments before it and of those behind it
 
-A byte is so rewritten at most log2(segment.bytes / small) times while its group is open, for each
-time its segment at least doubles, and once when the group is full: then neither neighbour fits any
-more. A small group costs at most `small_bytes` a run. What stays: two neighbouring full groups hold
-more than a limit together, and the open end of a log that grew there about log2 as many segments.
+So a byte is rewritten at most log2(segment.bytes / small) times while its group is open, for its
+segment at least doubles each time, and once when the group is full: then neither neighbour fits any
+more. A small group costs at most `small_bytes` a run. Two neighbouring full groups hold more than a
+limit together; the open end of a log that grew there has about log2 as many segments.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -4,9 +4,9 @@
                   P          Q
 
 P is where the walk of `log.windows` stops, or the first batch whose checksum differs. Q is the next
-place at which a whole batch with a right checksum begins whose offsets may follow: where the batch
-at P says that it ends, if that batch goes on with the offset behind it, or else the first that is
-found byte by byte. What lies between is lost.
+position at which a whole batch with a right checksum begins whose offsets may follow: the end that
+the header at P gives, if the batch there continues the offsets, or else the first such position
+that is found byte by byte. The bytes between P and Q are lost.
 """
 
 from collections.abc import Iterator

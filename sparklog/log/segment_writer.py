@@ -150,8 +150,8 @@ class SegmentBuilder:
         """Take the next batches of the file; of their positions only the order matters.
 
         `min_timestamp` (ms) is the smallest of their records; when it is None, because the caller
-        has not decoded them, the times of their first records stand in. `data` holds just the bytes
-        of these batches and keeps the file's CRC-32C; without it the segment has none. Raises
+        has not decoded them, the times of their first records are taken. `data` has the bytes of
+        just these batches and keeps the file's CRC-32C; without it the segment has none. Raises
         CorruptRecordError when offsets do not grow, or leave the int32 that indexes can hold;
         nothing is changed then.
         """

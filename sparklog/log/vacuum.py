@@ -1,15 +1,15 @@
-"""Which files of a topic go: what nobody refers to, and nobody may refer to again.
+"""Which files of a topic go: those that no row names, and that no row may name again.
 
     file                                               fate
     of a live segment, or of one removed lately        kept
     of a segment removed longer ago than the delays    removed: it goes
     of no segment, its uuid older than the horizon     orphan: it goes
     of no segment, its uuid younger                    kept: its writer may be about to commit
-    of another name, or in another place               unknown: left alone, and reported
+    of another name, or in another directory           unknown: left alone, and reported
     below quarantine/                                  not looked at
 
 A file's age is the time in its uuid, never its modification time. Every commit refuses to name a
-file for the first time that is older than the horizon, so what is an orphan today is one for good.
+file for the first time that is older than the horizon, so an orphan stays an orphan.
 """
 
 import re

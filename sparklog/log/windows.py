@@ -3,7 +3,7 @@
 A batch's checksum covers neither its base offset nor its length, so its offsets are held against
 the batches around it: a batch begins where the one before it ends, and all lie between the
 segment's first and last offset. Only where compaction has left gaps may one begin later; a damaged
-base offset that stays within its gap is not told from a sound one (nor does Kafka).
+base offset that stays within its gap is not noticed (nor does Kafka notice it).
 """
 
 from collections.abc import Callable, Collection, Iterator

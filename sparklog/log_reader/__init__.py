@@ -7,8 +7,8 @@
     opened     a segment's files; indexes only as far as they can be trusted
     kept       segments kept open, for a process that makes many lookups
 
-A slice names a segment and the offsets wanted of it. Where in the file they begin is found by
-whoever reads, so planning a read costs no look into any file. `slices` is not imported here: it
+A slice names a segment and the offsets wanted of it. The reader finds their position in the file,
+so planning a read opens no file. `slices` is not imported here: it
 loads the kernels, which a command that only asks for offsets does without.
 """
 

@@ -1,6 +1,6 @@
 """Produce: records to segment files, segment files to one commit.
 
-    plan           a snapshot -> WritePlan, which travels to whoever writes
+    plan           a topic's image -> WritePlan, which travels to the writers
     topic_writer   rows -> segment files of one writer (a Spark task, a command, a request)
     segment_file   one segment's files, from the first batch to the row in the metadata
     checks         rows refused as a leader would
@@ -8,8 +8,9 @@
     commit         the files of all writers -> offsets, in one commit
 
 A writer does not know the offsets it will get, unless its rows bring them: it numbers its files
-from 0 and goes on where its last file of that partition ended; the commit places them. Nothing is
-visible before it, and files of a writer that never commits are unlinked by vacuum alone.
+from the log end offset that the plan has seen, and goes on where its last file of that partition
+ended; the commit gives them their offsets. Nothing is visible before the commit. Vacuum alone
+unlinks the files of a writer that never commits.
 """
 
 from sparklog.log_writer.checks import check_rows, counted_from

@@ -23,8 +23,8 @@ def commit_write(
     """Make one topic's new segments visible in one commit, at the log end of each partition.
 
     Segments get their offsets in the order given, or keep those that their records bring if the
-    plan says so. With `app_id` and `version` this happens once. Raises what `Catalog.commit`
-    raises; TopicClosedError when the topic was deleted; UnexpectedAppendOffsetError for offsets
+    plan says so. With `app_id` and `version` this happens once. Raises as `Catalog.commit`;
+    TopicClosedError when the topic was deleted; UnexpectedAppendOffsetError for offsets
     that do not continue the log.
     """
     write = write_of(plan, pending, app_id=app_id, version=version)
@@ -38,7 +38,7 @@ def write_of(
     app_id: str | None = None,
     version: int | None = None,
 ) -> Write:
-    """Return what `commit_write` commits, to be committed with writes of other topics."""
+    """Return the write that `commit_write` commits, to be committed with writes of other topics."""
     partitions = {entry.partition for entry in pending}
     keeps_offsets = plan.options.keeps_offsets
 

@@ -1,4 +1,4 @@
-"""What a writer needs to know of a topic, planned once a produce."""
+"""The plan of a write: settings and numbers of a topic, made once a produce."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -45,7 +45,7 @@ class WriteOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WritePlan:
-    """What a writer needs to know of a topic, made once a produce. Picklable.
+    """Settings and numbers of a topic for its writers, made once a produce. Picklable.
 
     `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
     `end_offsets` are the log end offsets that are not 0. A writer numbers its records from there:

@@ -24,7 +24,7 @@ from sparklog.storage.files import Files
 
 UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
 """An object store's file is sent in parts of this size; in memory are the last whole part, which
-may still be on its way, and what is no whole part yet."""
+may still be on its way, and the bytes behind it."""
 HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 """Most bytes of all open segments of a writer that wait so; beyond it the largest are closed."""
 SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -66,7 +66,7 @@ class _Segment:
 class TopicWriter:
     """Writes one writer's rows of one topic into segment files, one at a time per partition.
 
-    `seed` draws what may differ between writers: sticky partitions and segment jitter.
+    `seed` makes sticky partitions and segment jitter differ between writers.
     Records that bring their own offsets keep them if the plan says so; others are numbered from the
     log end offset that the plan has seen.
     """

@@ -1,6 +1,6 @@
-"""What a broker does in background threads: the scheduled jobs, without an engine.
+"""The scheduled jobs, without an engine: a broker does this work in background threads.
 
-    job             a job as steps: what it would do to a topic, and doing it
+    job             a job as steps: each has rows that describe it, and `execute`
     fleet           where the parts of a step run: this process, or Spark's tasks
     build_index     indexes made anew where they are missing or wrong
     retention       old segments removed
@@ -9,6 +9,6 @@
     vacuum          files unlinked that nothing refers to
     verify          files held against the image
 
-What a job decides is a pure function in `sparklog.log`; here it meets files and the metadata log.
+The decisions of a job are pure functions in `sparklog.log`; here are its reads, writes and commits.
 Nothing in here knows Spark: `sparklog.spark.jobs` lends the tasks.
 """

@@ -1,7 +1,7 @@
-"""Indexes as a job: what is missing, damaged or left to the job (`index.build=job`) is made anew.
+"""Indexes as a job: those that are missing, damaged or left to it (`index.build=job`) are made.
 
-    which    by default what the image and a listing of the files tell, without opening any;
-             `check`: every log is read, and what its indexes must hold compared with what they do;
+    which    by default those that the image, compared with a listing of the files, shows missing;
+             `check`: every log is read, and its indexes are compared with the right ones;
              `rebuild`: every index is written anew
     how      a task a segment: read the log, verify every checksum, index, write, fsync
              one commit a topic swaps the paths in the rows

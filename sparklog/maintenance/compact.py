@@ -1,7 +1,7 @@
 """compact: of each key the latest record stays (`cleanup.policy=compact`).
 
     plan       which partitions are due, and which of their segments (maintenance.due)
-    keys       the dirty segments' keys, shuffled by hash -> what they supersede, clean part too
+    keys       the dirty segments' keys, shuffled by hash -> superseded offsets, also clean ones
     rewrite    groups of segments in which something goes -> new segments with key indexes
     commit     one for all partitions: old segments out, new ones in, the cleaner offsets grown
 
@@ -35,7 +35,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription
 
 RECORD_BYTES = 100
-"""How large a record is taken to be where its row does not tell how many records there are."""
+"""The size of a record that is assumed where a row has no record count."""
 
 
 def compact(
@@ -207,7 +207,7 @@ class _Compaction:
 
 @dataclass(frozen=True, slots=True)
 class _Round:
-    """What the compaction of one partition commits."""
+    """The compaction of one partition, to be committed."""
 
     partition: int
     end_offset: int

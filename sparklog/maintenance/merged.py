@@ -43,9 +43,9 @@ class MergeWork:
 def merged(work: MergeWork) -> SegmentEntry:
     """Write a group as one sealed, indexed segment, durably; return its row, not yet committed.
 
-    Every checksum is verified, and the whole file's where its row tells it. Raises
-    CorruptRecordError naming file, position and offset, MissingFileError and what writing raises;
-    a file that is not complete is dropped then.
+    Every checksum is verified, and the whole file's where its row has one. Raises
+    CorruptRecordError naming file, position and offset, MissingFileError, and the errors of
+    writing; an incomplete file is dropped then.
     """
     first, last = work.group[0], work.group[-1]
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
@@ -165,7 +165,7 @@ def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEnt
 
 
 def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
-    """The records that headers tell, or, of compressed message sets, that rows tell."""
+    """The record count of the headers or, where message sets are compressed, of the rows."""
     known = [each for each in counts if each is not None]
     return sum(known) if count is None and len(known) == len(counts) else count
 

@@ -16,7 +16,7 @@ Judged = tuple[SegmentEntry, Verdict]
 
 @dataclass(slots=True)
 class Repaired:
-    """The segments that were mended, what was done, and what could not be."""
+    """The segments that were mended, the repairs, and the problems that stay."""
 
     keys: set[SegmentKey] = field(default_factory=set)
     notes: list[str] = field(default_factory=list)

@@ -88,7 +88,7 @@ def _edit(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
 
 
 def _removals(image: TopicImage, config: TopicConfig, now_ms: int) -> list[_Removal]:
-    """Return what goes, partition by partition; nothing of a deleted topic."""
+    """Return the segments that go, partition by partition; none of a deleted topic."""
     if image.closed_ms is not None:
         return []
     found = (_removal(log, config, now_ms) for _, log in sorted(image.partitions.items()))

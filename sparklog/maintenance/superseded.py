@@ -73,7 +73,7 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
-    """What one bucket of a partition says of its segments, by their keys."""
+    """The findings of one bucket of a partition about its segments, by segment key."""
 
     slot: int
     superseded: dict[SegmentKey, NDArray[np.uint32]] = field(default_factory=dict)

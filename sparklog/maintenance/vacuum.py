@@ -1,4 +1,4 @@
-"""Vacuum as a job, the only one that unlinks: files that nothing names, and nothing may name again.
+"""Vacuum as a job, the only one that unlinks: files that no row names, and no row may name again.
 
     topic       horizon committed -> image read -> files unlinked -> rows of segments dropped
     log dir     deleted topics, shared segments, leftovers: see `maintenance.vacuum_log_dir`
@@ -6,7 +6,7 @@
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
 first time; so a file that is older, and that the image read after it does not name, is nobody's.
 The rows of removed segments go last, in a commit: until then a run that dies is made again by the
-next. A log dir is listed once; the driver keeps the names of what may go, and of one partition.
+next. A log dir is listed once; the driver keeps the names of one partition, and of files to unlink.
 """
 
 from collections import defaultdict
@@ -115,7 +115,7 @@ def _steps(
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """What vacuum finds in one topic: files by fate, removed segments and receipts to forget."""
+    """The findings in one topic: files by fate, removed segments and receipts to forget."""
 
     files: Mapping[Fate, Sizes]
     forgettable: Sequence[SegmentEntry]
@@ -127,7 +127,7 @@ class _Garbage:
         return {path: size for sizes in self.files.values() for path, size in sizes.items()}
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return it for people; nothing when there is nothing to do or to tell."""
+        """Return it for people; empty when there is nothing to do or to report."""
         rows = []
         for fate in (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN):
             groups: dict[str, list[str]] = defaultdict(list)
@@ -156,7 +156,7 @@ def _row(
 def _garbage(
     topic: TopicDescription, image: TopicImage, sizes: Iterable[tuple[str, int]], now_ms: int
 ) -> _Garbage:
-    """Say what goes of some files of a topic, which are sorted by path, as an image has it."""
+    """Return the findings about some files of a topic, sorted by path, on an image."""
     config = TopicConfig.parse(topic.configs)
     delay_ms = config.delete_delay_ms
     names = _Names(topic, image, now_ms - delay_ms)
@@ -195,7 +195,7 @@ class _Names:
         self._numbers = {partition_dir(topic.name, number): number for number in numbers}
 
     def of(self, directory: str) -> tuple[set[str], set[str]]:
-        """Return what is kept and what is released of the files in a partition's directory."""
+        """Return the kept and the released files of a partition's directory."""
         number = self._numbers.get(directory)
         if number is None:
             return set(), set()

@@ -3,9 +3,9 @@
     deleted topic     after the delays: its files, then its part of the image
     shared segment    without a live slice for file.delete.delay.ms: its file, then its row
     orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
-    other files       left alone, and told
+    other files       left alone, and reported
 
-A directory that is named like a topic's, of a topic that the image does not know, is told and never
+A directory that is named like a topic's, of a topic that the image does not know, is reported, not
 erased: a log dir whose metadata was restored from a backup would lose its newest topics.
 """
 
@@ -54,7 +54,7 @@ class _Sum:
 
 
 class LogDirFiles:
-    """The files of a log dir that lie in no topic's directory, as a listing tells them.
+    """The files of a log dir that lie in no topic's directory, from a listing.
 
     `lost` are segments' files by the directory of a topic that may be unknown, `strange` files of
     other names by their directory, `shared` the sizes of shared segments that have no live slice.
@@ -145,7 +145,7 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
 
 
 def _delete_directory(context: JobContext, directory: str) -> Outcome:
-    """Unlink a topic's directory, without what was put into quarantine; count what is gone."""
+    """Unlink a topic's directory but for its quarantine; count the unlinked files."""
     files = context.files.list(directory, recursive=True)
     doomed = (file for file in files if not _is_below(file, QUARANTINE))
     gone, parts = _Sum(), set()
@@ -187,7 +187,7 @@ def _horizon_ms(now_ms: int) -> int:
 
 
 def _commit_horizon(context: JobContext) -> Image:
-    """Commit the log dir's horizon, and return the image that came of it."""
+    """Commit the log dir's horizon, and return the image after that commit."""
     edit = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
     return context.catalog.log.commit(lambda _: edit).image
 
@@ -202,7 +202,7 @@ class _SharedGarbage:
     sizes: Mapping[str, int]
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return it for people; nothing when there is nothing to do or to tell."""
+        """Return it for people; empty when there is nothing to do or to report."""
         rows = []
         for what, paths in (
             ("unused shared segments", self.unused),
@@ -218,7 +218,7 @@ class _SharedGarbage:
 def _shared_garbage(
     image: Image, sizes: Mapping[str, int], horizon_ms: int, now_ms: int
 ) -> _SharedGarbage:
-    """Say what goes of shared segments as an image has them; `sizes` are those of files."""
+    """Return the findings about shared segments on an image; `sizes` are those of files."""
     # A commit that is tried again may name another slice of a file whose first ones are gone.
     delay_ms = max(TopicConfig.parse({}).file_delete_delay_ms, COMMIT_TIMEOUT_MS)
     unused = [
@@ -271,7 +271,7 @@ def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
 
 
 def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
-    """Yield the step of the metadata log's leftovers; it tells of files that are nobody's."""
+    """Yield the step of the metadata log's leftovers; it reports files of other names, too."""
     later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
     old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (

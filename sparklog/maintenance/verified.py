@@ -1,7 +1,7 @@
 """One segment held against its row and its indexes; a task of `verify`.
 
-The log is walked once: every checksum, every offset, and what its row and the index files say
-of it. Nothing is written.
+The log is walked once: every checksum and every offset is checked, and its row and its index files
+are compared with it. Nothing is written.
 """
 
 from collections.abc import Iterator

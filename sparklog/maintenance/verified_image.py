@@ -21,7 +21,7 @@ def segments_of(log: PartitionLog) -> Sequence[SegmentEntry]:
 
 
 def image_problems(topic: TopicDescription, image: TopicImage) -> list[str]:
-    """Return what the image says that cannot be."""
+    """Return the contradictions within a partition's image."""
     problems = []
     for partition, log in sorted(image.partitions.items()):
         if not 0 <= partition < topic.num_partitions:

@@ -4,7 +4,7 @@
     image        segments do not overlap; log start, log end and cleaner offset fit them
     segments     `maintenance.verified`: checksums, offsets, sizes, counts, timestamps, indexes
     files        those of removed segments are there until their delay is over; those that no row
-                 names are told, with their age: their writer may be about to commit
+                 names are noted, with their age: their writer may be about to commit
 
 With `repair` the metadata log is mended first, indexes are rebuilt, and a damaged log is put into
 quarantine: a segment of its sound batches takes its place, and the report says which offsets are

@@ -1,4 +1,4 @@
-"""The metadata log: what exists in a log dir, in one sequence of atomic commits.
+"""The metadata log: the topics, segments and leases of a log dir, in one sequence of commits.
 
     edit       values: everything one commit does                        pure
     image      the state after a commit; `apply`; PartitionLog           pure
@@ -10,6 +10,6 @@
     fold       entries become runs; `clean`: old entries go
     catalog    topics by name: the door for readers, writers and administrators
 
-A commit is one entry, put if absent under the next number. Everybody who follows applies it to the
-image with the same pure function, so all see the same log.
+A commit is one entry, put if absent under the next number. Every follower applies it to its image
+with the same pure function, so all followers see the same log.
 """

@@ -1,7 +1,7 @@
-"""What waits to be committed in one process: its plans share one entry.
+"""The requests that wait for a commit in one process: their edits share one entry.
 
-Plans run one after another, each on the image as the one before leaves it. One that fails, in
-planning, checking, applying or encoding, fails alone.
+The plans run one after another, each on the image that the plan before leaves. A plan that fails,
+in planning, checking, applying or encoding, does not stop the others.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -18,14 +18,14 @@ from sparklog.metadata.entry import encode_edits
 from sparklog.metadata.image import Image
 
 Plan = Callable[[Image], Edit | Done]
-"""What should become of the image, and nothing else: it is called again on every try."""
+"""Returns the edit to commit on an image. Pure: it is called again on every try."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit's answer: the image after it, and the edit that made it; None when none was needed.
+    """A commit's answer: the image after it, and its edit; None when there was nothing to commit.
 
-    `before` is the image that the winning plan saw.
+    `before` is the image that the plan of the successful try saw.
     """
 
     image: Image
@@ -34,7 +34,7 @@ class Committed:
 
 
 class Request:
-    """One call of `commit`: its plan, what the newest try makes of it, and its outcome."""
+    """One call of `commit`: its plan, the plan's result on the newest try, and its outcome."""
 
     def __init__(self, plan: Plan, topics: Collection[str]) -> None:
         self.plan = plan
@@ -46,8 +46,8 @@ class Request:
     def run(self, image: Image, stamp: Stamp) -> tuple[Edit, bytes, Image] | None:
         """Plan on an image; return the edit, its JSON, and the image after it.
 
-        None when there is nothing to commit, or the plan failed: then the request is settled, the
-        one on condition that the rest of the batch lands.
+        None when the plan failed, and the request is settled with the error; None, too, when there
+        is nothing to commit, and `land` settles the request with the rest of the batch.
         """
         try:
             edit = self.plan(image)
@@ -56,7 +56,7 @@ class Request:
                 return None
             check(image, edit)
             data = encode_edits([edit])
-            # What nobody could read must not get into the log: it is read here first.
+            # An edit that cannot be read back must not get into the log: read it here first.
             read = edit_of(orjson.loads(data)[0], texts(dict(edit.parameters)))
             after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
@@ -66,7 +66,7 @@ class Request:
         return edit, data, after
 
     def land(self) -> None:
-        """Settle the request as it was planned last."""
+        """Settle the request with the result of its newest plan, unless it is settled."""
         if not self.is_settled:
             self._outcome = self._planned
             self.is_settled = True
@@ -88,7 +88,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Planned:
-    """What a try of a batch puts: the edits, their JSON as one list, and the image after them."""
+    """One try of a batch: the edits, their JSON as one list, and the image after them."""
 
     edits: Sequence[Edit]
     data: bytes
@@ -101,7 +101,7 @@ class Batch:
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
         self.is_in_flight = False
-        """Whether the entry may be in its slot, and nobody knows yet."""
+        """Whether the entry was put, and it is not yet known whether it is in its slot."""
 
     @property
     def waiting(self) -> list[Request]:
@@ -110,7 +110,7 @@ class Batch:
 
     @property
     def topics(self) -> list[str]:
-        """The topics that the plans look into."""
+        """The ids of the topics that the plans read."""
         return list(dict.fromkeys(topic for one in self.waiting for topic in one.topics))
 
     def plan(self, image: Image, stamp: Stamp) -> Planned:
@@ -125,19 +125,20 @@ class Batch:
         return Planned(edits, b"[" + b",".join(parts) + b"]", image)
 
     def land(self) -> None:
-        """Settle all requests as they were planned last."""
+        """Settle all requests with the results of their newest plans."""
         for request in self.requests:
             request.land()
 
     def fail(self, error: BaseException) -> None:
-        """Settle the requests that have no outcome with an error, each with one of its own."""
+        """Settle the requests that have no outcome with an error, each with its own copy."""
         for request in self.waiting:
             request.fail(copy(error))
 
     def interrupted(self, request: Request) -> list[Request]:
-        """Settle what an interruption of the thread of `request` leaves; return the others.
+        """Return the requests without an outcome, after the thread of `request` was interrupted.
 
-        Nobody knows of an entry in flight whether it lands; else the others go on without it.
+        `request` itself is not among them. While an entry is in flight nobody knows whether it
+        lands, so all requests are settled with CommitOutcomeUnknownError.
         """
         if self.is_in_flight:
             self.fail(

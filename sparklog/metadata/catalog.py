@@ -1,4 +1,4 @@
-"""Topics by name: the door through which readers, writers and administrators reach the metadata."""
+"""Topics by name: readers, writers and administrators reach the metadata through `Catalog`."""
 
 import warnings
 from collections.abc import Callable, Collection, Mapping
@@ -17,7 +17,7 @@ from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir
 
 TopicPlan = Callable[[TopicImage], TopicEdit | Done]
-"""What should become of one topic. Pure; called again on every try."""
+"""Returns the edit of one topic. Pure: it is called again on every try."""
 
 RECEIPT_TTL_MS: Final = 24 * 3600 * 1000
 """How long a request's key is remembered, at least."""
@@ -55,7 +55,7 @@ class Landed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Write:
-    """What one commit does to one topic, planned on the topic.
+    """One topic's part of a commit, planned on the topic's image.
 
     With `app_id` and `version` (Delta's txnAppId and txnVersion) the write lands once: a replay is
     answered with the offsets of the first time. With `app_id` alone, a request's key, this holds
@@ -74,7 +74,7 @@ class Write:
 
 
 class Catalog:
-    """The topics of one log dir, and the log that says so. For any number of threads."""
+    """The topics of one log dir, and its metadata log. For any number of threads."""
 
     def __init__(
         self,
@@ -140,7 +140,7 @@ class Catalog:
         app_id: str | None = None,
         version: int | None = None,
     ) -> Landed:
-        """Commit what a plan of one topic says; raises as `MetadataLog.commit`."""
+        """Commit the edit that a plan makes of one topic; raises as `MetadataLog.commit`."""
         write = Write(topic=topic, plan=plan, app_id=app_id, version=version)
         return self.commit_all([write], operation=operation, parameters=parameters)[0]
 
@@ -151,7 +151,10 @@ class Catalog:
         operation: str,
         parameters: Mapping[str, str] | None = None,
     ) -> list[Landed]:
-        """Commit several topics' writes in one entry, all or none; return an answer a write."""
+        """Commit several topics' writes in one entry, all or none; return an answer for each.
+
+        Raises MissingFileError for a topic that is forgotten, and as `MetadataLog.commit`.
+        """
         answers: list[Landed] = []
 
         def plan(image: Image) -> Edit | Done:
@@ -180,13 +183,13 @@ class Catalog:
         return [replace(answer, version=version) for answer in answers]
 
     def is_committed(self, topic: TopicDescription, app_id: str, version: int) -> bool:
-        """Whether a write with this id has landed: asked before the work of writing is done."""
+        """Whether this write has landed already: then its records need not be written again."""
         receipt = self.topic_image(topic).receipts.get(ReceiptKey(app_id, is_versioned=True))
         return receipt is not None and receipt.version is not None and receipt.version >= version
 
 
 def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
-    """Return what people want to know of topic edits: how much came and went."""
+    """Return the counts of topic edits, for people: segments, records, bytes, removed."""
     segments = [entry for edit in edits for entry in edit.segments]
     removed = sum(len(edit.remove) for edit in edits)
     told: dict[str, int] = {}
@@ -223,7 +226,7 @@ def _replayed(topic: TopicImage, write: Write) -> Landed | None:
         return None
     warnings.warn(
         f"version {write.version} of {write.app_id!r} was committed before, up to "
-        f"{receipt.version}, and offsets are told of the highest only: skipped, offsets unknown",
+        f"{receipt.version}; offsets are kept of the highest only: skipped, offsets unknown",
         SparklogWarning,
         stacklevel=2,
     )

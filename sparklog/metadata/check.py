@@ -1,7 +1,7 @@
 """The rules an edit must keep: an edit that passes `check` on an image may be committed on it.
 
-The check is made on every try, on the image that the plan saw, so it knows what others committed
-meanwhile.
+The check is made on every try, on the image that the plan saw. That image holds every commit of
+others before this one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -114,8 +114,8 @@ def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
     kept = set(shared_slices(topic)).difference(of_topic.remove)
     if kept:
         raise UsageError(
-            f"topic {topic.description.name!r} has {len(kept)} slices of shared segments: who "
-            f"forgets it removes them, so that they are counted"
+            f"topic {topic.description.name!r} has {len(kept)} slices of shared segments: the "
+            f"edit that forgets it must remove them, or they would be counted for ever"
         )
 
 
@@ -244,7 +244,7 @@ def _check_overlap(
     entries: list[SegmentEntry],
     removed: list[SegmentEntry],
 ) -> None:
-    """Refuse segments, in place of removed ones, that overlap each other or what stays."""
+    """Refuse segments, in place of removed ones, that overlap each other or others."""
     segments = topic.partition(partition).segments
     near = segments.range(
         min(entry.base_offset for entry in removed), max(entry.next_offset for entry in removed)

@@ -1,4 +1,4 @@
-"""Cleaning: what a fold replaced goes, an hour later (ten minutes on a local disk).
+"""Cleaning: delete the files that a fold replaced, an hour later (ten minutes on a local disk).
 
     1  the newest fold that was published KEEP ago, by the store's own time; its cover is the limit
     2  the directory of the entries is synced: fold and checkpoint are there after a power cut
@@ -8,14 +8,14 @@
     6  runs, history runs and cuts that end at the limit or before, and that the fold does not name
     7  smaller marks
 
-A storage may delete in any order: the mark tells that an empty slot is no end of the log.
+A storage may delete in any order: the mark says that an empty slot is not the end of the log.
 
-Any number may clean at once, be killed between any two steps, or go on a day later: a name that may
-go once may go for ever. Entries: the limit is below a fold's cover, and covers only grow. Runs: a
-later fold takes over runs of the fold before or names new ones, which end at its own cover; so a
-file that ends at or below the limit, and is not named by the fold, is named by no later one. That
-holds for files of folders that lost or were killed, too. An image in memory that is older than half
-of KEEP is opened anew, so nobody reads what goes.
+Any number of processes may clean at once, be killed between any two steps, or go on a day later:
+once a file may be deleted, it may be deleted for ever. Entries: the limit is at or below a fold's
+cover, and covers only grow. Runs: a later fold takes over runs of the fold before, or names new
+runs that end at its own cover. So no later fold names a file that ends at or below the limit and
+that this fold does not name. That holds for the files of a fold that lost or was killed, too.
+A reader opens its image anew when it is older than half of KEEP, so it needs no deleted file.
 """
 
 import re
@@ -31,7 +31,7 @@ from sparklog.metadata.runs import RUNS
 from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
-"""So many files go in one call; the next one goes on."""
+"""The most files that one call deletes; the next call goes on."""
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 ENTRY: Final = re.compile(r"([0-9]{20})\.json")
 CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -41,16 +41,16 @@ RUN: Final = re.compile(rf"([0-9]{{20}})-([0-9]{{20}})-({UUID})\.parquet")
 
 @dataclass(frozen=True, slots=True)
 class Cleaned:
-    """What a call did: the mark it worked below, and how many files went."""
+    """The result of a call: the mark below which it deleted, and how many files it deleted."""
 
     mark: Mark
     files: int
 
 
 def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
-    """Delete what no reader needs any more; None when there is nothing old enough.
+    """Delete the files that no reader needs any more; None when no fold is old enough.
 
-    Raises StorageError; nothing that is needed is gone then.
+    Deletes at most `at_most` files. Raises StorageError; some of those files may be gone then.
     """
     files = log.files
     listed = list(files.list(ENTRIES))

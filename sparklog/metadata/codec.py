@@ -1,9 +1,9 @@
 """Edits as JSON and back: the `edits` of an entry.
 
-An object has the fields of its class; a field with its default is left out, so that an edit says
-only what it does. Small tuples are lists. A segment's file beside its log is written as ""
-(`tables`). Members that this release does not know are refused: they may change what the rest
-means. So is everything that is not of the type written here: what is decoded can be applied.
+An object has the fields of its class; a field with its default is left out. Small tuples are
+lists. The path of an index file that lies beside its log is written as "" (`tables`). A member that
+this release does not know is refused, for it may change the meaning of the others. A value of
+another type is refused, too, so every decoded edit can be applied.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -51,7 +51,7 @@ def edit_of(found: object, parameters: Mapping[str, str]) -> Edit:
     """Return the edit of such an object; `parameters` are those of its entry.
 
     Raises UnsupportedFeatureError for a member that this release does not know; ValueError,
-    TypeError or UsageError for what is no edit.
+    TypeError or UsageError for anything that is not an edit.
     """
     return Edit(**_values("edit", found, _EDIT), parameters=parameters)
 
@@ -201,7 +201,7 @@ def _segment_json(entry: SegmentEntry) -> Json:
 
 
 class _Shape(NamedTuple):
-    """What the fields of a segment with these names have to be; entries have few shapes."""
+    """The types that fields of these names must have; the segments of entries have few shapes."""
 
     types: tuple[type, ...]
     integers: Callable[[Mapping[str, Any]], tuple[int, ...]]
@@ -212,7 +212,7 @@ def _shape(names: tuple[str, ...]) -> _Shape:
     _check_names("segment", names, _SEGMENT_TYPES)
     types = tuple(_SEGMENT_TYPES[name] for name in names)
     integers = [name for name in names if _SEGMENT_TYPES[name] is int]
-    # Asked for one name, an itemgetter answers no tuple: a segment has more, or is none.
+    # An itemgetter of one name returns no tuple: the first name is given twice.
     return _Shape(types, itemgetter(*integers, *integers[:1]) if integers else lambda _: (0,))
 
 

@@ -1,7 +1,7 @@
-"""The metadata log as a Delta table: the actions that let everybody else read it.
+"""The metadata log as a Delta table: the actions that let other engines read it.
 
-The table says reader 1, writer 7 with a writer feature that nobody else has: any engine reads rows
-and history, none may write. Its files are the runs.
+The table has reader version 1, and writer version 7 with a writer feature of our own: any engine
+may read its rows and history, none may write. Its files are the runs.
 """
 
 import json
@@ -50,7 +50,7 @@ def metadata(log_id: str) -> Action:
 
 
 def run_actions(before: FoldEdit, edits: Sequence[Edit]) -> list[Action]:
-    """Return what edits do to Delta's files: nothing, unless one of them is a fold."""
+    """Return Delta's actions `add` and `remove` for edits: none, unless one of them is a fold."""
     actions: list[Action] = []
     for edit in edits:
         if edit.fold is None:

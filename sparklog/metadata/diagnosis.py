@@ -1,4 +1,4 @@
-"""The metadata log's files, each looked at: which are sound, and from where the log can be opened.
+"""Diagnosis of the metadata log: which files are sound, and from where the log can be opened.
 
 entries     decoded, with their edits files, and linked: each names its predecessor's id
 stretch     entries without a hole that follow one another. It can be opened when it begins with
@@ -69,7 +69,8 @@ class Diagnosis:
     """The state of the files. `log` is None when no stretch of entries can be opened.
 
     `damaged` are paths below `__cluster_metadata` of files that the newest fold names; `rebuilt` is
-    the image of the last entry where runs are damaged and others can stand in for them.
+    the image of the last entry, made without the damaged runs; None when none is damaged, or when
+    it cannot be made without them.
     """
 
     problems: list[Problem]
@@ -219,7 +220,7 @@ def _parquet_problem(files: Files, path: str) -> str:
     return ""
 
 
-# ------------------------------------------------------------------------------------ what is named
+# ------------------------------------------------------------------------------- the fold's files
 
 
 def _judge_runs(reader: MetadataLog, seen: Diagnosis, log: Stretch) -> None:
@@ -245,7 +246,7 @@ def _judge_runs(reader: MetadataLog, seen: Diagnosis, log: Stretch) -> None:
 
 
 def run_problem(reader: MetadataLog, run: RunFile) -> str:
-    """Return what is wrong with a run, a history run or a cut; "" for a sound one."""
+    """Return the problem of a run, a history run or a cut; "" for a sound one."""
     try:
         if not run.path.startswith(HISTORY):
             rows = reader.runs.whole(run).num_rows
@@ -262,8 +263,8 @@ def run_problem(reader: MetadataLog, run: RunFile) -> str:
 def rebuilt(reader: MetadataLog, fold: FoldEdit, bases: list[FoldEdit], last: int) -> Image | None:
     """Return the image of entry `last` without the runs of the newest fold; None if that cannot be.
 
-    It begins with an older fold whose runs are there, or with nothing, and applies what the history
-    of `fold` and the entries behind it say.
+    It begins with an older fold whose runs are there, or with the empty image, and applies the
+    edits of the history of `fold` and of the entries behind it.
     """
     told_from = oldest_version(Image(fold=fold))
     for base in (*bases, None):

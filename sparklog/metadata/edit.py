@@ -6,9 +6,9 @@
       FoldEdit           the runs that hold the folded image from now on
 
 An edit is planned on an image, checked against it (`check`), written into an entry (`entry`), and
-applied by everybody who follows. It holds absolute values wherever it can: a partition's state, a
-topic's description, the whole list of runs. Nothing in it depends on a clock: an edit that forgets
-says what ("receipts last used before T").
+applied by every follower. It holds absolute values wherever it can: a partition's state, a topic's
+description, the whole list of runs. Applying it needs no clock: an edit that forgets receipts names
+the time ("last used before T").
 """
 
 from collections.abc import Mapping, Sequence
@@ -146,10 +146,10 @@ class TopicEdit:
 
     `description` makes the topic, or alters it; with `deleted_ms` in it the topic is closed.
     `segments` are new and carry the log's offsets: they begin at the partition's log end offset, or
-    beyond it where `allow_gaps`, or lie inside what the same edit removes. `leader_epochs` are
-    those the edit was planned with. `replace` swaps a row for one of the same key and offsets (an
-    index rebuilt). `remove` names live segments: they get `removed_ms`, slices of shared files go
-    at once. `forget` names removed segments whose rows go. Receipts of keys last used before
+    beyond it where `allow_gaps`, or lie inside segments that the same edit removes. `leader_epochs`
+    are those the edit was planned with. `replace` swaps a row for one of the same key and offsets
+    (an index rebuilt). `remove` names live segments: they get `removed_ms`, slices of shared files
+    go at once. `forget` names removed segments whose rows go. Receipts of keys last used before
     `forget_receipts_before_ms` go, too. `transactions` replace a partition's open transactions,
     `epochs` its leader epochs.
     """
@@ -216,7 +216,7 @@ class TopicEdit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edit:
-    """What one commit does. `topics` are edits by topic id.
+    """The changes of one commit. `topics` are edits by topic id.
 
     `leases` sets claims, None gives one up. `forget_topics` are ids of deleted topics whose files
     are gone. `horizon_ms` is the log dir's: files born before it may be gone. `forget_shared` are

@@ -39,7 +39,7 @@ def entry_path(version: int) -> str:
 
 
 class Outcome(Enum):
-    """What became of a put."""
+    """The outcome of a put."""
 
     LANDED = "landed"
     LOST = "lost"
@@ -47,7 +47,7 @@ class Outcome(Enum):
     CLEANED = "cleaned"
     """The slot was filled and cleaned long ago, perhaps by an earlier try of this put.
 
-    What was put there now was taken back.
+    The entry that was put there now was deleted again.
     """
 
 
@@ -83,7 +83,7 @@ class Entries:
         return self._files.stat(entry_path(version)) is not None
 
     def put(self, stamp: Stamp, data: bytes, looked_ms: int) -> Outcome:
-        """Put an entry into its slot; return what became of it.
+        """Put an entry into its slot; return the outcome.
 
         `looked_ms` is when the slot was seen empty (`Clock.boot_ms`).
 
@@ -146,7 +146,7 @@ class Entries:
     def _landed(self, version: int, looked_ms: int) -> Outcome:
         """Return whether an entry that was put is at the log's end, and not where it was cleaned.
 
-        A put that was held up may fill a slot whose entry was cleaned long ago: the mark tells.
+        A put that was delayed may fill a slot whose entry was cleaned long ago: the mark says so.
         """
         if self._clock.boot_ms() - looked_ms < self._keep_ms // 4:
             if version and self._files.is_local and not self.has(version - 1):
@@ -161,6 +161,6 @@ class Entries:
         return Outcome.CLEANED
 
     def pause(self, tries: int) -> None:
-        """Wait a moment, longer with every try, so that those who collide do not do so again."""
+        """Wait a random time, longer with every try, so that committers do not collide again."""
         longest_ms = 2.0 ** min(tries, BACK_OFF_MAX_EXPONENT)
         self._clock.sleep_ms(longest_ms * random.random())  # noqa: S311 - jitter, not a secret

@@ -23,9 +23,9 @@ Delta's log. It is written once, whole, and never changes. Lines end with "\\n" 
 file with eight zeros in their place. An entry whose edits take more than 64 KiB names a file below
 `_edits/` that holds them as one JSON list; it is synced before the entry is put.
 
-An entry whose `commitInfo` has no member `sparklog` is somebody else's. If it holds nothing but a
-`commitInfo`, it is passed over (`is_foreign`); any other foreign action stops the reader: this log
-has one kind of writer. An entry that looks like ours in any way must match its checksum.
+An entry whose `commitInfo` has no member `sparklog` is another writer's. If it holds nothing but a
+`commitInfo`, it is skipped (`is_foreign`); any other foreign action stops the reader, for sparklog
+alone writes this log. An entry with any sign of sparklog in it must match its checksum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -68,7 +68,7 @@ class EditsFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry. `edits_file` stands in for `edits` until it is read. `actions` are Delta's."""
+    """One entry. `edits` is empty until an `edits_file` is read. `actions` are Delta's."""
 
     version: int
     id: str
@@ -133,9 +133,8 @@ def encode(entry: Entry, edits: bytes) -> bytes:
 def decode(number: int, data: bytes, where: str) -> Entry:
     """Return the entry of a file's bytes; edits in a file of their own are not read.
 
-    Raises CorruptMetadataError naming `where` when the bytes are not what a writer wrote,
-    UnsupportedFeatureError for members of a newer release, and LogDirError for an action or a
-    format of somebody else.
+    Raises CorruptMetadataError naming `where` when the bytes are damaged, UnsupportedFeatureError
+    for members of a newer release, and LogDirError for another writer's action or another format.
     """
     end = data.find(b"\n")
     if not _is_ours(data):
@@ -151,7 +150,7 @@ def decode(number: int, data: bytes, where: str) -> Entry:
 
 
 def _is_ours(data: bytes) -> bool:
-    """Whether any sign says so: no single damage makes ours somebody else's, to be passed over."""
+    """Whether any of several signs is there: one damaged byte must not make our entry foreign."""
     return _SIGNS[0] in data or any(sign in data for sign in _SIGNS[1:])
 
 
@@ -203,8 +202,8 @@ def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
     return replace(entry, edits=edits)
 
 
-class understood:  # noqa: N801 - a with statement reads it as a word
-    """Name the file in every error about its content, whatever is wrong with it."""
+class understood:  # noqa: N801 - used as `with understood(path):`
+    """Name the file `where` in every error about its content."""
 
     __slots__ = ("_where",)
 
@@ -230,7 +229,7 @@ _NOT_UNDERSTOOD: Final = (LookupError, TypeError, ValueError, AttributeError, Us
 
 
 def _foreign(number: int, data: bytes, where: str) -> Entry:
-    """Return an entry of another writer, to be passed over."""
+    """Return an entry of another writer, to be skipped."""
     with understood(where):
         actions: list[Mapping[str, Any]] = [
             orjson.loads(line) for line in data.split(b"\n") if line

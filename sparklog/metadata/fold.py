@@ -6,8 +6,9 @@
                                  the FoldEdit, then publish Delta's checkpoint and the hint
 
 A fold changes nothing that is committed; it conflicts with other folds only. Each row is rewritten
-O(log n) times: a new run takes in the runs before it that are not twice its size. A folder that is
-killed leaves files that nobody names; vacuum takes them after the log dir's horizon.
+O(log n) times: a new run takes in the runs before it that are not twice its size. A process that is
+killed while it folds leaves files that no entry names; vacuum deletes them when they are older than
+the log dir's horizon.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -40,12 +41,12 @@ from sparklog.metadata.tables import (
 from sparklog.model import SegmentKey
 
 FOLD_EVERY: Final = 256
-"""A committer of a version that is a multiple of it folds."""
+"""The committer of a version that is a multiple of this folds."""
 FOLD_AT_THE_LATEST: Final = 1024
-"""So many entries behind the last fold anybody folds."""
+"""With this many entries behind the last fold, every committer folds."""
 
 FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
-"""So much of entries behind the last fold, too."""
+"""With this many bytes of entries behind the last fold, too."""
 POINTER: Final = f"{ENTRIES}/_last_checkpoint"
 RETENTION: Final = Retention()
 
@@ -66,7 +67,7 @@ def fold(
     is_forced: bool = False,
     damaged: Collection[str] = (),
 ) -> Image | None:
-    """Fold everything up to the newest version; None when somebody else did, or there is nothing.
+    """Fold all entries up to the newest; None when there are none, or another process was first.
 
     `is_forced` folds when nothing but folds came since the last one, too; `damaged` are files of
     the history that are left out. Raises StorageError when a file cannot be written,
@@ -110,7 +111,7 @@ def commit_fold(log: MetadataLog, made: FoldEdit, operation: str = "FOLD") -> Im
 def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tuple[RunFile, ...]:
     """Return the runs with a new one, which takes in those before it that are not twice as large.
 
-    A run that cannot be read stays as it is: whoever opens a topic of it is told.
+    A run that cannot be read stays as it is: a reader of one of its topics gets the error.
     """
     kept = list(image.fold.runs)
     tables = [in_order(rows)]

@@ -55,7 +55,7 @@ class FollowedLog:
         self._reading = RLock()
 
     def begin_anew(self) -> None:
-        """Make locks anew, as after a fork: threads that hold them did not come along."""
+        """Make new locks after a fork: the threads that hold the old ones are not in the child."""
         self._reading = RLock()
 
     @property
@@ -69,7 +69,7 @@ class FollowedLog:
         return KEEP_LOCAL_MS if self.files.is_local else KEEP_REMOTE_MS
 
     def image(self, topics: Collection[str] = ()) -> Image:
-        """Return the newest image, with these topics (ids) opened; unknown ids are passed over.
+        """Return the newest image, with these topics (ids) opened; unknown ids are ignored.
 
         Raises MissingFileError when there is no log, CorruptMetadataError naming the file that
         cannot be understood, LogDirError for a log of another format or a newer release.
@@ -171,7 +171,7 @@ class FollowedLog:
     # --------------------------------------------------------------------------------------- open
 
     def _reopen(self) -> None:
-        """Open the log: the same one as before, and not before where it was."""
+        """Open the log anew; refuse another log, and an older version than was read before."""
         known, log_id = self._image, self._log_id
         self._is_opening = True
         try:
@@ -197,8 +197,8 @@ class FollowedLog:
     def _open(self) -> None:
         """Read the log from the fold that the hint names, else from the one that the mark names.
 
-        An entry that is missing may be the end of the log, or cleaned: the mark tells. It is read
-        after the entries, for a cleaner writes it before it deletes any.
+        A missing entry is the end of the log, or was cleaned: the mark says which. It is read after
+        the entries, for a cleaner writes it before it deletes any.
         """
         at = self._hinted()
         for _ in range(OPEN_TRIES):

@@ -1,9 +1,9 @@
-"""The history: who did what, and the numbers of every partition as of any commit that is kept.
+"""The history: past commits, and the numbers of every partition as of any commit that is kept.
 
 history, record_at    commits: of history runs, and of entries behind the newest fold
 version_at            the version of a time
 cut_at                all partitions' numbers as of a version: those of the newest cut before it
-(`history_runs`), and what the edits since say, applied by `Image.apply`
+                      (`history_runs`), with the edits since applied by `Image.apply`
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -95,7 +95,7 @@ def history(
 
 
 def oldest_version(image: Image) -> int:
-    """Return the oldest version that the history tells of."""
+    """Return the oldest version that the history holds."""
     past = past_of(image.fold)
     return past[0].from_version if past else image.fold.cover + 1
 
@@ -164,7 +164,7 @@ def cut_at(log: MetadataLog, version: int, topics: Collection[str] | None = None
 
 
 def check_readable(cut: PartitionCut, log: PartitionLog, version: int) -> None:
-    """Raise OffsetOutOfRangeError unless today's segments still hold what a version held."""
+    """Raise OffsetOutOfRangeError unless today's segments still hold the records of a version."""
     for name, then, now in (
         ("log start offset", cut.log_start_offset, log.log_start_offset),
         ("cleaner offset", cut.cleaner_offset, log.cleaner_offset),

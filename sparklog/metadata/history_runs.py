@@ -10,8 +10,8 @@ A fold moves the entries it covers into a history run, and small runs into large
 names both kinds of files in `history`. After CUT_EVERY entries, or as many as the last cut has
 rows, the fold writes a cut. So a cut is written for every row of it one entry at most.
 
-What is older than the retention goes with whole runs, judged by the entries' own times and the
-folder's clock.
+The retention removes whole runs: a run goes when all its entries are too old, by their own times
+and the clock of the process that folds.
 """
 
 import os
@@ -37,7 +37,7 @@ from sparklog.storage.files import Files
 HISTORY: Final = "_history"
 CUTS: Final = "_cuts"
 CUT_EVERY: Final = 4096
-"""A cut is written after so many entries, at least."""
+"""The least number of entries between two cuts."""
 MERGED_ROWS_MAX: Final = 65_536
 """Larger history runs are not made: they go as a whole when they are too old."""
 GROUP_ROWS: Final = 2_048
@@ -64,7 +64,7 @@ class Retention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """One commit. `parameters` say for people what it did; `edits_json` says it whole."""
+    """One commit. `parameters` describe it for people; `edits_json` has all of it."""
 
     version: int
     timestamp_ms: int
@@ -143,7 +143,7 @@ def present(log: MetadataLog, version: int) -> Entry:
 
 
 def record_of(entry: Entry) -> HistoryRecord:
-    """Return an entry as the history tells it."""
+    """Return an entry as a row of the history."""
     return HistoryRecord(
         entry.version,
         entry.timestamp_ms,
@@ -216,7 +216,7 @@ def _with_entries(
 ) -> list[RunFile]:
     """Return the history runs with one more, which takes in those before it that are small.
 
-    A run that cannot be read stays as it is: whoever reads that part of the history is told.
+    A run that cannot be read stays as it is: a reader of that part of the history gets the error.
     """
     kept, tables = list(past), [_table([record_of(entry) for entry in entries])]
     rows, first = len(entries), entries[0].version

@@ -1,7 +1,7 @@
 """Housekeeping after a commit: folds that are due, and cleaning, in a thread of their own.
 
 A fold takes tens of milliseconds and more, so no commit waits for it. A process that ends waits
-EXIT_WAIT_SECONDS for its fold, no longer: one that is cut off leaves files that nobody names. A
+EXIT_WAIT_SECONDS for its fold, no longer: a fold that is cut off leaves files without a name. A
 forked child begins without the thread, and with locks of its own. A failure is silent, for nothing
 that is committed depends on it; a later commit tries again, after FOLD_RETRY_MS.
 """
@@ -17,7 +17,7 @@ from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.log import MetadataLog
 
 CLEANS_PER_KEEP: Final = 10
-"""A process cleans so often, at most, while an entry is kept: each time lists the entries."""
+"""How often, at most, a process cleans within `keep_ms`: each time lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
 
@@ -87,7 +87,7 @@ def _keep(log: MetadataLog, house: _House) -> None:
             house.cleaned_ms = now_ms
             clean(log)
         house.failed_ms = None
-    except Exception:  # noqa: BLE001 - nobody waits for this thread, and a later one tries again
+    except Exception:  # noqa: BLE001 - no caller waits for this thread, and a later one tries again
         house.failed_ms = log.clock.boot_ms()
     finally:
         house.thread = None

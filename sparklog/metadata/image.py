@@ -1,6 +1,6 @@
-"""The image: everything the log dir's metadata says as of one version; and `apply`, which makes it.
+"""The image: all metadata of a log dir as of one version; and `apply`, which makes the next one.
 
-    image.apply(edits, stamp) -> image       pure; costs what the edits touch
+    image.apply(edits, stamp) -> image       pure; its cost grows with the edits alone
 
 An image shares its structure with the one before it: an entry makes new only the topics and
 partitions that it names. `Image.topic(id).partition(p)` is a **PartitionLog**, the object that
@@ -56,7 +56,7 @@ class SharedSegment(NamedTuple):
 
 
 class Directory:
-    """The topics by name, sorted when somebody asks. Images with the same descriptions share it."""
+    """The topics by name, sorted at the first use. Images with the same descriptions share it."""
 
     def __init__(self, topics: Map[str, TopicImage]) -> None:
         self._topics = topics
@@ -108,7 +108,7 @@ class Image:
         return self.topics.get(topic_id)
 
     def with_topics(self, topics: Mapping[str, TopicImage]) -> "Image":
-        """Return the image with topics opened: their descriptions are what they were."""
+        """Return the image with topics opened; their descriptions do not change."""
         return replace(self, topics=self.topics.update(topics))
 
     def apply(self, edits: Iterable[Edit], stamp: Stamp) -> "Image":

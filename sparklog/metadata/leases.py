@@ -1,4 +1,4 @@
-"""Leases: claims that keep two from doing the same work.
+"""Leases: claims that keep two processes from doing the same work.
 
     name         of the work: "<kind>/<topic id>"
     owner        unique to a process

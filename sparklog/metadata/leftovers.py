@@ -1,4 +1,4 @@
-"""Leftovers: files below `__cluster_metadata` that nobody names, and that nobody will.
+"""Leftovers: files below `__cluster_metadata` that no entry names, now or later.
 
     _runs, _history, _cuts   of a fold that was killed before its commit: they end behind the newest
                              cover. (Those that end before it are `clean`'s.)
@@ -6,7 +6,7 @@
     .tmp-…                   of a small file that was killed before it got its name
 
 They go when they were born before the log dir's horizon: `check` refuses an edit that names an
-older file. Files of others, and what repair put aside, are no leftovers.
+older file. Files of other names, and files that repair put aside, are no leftovers.
 """
 
 from collections.abc import Iterator
@@ -26,7 +26,8 @@ TEMPORARY: Final = ".tmp-"
 def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
     """Return the files that vacuum may unlink, after it has committed the log dir's horizon.
 
-    They are those of the newest image, or of another: what a later horizon would let go.
+    They are the leftovers of the newest image. With another image the answer says which files a
+    later horizon would let vacuum unlink.
     """
     image = log.image() if image is None else image
     return sorted([*_temporary(log.files, image), *_unnamed(log.files, image)])

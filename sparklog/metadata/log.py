@@ -1,4 +1,4 @@
-"""The metadata log: which commits there are. Follow it (`follow`), commit to it.
+"""The metadata log: the commits of a log dir in their order. Follow it (`follow`), commit to it.
 
     plan(image) -> Edit | Done        pure; called again on every try
     check(image, edit)                may refuse
@@ -7,10 +7,10 @@
 
 Whatever a put answered, the slot decides: an object store may say "exists" after one's own success,
 and an error may come after the entry is there. Nothing is planned anew before the slot is filled,
-so no commit lands twice. Nothing is written anew either: segments are position independent.
+so no commit lands twice. No segment is written again either: segments are position independent.
 
-Committers of one machine take turns. What waits in one process shares one entry: its plans run one
-after another, each on the image as the one before leaves it.
+Committers of one machine take turns. The requests that wait in one process share one entry: their
+plans run one after another, each on the image that the plan before leaves.
 
 Durable: an entry's bytes are synced before it gets its name, always. The directory that names it is
 synced before the commit is answered, unless the log was opened with `flush=False`.
@@ -121,7 +121,7 @@ class MetadataLog(FollowedLog):
         return log
 
     def begin_incarnation(self, log_id: str) -> Committed:
-        """Go on as another log, after a restore: whoever followed the old one is refused."""
+        """Go on as another log, after a restore: followers of the old one are refused."""
         level = self.image().level
         self._log_id = log_id
         edit = Edit(operation=RESTORE, parameters={"log": log_id}, level=level)
@@ -140,10 +140,10 @@ class MetadataLog(FollowedLog):
 
         `topics` are the ids of the topics that the plan looks into. An empty edit is not committed.
 
-        Raises what `plan` and `check` raise; LogDirError for a store that ignores the condition of
-        a put, asked once; CommitConflictError when others kept winning for two minutes;
-        StorageError when the entry could not be put; CommitOutcomeUnknownError when it may have
-        landed and the slot cannot be read.
+        Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
+        of a put (probed once a process); CommitConflictError when others kept winning for two
+        minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError when it may
+        have landed and the slot cannot be read.
         """
         request = Request(plan, topics)
         if not (self._is_probed or self.files.is_local):
@@ -163,7 +163,7 @@ class MetadataLog(FollowedLog):
         return answer
 
     def _lead(self, request: Request) -> None:
-        """Commit for all who wait in this process: `request` is this thread's own."""
+        """Commit all requests that wait in this process; `request` is this thread's own."""
         with self._queueing:
             batch, self._queue = Batch(self._queue), []
         try:
@@ -177,8 +177,8 @@ class MetadataLog(FollowedLog):
             raise
 
     def _land(self, batch: Batch) -> None:
-        """Commit what the requests plan, in one entry; each gets its outcome."""
-        self._open_for(batch)  # what is long to read is read before the turn
+        """Commit the edits of the requests in one entry; each request gets its outcome."""
+        self._open_for(batch)  # read before the turn: opening topics may take long
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
         with self._turn.taken():
@@ -208,7 +208,7 @@ class MetadataLog(FollowedLog):
     def _try(self, batch: Batch) -> bool:
         """Plan and put once; return whether that settled the batch."""
         before, looked_ms = self._open_for(batch), self._looked_ms
-        # Time never goes back, wherever somebody sets a clock.
+        # The times of entries never go back, even when a clock does.
         now_ms = max(self.clock.now_ms(), before.stamp.timestamp_ms)
         stamp = Stamp(before.version + 1, os.urandom(12).hex(), now_ms)
         planned = batch.plan(before, stamp)
@@ -268,10 +268,10 @@ class MetadataLog(FollowedLog):
         return EditsFile(name, len(data), crc32c(data))
 
     def sync(self, version: int | None = None) -> None:
-        """Make every entry up to a version durable, whoever committed it: all that were read.
+        """Make the entries up to a version durable, also those of others; all read, without one.
 
-        Raises CommitOutcomeUnknownError when that fails: others see the commit, a power cut may
-        still take it.
+        Raises CommitOutcomeUnknownError when that fails: others see the commit, but a power cut may
+        still undo it.
         """
         wanted = self._read.version if version is None else version
         if self._synced >= wanted:

@@ -1,11 +1,11 @@
-"""The mark: below which version entries may be gone. It only grows.
+"""The mark: the version below which entries may be gone. It only grows.
 
     __cluster_metadata/_marks/<first kept version>-<fold>       both with 20 digits
 
-The name says all: every entry before `first kept` is covered by the fold that entry `fold` is. Of
-several marks the largest counts, so a cleaner that wakes up a day later and writes its own takes
-nothing back. A cleaner writes the mark before it deletes the first entry. So whoever finds a slot
-empty, and then sees that the mark lies above, has looked for an entry that was cleaned.
+The name says all: entry `fold` is a fold that covers every entry before `first kept`. Of several
+marks the largest counts, so a cleaner that wakes up a day later and writes its own mark changes
+nothing. A cleaner writes the mark before it deletes the first entry. So an empty slot below the
+mark, where the mark is read after the slot, held an entry that was cleaned.
 """
 
 import re

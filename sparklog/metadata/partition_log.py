@@ -30,7 +30,7 @@ class Slice:
 
 
 class SegmentChanges:
-    """What an edit does to the live segments of one partition."""
+    """An edit's changes of the live segments of one partition."""
 
     __slots__ = ("added", "removed", "replaced")
 

@@ -1,8 +1,8 @@
 """Verify and repair: the metadata log's own files. The bytes of segments are `maintenance`'s.
 
     problems(files, clock)   every file looked at; nothing is changed
-    repair(files, clock)     1  aside: hints to what is damaged, checkpoints, then entries, the
-                                newest first: what cannot be read, and all that is behind it
+    repair(files, clock)     1  put aside: hints that name damaged files, damaged checkpoints, then
+                                the entries that cannot be read and all behind them, newest first
                              2  hint, checkpoint and pointer are written anew
                              3  runs are made again by a fold from older runs, history and entries;
                                 a damaged history is cut
@@ -10,8 +10,8 @@
 An entry's bytes are synced before it gets its name. So a torn one means a disk that lies, and a
 missing one a power cut over a log with `flush=none`: with `flush` nothing behind it was answered.
 Damage within the log (a flipped bit) takes commits with it that were answered, unless a fold covers
-them; `problems` counts them. It is a command, never automatic. Nothing is deleted: what is put
-aside lies in `__cluster_metadata/_torn/`. Killed between any two steps, it may be run again.
+them; `problems` counts them. It is a command, never automatic. Nothing is deleted: files that are
+put aside lie in `__cluster_metadata/_torn/`. Killed between any two steps, it may be run again.
 """
 
 from collections.abc import Iterator
@@ -35,7 +35,7 @@ TORN: Final = f"{CLUSTER_METADATA}/_torn"
 
 
 def problems(files: Files, clock: Clock) -> Iterator[Problem]:
-    """Return what is wrong with the files of a metadata log; nothing for a sound one.
+    """Return the problems of a metadata log's files; none for a sound one.
 
     Raises UnsupportedFeatureError for a log of a newer release.
     """
@@ -43,7 +43,7 @@ def problems(files: Files, clock: Clock) -> Iterator[Problem]:
 
 
 def repair(files: Files, clock: Clock) -> list[str]:
-    """Mend what can be mended; return a line for each thing that was done.
+    """Mend the files that can be mended; return a line for each thing that was done.
 
     Raises CorruptMetadataError, and changes nothing, when no version of the log can be read without
     the damaged files; CommitConflictError while others of this machine commit.
@@ -73,7 +73,7 @@ def repair(files: Files, clock: Clock) -> list[str]:
 
 
 def _is_stillborn(seen: Diagnosis) -> bool:
-    """Whether the log's creation is all there was, and is torn: then it may be made again."""
+    """Whether a torn entry 0 is the only entry: then the log may be made again."""
     return seen.log is None and seen.entries == [0]
 
 

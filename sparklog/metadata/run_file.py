@@ -29,7 +29,7 @@ from sparklog.storage.files import Files
 
 GROUP_ROWS: Final = 16_384
 FOOTER_GUESS: Final = 64 * 1024
-"""So much is read at once from a run's end: most footers are smaller."""
+"""How many bytes of a run's end are read at first: most footers are smaller."""
 
 _GROUPS: Final = b"sparklog.groups"
 _LENGTH_BYTES: Final = 4
@@ -103,7 +103,7 @@ def _footer_bytes(end: bytes | memoryview) -> int:
 class RunReader:
     """Reads a run, which never changes; for any number of threads.
 
-    Raises CorruptMetadataError naming the file wherever it is not what the FoldEdit says.
+    Raises CorruptMetadataError naming the file where size, checksums or rows are wrong.
     """
 
     def __init__(self, files: Files, path: str, run: RunFile) -> None:
@@ -199,7 +199,7 @@ class _Window:
 
 @contextmanager
 def readable(where: str) -> Iterator[None]:
-    """Turn what Arrow says of a damaged file into CorruptMetadataError naming the file."""
+    """Turn Arrow's errors about a damaged file into CorruptMetadataError naming the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:

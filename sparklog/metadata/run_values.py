@@ -1,4 +1,4 @@
-"""Rows of runs to values: what a fold's rows say of a log dir, and of topics. Pure."""
+"""Rows of runs to values: the image of a log dir, and topics. Pure."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -81,7 +81,7 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
 def contents(
     topics: Sequence[TopicImage], rows: pa.Table
 ) -> Iterator[tuple[TopicImage, TopicContent]]:
-    """Return what rows say of topics that were closed to view; both in the order of their ids."""
+    """Yield topics that were closed to view with their contents, in the order of their ids."""
     segments = _Segments(rows, [topic.description.topic_id for topic in topics])
     partitions = _by_topic(rows, PARTITION)
     receipts = _by_topic(rows, RECEIPT)

@@ -31,7 +31,7 @@ KEPT_GROUPS: Final = 2
 """Row groups that are kept while topics are opened: a topic may lie in two."""
 
 MANY: Final = 64
-"""Who opens so many topics gives back what reading them took."""
+"""After so many topics were opened, the memory that reading them took is given back."""
 
 
 class Runs:

@@ -13,10 +13,10 @@ nullable; a row fills the columns of its kind:
     horizon    (one row)                                     horizon_ms, level
 
 A row is absolute: it says all there is to say of its key as of version `as_of`. Of several rows of
-one key the one with the largest `as_of` counts; `gone` says that the key is no more.
+one key the one with the largest `as_of` counts; `gone` says that the key was removed.
 
 A path column that is empty ("") names a file beside the log: `log_path` with the column's own
-suffix. It saves two thirds of what a segment takes in memory.
+suffix. It saves two thirds of the memory of a segment.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -84,7 +84,7 @@ _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
 }
 
 SEGMENT_SCHEMA = pa.schema(list(_SEGMENT_COLUMNS.items()))
-"""A table of segments alone: what an image holds, and what a task hands to its driver."""
+"""A table of segments alone: an image holds one, and a task hands one to its driver."""
 
 RUN_SCHEMA = pa.schema(
     [
@@ -123,7 +123,7 @@ RUN_SCHEMA = pa.schema(
 """Every column of a run; also the schema of `__cluster_metadata` as a Delta table."""
 
 LOG_DIR_KINDS: Final = frozenset({HORIZON, LEASE, SHARED, TOPIC})
-"""The kinds that an open log dir has at hand; the others belong to one topic each."""
+"""The kinds that are read when a log dir is opened; rows of the others belong to one topic."""
 
 KEY_COLUMNS: Final = {
     TOPIC: ("topic_id",),

@@ -1,7 +1,7 @@
 """TopicImage: one topic as of one version.
 
-A topic that nobody asked for is *closed to view*: its description is known, its partitions are not.
-The edits that concern it wait, and are applied when the log opens it.
+A topic that was not asked for is *closed to view*: its description is known, its partitions are
+not. Edits of it wait, and are applied when the log opens it.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,7 +25,7 @@ Waiting = tuple[tuple[TopicEdit, Stamp], ...]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicContent:
-    """What a topic holds; of a topic that is closed to view only the two times are known.
+    """The parts of a topic; of a topic that is closed to view only the two times are known.
 
     Files born before `vacuum_horizon_ms` may be gone; receipts of keys last used before
     `receipts_before_ms` are forgotten.
@@ -72,7 +72,7 @@ class TopicImage:
 
     @property
     def content(self) -> TopicContent:
-        """What the topic holds. Raises UsageError while it is closed to view."""
+        """The parts of the topic. Raises UsageError while it is closed to view."""
         if self.waiting is not None:
             name = self.description.name
             raise UsageError(f"topic {name!r} is closed to view: ask the metadata log to open it")
@@ -235,7 +235,7 @@ def added_ranges(topic: TopicImage, edit: TopicEdit) -> tuple[OffsetRange, ...]:
 def shared_slices(topic: TopicImage) -> Sequence[SegmentKey]:
     """Return the keys of the topic's live slices of shared segments.
 
-    Who forgets the topic removes them in the same edit, or the shared segments would count them for
+    An edit that forgets the topic must remove them, or the shared segments would count them for
     ever.
     """
     found = []

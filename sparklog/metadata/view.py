@@ -17,7 +17,7 @@ _KEY: Final = (
 
 
 def live_rows(table: str) -> str:
-    """Return the query of the rows that count; `table` is what follows `from`."""
+    """Return the SQL query of the rows that count; `table` is the text behind FROM."""
     return f"""
 with newest as (
   select * from (
@@ -27,4 +27,4 @@ with newest as (
 )
 select * from newest
 where topic_id is null or topic_id in (select topic_id from newest where kind = 'topic')
-"""  # noqa: S608 - it is told to people, and run by nobody here
+"""  # noqa: S608 - it is shown to people and not run here

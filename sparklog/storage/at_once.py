@@ -28,7 +28,7 @@ def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
 
 
 def begin(work: Callable[[], None]) -> "Future[None]":
-    """Let a thread do `work`; the answer tells when it is done, and raises its error.
+    """Let a thread do `work`; the returned future ends with it, or raises its error.
 
     Blocks while WAITING_MAX others are under way. Not to be called by `work` itself.
     """

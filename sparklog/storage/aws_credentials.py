@@ -6,8 +6,8 @@ address or with a token's file, and the instance's. Missing are:
     the container service by its full address, with its token in the environment or without one
     profiles of the shared credentials file that hold keys
 
-Each is a callable that answers with a credential and when it expires, which is what obstore asks
-for. Everything is read in the process that connects.
+Each is a callable that returns a credential and its expiry, as obstore asks for them. Everything
+is read in the process that connects.
 """
 
 import configparser

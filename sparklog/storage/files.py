@@ -1,8 +1,9 @@
-"""Where bytes live: the one door to files, whatever keeps them.
+"""Files: one interface for local disks, object stores and memory.
 
 A path is relative to the log dir, its parts separated by "/" (`paths.check_path` refuses all
-others). A file is written once, front to back, and never changes afterwards: there is no append, no
-rename and no overwriting. So three things are enough to write safely:
+others). A file is written once, front to back, and never changes afterwards: there is no append and
+no rename. (Only hints, small files that may be lost, are replaced: `overwrite`.) So three things
+are enough to write safely:
 
     create … write … close      the whole file, or none that anybody refers to
     sync(paths)                 files, and the directories that name them, survive a power cut
@@ -71,7 +72,7 @@ class NewFile(ABC):
         """Complete the file; closing again does nothing. A close that fails has aborted the file.
 
         The bytes may still be in the operating system's memory: `Files.sync` makes them durable,
-        and tells whether they could be written out.
+        and raises the error if they could not be written out.
         """
         if self._state == "closed":
             return
@@ -159,8 +160,8 @@ class Files(Protocol):
         name at once, one gets True. The name never leads to half of a file, and with `durable`
         never to one whose bytes a power cut could take; the name itself is durable after
         `sync_directory`. A failure does not tell whether it is put. Over an object store False does
-        not tell whose the file is: the client asks again when it got no answer, and may find what
-        it has put itself. So look what stands there.
+        not say whose the file is: the client asks again when it got no answer, and may find the
+        file that it has put itself. So read the file.
         """
         ...
 
@@ -197,7 +198,7 @@ class Files(Protocol):
         ...
 
     def read_ahead(self, path: str, end: int) -> Reader:
-        """Return what reads a file from front to back, up to about `end`: as `view` does.
+        """Return a reader of a file from front to back, up to about `end`; it reads as `view`.
 
         An object store is asked for the next ranges, of the same length, while one is worked on.
         Ranges may overlap and lengths change; one thread reads at a time. MissingFileError comes

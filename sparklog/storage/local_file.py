@@ -8,7 +8,7 @@ descriptor that wrote it:
     finish      waits for that thread and raises its error; `LocalFiles.sync` calls it
 
 A writer of many partitions has more files open than the process may have descriptors. The files
-that are not being written at the moment stand in `_IDLE`; beyond a quarter of the limit, the one
+that are not being written at the moment are in `_IDLE`; beyond a quarter of the limit, the one
 that was written longest ago is parked: synced, closed, and opened again by its next write.
 """
 
@@ -28,10 +28,10 @@ from sparklog.storage.files import NewFile
 from sparklog.storage.write_back import begin_write_back
 
 WRITE_BEHIND_BYTES: Final = 4 * 1024 * 1024
-"""How much of a file waits before its write-out is begun (2 to 32 MiB make no difference)."""
+"""How many bytes wait before their write-out is begun (2 to 32 MiB make no difference)."""
 
 FINISHED_MAX: Final = 10_000
-"""How many closed files that nobody has synced are remembered, if nothing went wrong with them."""
+"""How many closed and not yet synced files without an error are remembered."""
 
 _IDLE: "OrderedDict[LocalNewFile, int]" = OrderedDict()
 """Open files that nobody is writing at the moment, the one written longest ago first; with their
@@ -99,7 +99,7 @@ class LocalNewFile(NewFile):
                 self._parked.result()
 
     def _discard(self) -> None:
-        # Nobody refers to the file, so what cannot be unlinked is left to vacuum; the error that
+        # No row names the file, so vacuum will unlink it if this cannot; the error that
         # led here is the one to see.
         self._wake()
         with suppress(OSError):
@@ -132,7 +132,7 @@ class LocalNewFile(NewFile):
         self._parked = begin(partial(let_go, descriptor))
 
     def _opened_again(self) -> int:
-        """Open the parked file where it ends; raises what went wrong when it was parked."""
+        """Open the parked file at its end; raises the error of parking it, if there was one."""
         self._parked.result()
         descriptor = os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         if not self._is_same(os.fstat(descriptor)):
@@ -150,7 +150,7 @@ class LocalNewFile(NewFile):
 def finish(target: str) -> bool:
     """Wait for the sync that a `close` began of the file at this absolute path.
 
-    False if none did. Raises OSError, and again whenever it is asked: what was not written out is
+    False if none did. Raises OSError, and again at every call: bytes that were not written out are
     lost, and a later fsync would not say so.
     """
     call = _FINISHED.get(target)
@@ -187,7 +187,7 @@ def _sync_and_close(descriptor: int) -> None:
         os.close(descriptor)
 
 
-# Threads do not survive a fork, and what they were doing is the parent's.
+# Threads do not survive a fork, and their work is the parent's.
 os.register_at_fork(
     before=_IDLE_LOCK.acquire,
     after_in_parent=_IDLE_LOCK.release,

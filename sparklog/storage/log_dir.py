@@ -67,7 +67,7 @@ def replace_log_dir(files: Files, random16: bytes) -> LogDir:
 def probe_conditional_put(files: Files) -> None:
     """Raise LogDirError where of two puts of one name the second one wins; leaves nothing behind.
 
-    Commits are such puts: a store that ignores their condition would lose some without a word.
+    Commits are such puts: a store that ignores their condition would lose some silently.
     """
     probe = f"{_PROBE}{os.urandom(12).hex()}"
     try:

@@ -1,8 +1,8 @@
-"""Files in memory that fail on request: what the other implementations are compared with.
+"""Files in memory that fail on request: the reference for the other implementations.
 
 A power cut is `lose_unsynced`: new files nobody synced are gone, and files whose deletion was not
-followed by a sync in the same directory are back. What `put_new` has put durably is gone until its
-directory is synced; what it has put otherwise, until the file itself is.
+followed by a sync in the same directory are back. A file of a durable `put_new` is gone unless its
+directory was synced; a file of another `put_new`, unless the file itself was synced.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -203,7 +203,7 @@ class MemoryFiles:
         self._being_written.discard(path)
 
     def _keep_names(self, directory: str) -> None:
-        """Make durable what is named in a directory, and what is not any more."""
+        """Make the names in a directory durable, and the deletions of names."""
         for path in [path for path in self._durable if parent(path) == directory]:
             if path not in self._stored:
                 del self._durable[path]

@@ -1,15 +1,15 @@
 """Files of an object store, through obstore: S3, Google Cloud Storage, Azure.
 
-What differs from a file system:
+The differences from a file system:
 
 - A new file appears when it is closed, all at once. Up to a part (10 MiB) is held in memory and put
   with one request; a larger one is uploaded in parts. An upload cannot be dropped, so `abort` lets
   it appear and deletes it again; nobody refers to it in between, its name being a fresh uuid.
 - `put_new`, `write_new` and `link_or_copy` are conditional: the store lets one writer have a name.
   `create` is not, and relies on the uuid in the name.
-- The client asks again what the store has not answered. So a conditional put may find what it has
-  put itself; `write_new` takes the same bytes for its own.
-- `sync` has nothing to do: what the store acknowledged is durable.
+- The client repeats a request without an answer. So a conditional put may find the object that it
+  has put itself; `write_new` takes the same bytes for its own.
+- `sync` has nothing to do: an acknowledged object is durable.
 - A bucket that does not exist is an error of its own: the first topic makes a log dir, but never a
   bucket.
 
@@ -58,10 +58,10 @@ PART_BYTES: Final = 10 * 1024 * 1024
 DELETED_AT_ONCE: Final = 1000
 """How many objects a request deletes at most: S3's limit."""
 RETRY_SECONDS: Final = 60
-"""For how long the client asks again what failed; a commit that takes longer is given up."""
+"""For how long the client repeats a failed request; a commit that takes longer is given up."""
 RETRIES = 10
 BACKOFF_SECONDS_MAX: Final = 3
-"""A server that is not there is told after half a minute."""
+"""After this time a server that does not answer is an error."""
 REASON_MAX: Final = 500
 """How many characters of a store's answer an error repeats."""
 
@@ -110,7 +110,7 @@ class ObjectFiles:
         return ObjectFiles, (self.uri, self.options, self._given)
 
     def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002 - it always is
-        """See `Files.create`; never tells that a file exists (module docstring)."""
+        """See `Files.create`; never raises ExistingFileError (module docstring)."""
         return ObjectNewFile(check_path(path), self)
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:  # noqa: ARG002 - always
@@ -153,7 +153,7 @@ class ObjectFiles:
 
     def _got(self, path: str, start: int, length: int | None) -> Any:
         if length is not None:
-            # A range of nothing is none; one byte tells whether there is a file.
+            # An empty range is not allowed; a range of one byte shows whether there is a file.
             return obstore.get_range(self.store, path, start=start, length=max(length, 1))
         if start:
             options: obstore.GetOptions = {"range": {"offset": start}}
@@ -190,7 +190,7 @@ class ObjectFiles:
                 found = obstore.list_with_delimiter(self.store, prefix)["objects"]
             return iter(sorted(map(_file_stat, found)))
         pages = self._pages(directory, prefix)
-        # The first page is fetched now, so that whoever only calls hears of a failure.
+        # The first page is fetched now, so that the call itself raises.
         stats = map(_file_stat, chain(next(pages, ()), chain.from_iterable(pages)))
         return stats if isinstance(self.store, S3Store | GCSStore) else iter(sorted(stats))
 
@@ -258,7 +258,7 @@ class ObjectFiles:
 
     @contextmanager
     def errors(self, operation: str, path: str) -> Iterator[None]:
-        """Raise what obstore raises as a StorageError, without secrets."""
+        """Turn obstore's errors into StorageErrors without secrets."""
         try:
             yield
         except (BaseError, OSError, ValueError) as error:
@@ -302,7 +302,7 @@ class ObjectNewFile(NewFile):
     def _discard(self) -> None:
         if self._upload is None:
             return
-        # What cannot be deleted is an object that nobody refers to: vacuum's work. The error that
+        # No row names the object, so vacuum will delete it if this cannot. The error that
         # led here is the one to see.
         for step in (self._upload.close, lambda: self._files.delete(self.path)):
             try:
@@ -372,7 +372,7 @@ def _kind(error: Exception) -> type[StorageError]:
 
 
 def _reason(error: Exception) -> str:
-    """What obstore says, on one line, without the queries of addresses: they may be signed."""
+    """Return an error's message on one line, without queries of addresses: they may be signed."""
     if _names_no_bucket(error):
         return NO_BUCKET
     if isinstance(error, FileNotFoundError):

@@ -12,7 +12,7 @@ from sparklog.storage.paths import check_path
 from sparklog.storage.settings import storage_options
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):(?=/)", re.IGNORECASE)
-# What obstore and delta-rs spell alike: one takes a key as it is, the other parses a URL.
+# The characters that every client takes as they are; Delta's readers parse the address as a URL.
 _PREFIX = re.compile(r"[A-Za-z0-9_.=+/-]*")
 _BUCKETS = {
     "s3": re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"),

@@ -5,7 +5,7 @@
 
 A range is asked for by one request on a connection of its own, so that two in flight bring twice
 the bytes where a connection is the limit. Ranges that a reader asks for may overlap (a batch that
-was cut at the end of the last one) and may grow; what was fetched is not fetched again.
+was cut at the end of the last one) and may grow; no byte is fetched twice.
 """
 
 import os
@@ -33,7 +33,7 @@ class ReadAhead:
         """Where the bytes in `_data` begin in the file."""
         self._data = memoryview(b"")
         self._under_way: deque[Future[memoryview]] = deque()
-        """What comes behind `_data`, in the order of the file."""
+        """The ranges behind `_data` that are under way, in the order of the file."""
         self._next = 0
         """Where the last of those ends."""
 
@@ -58,7 +58,7 @@ class ReadAhead:
         self._data = memoryview(b"")
 
     def _ask_up_to(self, end: int, length: int) -> None:
-        """Ask for what is needed up to `end` and, before the end of the scan, AHEAD ranges more."""
+        """Ask for the bytes up to `end` and, before the end of the scan, for AHEAD ranges more."""
         last = max(end, min(self._end, end + AHEAD * length))
         while self._next < last:
             size = min(length, last - self._next)
@@ -69,7 +69,7 @@ class ReadAhead:
         try:
             return self._under_way.popleft().result()
         except BaseException:
-            # Whoever asks again begins anew.
+            # The next read begins anew.
             self._begin_at(0)
             raise
 

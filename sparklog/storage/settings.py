@@ -1,10 +1,10 @@
 """Storage settings: delta-rs's names, one row each.
 
 They come from the options of a call (`storage.<NAME>`, or the bare name; Spark hands options over
-in lower case, so case does not count). What is not given there and is no secret comes from the
-environment. The result goes to delta-rs as it is, and travels to Spark's workers inside a pickled
-`Files`. Secrets of the environment do not travel: whoever connects takes them from the environment,
-or from the platform, in the process that uses them, and takes them anew when they have expired.
+in lower case, so case does not count). A setting that is not given there and is no secret comes
+from the environment. The result goes to obstore, and travels to Spark's workers inside a pickled
+`Files`. Secrets of the environment do not travel: the process that connects takes them from its
+environment, or from the platform, and takes them anew when they have expired.
 """
 
 from collections.abc import Mapping

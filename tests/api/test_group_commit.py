@@ -167,7 +167,7 @@ class TestTopics:
         AdminClient(log_dir).create_topics(topics)
 
     def write(self, writer: Writer, *topics: str) -> list[Any]:
-        """What a record each gets."""
+        """The offsets that one record each gets."""
         found = writer.write({topic: [Request(rows(topic, partition=0))] for topic in topics})
         return [places(found[topic]) for topic in topics]
 

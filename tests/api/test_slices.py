@@ -133,7 +133,7 @@ class TestGroup:
 def test_a_row_is_that_of_a_segment_builder(
     times: list[int], base_offset: int, settings: BatchSettings
 ) -> None:
-    """Goal: the row of a slice says what the row of a file with the same batch says.
+    """Goal: the row of a slice equals the row of a file with the same batch.
 
     Method: both are made of any batch, and compared column by column.
     """

@@ -1,4 +1,4 @@
-"""Followed topics: at hand when nothing is new, read when something is, durable when served."""
+"""Followed topics: kept while nothing is new, read when something is, durable when served."""
 
 from pathlib import Path
 

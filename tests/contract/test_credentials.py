@@ -108,7 +108,7 @@ class TestContainerCredentials:
 
 
 class Tokens:
-    """Hands out tokens that live for a moment, and lets pass requests that bear a live one."""
+    """Gives out tokens that expire soon, and passes on requests with a valid one."""
 
     def __init__(self, endpoint: Endpoint) -> None:
         self.seen: set[str] = set()

@@ -1,4 +1,4 @@
-"""What the metadata log promises wherever it lies, to other processes, and to Delta's readers."""
+"""The promises of the metadata log on every storage, to other processes and to Delta's readers."""
 
 import multiprocessing
 import signal
@@ -139,7 +139,7 @@ class TestKilled:
 
 
 class TestDeltaReaders:
-    """delta-rs reads what there is, and refuses to write."""
+    """delta-rs reads the rows, and refuses to write."""
 
     @pytest.fixture
     def table(self, tmp_path: Path) -> Callable[[], DeltaTable]:

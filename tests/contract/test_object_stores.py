@@ -1,4 +1,4 @@
-"""What a slow, wrong or forgetful store does to files, and what Azure and Google are like."""
+"""Files on a slow, wrong or forgetful store, and the peculiarities of Azure and Google."""
 
 import time
 from collections.abc import Iterator

@@ -1,6 +1,6 @@
 """An import or an export in a process of its own, which may be killed before any of its steps.
 
-A step is what changes files, a commit included: the interpreter's own audit tells of each before it
+A step is a change of files, a commit included: the interpreter's own audit reports each before it
 is done.
 """
 

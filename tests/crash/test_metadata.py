@@ -1,6 +1,6 @@
 """A process that folds, cleans or repairs is killed between every two steps.
 
-Whoever opens the log then sees what the twin says: a log that was never folded. Run again, it
+An opener then sees the same as the twin: a log that was never folded. Run again, it
 comes to its end.
 """
 

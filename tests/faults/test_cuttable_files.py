@@ -9,7 +9,7 @@ from tests.power import CuttableFiles
 
 
 def left(root: Path, *, durable: bool, synced: bool, seed: int) -> dict[str, bytes]:
-    """What one put leaves behind."""
+    """The state that one put leaves behind."""
     files = CuttableFiles(str(root / str(seed)), -1, random.Random(seed))
     assert files.put_new("a", b"entry", durable=durable)
     assert not files.put_new("a", b"other", durable=durable)

@@ -177,7 +177,7 @@ class TestAfterImport:
     def test_all_that_the_broker_shows_is_here(self, made: Journey) -> None:
         for place, found in made.there.source.items():
             if place[0] != "profiles":
-                # Both hold back what lies behind a transaction that is still open.
+                # Both hold back the records behind a transaction that is still open.
                 ours = [one for one in made.again[place][0] if one[0] >= found[0][0]]
                 assert ours == found, place
 

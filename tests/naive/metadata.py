@@ -13,13 +13,13 @@ NO_PARTITION: State = {"state": (0, 0, 0, 0, 0), "live": {}, "transactions": (),
 
 
 class NaiveMetadata:
-    """What a log dir's metadata says, made anew from all of it with every edit."""
+    """The metadata of a log dir, made anew from all of it with every edit."""
 
     def __init__(self) -> None:
         self.said: State = {"topics": {}, "leases": {}, "shared": {}, "horizon_ms": 0, "level": 1}
 
     def apply(self, edit: Edit, stamp: Stamp) -> None:
-        """Change what is said."""
+        """Apply an edit."""
         said = self.said = deepcopy(self.said)
         for topic_id, one in edit.topics.items():
             empty = {"partitions": {}, "removed": {}, "receipts": {}, "vacuum_horizon_ms": 0}

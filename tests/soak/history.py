@@ -54,7 +54,7 @@ class Read:
 
 @dataclass(frozen=True, slots=True)
 class Polled:
-    """One image: log start and end by partition, the topic's configs, and what was read.
+    """One image: log start and end by partition, the topic's configs, and the records read.
 
     `is_whole` says that the reads go from where this reader's last ones ended to the log's end, in
     every partition.

@@ -1,8 +1,8 @@
-"""The compacted topic: who writes it, who reads it, and what a lawful reader has seen.
+"""The compacted topic: its writers, its readers, and the records that a reader may see.
 
 Key and tombstone follow from a value, so that a record is known by its value, and a tombstone by
-its key and offset. Whatever the jobs drop, what an image shows, folded into a table, is what all
-that was ever written up to its end, folded, is: no record lost, none back from the dead.
+its key and offset. The records that an image shows, folded into a table of the latest value of each
+key, equal the table of all records ever written up to its end: the jobs lose none and revive none.
 """
 
 import time

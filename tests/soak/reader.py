@@ -1,4 +1,4 @@
-"""A reader: takes image after image and writes down what stands in the log."""
+"""A reader: takes image after image and writes down the records of the log."""
 
 import time
 

@@ -45,7 +45,7 @@ from tests.unit.interop.conftest import Interop
 
 LOG = f"{0:020d}.log"
 OWN_FILES = {"retention.ms": "-1", "sparklog.shared.segment.max.bytes": "0"}
-"""What is appended to such a topic gets files of its own."""
+"""Records that are appended to such a topic get files of their own."""
 
 
 def export(interop: Interop, target: Path, options: ExportOptions | None = None) -> ExportReport:
@@ -123,7 +123,7 @@ class TestFiles:
         assert path.read_bytes() == source.read_bytes()
         assert path.stat().st_nlink == 1
 
-    def test_a_file_that_is_longer_than_the_manifest_says_is_cut(
+    def test_a_file_that_is_longer_than_its_row_says_is_cut(
         self, interop: Interop, tmp_path: Path
     ) -> None:
         folder = interop.partition()
@@ -237,7 +237,7 @@ def append_shared(interop: Interop, *counts: int) -> None:
 
 
 class TestJoined:
-    """What has to be rewritten becomes as few segments as a broker would have made."""
+    """Rewritten segments become as few as a broker would have made."""
 
     def test_slices_of_shared_segments(self, interop: Interop, tmp_path: Path) -> None:
         new_topic(interop.log_dir, partitions=2, config=OWN_FILES)
@@ -319,7 +319,7 @@ class TestEpochs:
 
 
 class TestOpenTransactions:
-    """What is open here is aborted there, and a broker must hear of it."""
+    """A transaction that is open here is aborted there, by a marker that a broker reads."""
 
     def data(self, offset: int, producer: int) -> bytes:
         return batch(offset, producer=producer, attributes=TRANSACTIONAL, epoch=5)

@@ -207,7 +207,7 @@ class TestOut:
         assert {report.problem for report in back.run()} == {None}
         found = seen(back)
 
-        # The transaction was aborted on the way out: what lies behind it is stable now.
+        # The export has aborted the transaction: the records behind it are stable now.
         everything, committed = before["mixed"]
         before["mixed"] = everything, [*committed, *range(30, END + 1)]
         assert found == before

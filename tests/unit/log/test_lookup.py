@@ -155,7 +155,7 @@ class TestNewest:
 
         assert lookup.newest(segment, 0) == TimestampOffset(200, 7)
 
-    def test_opens_no_other_batch_than_the_manifest_names(self) -> None:
+    def test_opens_no_other_batch_than_the_row_names(self) -> None:
         segment = segment_of(log_of(*FOUR))
         damaged = replace(segment, read=reader_of(flip_byte(log_of(*FOUR), 70)))
 

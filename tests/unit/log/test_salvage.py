@@ -137,7 +137,7 @@ class TestSoundWindows:
         assert (damage.start_offset, damage.end_offset) == (2 + 3 * left, 14)
         assert "it was cut" in damage.problem
 
-    def test_end_where_the_manifest_knows_more(self) -> None:
+    def test_end_where_the_row_says_more(self) -> None:
         partition = Partition().append(batch(1), 0, next_offset=4, record_count=4)
         sound, (damage,) = walked(partition)
 

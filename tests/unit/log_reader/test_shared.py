@@ -26,7 +26,7 @@ from tests.partitions import DIRECTORY, Partition, batch, partitions
 
 PATH = f"{SHARED}/a{LOG_SUFFIX}"
 FOREIGN = (b"", b"\0" * 70, b"noise", batch(1, 2)(0), batch(3)(10**9))
-"""What may lie around a slice: nothing, zeros, no batch, batches of other partitions."""
+"""Bytes around a slice: none, zeros, no batch, batches of other partitions."""
 
 
 def slice_of(
@@ -55,7 +55,7 @@ def own_file(partition: Partition, slot: int = 0) -> tuple[MemoryFiles, SegmentE
 
 
 def answer(question: Any, start: int = 0) -> Any:
-    """What is answered; or the error with its place, behind the start of the slice."""
+    """The answer, or the error with its position behind the start of the slice."""
     try:
         return question()
     except CorruptRecordError as error:
@@ -94,7 +94,7 @@ class TestSlice:
     def test_answers_as_a_file_of_its_own(
         self, partition: Partition, before: bytes, after: bytes, data: st.DataObject
     ) -> None:
-        """Goal: what lies around is never seen. Method: any segment, sound, damaged or cut."""
+        """Goal: bytes around a slice are never seen. Method: any segment, sound, damaged or cut."""
         for slot in range(len(partition.segments)):
             path = partition.path(slot=slot)
             position = data.draw(st.integers(0, len(partition.bytes_of(path)) - 1))

@@ -127,7 +127,7 @@ class TestMaxTimestamp:
         assert partition.reader.list_offset(0, MAX_TIMESTAMP) == TimestampOffset(*found)
 
     @pytest.mark.parametrize(("last", "found"), ((2, (4, 1)), (4, (4, 1)), (5, (5, 2))))
-    def test_does_not_count_what_the_manifest_promised_and_compaction_took(
+    def test_does_not_count_records_that_compaction_took(
         self, last: int, found: tuple[int, int]
     ) -> None:
         partition = Partition().append(batch(3)).append(batch(4)).append(batch(last))

@@ -1,4 +1,4 @@
-"""The job over segments and manifest; which segments it takes: tests/unit/log/test_compaction.py.
+"""The job over segments and metadata; which segments it takes: tests/unit/log/test_compaction.py.
 
 What goes wrong: test_compact_faults.py.
 """

@@ -1,4 +1,4 @@
-"""Vacuum of what belongs to no topic: deleted topics, shared segments, files of other names."""
+"""Vacuum outside of topics: deleted topics, shared segments, files of other names."""
 
 import os
 from pathlib import Path

@@ -96,7 +96,7 @@ class TestMetadata:
 
     @pytest.fixture
     def log_dir(self, tmp_path: Path) -> str:
-        """Its newest entry is torn: a commit of which nobody was told."""
+        """Its newest entry is torn: a commit that was not acknowledged."""
         log_dir = new_topic(tmp_path / "log")
         append(log_dir, 0, range(9))
         newest = max(Path(log_dir).glob("__cluster_metadata/_delta_log/*.json"))

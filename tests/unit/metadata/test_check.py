@@ -1,4 +1,4 @@
-"""The rules of an edit: what an image does not allow is refused, and why."""
+"""The rules of an edit: an edit that the image does not allow is refused, with the reason."""
 
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What goes, what stays, and who finds his way."""
+"""Cleaning: the files that go, the files that stay, and openers meanwhile."""
 
 from pathlib import Path
 
@@ -204,7 +204,7 @@ class TestAnOpener:
 
 
 def fold_of(log: MetadataLog) -> FoldEdit:
-    """Make a fold of what a log has read, without committing it."""
+    """Make a fold of the entries that a log has read, without committing it."""
     image = log.opened_at(log.read_last(), [TOPIC_ID])
     rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
     run = log.runs.write(rows, (0, image.version), NOW_MS)

@@ -37,7 +37,7 @@ Put = Callable[[str, Any], bool]
 
 
 class ToldOtherwise(MemoryFiles):
-    """A store whose puts of entries answer as told, one after the other."""
+    """A store whose puts of entries give the listed answers, one after the other."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -275,7 +275,7 @@ class TestReplacedLogDir:
 
 
 class TestBatches:
-    """What waits in one process shares one entry."""
+    """The requests that wait in one process share one entry."""
 
     @staticmethod
     def together(log: MetadataLog, *plans: Plan) -> list[Any]:
@@ -285,7 +285,7 @@ class TestBatches:
         def commit(at: int, plan: Plan) -> None:
             try:
                 answers[at] = log.commit(plan, TOPIC)
-            except BaseException as error:  # noqa: BLE001 - what the thread got
+            except BaseException as error:  # noqa: BLE001 - the thread's outcome
                 answers[at] = error
 
         threads = [Thread(target=commit, args=(at, plan)) for at, plan in enumerate(plans)]

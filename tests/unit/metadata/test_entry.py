@@ -1,4 +1,4 @@
-"""Entries, byte for byte: whatever is damaged, foreign or newer is told by name."""
+"""Entries, byte for byte: damaged, foreign and newer ones are refused by name."""
 
 from collections.abc import Callable
 from pathlib import Path

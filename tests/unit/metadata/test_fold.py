@@ -1,4 +1,4 @@
-"""Folding: what an opener reads of runs is what the entries said."""
+"""Folding: an image read from runs equals the image of the entries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -187,7 +187,7 @@ class TestTheHorizon:
 
 
 class TestForOthers:
-    """Delta's readers read it; what they may do to it harms nobody."""
+    """Delta's readers read it; their VACUUM and writes do no harm."""
 
     @pytest.fixture
     def table(self, world: World) -> str:

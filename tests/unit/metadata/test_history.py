@@ -1,4 +1,4 @@
-"""Who did what, and the numbers of any commit: compared with images that were kept."""
+"""Past commits, and the numbers of any of them: compared with images that were kept."""
 
 from dataclasses import replace
 from pathlib import Path

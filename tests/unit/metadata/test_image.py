@@ -1,4 +1,4 @@
-"""Images: edits applied, against the naive twin; what a topic and a partition answer."""
+"""Images: edits applied, against the naive twin; answers of topics and partitions."""
 
 from random import Random
 

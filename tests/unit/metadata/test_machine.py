@@ -1,4 +1,4 @@
-"""The metadata log as a state machine: whoever reads sees what the twin says."""
+"""The metadata log as a state machine: every reader sees the same as the twin."""
 
 from collections.abc import Callable
 from random import Random

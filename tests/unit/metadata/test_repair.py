@@ -63,7 +63,7 @@ def found(world: World) -> list[str]:
 
 
 def put_aside(world: World) -> list[str]:
-    """Repair; return the names of what was put aside, when all is well again."""
+    """Repair; return the names of the files put aside, after checking that no problem is left."""
     done = repair(world.files, world.clock)
     assert found(world) == []
     assert repair(world.files, world.clock) == []
@@ -347,7 +347,7 @@ class TestHistoryRuns:
     def test_a_damaged_one_does_not_stand_in_for_a_run(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """One of three is damaged, and so is a run: what is between is not known."""
+        """One of three is damaged, and so is a run: the edits between are not known."""
         monkeypatch.setattr(h, "MERGED_ROWS_MAX", 0)
         world.produce(3)
         fold(world.log)

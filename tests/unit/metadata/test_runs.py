@@ -1,4 +1,4 @@
-"""Runs: what is written is read, by topic and at once; whatever is damaged is told by name."""
+"""Runs: written rows are read, by topic and all at once; damage is an error with the name."""
 
 from random import Random
 from typing import Any

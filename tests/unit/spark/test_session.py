@@ -12,7 +12,7 @@ from sparklog.spark.session import require_workers
 
 
 def session_of(python: str | Path, master: str = "local[2]") -> Any:
-    """What is asked of a session."""
+    """The calls that a session gets."""
     return SimpleNamespace(sparkContext=SimpleNamespace(master=master, pythonExec=str(python)))
 
 

@@ -208,7 +208,7 @@ class TestAvailableNow:
 
 
 class TestOpenTransaction:
-    """What imports leave and end: a reader of committed records stays before it."""
+    """Imports leave it open, and end it: a reader of committed records stays before it."""
 
     COMMITTED: ClassVar[Json] = {"isolation.level": "read_committed"}
 

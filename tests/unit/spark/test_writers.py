@@ -130,7 +130,7 @@ class TestTopics:
         return job(log_dir, self.COLUMNS, topic=None, **options)
 
     def written(self, writing: WriteJob, *topics: str) -> Written:
-        """What a task hands back that has got a record of each of these topics."""
+        """The message of a task that got a record of each of these topics."""
         given = batch(*topics).append_column("topic", pa.array(topics))
         message = BatchWriter(writing, self.COLUMNS, is_done=False).write(iter([given]))
         assert isinstance(message, Written)

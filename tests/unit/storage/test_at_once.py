@@ -60,7 +60,7 @@ class TestBegin:
             begin(fail).result()
 
     def test_lets_only_so_many_wait(self) -> None:
-        """Goal: whoever begins more than there is room for waits. Method: work that waits for a
+        """Goal: a caller that begins too many waits. Method: work that waits for a
         signal, one more than there is room for, begun in a thread of its own.
         """
         signal, begun = threading.Event(), threading.Event()

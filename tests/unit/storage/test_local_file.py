@@ -1,4 +1,4 @@
-"""A new local file: which descriptor syncs it, and what becomes of it when there are too many."""
+"""A new local file: the descriptor that syncs it, and parking when there are too many."""
 
 import errno
 import fcntl
@@ -55,7 +55,7 @@ def written(files: LocalFiles, path: str, *, durable: bool = True) -> str:
 class TestDurable:
     @pytest.fixture
     def synced(self, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bool]]:
-        """What is fsynced: the name, and whether the descriptor is one that writes."""
+        """The fsyncs: the name, and whether the descriptor is one that writes."""
         found: list[tuple[str, bool]] = []
         fsync = os.fsync
 
@@ -247,7 +247,7 @@ class TestLimit:
 
 
 class TestPutNew:
-    """How a local file system puts; what all storages promise is in the contract."""
+    """Puts of a local file system; the promises of all storages are in the contract."""
 
     @pytest.mark.parametrize("number", (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
     def test_says_that_there_are_no_hard_links(

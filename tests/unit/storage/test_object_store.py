@@ -1,4 +1,4 @@
-"""What the contract suite cannot reach: how obstore's errors are read, and uploads that break."""
+"""Cases beyond the contract suite: obstore's errors, and uploads that break."""
 
 import os
 from typing import Any
@@ -100,7 +100,7 @@ class TestRead:
 
 class TestWriteNew:
     def test_takes_the_same_bytes_for_its_own(self, files: ObjectFiles) -> None:
-        """The client asks again when it got no answer, and finds what it has put itself."""
+        """The client asks again when it got no answer, and finds the object it has put itself."""
         obstore.put(files.store, "a", b"first")
         files.write_new("a", b"first")
 

@@ -15,7 +15,7 @@ DATA = bytes(range(256)) * 4
 
 
 class Far:
-    """A file that notes what is asked for, and fails on request."""
+    """A file that notes the ranges asked for, and fails on request."""
 
     def __init__(self, data: bytes = DATA) -> None:
         self.data = data

@@ -9,9 +9,9 @@ from sparklog.config.times import time_ms
 from sparklog.errors import (
     InvalidOptionError,
     OffsetOutOfRangeError,
+    SparklogError,
     SparklogWarning,
     UnknownTopicError,
-    UsageError,
 )
 from sparklog.log_reader import EARLIEST, LATEST, TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
@@ -198,7 +198,7 @@ def within_log(reader: TopicReader, wanted: ReadRange, isolation: str, *, fails:
     return replace(wanted, start=start, end=max(start, min(wanted.end, high)))
 
 
-def lost(error: UsageError, *, fails: bool) -> None:
+def lost(error: SparklogError, *, fails: bool) -> None:
     """Raise an error that says which data is lost, or warn with its text unless `fails`."""
     if fails:
         raise type(error)(f"{error}; failOnDataLoss=false reads what there is", **vars(error))

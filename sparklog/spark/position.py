@@ -5,8 +5,9 @@
 Offsets are the connector's: of the next record to read. Beside them, under a name that no topic can
 have, stands what offsets alone cannot tell:
 
-    ids     the topic's id, for a topic may be deleted and created again under its name
-    start   offsets where the stream began; in the end of its first micro-batch only
+    ids      the topic's id, for a topic may be deleted and created again under its name
+    start    offsets where the stream began; in the end of its first micro-batch only
+    cluster  the log dir's cluster id, for a restored log dir gives its offsets a second time
 
 Spark does not keep a stream's initial offset. A micro-batch whose start has no ids is the first, so
 wherever it is run again, it takes its start from its end. Spark compares offsets as text: names and
@@ -27,11 +28,15 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """Offsets by partition; topic ids by name, None where no micro-batch has ended yet."""
+    """Offsets by partition; topic ids by name, None where no micro-batch has ended yet.
+
+    `cluster` is the cluster id; None in a checkpoint of sparklog 0.1.
+    """
 
     offsets: Mapping[TopicPartition, int]
     ids: Mapping[str, str] | None = None
     start: Mapping[TopicPartition, int] | None = None
+    cluster: str | None = None
 
     @property
     def is_initial(self) -> bool:
@@ -60,6 +65,8 @@ class Position:
         ours: Json = {"ids": dict(sorted(self.ids.items()))}
         if self.start is not None:
             ours["start"] = offsets_json(self.start)
+        if self.cluster is not None:
+            ours["cluster"] = self.cluster
         return {**json, OURS: ours}
 
     @classmethod
@@ -71,7 +78,8 @@ class Position:
             if ours is None:
                 return cls(offsets)
             start = _offsets(ours["start"]) if "start" in ours else None
-            return cls(offsets, {key.topic: ours["ids"][key.topic] for key in offsets}, start)
+            ids = {key.topic: ours["ids"][key.topic] for key in offsets}
+            return cls(offsets, ids, start, ours.get("cluster"))
         except (AttributeError, KeyError, TypeError, ValueError):
             raise UsageError(
                 f"{json!r} in the checkpoint is no position of a sparklog stream"

@@ -5,6 +5,7 @@ another one, which plans nothing, travels to the tasks.
 """
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.errors import UnknownTopicError
+from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 from sparklog.spark.limits import Limits
@@ -29,6 +30,7 @@ from sparklog.spark.read_task import RangePartition, ReadTask
 from sparklog.spark.selection import selected
 from sparklog.spark.splits import split_ranges
 from sparklog.storage.files import Files
+from sparklog.storage.log_dir import open_log_dir
 
 NOT_SELECTED: Final = "is not selected any more"
 
@@ -82,7 +84,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """
         before = Position.of_json(start)
         newest = self._look(before)
-        ended = Position(newest.offsets, newest.ids, before.offsets if before.is_initial else None)
+        began = before.offsets if before.is_initial else None
+        ended = replace(newest, start=began)
         begins = before.begins(ended)
         if not isinstance(limit, ReadAllAvailable):
             # With ReadAllAvailable (Trigger.Once) there is no later micro-batch to wait for.
@@ -90,8 +93,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             waits = self._limits.waits(begins, newest.offsets, waited_ms)
             if waits and not self._is_available_now:
                 return start
-            ended = Position(self._limits.cut(begins, newest.offsets), ended.ids, ended.start)
-        if not before.is_initial and (ended.offsets, ended.ids) == (before.offsets, before.ids):
+            ended = replace(ended, offsets=self._limits.cut(begins, newest.offsets))
+        if not before.is_initial and ended == replace(before, start=None):
             return start
         self._last_batch_ms = self._clock.now_ms()
         return ended.to_json()
@@ -143,11 +146,19 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ends = {key: log.log_end_offset for key, log in logs.items()}
         begins = before.begins(Position(ends, ids, before.offsets))
         stable = {key: log.end_offset(self._isolation) for key, log in logs.items()}
-        return Position({key: max(stable[key], min(begins[key], ends[key])) for key in wanted}, ids)
+        offsets = {key: max(stable[key], min(begins[key], ends[key])) for key in wanted}
+        return Position(offsets, ids, cluster=open_log_dir(self._files).cluster_id)
 
     def _check(self, before: Position, newest: Position) -> None:
         """See that what the stream has been reading is still there."""
         known, ids = before.ids or {}, newest.ids or {}
+        if before.cluster not in (None, newest.cluster):
+            problem = (
+                f"{self._files.uri}: the checkpoint of the stream belongs to cluster id "
+                f"{before.cluster}, and the log dir has {newest.cluster}: it was restored or "
+                f"replaced, so its offsets may name other records"
+            )
+            lost(LogDirError(problem), fails=self._fails)
         for topic in sorted({key.topic for key in before.offsets}):
             if topic not in ids:
                 exists = topic in self._catalog.topics()

@@ -1,6 +1,7 @@
 """What the checkpoint of a stream says: a text that is stable, and enough to start from."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -42,9 +43,10 @@ class TestText:
         self, where: dict[TopicPartition, int], initial: bool, began: dict[TopicPartition, int]
     ) -> None:
         ids = None if initial else {key.topic: f"id of {key.topic}" for key in where}
-        position = Position(where, ids, None if initial else began)
+        cluster = "abc" if began else None
+        position = Position(where, ids, *(() if initial else (began, cluster)))
         text = json.dumps(position.to_json())
-        shuffled = Position(dict(reversed(where.items())), ids, position.start)
+        shuffled = replace(position, offsets=dict(reversed(where.items())))
 
         assert Position.of_json(json.loads(text)) == position
         assert json.dumps(shuffled.to_json()) == text

@@ -14,10 +14,11 @@ from pyspark.sql.streaming.datasource import (
 )
 
 from sparklog.admin import AdminClient
-from sparklog.clock import ManualClock
+from sparklog.clock import ManualClock, SystemClock
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
-from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
+from sparklog.errors import LogDirError, OffsetOutOfRangeError, SparklogWarning, UnknownTopicError
 from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.restore import restore
 from sparklog.spark.stream_reader import StreamReader
 from tests.edits import edited
 from tests.logs import append, catalog, new_topic
@@ -388,6 +389,19 @@ class TestTopic:
         stream.options["failOnDataLoss"] = False
         with pytest.warns(SparklogWarning, match="was deleted and created again"):
             assert stream.restart().step() == {"t-0": span(0, 12)}
+
+    def test_in_a_restored_log_dir_has_its_offsets_a_second_time(self, stream: Stream) -> None:
+        """The log end is further than the checkpoint, with other records up to there."""
+        append(stream.log_dir, 0, range(12))
+        stream.step()
+        restore(catalog(stream.log_dir).files, SystemClock())
+
+        with pytest.raises(LogDirError, match="it was restored or replaced"):
+            stream.restart().step()
+        stream.options["failOnDataLoss"] = False
+        with pytest.warns(SparklogWarning, match="it was restored or replaced"):
+            assert stream.restart().step() == {}
+        assert stream.restart().step() is None
 
     def test_that_is_deleted_between_plan_and_run_is_data_loss(self, stream: Stream) -> None:
         append(stream.log_dir, 0, range(3))

@@ -21,6 +21,7 @@ from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import Lock
 from typing import Final
+from weakref import WeakSet
 
 from sparklog.clock import Clock
 from sparklog.errors import (
@@ -83,6 +84,7 @@ class MetadataLog(FollowedLog):
         self._is_probed = False
         self._synced = -1
         self.begin_anew()
+        _logs.add(self)
 
     def begin_anew(self) -> None:
         """Make locks and queue anew, as after a fork: threads that hold them did not come along."""
@@ -289,3 +291,15 @@ class MetadataLog(FollowedLog):
                     f"durable ({error}): replay with the same txnAppId and txnVersion"
                 ) from error
             self._synced = max(newest, wanted)
+
+
+_logs: Final[WeakSet[MetadataLog]] = WeakSet()
+"""Every log of this process. A forked child has them all, and so has a child of the child."""
+
+
+def _begin_anew() -> None:
+    for log in list(_logs):
+        log.begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

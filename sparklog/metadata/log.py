@@ -16,6 +16,7 @@ Durable: an entry's bytes are synced before it gets its name, always. The direct
 synced before the commit is answered, unless the log was opened with `flush=False`.
 """
 
+import logging
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
@@ -64,6 +65,7 @@ __all__ = [
 
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit goes on when others keep winning: Kafka's delivery.timeout.ms."""
+_logger: Final = logging.getLogger(__name__)
 
 
 class MetadataLog(FollowedLog):
@@ -77,7 +79,7 @@ class MetadataLog(FollowedLog):
         flush: bool = True,
         after_commit: "Callable[[MetadataLog], None]" = lambda _: None,
     ) -> None:
-        """`after_commit` is called when a commit was answered: housekeeping."""
+        """`after_commit` is called when a commit has landed: housekeeping. It fails no commit."""
         super().__init__(files, clock)
         self._flush = flush
         self._after_commit = after_commit
@@ -161,8 +163,15 @@ class MetadataLog(FollowedLog):
         if self._flush or not self.files.is_local:
             self.sync(answer.image.version)
         if answer.edit is not None and housekeeping:
-            self._after_commit(self)
+            self._keep_house()
         return answer
+
+    def _keep_house(self) -> None:
+        """Call `after_commit`. The commit has landed, so a failure is told to the log alone."""
+        try:
+            self._after_commit(self)
+        except Exception:
+            _logger.warning("housekeeping after a commit failed", exc_info=True)
 
     def _lead(self, request: Request) -> None:
         """Commit for all who wait in this process: `request` is this thread's own."""
@@ -221,7 +230,8 @@ class MetadataLog(FollowedLog):
             batch.is_in_flight = False
             if not has_landed:
                 return False
-            self.bytes_behind += len(data)
+            in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
+            self.bytes_behind += len(data) + in_file
         with self._reading:
             # Another thread may have read the entry and opened topics meanwhile: both are the same.
             if self._image is before:
@@ -235,7 +245,8 @@ class MetadataLog(FollowedLog):
             return outcome is Outcome.LANDED
         from sparklog.metadata.history import record_at
 
-        self._image = None
+        with self._reading:
+            self._image = None
         try:
             return record_at(self, stamp.version).id == stamp.entry_id
         except VersionOutOfRangeError as error:

@@ -22,6 +22,7 @@ from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
 from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
+from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS, ENTRIES, HINT, MetadataLog, Plan, entry_path
 from sparklog.metadata.marks import Mark, write_mark
@@ -220,6 +221,22 @@ class TestCleanedSlot:
 
         assert append(log) == 10
         assert ends(log.image(TOPIC)) == 30
+
+    def test_the_image_is_dropped_under_its_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Goal: no reader loses its image half way. Method: note who holds the lock then."""
+        files = ToldOtherwise()
+        log = self.held_up(files, ManualClock(), lands_first=True)
+        dropped: list[bool] = []
+
+        def noted(log: MetadataLog, name: str, value: object) -> None:
+            if name == "_image" and value is None:
+                dropped.append("owner=0 " not in repr(log._reading))
+            object.__setattr__(log, name, value)
+
+        monkeypatch.setattr(MetadataLog, "__setattr__", noted)
+        append(log)
+
+        assert dropped == [True]
 
 
 class TestReplacedLogDir:
@@ -434,6 +451,16 @@ class TestEditsFile:
         assert len(list(log.files.list("__cluster_metadata/_edits"))) == 1
         assert said_by(whole(other)) == said_by(whole(log))
 
+    def test_its_size_counts_for_the_next_fold(self) -> None:
+        """Goal: a committer counts what a follower counts. Method: compare both after one file."""
+        log = new_log()
+        entries = [segment(records=1) for _ in range(EDITS_BYTES_MAX // 100)]
+        log.commit(producing(*entries), TOPIC)
+        other = MetadataLog(log.files, log.clock)
+        other.image()
+
+        assert other.bytes_behind == log.bytes_behind > EDITS_BYTES_MAX
+
 
 class TestCreate:
     def test_making_it_twice_is_once(self) -> None:
@@ -565,3 +592,16 @@ def test_housekeeping_is_called_after_an_answer() -> None:
     log.commit(lambda _: Done())
 
     assert called == [2]
+
+
+def test_housekeeping_that_fails_fails_no_commit(caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: what landed is answered. Method: another thread drops the image before housekeeping."""
+
+    def dropped(log: MetadataLog) -> None:
+        log._forget()
+        keep_house(log)
+
+    log = MetadataLog(new_log().files, ManualClock(), after_commit=dropped)
+
+    assert append(log) == 10
+    assert "not read yet" in caplog.text

@@ -264,9 +264,24 @@ class TestReplacedLogDir:
         log = new_log(LocalFiles(str(tmp_path)))
         log.files.delete(entry_path(1))
 
-        with pytest.raises(MissingFileError, match="0001.json is gone"):
+        with pytest.raises(CorruptMetadataError, match="version 0 of log .* restored or replaced"):
             append(log)
         assert log.files.stat(entry_path(2)) is None
+
+    def test_nor_those_that_go_during_a_put(self, tmp_path: Path) -> None:
+        """Goal: no entry is left behind a hole, and a retry opens anew. Method: delete in a plan."""
+        log = new_log(LocalFiles(str(tmp_path)))
+
+        def plan(image: Image) -> Edit:
+            log.files.delete(entry_path(1))
+            return producing(segment())(image)
+
+        with pytest.raises(MissingFileError, match="0001.json is gone"):
+            log.commit(plan, TOPIC)
+        assert log.files.stat(entry_path(2)) is None
+        with pytest.raises(CorruptMetadataError, match="version 0 of log .* restored or replaced"):
+            append(log)
+        assert log.image().version == 0
 
     def test_a_restored_one_is_noticed_by_its_entries(self) -> None:
         files, clock = MemoryFiles(), ManualClock()

@@ -145,6 +145,7 @@ class FollowedLog:
         self._looked_ms = self.clock.boot_ms()
         while (entry := self.entries.read(image.version + 1)) is not None:
             image = self._image = self._after(image, entry)
+            self.entries.saw(image.stamp)
 
     def _is_late(self) -> bool:
         """Whether entries that were not read may have been cleaned by now."""
@@ -196,6 +197,7 @@ class FollowedLog:
     def _forget(self) -> None:
         """Forget the log that was followed: the next one is opened as if it were the first."""
         self._turn.forget()
+        self.entries.forget()
         self._image, self._log_id = None, ""
 
     def _open(self) -> None:

@@ -28,6 +28,7 @@ from sparklog.clock import Clock
 from sparklog.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    CorruptMetadataError,
     SparklogError,
     StorageError,
     VersionOutOfRangeError,
@@ -240,7 +241,12 @@ class MetadataLog(FollowedLog):
         return True
 
     def _has_landed(self, stamp: Stamp, data: bytes, looked_ms: int) -> bool:
-        outcome = self.entries.put(stamp, data, looked_ms)
+        try:
+            outcome = self.entries.put(stamp, data, looked_ms)
+        except CorruptMetadataError:
+            with self._reading:
+                self._forget()
+            raise
         if outcome is not Outcome.CLEANED:
             return outcome is Outcome.LANDED
         from sparklog.metadata.history import record_at

@@ -14,6 +14,7 @@ from typing import Final
 from sparklog.clock import Clock
 from sparklog.errors import (
     CommitOutcomeUnknownError,
+    CorruptMetadataError,
     MissingFileError,
     SparklogError,
     StorageError,
@@ -29,6 +30,8 @@ PUT_TIMEOUT_MS: Final = 60_000
 """How long one entry is put again while its slot stays empty."""
 LOCAL_PUT_TRIES: Final = 3
 """A local disk that fails so often will not get better by waiting."""
+SEEN_MS: Final = 5_000
+"""So long an entry that an object store gave or took counts as still there."""
 BACK_OFF_MAX_EXPONENT: Final = 6
 REPLAY: Final = "replay with the same txnAppId and txnVersion"
 
@@ -59,6 +62,16 @@ class Entries:
         self._files = files
         self._clock = clock
         self._keep_ms = keep_ms
+        self._seen: Stamp | None = None
+        self._seen_ms = 0
+
+    def saw(self, stamp: Stamp) -> None:
+        """Note that the newest entry is in its slot now: it was read there, or put."""
+        self._seen, self._seen_ms = stamp, self._clock.boot_ms()
+
+    def forget(self) -> None:
+        """Forget what was seen: the log dir was restored or replaced."""
+        self._seen = None
 
     def read(self, version: int) -> Entry | None:
         """Return an entry, its edits read; None when there is none of this version.
@@ -88,7 +101,8 @@ class Entries:
         `looked_ms` is when the slot was seen empty (`Clock.boot_ms`).
 
         Raises StorageError when it cannot be put and is not there, CommitOutcomeUnknownError when
-        it may have landed.
+        it may have landed, CorruptMetadataError when the log below it is no longer the one that
+        was followed: the entry was taken back.
         """
         path, tries = entry_path(stamp.version), 0
         begun_ms = self._clock.boot_ms()
@@ -97,12 +111,15 @@ class Entries:
             trouble: SparklogError | None = None
             try:
                 if self._files.put_new(path, data):
-                    return self._landed(stamp.version, looked_ms)
+                    return self._landed(stamp, looked_ms)
             except StorageError as error:
                 trouble = error
             found, unread = self._in_slot(stamp.version)
             if found is not None:
-                return Outcome.LANDED if found == data else self._lost(stamp.version, found)
+                if found != data:
+                    return self._lost(stamp.version, found)
+                self._check_log(stamp)
+                return Outcome.LANDED
             self._check_patience(path, tries, begun_ms, trouble, unread)
             self.pause(tries)
 
@@ -143,22 +160,60 @@ class Entries:
                 f"({unread or trouble or 'the slot stays empty'}): {REPLAY}"
             ) from (unread or trouble)
 
-    def _landed(self, version: int, looked_ms: int) -> Outcome:
+    def _landed(self, stamp: Stamp, looked_ms: int) -> Outcome:
         """Return whether an entry that was put is at the log's end, and not where it was cleaned.
 
         A put that was delayed may fill a slot whose entry was cleaned long ago: the mark says so.
         """
+        version = stamp.version
         if self._clock.boot_ms() - looked_ms < self._keep_ms // 4:
             if version and self._files.is_local and not self.has(version - 1):
                 self._files.delete(entry_path(version))
                 raise MissingFileError(
                     f"{entry_path(version - 1)} is gone: the metadata log was deleted or replaced"
                 )
-            return Outcome.LANDED
-        if version >= newest_mark(self._files, CLUSTER_METADATA).first_kept:
-            return Outcome.LANDED
-        self._files.delete(entry_path(version))
-        return Outcome.CLEANED
+        elif version < newest_mark(self._files, CLUSTER_METADATA).first_kept:
+            self._files.delete(entry_path(version))
+            return Outcome.CLEANED
+        self._check_log(stamp)
+        return Outcome.LANDED
+
+    def _check_log(self, stamp: Stamp) -> None:
+        """Take an entry that was put back when the log below it was replaced in place.
+
+        A bucket that is restored keeps its name, and a slot that is free now may lie far behind the
+        new end. So the entry before must still be there, if it was not seen a moment ago: a commit
+        costs no request more as a rule. On a local disk it is looked at every time.
+        """
+        seen = self._seen
+        if self._files.is_local:
+            return
+        if seen is not None and self._clock.boot_ms() - self._seen_ms > SEEN_MS:
+            where = entry_path(stamp.version)
+            try:
+                is_same = self._holds(seen)
+                if not is_same and not self.has(stamp.version + 1):
+                    self._files.delete(where)
+            except SparklogError as error:
+                raise CommitOutcomeUnknownError(
+                    f"{where} was put; whether the log before it is still there is not known "
+                    f"({error}): {REPLAY}"
+                ) from error
+            if not is_same:
+                raise CorruptMetadataError(
+                    f"{entry_path(seen.version)} is not the one that was followed: the log dir was "
+                    f"restored or replaced; open it anew"
+                )
+        self.saw(stamp)
+
+    def _holds(self, seen: Stamp) -> bool:
+        """Whether an entry that was seen is in its slot still."""
+        path = entry_path(seen.version)
+        try:
+            entry = decode(seen.version, bytes(self._files.read(path)), path)
+        except MissingFileError:
+            return False
+        return entry.is_foreign or entry.id == seen.entry_id
 
     def pause(self, tries: int) -> None:
         """Wait a random time, longer with every try, so that committers do not collide again."""

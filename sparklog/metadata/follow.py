@@ -91,8 +91,9 @@ class FollowedLog:
         image = self._image
         if image is None or not self.files.is_local or self._is_late():
             return None
-        is_newest = not self.entries.has(image.version + 1) and not self._turn.is_replaced()
-        return image if is_newest else None
+        has = self.entries.has
+        is_newest = not has(image.version + 1) and has(image.version)
+        return image if is_newest and not self._turn.is_replaced() else None
 
     def opened_at(self, image: Image, topics: Collection[str]) -> Image:
         """Return an image with these topics opened, whatever was committed since."""
@@ -135,12 +136,16 @@ class FollowedLog:
             self._reopen()
         else:
             self._read_on(self._image)
+            # The newest entry is never cleaned. A clock that was set may clean others early.
+            if self.files.is_local and not self.entries.has(self._read.version):
+                self._reopen()
 
     def _read_on(self, image: Image) -> None:
         self._image = image
         self._looked_ms = self.clock.boot_ms()
         while (entry := self.entries.read(image.version + 1)) is not None:
             image = self._image = self._after(image, entry)
+            self.entries.saw(image.stamp)
 
     def _is_late(self) -> bool:
         """Whether entries that were not read may have been cleaned by now."""
@@ -192,6 +197,7 @@ class FollowedLog:
     def _forget(self) -> None:
         """Forget the log that was followed: the next one is opened as if it were the first."""
         self._turn.forget()
+        self.entries.forget()
         self._image, self._log_id = None, ""
 
     def _open(self) -> None:

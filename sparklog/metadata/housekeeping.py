@@ -1,9 +1,10 @@
 """Housekeeping after a commit: folds that are due, and cleaning, in a thread of their own.
 
 A fold takes tens of milliseconds and more, so no commit waits for it. A process that ends waits
-EXIT_WAIT_SECONDS for its fold, no longer: a fold that is cut off leaves files without a name. A
-forked child begins without the thread, and with locks of its own. A failure is silent, for nothing
-that is committed depends on it; a later commit tries again, after FOLD_RETRY_MS.
+EXIT_WAIT_SECONDS for its fold, no longer: one that is cut off leaves unnamed files. A
+forked child begins without the thread; `log` gives its logs locks of their own. A failure is
+silent, for nothing that is committed depends on it; a later commit tries again, after
+FOLD_RETRY_MS.
 """
 
 import atexit
@@ -36,12 +37,10 @@ _lock = Lock()
 
 
 def _begin_anew() -> None:
-    """Forget the parent's threads, which did not come along, and the locks that they may hold."""
+    """Forget the parent's threads, which did not come along, and the lock that they may hold."""
     global _lock, _houses  # noqa: PLW0603 - a lock that the parent held would never be released
     _lock = Lock()
-    logs, _houses = list(_houses), WeakKeyDictionary()
-    for log in logs:
-        log.begin_anew()
+    _houses = WeakKeyDictionary()
 
 
 def _wait() -> None:

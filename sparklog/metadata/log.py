@@ -16,16 +16,19 @@ Durable: an entry's bytes are synced before it gets its name, always. The direct
 synced before the commit is answered, unless the log was opened with `flush=False`.
 """
 
+import logging
 import os
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from threading import Lock
 from typing import Final
+from weakref import WeakSet
 
 from sparklog.clock import Clock
 from sparklog.errors import (
     CommitConflictError,
     CommitOutcomeUnknownError,
+    CorruptMetadataError,
     SparklogError,
     StorageError,
     VersionOutOfRangeError,
@@ -63,6 +66,7 @@ __all__ = [
 
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit goes on when others keep winning: Kafka's delivery.timeout.ms."""
+_logger: Final = logging.getLogger(__name__)
 
 
 class MetadataLog(FollowedLog):
@@ -76,13 +80,14 @@ class MetadataLog(FollowedLog):
         flush: bool = True,
         after_commit: "Callable[[MetadataLog], None]" = lambda _: None,
     ) -> None:
-        """`after_commit` is called when a commit was answered: housekeeping."""
+        """`after_commit` is called when a commit has landed: housekeeping. It fails no commit."""
         super().__init__(files, clock)
         self._flush = flush
         self._after_commit = after_commit
         self._is_probed = False
         self._synced = -1
         self.begin_anew()
+        _logs.add(self)
 
     def begin_anew(self) -> None:
         """Make locks and queue anew, as after a fork: threads that hold them did not come along."""
@@ -159,8 +164,15 @@ class MetadataLog(FollowedLog):
         if self._flush or not self.files.is_local:
             self.sync(answer.image.version)
         if answer.edit is not None and housekeeping:
-            self._after_commit(self)
+            self._keep_house()
         return answer
+
+    def _keep_house(self) -> None:
+        """Call `after_commit`. The commit has landed, so a failure is told to the log alone."""
+        try:
+            self._after_commit(self)
+        except Exception:
+            _logger.warning("housekeeping after a commit failed", exc_info=True)
 
     def _lead(self, request: Request) -> None:
         """Commit all requests that wait in this process; `request` is this thread's own."""
@@ -219,7 +231,8 @@ class MetadataLog(FollowedLog):
             batch.is_in_flight = False
             if not has_landed:
                 return False
-            self.bytes_behind += len(data)
+            in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
+            self.bytes_behind += len(data) + in_file
         with self._reading:
             # Another thread may have read the entry and opened topics meanwhile: both are the same.
             if self._image is before:
@@ -228,12 +241,18 @@ class MetadataLog(FollowedLog):
         return True
 
     def _has_landed(self, stamp: Stamp, data: bytes, looked_ms: int) -> bool:
-        outcome = self.entries.put(stamp, data, looked_ms)
+        try:
+            outcome = self.entries.put(stamp, data, looked_ms)
+        except CorruptMetadataError:
+            with self._reading:
+                self._forget()
+            raise
         if outcome is not Outcome.CLEANED:
             return outcome is Outcome.LANDED
         from sparklog.metadata.history import record_at
 
-        self._image = None
+        with self._reading:
+            self._image = None
         try:
             return record_at(self, stamp.version).id == stamp.entry_id
         except VersionOutOfRangeError as error:
@@ -289,3 +308,15 @@ class MetadataLog(FollowedLog):
                     f"durable ({error}): replay with the same txnAppId and txnVersion"
                 ) from error
             self._synced = max(newest, wanted)
+
+
+_logs: Final[WeakSet[MetadataLog]] = WeakSet()
+"""Every log of this process. A forked child has them all, and so has a child of the child."""
+
+
+def _begin_anew() -> None:
+    for log in list(_logs):
+        log.begin_anew()
+
+
+os.register_at_fork(after_in_child=_begin_anew)

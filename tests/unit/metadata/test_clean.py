@@ -282,6 +282,22 @@ class TestALatePut:
         assert read(world.fresh()) == read(log)
 
 
+class TestAFollower:
+    def test_goes_on_after_a_clock_was_set(self, tmp_path: Path) -> None:
+        """Goal: nobody is stuck. Method: to the follower no time passes, while entries go by age."""
+        world = World(LocalFiles(str(tmp_path)), ManualClock(NOW_MS))
+        follower, reader = (MetadataLog(world.files, ManualClock(NOW_MS)) for _ in range(2))
+        follower.image()
+        reader.image()
+        cleaned(world)
+
+        assert reader.current() is None
+        assert read(reader) == read(world.log)
+        assert reader.current() is not None
+        follower.commit(lambda image: appended(image, segment(0, 4711)), [TOPIC_ID])
+        assert read(follower) == read(world.fresh())
+
+
 class TestLeftovers:
     def test_are_what_killed_processes_left(self, world: World) -> None:
         folded(world)

@@ -19,9 +19,10 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
+from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS, SEEN_MS
 from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
+from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS, ENTRIES, HINT, MetadataLog, Plan, entry_path
 from sparklog.metadata.marks import Mark, write_mark
@@ -221,6 +222,22 @@ class TestCleanedSlot:
         assert append(log) == 10
         assert ends(log.image(TOPIC)) == 30
 
+    def test_the_image_is_dropped_under_its_lock(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Goal: no reader loses its image half way. Method: note who holds the lock then."""
+        files = ToldOtherwise()
+        log = self.held_up(files, ManualClock(), lands_first=True)
+        dropped: list[bool] = []
+
+        def noted(log: MetadataLog, name: str, value: object) -> None:
+            if name == "_image" and value is None:
+                dropped.append("owner=0 " not in repr(log._reading))
+            object.__setattr__(log, name, value)
+
+        monkeypatch.setattr(MetadataLog, "__setattr__", noted)
+        append(log)
+
+        assert dropped == [True]
+
 
 class TestReplacedLogDir:
     def test_a_commit_says_so_and_the_next_one_sees_the_new_one(self, tmp_path: Path) -> None:
@@ -247,9 +264,24 @@ class TestReplacedLogDir:
         log = new_log(LocalFiles(str(tmp_path)))
         log.files.delete(entry_path(1))
 
-        with pytest.raises(MissingFileError, match="0001.json is gone"):
+        with pytest.raises(CorruptMetadataError, match="version 0 of log .* restored or replaced"):
             append(log)
         assert log.files.stat(entry_path(2)) is None
+
+    def test_nor_those_that_go_during_a_put(self, tmp_path: Path) -> None:
+        """Goal: no entry is left behind a hole; a retry opens anew. Method: delete in a plan."""
+        log = new_log(LocalFiles(str(tmp_path)))
+
+        def plan(image: Image) -> Edit:
+            log.files.delete(entry_path(1))
+            return producing(segment())(image)
+
+        with pytest.raises(MissingFileError, match="0001.json is gone"):
+            log.commit(plan, TOPIC)
+        assert log.files.stat(entry_path(2)) is None
+        with pytest.raises(CorruptMetadataError, match="version 0 of log .* restored or replaced"):
+            append(log)
+        assert log.image().version == 0
 
     def test_a_restored_one_is_noticed_by_its_entries(self) -> None:
         files, clock = MemoryFiles(), ManualClock()
@@ -272,6 +304,76 @@ class TestReplacedLogDir:
         with pytest.raises(CorruptMetadataError, match="where log .* was followed"):
             log.image()
         assert log.image().version == 1
+
+
+class TestRestoredBucket:
+    """A bucket that is restored in place while a process goes on."""
+
+    @staticmethod
+    def followed(files: MemoryFiles, clock: ManualClock) -> MetadataLog:
+        """Return a log at version 4, whose bucket then goes back to 1 and goes on from there."""
+        log = new_log(files, clock)
+        for _ in range(3):
+            append(log)
+        for version in (2, 3, 4):
+            files.delete(entry_path(version))
+        MetadataLog(files, clock).begin_incarnation("restored")
+        return log
+
+    @pytest.mark.parametrize("answers", [[], [error_after_success]])
+    def test_no_commit_lands_in_a_hole(self, answers: list[Any]) -> None:
+        """Goal: what is answered is in the log. Method: commit at 5 where the log ends at 2."""
+        files, clock = ToldOtherwise(), ManualClock()
+        log = self.followed(files, clock)
+        clock.advance(SEEN_MS + 1)
+        files.answers = list(answers)
+
+        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
+            append(log)
+        assert files.stat(entry_path(5)) is None
+        assert append(log) == 10
+        assert log.image().version == 3
+
+    def test_an_entry_that_others_follow_is_left_to_them(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log = self.followed(files, clock)
+        clock.advance(SEEN_MS + 1)
+
+        def followed(put: Put, path: str, data: Any) -> bool:
+            return put(path, data) and put(entry_path(6), b"")
+
+        files.answers = [followed]
+
+        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
+            append(log)
+        assert files.stat(entry_path(5)) is not None
+
+    def test_what_cannot_be_read_leaves_the_outcome_unknown(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log = new_log(files, clock)
+        clock.advance(SEEN_MS + 1)
+
+        def unread(put: Put, path: str, data: Any) -> bool:
+            files.fail_next("read")
+            return put(path, data)
+
+        files.answers = [unread]
+
+        with pytest.raises(CommitOutcomeUnknownError, match="still there is not known"):
+            append(log)
+
+    def test_it_is_asked_for_now_and_then(self) -> None:
+        """Goal: a commit costs no request more. Method: count the reads of entries that are."""
+        files, clock = MemoryFiles(), ManualClock()
+        log = new_log(files, clock)
+        clock.advance(SEEN_MS + 1)
+        files.trace.clear()
+        for _ in range(4):
+            append(log)
+
+        reads = [one.path for one in files.trace if one.kind == "read"]
+        ahead = [entry_path(version) for version in (2, 2, 3, 3, 4, 4, 5, 5)]
+        assert sorted(reads) == [entry_path(1), *ahead]
 
 
 class TestBatches:
@@ -432,6 +534,16 @@ class TestEditsFile:
         assert len(list(log.files.list("__cluster_metadata/_edits"))) == 1
         assert said_by(whole(other)) == said_by(whole(log))
 
+    def test_its_size_counts_for_the_next_fold(self) -> None:
+        """Goal: a committer counts what a follower counts. Method: compare both after one file."""
+        log = new_log()
+        entries = [segment(records=1) for _ in range(EDITS_BYTES_MAX // 100)]
+        log.commit(producing(*entries), TOPIC)
+        other = MetadataLog(log.files, log.clock)
+        other.image()
+
+        assert other.bytes_behind == log.bytes_behind > EDITS_BYTES_MAX
+
 
 class TestCreate:
     def test_making_it_twice_is_once(self) -> None:
@@ -563,3 +675,16 @@ def test_housekeeping_is_called_after_an_answer() -> None:
     log.commit(lambda _: Done())
 
     assert called == [2]
+
+
+def test_housekeeping_that_fails_fails_no_commit(caplog: pytest.LogCaptureFixture) -> None:
+    """Goal: what landed is answered. Method: another thread drops the image before housekeeping."""
+
+    def dropped(log: MetadataLog) -> None:
+        log._forget()
+        keep_house(log)
+
+    log = MetadataLog(new_log().files, ManualClock(), after_commit=dropped)
+
+    assert append(log) == 10
+    assert "not read yet" in caplog.text

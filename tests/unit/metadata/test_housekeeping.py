@@ -1,6 +1,7 @@
 """Folding in the background: nobody waits for it, nobody is harmed by it."""
 
 import os
+import signal
 import subprocess
 import sys
 from functools import partial
@@ -13,6 +14,7 @@ from sparklog.clock import ManualClock
 from sparklog.errors import StorageError
 from sparklog.metadata import fold as f
 from sparklog.metadata import housekeeping as k
+from sparklog.metadata import log as metadata_log
 from sparklog.metadata.housekeeping import keep_house, keep_house_now
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.local import LocalFiles
@@ -189,16 +191,49 @@ class TestAFork:
 
         assert os.waitstatus_to_exitcode(status) == 0
 
+    def test_of_a_fork_has_them_too(self, world: World) -> None:
+        """Goal: no lock of an ancestor stops a child. Method: fork twice, each lock held; no fold.
+
+        The log was never due for a fold, so housekeeping does not know it.
+        """
+        assert _forked(world, depth=2) == 0
+
     def test_forgets_the_parents_threads(self, world: World) -> None:
         world.produce(3)
         keep_house(world.log)
         wait(world.log)
+        reading = world.log._reading
         k._begin_anew()
+        metadata_log._begin_anew()
 
         assert world.log not in k._houses
+        assert world.log._reading is not reading
         assert read(world.log) == read(world.fresh())
 
 
 def _works(world: World) -> bool:  # pragma: no cover - in the child
     with k._lock:
         return world.log.image().version == 4
+
+
+def _forked(world: World, depth: int) -> int:
+    """Fork while a thread holds the log's lock; return 0 when the children can read."""
+    held, go = Event(), Event()
+
+    def hold() -> None:
+        with world.log._reading:
+            held.set()
+            go.wait(30)
+
+    thread = Thread(target=hold, daemon=True)
+    thread.start()
+    held.wait(30)
+    child = os.fork()
+    if not child:  # pragma: no cover - in the child
+        signal.alarm(10)
+        is_read = world.log.image().version == 1
+        os._exit(_forked(world, depth - 1) if is_read and depth > 1 else not is_read)
+    _, status = os.waitpid(child, 0)
+    go.set()
+    thread.join()
+    return os.waitstatus_to_exitcode(status)

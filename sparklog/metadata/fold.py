@@ -125,18 +125,29 @@ def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tup
         first = run.from_version
     whole = merged(tables, drops_gone=not kept)
     if not kept:
-        whole = _of_known_topics(whole, image)
+        whole = _alive(whole, image)
     fresh = log.runs.write(whole, (first, image.version), log.clock.now_ms())
     return (*kept, fresh)
 
 
-def _of_known_topics(rows: pa.Table, image: Image) -> pa.Table:
-    """Return the rows without those of topics that were forgotten."""
+def _alive(rows: pa.Table, image: Image) -> pa.Table:
+    """Return the rows without those of forgotten topics, and without forgotten receipts.
+
+    A reader of runs passes over the same receipts (`run_values.contents`).
+    """
     import pyarrow.compute as pc
 
-    known = pa.array(sorted(image.topics), pa.string())
+    known = sorted(image.topics)
+    before_ms = pa.array([image.topics[one].receipts_before_ms for one in known], pa.int64())
     ids = rows.column("topic_id")
-    return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known)))
+    slots = pc.index_in(ids, pa.array(known, pa.string()))
+    is_request = pc.and_(
+        pc.equal(rows.column("kind"), RECEIPT), pc.invert(rows.column("is_versioned"))
+    )
+    is_old = pc.less(rows.column("used_ms"), before_ms.take(slots.combine_chunks()))
+    is_forgotten = pc.fill_null(pc.and_(is_request, is_old), fill_value=False)
+    is_known = pc.or_(pc.is_null(ids), pc.is_valid(slots))
+    return rows.filter(pc.and_not(is_known, is_forgotten))
 
 
 # ------------------------------------------------------------------------------------------- rows

@@ -21,7 +21,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWrite
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
-from sparklog.metadata.history_runs import Retention, continued, present, without_damaged
+from sparklog.metadata.history_runs import Retention, continued, told, without_damaged
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.runs import in_order, merged
@@ -74,7 +74,7 @@ def fold(
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
-    entries = [present(log, version) for version in range(based_on + 1, cover + 1)]
+    entries = [told(log, image.fold, version) for version in range(based_on + 1, cover + 1)]
     is_idle = all(edit.fold is not None for entry in entries for edit in entry.edits)
     if not entries or (is_idle and not is_forced):
         return None

@@ -73,11 +73,11 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
     return _first_from(segment, floor, (timestamp, start), named)
 
 
-def newest(segment: SegmentLog, start: int) -> TimestampOffset:
-    """The first record in file order that has the largest timestamp of those at or above `start`.
+def newest(segment: SegmentLog, start: int, end: int | None = None) -> TimestampOffset:
+    """The first record in file order that has the largest timestamp of those in [start, end).
 
-    The metadata names its offset, unless that record lies below `start` or compaction has dropped
-    it; else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
+    The metadata names its offset, unless that record lies outside or compaction has dropped it; else
+    all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
     timestamp. Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
     """
     entry = segment.entry
@@ -85,10 +85,14 @@ def newest(segment: SegmentLog, start: int) -> TimestampOffset:
     if entry.max_timestamp > best.timestamp:
         floor = floor_of(segment, max(start, entry.max_timestamp_offset) - entry.shift)
         best = _first_from(segment, floor, (entry.max_timestamp, start))
+    if end is not None and best.offset >= end:
+        best = UNKNOWN_OFFSET
     if best == UNKNOWN_OFFSET:
         floor = floor_of(segment, start - entry.shift)
         for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
-            best = _newest_in(window, start, best)
+            best = _newest_in(window, start, end, best)
+            if end is not None and window.next_offset >= end:
+                break
     return best
 
 
@@ -213,18 +217,20 @@ def _first_in(window: Window, timestamp: int, start: int) -> TimestampOffset:
     return UNKNOWN_OFFSET
 
 
-def _newest_in(window: Window, start: int, best: TimestampOffset) -> TimestampOffset:
+def _newest_in(
+    window: Window, start: int, end: int | None, best: TimestampOffset
+) -> TimestampOffset:
     """The newest of `best` and the window's records, the first of them.
 
-    Batches are opened from the latest down, for only the one that `start` cuts may hold less than
-    its header says, or one that compaction has emptied.
+    Batches are opened from the latest down, for only one that `start` or `end` cuts may hold less
+    than its header says, or one that compaction has emptied.
     """
-    batches = window.needed(start)
+    batches = window.needed(start, end)
     window.verify(batches)
     for slot in np.argsort(-batches.max_timestamp, kind="stable").tolist():
         if batches.max_timestamp[slot] < max(best.timestamp, 0):
             break
-        records = _records(window, batches.slice(slot, slot + 1), start)
+        records = _records(window, batches.slice(slot, slot + 1), start, end)
         if len(records.timestamp):
             found = records.answer(int(np.argmax(records.timestamp)))
             best = max(best, found, key=_newest_then_first)
@@ -243,13 +249,13 @@ class _Records(NamedTuple):
         return TimestampOffset(int(self.timestamp[row]), int(self.offset[row]))
 
 
-def _records(window: Window, batch: BatchTable, start: int) -> _Records:
-    """The records of one batch at or above the log's offset `start`, in file order."""
+def _records(window: Window, batch: BatchTable, start: int, end: int | None = None) -> _Records:
+    """The records of one batch with offsets of the log in [start, end), in file order."""
     if batch.is_control[0]:
         # No record to a reader, but ListOffsets counts it as one (FileRecords).
         window.verify(batch)
         offset = batch.last_offset + window.entry.shift
         counts = (batch.record_count > 0) & (offset >= start)
         return _Records(batch.max_timestamp[counts], offset[counts])
-    found = window.decoded(("offset", "timestamp"), start, None, batch)
+    found = window.decoded(("offset", "timestamp"), start, end, batch)
     return _Records(found.timestamp.to_numpy(), found.offset.to_numpy())

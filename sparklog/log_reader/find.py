@@ -52,9 +52,11 @@ def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
     """Return the first record with the largest timestamp of a partition's log.
 
     (-1, -1) when no record has a timestamp. The largest timestamp in a segment's row is
-    an upper bound: the log may start above that record, or compaction may have dropped it.
+    an upper bound: the log may start above that record, a past log may end below it, or compaction
+    may have dropped it.
     """
-    start, segments = reader.partition(partition).log_start_offset, reader.image.segments(partition)
+    log, segments = reader.partition(partition), reader.image.segments(partition)
+    start, end = log.log_start_offset, log.log_end_offset
     first = segments.first_ending_after(start)
     best = UNKNOWN_OFFSET
     if first is None:
@@ -63,7 +65,8 @@ def find_newest(reader: TopicReader, partition: int) -> TimestampOffset:
     while bounds.max() >= max(best.timestamp, 0):
         slot = int(bounds.argmax())
         entry = segments.entry(first + slot)
-        found = ask(reader.opened(entry), reader.directory, partial(newest, start=start))
+        question = partial(newest, start=start, end=end if entry.next_offset > end else None)
+        found = ask(reader.opened(entry), reader.directory, question)
         best = max(best, found, key=lambda one: (one.timestamp, -one.offset))
         if found.timestamp == bounds[slot]:
             break  # no other has more, and none before it as much

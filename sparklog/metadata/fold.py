@@ -22,7 +22,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError, LateWrite
 from sparklog.metadata import delta
 from sparklog.metadata.edit import Done, Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry
-from sparklog.metadata.history_runs import Retention, continued, present, without_damaged
+from sparklog.metadata.history_runs import Retention, continued, told, without_damaged
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.runs import in_order, merged
@@ -75,7 +75,7 @@ def fold(
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
-    entries = [present(log, version) for version in range(based_on + 1, cover + 1)]
+    entries = [told(log, image.fold, version) for version in range(based_on + 1, cover + 1)]
     is_idle = all(edit.fold is not None for entry in entries for edit in entry.edits)
     if not entries or (is_idle and not is_forced):
         return None
@@ -126,18 +126,29 @@ def _with_run(log: MetadataLog, image: Image, rows: pa.Table, first: int) -> tup
         first = run.from_version
     whole = merged(tables, drops_gone=not kept)
     if not kept:
-        whole = _of_known_topics(whole, image)
+        whole = _alive(whole, image)
     fresh = log.runs.write(whole, (first, image.version), log.clock.now_ms())
     return (*kept, fresh)
 
 
-def _of_known_topics(rows: pa.Table, image: Image) -> pa.Table:
-    """Return the rows without those of topics that were forgotten."""
+def _alive(rows: pa.Table, image: Image) -> pa.Table:
+    """Return the rows without those of forgotten topics, and without forgotten receipts.
+
+    A reader of runs passes over the same receipts (`run_values.contents`).
+    """
     import pyarrow.compute as pc
 
-    known = pa.array(sorted(image.topics), pa.string())
+    known = sorted(image.topics)
+    before_ms = pa.array([image.topics[one].receipts_before_ms for one in known], pa.int64())
     ids = rows.column("topic_id")
-    return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known)))
+    slots = pc.index_in(ids, pa.array(known, pa.string()))
+    is_request = pc.and_(
+        pc.equal(rows.column("kind"), RECEIPT), pc.invert(rows.column("is_versioned"))
+    )
+    is_old = pc.less(rows.column("used_ms"), before_ms.take(slots.combine_chunks()))
+    is_forgotten = pc.fill_null(pc.and_(is_request, is_old), fill_value=False)
+    is_known = pc.or_(pc.is_null(ids), pc.is_valid(slots))
+    return rows.filter(pc.and_not(is_known, is_forgotten))
 
 
 # ------------------------------------------------------------------------------------------- rows

@@ -18,10 +18,9 @@ from sparklog.metadata.history_runs import (
     HistoryRecord,
     cuts_of,
     past_of,
-    present,
-    record_of,
     records,
     rows_of_run,
+    told,
 )
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import MetadataLog
@@ -118,7 +117,7 @@ def version_at(log: MetadataLog, timestamp_ms: int) -> int:
     low, high = image.fold.cover, image.version  # the version is at or below `low`, or between
     while low + 1 < high:
         middle = (low + high) // 2
-        is_later = record_of(present(log, middle)).timestamp_ms > timestamp_ms
+        is_later = told(log, image.fold, middle).timestamp_ms > timestamp_ms
         low, high = (low, middle) if is_later else (middle, high)
     if low > image.fold.cover:
         return low

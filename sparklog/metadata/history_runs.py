@@ -16,7 +16,7 @@ and the clock of the process that folds.
 
 import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import takewhile
 from typing import Any, Final, NamedTuple
 
@@ -27,7 +27,7 @@ import pyarrow.parquet as pq
 from sparklog.errors import CorruptMetadataError
 from sparklog.log.names import uuid7
 from sparklog.metadata.codec import edit_of
-from sparklog.metadata.edit import Edit, FoldEdit, RunFile
+from sparklog.metadata.edit import NO_STAMP, Edit, FoldEdit, RunFile
 from sparklog.metadata.entry import Entry, encode_edits, understood
 from sparklog.metadata.image import Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
@@ -95,13 +95,13 @@ def records(
     runs = [run for run in past_of(fold) if run.from_version <= last]
     runs = [run for run in runs if run.to_version >= first]
     if newest_first:
-        yield from (record_of(present(log, version)) for version in reversed(behind))
+        yield from (record_of(told(log, fold, version)) for version in reversed(behind))
         for run in reversed(runs):
             yield from _of_run(log.files, run, first, last, newest_first)
     else:
         for run in runs:
             yield from _of_run(log.files, run, first, last, newest_first)
-        yield from (record_of(present(log, version)) for version in behind)
+        yield from (record_of(told(log, fold, version)) for version in behind)
 
 
 def _of_run(
@@ -140,6 +140,28 @@ def present(log: MetadataLog, version: int) -> Entry:
     if entry is None:
         raise CorruptMetadataError(f"{entry_path(version)} is missing")
     return entry
+
+
+def told(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
+    """Return an entry behind a fold's cover as the history tells it.
+
+    An entry of another writer gets the id and the time of the one before it, as in the image: so
+    times never go down. Raises CorruptMetadataError when an entry is missing.
+    """
+    entry = present(log, version)
+    if not entry.is_foreign:
+        return entry
+    _, entry_id, timestamp_ms = _own_before(log, fold, version)
+    return replace(entry, id=entry_id, previous=entry_id, timestamp_ms=timestamp_ms)
+
+
+def _own_before(log: MetadataLog, fold: FoldEdit, version: int) -> Stamp:
+    """Return the stamp of the newest entry below a version that a sparklog wrote."""
+    for number in range(version - 1, fold.cover, -1):
+        before = present(log, number)
+        if not before.is_foreign:
+            return before.stamp
+    return log.runs.covered(fold).stamp if fold.runs else NO_STAMP
 
 
 def record_of(entry: Entry) -> HistoryRecord:

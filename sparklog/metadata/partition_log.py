@@ -1,5 +1,6 @@
 """PartitionLog: one partition's log as of one version (Kafka's UnifiedLog without its bytes)."""
 
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Final
@@ -138,14 +139,16 @@ class PartitionLog:
     def end_of_epoch(self, epoch: int) -> EpochStart | None:
         """Return the largest epoch at or below `epoch`, and the offset where it ends.
 
-        None when the log has no such epoch (LeaderEpochFileCache.endOffsetFor).
+        An epoch older than all ends where the first begins. None for one that is newer than the
+        latest, for a negative one, and for a log without epochs (LeaderEpochFileCache.endOffsetFor).
         """
-        found: int | None = None
-        for one in self.epochs:
-            if one.epoch > epoch:
-                return None if found is None else EpochStart(found, one.start_offset)
-            found = one.epoch
-        return None if found is None else EpochStart(found, self.log_end_offset)
+        if not self.epochs or not 0 <= epoch <= self.epochs[-1].epoch:
+            return None
+        slot = bisect_right(self.epochs, epoch, key=lambda one: one.epoch)
+        found = self.epochs[slot - 1].epoch if slot else epoch
+        is_latest = slot == len(self.epochs)
+        end = self.log_end_offset if is_latest else self.epochs[slot].start_offset
+        return EpochStart(found, end)
 
     @property
     def segments(self) -> SegmentList:

@@ -97,6 +97,7 @@ def _cut_off(today: TopicImage, cut: TopicCut, version: int) -> TopicImage:
 
 
 def _ended(log: PartitionLog, cut: PartitionCut) -> PartitionLog:
+    """Return a log as it was. Its last segment may go on behind its end: a merge has taken more."""
     state = PartitionState(
         log_start_offset=cut.log_start_offset,
         log_end_offset=cut.log_end_offset,
@@ -107,4 +108,5 @@ def _ended(log: PartitionLog, cut: PartitionCut) -> PartitionLog:
     is_open = cut.last_stable_offset < cut.log_end_offset
     open_ones = (OpenTransaction(-1, cut.last_stable_offset),) if is_open else ()
     epochs = tuple(one for one in log.epochs if one.start_offset < cut.log_end_offset)
-    return PartitionLog(log.name, log.partition, state, log.live, open_ones, epochs)
+    live = log.live.until(cut.log_end_offset)
+    return PartitionLog(log.name, log.partition, state, live, open_ones, epochs)

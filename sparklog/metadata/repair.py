@@ -23,7 +23,7 @@ from sparklog.errors import CommitConflictError, CorruptMetadataError
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
 from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish, rows_of
-from sparklog.metadata.history_runs import continued, present, without_damaged
+from sparklog.metadata.history_runs import continued, present, told, without_damaged
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
 from sparklog.metadata.runs import in_order
@@ -122,7 +122,9 @@ def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
 def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | None:
     """Fold an image that was built without runs into a single one."""
     before = image.fold
-    entries = [present(log, number) for number in range(before.cover + 1, image.version + 1)]
+    unread = replace(before, runs=())  # they are damaged
+    behind = range(before.cover + 1, image.version + 1)
+    entries = [told(log, unread, version) for version in behind]
     log.go_on_from(image, entries[-1].log or entries[0].log)
     rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
     run = log.runs.write(rows, (0, image.version), log.clock.now_ms())

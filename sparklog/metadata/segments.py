@@ -125,6 +125,11 @@ class LiveSegments:
             table = table.take(pa.array(order))
         return LiveSegments.of(table)
 
+    def until(self, end_offset: int) -> "LiveSegments":
+        """Return those that begin below an offset."""
+        stop = int(self.by_offset.base_offset.searchsorted(end_offset))
+        return self if stop == len(self) else LiveSegments.of(self.table, 0, stop)
+
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
         """Return the segments with these keys, those there are, in offset order."""
         return segment_entries(self.table.filter(pa.array(self._holds(keys))))

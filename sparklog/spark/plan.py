@@ -24,13 +24,17 @@ from sparklog.spark.splits import split_ranges
 
 @dataclass(frozen=True, slots=True)
 class ReadRange:
-    """The offsets [start, end) of a partition, of the topic that has that id."""
+    """The offsets [start, end) of a partition, of the topic that has that id.
+
+    `cleaner_offset` is that of the version that is read; None where the newest one is read.
+    """
 
     topic: str
     topic_id: str
     partition: int
     start: int
     end: int
+    cleaner_offset: int | None = None
 
     @property
     def size(self) -> int:
@@ -44,7 +48,7 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError (offsets that retention has
     removed or that do not exist yet, a start after its end, no record at a starting time).
     """
-    catalog = as_of(catalog, options)
+    newest, catalog = catalog, as_of(catalog, options)
     wanted = selected(catalog, options)
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
     _refuse_others(wanted, starting, ending)
@@ -52,6 +56,8 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     ranges = [
         _range(readers[key.topic], key, starting.of(key), ending.of(key), options) for key in wanted
     ]
+    if catalog is not newest:
+        ranges = [_of_the_past(readers[one.topic], one) for one in ranges]
     return split_ranges(
         [one for one in ranges if one.size],
         options["minPartitions"],
@@ -145,6 +151,10 @@ def _range(
     return within_log(reader, found, isolation, fails=options["failOnDataLoss"])
 
 
+def _of_the_past(reader: TopicReader, wanted: ReadRange) -> ReadRange:
+    return replace(wanted, cleaner_offset=reader.partition(wanted.partition).cleaner_offset)
+
+
 def _start(
     reader: TopicReader, key: TopicPartition, bound: Bound, options: Mapping[str, Any]
 ) -> int:
@@ -205,6 +215,16 @@ def lost(error: SparklogError, *, fails: bool) -> None:
     warnings.warn(f"{error}: reading what there is", SparklogWarning, stacklevel=3)
 
 
+def _check_uncleaned(wanted: ReadRange, cleaner_offset: int) -> None:
+    then = wanted.cleaner_offset
+    if then is not None and cleaner_offset > then:
+        raise OffsetOutOfRangeError(
+            f"{wanted.topic}-{wanted.partition}: the past version cannot be read any more: its "
+            f"cleaner offset was {then}, and is {cleaner_offset} now",
+            partition=wanted.partition,
+        )
+
+
 class SliceFinder:
     """Finds the segments of planned ranges, where each topic has them now."""
 
@@ -220,11 +240,13 @@ class SliceFinder:
 
         Raises, unless data loss is no error, UnknownTopicError when the topic is gone, even if
         another one has its name now, and OffsetOutOfRangeError when retention has removed offsets
-        of the range.
+        of the range. Raises OffsetOutOfRangeError in any case when the range is of a past version
+        and compaction has passed that, as a plan of the read would (`history.check_readable`).
         """
         reader = self._reader(wanted)
         if reader is None:
             return []
+        _check_uncleaned(wanted, reader.partition(wanted.partition).cleaner_offset)
         within = within_log(reader, wanted, self._isolation, fails=self._fails)
         return list(reader.slices(within.partition, within.start, within.end))
 

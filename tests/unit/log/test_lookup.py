@@ -169,6 +169,18 @@ class TestNewest:
         assert lookup.newest(segment, 5) == TimestampOffset(3, 5)
         assert lookup.newest(segment, 6) == UNKNOWN_OFFSET
 
+    @pytest.mark.parametrize(
+        ("end", "found"),
+        [(1, (7, 0)), (2, (200, 1)), (4, (200, 1)), (9, (300, 5)), (None, (300, 5))],
+    )
+    def test_passes_over_records_from_the_end_on(
+        self, end: int | None, found: tuple[int, int]
+    ) -> None:
+        """Goal: a past log ends within a segment. Method: ends within and between batches."""
+        segment = segment_of(log_of((7, 200, 9), (8, 8), (300,), (4,)))
+
+        assert lookup.newest(segment, 0, end) == TimestampOffset(*found)
+
     def test_passes_over_batches_that_compaction_has_emptied(self) -> None:
         data = log_of((5, 6)) + emptied(bytes(log_of((9,), base=2))) + log_of((7,), base=3)
 

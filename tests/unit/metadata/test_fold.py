@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, QueryBuilder
 
@@ -12,13 +13,13 @@ from sparklog.errors import CorruptMetadataError, LateWriterError, LogDirError, 
 from sparklog.log.names import random_uuid
 from sparklog.metadata import fold as f
 from sparklog.metadata.check import check
-from sparklog.metadata.edit import Edit, FoldEdit, Lease, RunFile, TopicEdit
+from sparklog.metadata.edit import Edit, FoldEdit, Lease, Receipt, ReceiptKey, RunFile, TopicEdit
 from sparklog.metadata.fold import commit_fold, fold, is_due, rows_of
 from sparklog.metadata.image import Image, Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
 from sparklog.metadata.repair import problems
 from sparklog.metadata.runs import in_order
-from sparklog.metadata.tables import RUN_SCHEMA, table_of
+from sparklog.metadata.tables import RECEIPT, RUN_SCHEMA, table_of
 from sparklog.metadata.view import live_rows
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
@@ -131,6 +132,32 @@ class TestFold:
         fold(world.log)
 
         assert read(world.fresh()) == said
+
+    def test_forgotten_receipts_leave_no_rows_of_older_runs(self, world: World) -> None:
+        """Goal: runs do not grow with receipts that nobody reads.
+
+        Method: fold ten receipts, one of a version; forget them; fold new ones; count the rows.
+        """
+        world.produce(9)
+        receipts = {ReceiptKey("job", is_versioned=True): Receipt(())}
+        versioned = {TOPIC_ID: TopicEdit(receipts=receipts)}
+        world.commit(Edit(operation="PRODUCE", topics=versioned))
+        fold(world.log)
+        gone = {TOPIC_ID: TopicEdit(forget_receipts_before_ms=2**50)}
+        world.commit(Edit(operation="VACUUM", topics=gone))
+        world.produce(3)
+        said = read(world.log)
+        fold(world.log)
+        world.produce(15)  # a run as large takes the one before it in
+        folded = fold(world.log)
+
+        assert folded is not None
+        (run,) = folded.fold.runs
+        rows = world.log.runs.whole(run)
+        receipts_left = rows.filter(pc.equal(rows.column("kind"), RECEIPT))
+        assert receipts_left.num_rows == 3 + 15 + 1
+        assert said[TOPIC_ID][3].items() <= read(world.fresh())[TOPIC_ID][3].items()
+        assert read(world.fresh()) == read(world.log)
 
     def test_rows_of_an_image_are_all_of_it(self, world: World) -> None:
         world.produce(9)

@@ -121,10 +121,11 @@ class TestEpochs:
 
     @pytest.mark.parametrize(
         ("epoch", "end"),
-        [(0, None), (1, (1, 10)), (2, (1, 10)), (3, (3, 30)), (9, (3, 30))],
+        [(-1, None), (0, (0, 5)), (1, (1, 10)), (2, (1, 10)), (3, (3, 30)), (9, None)],
     )
     def test_ends(self, epoch: int, end: tuple[int, int] | None) -> None:
-        epochs = (EpochStart(1, 0), EpochStart(3, 10))
+        """Goal: Kafka's answers. Method: epochs around and between those that the log has."""
+        epochs = (EpochStart(1, 5), EpochStart(3, 10))
         state = PartitionState(log_end_offset=30)
         told = TopicEdit(epochs={0: epochs}, partitions={0: state})
         image = applied(creating(), of_topic(told))

@@ -19,8 +19,10 @@ from sparklog.errors import (
     SparklogWarning,
 )
 from sparklog.log_writer import WriteOptions
+from sparklog.metadata.edit import PartitionState
+from sparklog.spark.access import decode_ranges, encode_ranges
 from sparklog.spark.batch_reader import BatchReader
-from sparklog.spark.plan import ReadRange
+from sparklog.spark.plan import ReadRange, plan_read
 from sparklog.spark.read_task import RangePartition
 from sparklog.spark.schema import arrow_schema
 from tests.edits import edited
@@ -203,6 +205,53 @@ class TestMissingFile:
             new.append(replace(entry, log_path=path, index_path=None, index_bytes=None))
         keys = [entry.key for entry in old]
         edited(found, found.topic("t"), segments=new, remove=keys, removed_ms=1)
+
+
+class TestPastVersion:
+    """A range of a past version, and compaction after its plan."""
+
+    def compacted(self, log_dir: str) -> None:
+        """Say that the log was compacted, and put its files elsewhere."""
+        found = catalog(log_dir)
+        edited(found, found.topic("t"), partitions={0: PartitionState(cleaner_offset=100)})
+        TestMissingFile().merge(log_dir)
+
+    def past(self, log_dir: str, **more: object) -> BatchReader:
+        """Return a reader of the version that the log has now."""
+        asked = {"subscribe": "t", "versionAsOf": catalog(log_dir).image().version, **more}
+        options = parse_options(CONSUME_OPTIONS, asked)[0]
+        planned = plan_read(catalog(log_dir), options)
+        return BatchReader(catalog(log_dir).files, options, decode_ranges(encode_ranges(planned)))
+
+    @pytest.mark.parametrize("fails", [True, False])
+    def test_is_refused_before_its_slices_are_found(self, log_dir: str, fails: bool) -> None:
+        """Goal: no record is missed in silence. Method: compact between plan and slices."""
+        found = self.past(log_dir, failOnDataLoss=fails)
+        assert len(found.partitions()) == 1
+        self.compacted(log_dir)
+
+        with pytest.raises(OffsetOutOfRangeError, match="its cleaner offset was 0, and is 100 now"):
+            found.partitions()
+
+    def test_is_refused_when_its_files_are_looked_for_again(self, log_dir: str) -> None:
+        """Goal: the same hours later. Method: compact in the middle of a read."""
+        found = self.past(log_dir)
+        (partition,) = found.partitions()
+        batches = found.read(partition)
+        assert offsets([next(batches)])[0] == 0
+        self.compacted(log_dir)
+
+        with pytest.raises(OffsetOutOfRangeError, match="its cleaner offset was 0, and is 100 now"):
+            list(batches)
+
+    def test_the_newest_version_goes_on(self, log_dir: str) -> None:
+        """Goal: only the past is refused. Method: the same without versionAsOf."""
+        options = parse_options(CONSUME_OPTIONS, {"subscribe": "t"})[0]
+        found = BatchReader(catalog(log_dir).files, options, plan_read(catalog(log_dir), options))
+        (partition,) = found.partitions()
+        self.compacted(log_dir)
+
+        assert offsets(list(found.read(partition))) == list(range(RECORDS))
 
 
 class TestPartition:

@@ -1,7 +1,8 @@
 """Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
     deleted topic     after the delays: its files, then its part of the image
-    shared segment    without a live slice for file.delete.delay.ms: its file, then its row
+    shared segment    without a live slice, after the longest delays of all topics: its file, then
+                      its row
     orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
     other files       left alone, and told
 
@@ -24,7 +25,7 @@ from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
-from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
+from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
@@ -192,6 +193,15 @@ def _commit_horizon(context: JobContext) -> Image:
     return context.catalog.log.commit(lambda _: edit).image
 
 
+def _configs(image: Image) -> list[TopicConfig]:
+    """Return all configs that a topic has, a deleted one too, and the default ones.
+
+    A shared segment is nobody's alone: it stays as long as any of them says.
+    """
+    given = {tuple(topic.description.configs.items()) for topic in image.topics.values()}
+    return [TopicConfig.parse(dict(one)) for one in {(), *given}]
+
+
 @dataclass(frozen=True, slots=True)
 class _SharedGarbage:
     """Shared segments whose rows go, orphans, and files of other names; the sizes of all."""
@@ -219,8 +229,7 @@ def _shared_garbage(
     image: Image, sizes: Mapping[str, int], horizon_ms: int, now_ms: int
 ) -> _SharedGarbage:
     """Say what goes of shared segments as an image has them; `sizes` are those of files."""
-    # A commit that is tried again may name another slice of a file whose first ones are gone.
-    delay_ms = max(TopicConfig.parse({}).file_delete_delay_ms, COMMIT_TIMEOUT_MS)
+    delay_ms = max(config.delete_delay_ms for config in _configs(image))
     unused = [
         path
         for path, one in image.shared.items()

@@ -24,7 +24,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
+from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits
@@ -226,8 +226,8 @@ class TestSharedSegment:
     def test_goes_when_it_had_no_slice_for_a_while(self, log_dir: str) -> None:
         path = put_shared(log_dir)
         drop_slices(log_dir, add_slices(log_dir, "t", path))
-        assert sweep(log_dir, clock=later(60_000)).code == NOTHING_TO_DO
-        swept = sweep(log_dir, clock=later(COMMIT_TIMEOUT_MS + 1000))
+        assert sweep(log_dir, clock=later(DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        swept = sweep(log_dir)
 
         assert swept.code == DONE
         counts = {"files": 1, "bytes": 6, "segments": 1, "unknown_files": 0}
@@ -243,6 +243,21 @@ class TestSharedSegment:
 
         assert sweep(log_dir).code == NOTHING_TO_DO
         assert (Path(log_dir) / path).exists()
+
+    @pytest.mark.parametrize("key", ["file.delete.delay.ms", "sparklog.reader.grace.ms"])
+    def test_stays_as_long_as_the_delays_of_any_topic_say(self, log_dir: str, key: str) -> None:
+        """Goal: A reader of any topic, also a copy for a backup, finds the files it planned on.
+
+        Method: Another topic, deleted by now, has a delay of three days.
+        """
+        new_topic(log_dir, "slow", config={key: str(3 * DAY_MS)})
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        delete(log_dir, "slow")
+
+        assert sweep(log_dir, clock=later(3 * DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        assert sweep(log_dir, clock=later(3 * DAY_MS + HOUR_MS)).code == DONE
+        assert not (Path(log_dir) / path).exists()
 
     def test_whose_file_is_gone_is_forgotten(self, log_dir: str) -> None:
         path = put_shared(log_dir)

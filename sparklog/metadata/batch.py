@@ -1,7 +1,8 @@
 """What waits to be committed in one process: its plans share one entry.
 
 Plans run one after another, each on the image as the one before leaves it. One that fails, in
-planning, checking, applying or encoding, fails alone.
+planning, checking, applying or encoding, fails alone. A refusal may rest on what plans before it
+would do; so it stands only when they land.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -40,14 +41,17 @@ class Request:
         self.plan = plan
         self.topics = topics
         self.is_settled = False
-        self._planned: Committed | None = None
+        self._planned: Committed | Exception | None = None
         self._outcome: Committed | BaseException | None = None
 
-    def run(self, image: Image, stamp: Stamp) -> tuple[Edit, bytes, Image] | None:
+    def run(
+        self, image: Image, stamp: Stamp, *, is_first: bool
+    ) -> tuple[Edit, bytes, Image] | None:
         """Plan on an image; return the edit, its JSON, and the image after it.
 
-        None when there is nothing to commit, or the plan failed: then the request is settled, the
-        one on condition that the rest of the batch lands.
+        None when there is nothing to commit, or the plan failed. `is_first` says that the image is
+        committed, with no edit of this batch in it. A plan that fails on such an image is settled.
+        All else holds on condition that the rest of the batch lands.
         """
         try:
             edit = self.plan(image)
@@ -60,7 +64,9 @@ class Request:
             read = edit_of(orjson.loads(data)[0], texts(dict(edit.parameters)))
             after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
-            self.fail(error)
+            self._planned = error
+            if is_first:
+                self.fail(error)
             return None
         self._planned = Committed(after, image, edit)
         return edit, data, after
@@ -117,7 +123,7 @@ class Batch:
         """Run all plans that have no outcome, one after another."""
         edits, parts = [], []
         for request in self.waiting:
-            planned = request.run(image, stamp)
+            planned = request.run(image, stamp, is_first=not edits)
             if planned is not None:
                 edit, data, image = planned
                 edits.append(edit)

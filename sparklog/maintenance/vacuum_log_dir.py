@@ -175,22 +175,26 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
     """Yield a step for shared segments, and one for other files; none where nothing is to do."""
     now_ms = context.clock.now_ms()
     image = context.catalog.image()
-    garbage = _shared_garbage(image, found.shared, _horizon_ms(now_ms), now_ms)
+    garbage = _shared_garbage(image, found.shared, _horizon_ms(image, now_ms), now_ms)
     if rows := garbage.rows():
         execute = partial(_vacuum_shared, context, found.shared)
         yield Step(topic=SHARED, rows=rows, execute=execute)
     yield from _own_step(context, image, found)
 
 
-def _horizon_ms(now_ms: int) -> int:
-    """Return the log dir's horizon: its files stay as long as those of a topic of defaults."""
-    return max(0, now_ms - TopicConfig.parse({}).orphan_retention_ms)
+def _horizon_ms(image: Image, now_ms: int) -> int:
+    """Return the log dir's horizon: its files are as safe as those of any topic."""
+    return max(0, now_ms - max(config.orphan_retention_ms for config in _configs(image)))
 
 
 def _commit_horizon(context: JobContext) -> Image:
     """Commit the log dir's horizon, and return the image that came of it."""
-    edit = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
-    return context.catalog.log.commit(lambda _: edit).image
+    now_ms = context.clock.now_ms()
+
+    def plan(image: Image) -> Edit:
+        return Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, now_ms))
+
+    return context.catalog.log.commit(plan).image
 
 
 def _configs(image: Image) -> list[TopicConfig]:
@@ -281,7 +285,7 @@ def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
 
 def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
     """Yield the step of the metadata log's leftovers; it tells of files that are nobody's."""
-    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
+    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, context.clock.now_ms()))
     old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (
         {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}

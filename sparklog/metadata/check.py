@@ -100,7 +100,7 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
             )
     touched = _touched(topic, edit)
     _check_replacements(edit.replace, touched)
-    _check_ages(max(topic.vacuum_horizon_ms, image.horizon_ms), image.horizon_ms, edit, touched)
+    _check_ages(topic.vacuum_horizon_ms, image.horizon_ms, edit, touched)
     removed = [touched[key] for key in edit.remove]
     ends = _check_offsets(topic, edit, removed)
     _check_starts(topic, edit, ends)
@@ -168,8 +168,12 @@ def _check_ages(
     edit: TopicEdit,
     live: Mapping[SegmentKey, SegmentEntry],
 ) -> None:
-    """Refuse files, named for the first time, that vacuum may have taken for orphans."""
-    if not topic_horizon_ms:
+    """Refuse files, named for the first time, that vacuum may have taken for orphans.
+
+    Vacuum commits a horizon before it takes what is older: the topic's for files of its directory,
+    the log dir's (`horizon_ms`) for shared ones. So neither says anything about the other's files.
+    """
+    if not (topic_horizon_ms or horizon_ms):
         return
     known = {path for entry in live.values() for path in paths_of(entry)}
     for entry in (*edit.segments, *edit.replace):

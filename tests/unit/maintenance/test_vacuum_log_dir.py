@@ -284,6 +284,22 @@ class TestSharedSegment:
         assert (swept.count("files", "__shared"), swept.count("segments", "__shared")) == (1, 0)
         assert not path.exists()
 
+    def test_that_nobody_names_stays_as_long_as_an_orphan_of_any_topic(self, log_dir: str) -> None:
+        """Goal: A produce to a topic of long orphan retention keeps its files, small or large.
+
+        Method: One topic has three days; a shared segment and a file of its own are two days old.
+        """
+        config = {"sparklog.orphan.retention.ms": str(3 * DAY_MS)}
+        new_topic(log_dir, "slow", config=config)
+        plan, entries = written(log_dir, ["late"], topic="slow")
+        path = put_shared(log_dir)
+        make_old(put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1"))
+        sweep(log_dir, clock=later(2 * DAY_MS))
+
+        assert (Path(log_dir) / path).exists()
+        assert commit_write(catalog(log_dir), plan, entries)
+        add_slices(log_dir, "slow", path)
+
     def test_of_a_writer_slower_than_the_horizon_cannot_be_named(self, log_dir: str) -> None:
         path = put_shared(log_dir)
         sweep(log_dir)

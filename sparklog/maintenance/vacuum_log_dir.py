@@ -1,8 +1,8 @@
 """Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
     deleted topic     after the delays: its files, then its part of the image
-    shared segment    without a live slice, after the longest delays of all topics: its file, then
-                      its row
+    shared segment    without a live slice, after the longest delays of all topics, older than the
+                      log dir's horizon: its file, then its row
     orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
     other files       left alone, and told
 
@@ -234,10 +234,13 @@ def _shared_garbage(
 ) -> _SharedGarbage:
     """Say what goes of shared segments as an image has them; `sizes` are those of files."""
     delay_ms = max(config.delete_delay_ms for config in _configs(image))
+    # A row that is forgotten refuses no new slice any more; the horizon does.
     unused = [
         path
         for path, one in image.shared.items()
-        if one.unused_ms is not None and one.unused_ms <= now_ms - delay_ms
+        if one.unused_ms is not None
+        and one.unused_ms <= now_ms - delay_ms
+        and (_born_ms(path) or 0) < horizon_ms
     ]
     born = {path: _born_ms(path) for path in sizes if path not in image.shared}
     return _SharedGarbage(

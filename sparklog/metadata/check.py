@@ -32,8 +32,8 @@ Span = tuple[int, int]
 def check(image: Image, edit: Edit) -> None:
     """Refuse an edit that the image does not allow (any more).
 
-    Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError,
-    FencedLeaderEpochError, CommitConflictError (a segment to replace or remove is no longer live, a
+    Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError
+    (files that may be gone, a shared segment that is used up), FencedLeaderEpochError, CommitConflictError (a segment to replace or remove is no longer live, a
     fold built on runs that were replaced, a shared segment that is in use), OffsetOutOfRangeError
     (offsets that do not continue the log, or a log start behind the log end), UsageError (a
     replacement of other offsets, a forgotten topic with slices of shared segments) or
@@ -120,9 +120,24 @@ def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
 
 
 def _check_shared(image: Image, edit: Edit) -> None:
-    if not edit.forget_shared:
-        return
-    added = {entry.log_path for one in edit.topics.values() for entry in one.segments}
+    """Refuse slices of a shared segment that is used up, and the end of one that is not.
+
+    Vacuum unlinks a used-up one and then forgets its row. It does so only behind the log dir's
+    horizon, so the age of the file speaks against it from then on.
+    """
+    added = {
+        entry.log_path
+        for of_topic in edit.topics.values()
+        for entry in of_topic.segments
+        if entry.is_shared
+    }
+    for path in added:
+        known = image.shared.get(path)
+        if known is not None and not known.slice_count:
+            raise LateWriterError(
+                f"{path}: a shared segment whose slices are all gone, so it may be gone: write it "
+                f"again"
+            )
     for path in edit.forget_shared:
         known = image.shared.get(path)
         if (known is not None and known.slice_count) or path in added:

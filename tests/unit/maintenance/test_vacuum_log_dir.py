@@ -238,8 +238,9 @@ class TestSharedSegment:
 
     def test_stays_while_a_topic_has_a_slice(self, log_dir: str) -> None:
         path = put_shared(log_dir)
-        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        first = add_slices(log_dir, "t", path)
         add_slices(log_dir, "gone", path)
+        drop_slices(log_dir, first)
 
         assert sweep(log_dir).code == NOTHING_TO_DO
         assert (Path(log_dir) / path).exists()
@@ -258,6 +259,22 @@ class TestSharedSegment:
         assert sweep(log_dir, clock=later(3 * DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
         assert sweep(log_dir, clock=later(3 * DAY_MS + HOUR_MS)).code == DONE
         assert not (Path(log_dir) / path).exists()
+
+    def test_is_never_named_again_once_it_is_used_up(self, log_dir: str) -> None:
+        """Goal: No row names a shared file that is gone, however late a writer comes.
+
+        Method: A topic has three days for orphans. A writer tries after each run of vacuum, before
+        and after the one that takes the file.
+        """
+        new_topic(log_dir, "slow", config={"sparklog.orphan.retention.ms": str(3 * DAY_MS)})
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        for days, is_there in ((2, True), (4, False)):
+            sweep(log_dir, clock=later(days * DAY_MS))
+            assert (Path(log_dir) / path).exists() is is_there
+            assert (path in catalog(log_dir).image().shared) is is_there
+            with pytest.raises(LateWriterError, match="write it again"):
+                add_slices(log_dir, "slow", path)
 
     def test_whose_file_is_gone_is_forgotten(self, log_dir: str) -> None:
         path = put_shared(log_dir)

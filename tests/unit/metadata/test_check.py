@@ -227,6 +227,22 @@ class TestSharedSegments:
         check(Image(), forgetting)
         check(self.IMAGE, Edit(operation="X", forget_shared=["other"]))
 
+    def test_one_that_is_used_up_takes_no_new_slice(self) -> None:
+        """Goal: No row names a file that vacuum unlinks at this moment.
+
+        Method: The only slice goes; a late commit names another, as it might before.
+        """
+        other = of_topic(TopicEdit(segments=[at(10, replace(SHARED, log_position=100))]))
+        used_up = image_of(
+            of_topic(TopicEdit(segments=[SHARED])),
+            of_topic(TopicEdit(remove=[SHARED.key], removed_ms=5)),
+        )
+
+        check(self.IMAGE, other)
+        with pytest.raises(LateWriterError, match="slices are all gone.*write it again"):
+            check(used_up, other)
+        check(used_up, of_topic(TopicEdit(segments=[at(10, segment())])))
+
     def test_who_forgets_a_topic_removes_its_slices(self) -> None:
         slices = {topic_id(0): TopicEdit(remove=[SHARED.key], removed_ms=5)}
         counted = Edit(operation="X", topics=slices, forget_topics=[topic_id(0)])

@@ -18,9 +18,10 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.config.topic import TopicConfig
+from sparklog.errors import InvalidConfigError
 from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
 from sparklog.maintenance.deleting import LOCAL_CHUNK, delete_files, problems_of
-from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
@@ -175,7 +176,12 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
     """Yield a step for shared segments, and one for other files; none where nothing is to do."""
     now_ms = context.clock.now_ms()
     image = context.catalog.image()
-    garbage = _shared_garbage(image, found.shared, _horizon_ms(image, now_ms), now_ms)
+    try:
+        horizon_ms = _horizon_ms(image, now_ms)
+    except InvalidConfigError as error:  # nobody knows how long a file has to stay
+        yield failing_step(CLUSTER_METADATA, error)
+        return
+    garbage = _shared_garbage(image, found.shared, horizon_ms, now_ms)
     if rows := garbage.rows():
         execute = partial(_vacuum_shared, context, found.shared)
         yield Step(topic=SHARED, rows=rows, execute=execute)

@@ -121,7 +121,8 @@ class Batch:
 
     def plan(self, image: Image, stamp: Stamp) -> Planned:
         """Run all plans that have no outcome, one after another."""
-        edits, parts = [], []
+        edits: list[Edit] = []
+        parts: list[bytes] = []
         for request in self.waiting:
             planned = request.run(image, stamp, is_first=not edits)
             if planned is not None:

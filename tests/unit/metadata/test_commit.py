@@ -1,7 +1,7 @@
 """Commits: whatever a put answers, the slot decides; a batch fails apart; time and names."""
 
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from threading import Barrier, Event, Thread
 from typing import Any
@@ -18,8 +18,7 @@ from sparklog.errors import (
     StorageFullError,
     UsageError,
 )
-from sparklog.metadata.batch import Batch, Request
-from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
+from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
 from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
@@ -30,11 +29,10 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
-from tests.metadata_language import description, new_log, of_topic, producing, topic_id, whole
+from tests.metadata_language import new_log, producing, topic_id, whole
 from tests.naive.metadata import said_by
 
 TOPIC = [topic_id(0)]
-UNKNOWN = CommitOutcomeUnknownError.__name__
 Put = Callable[[str, Any], bool]
 
 
@@ -78,12 +76,6 @@ def ends(image: Image) -> int:
     topic = image.topic(topic_id(0))
     assert topic is not None
     return topic.partition(0).log_end_offset
-
-
-def named_dup(number: int) -> Edit:
-    """The edit that makes a topic of the name that others want, too."""
-    made = TopicEdit(description=description(number, name="dup"))
-    return of_topic(made, number, "CREATE TOPICS")
 
 
 def append(log: MetadataLog, **options: Any) -> int:
@@ -328,44 +320,6 @@ class TestBatches:
 
         assert isinstance(bad, Exception)
         assert sorted(ends(one.image) for one in good) == [10, 20]
-
-    @pytest.mark.parametrize("lands", [True, False])
-    def test_a_refusal_that_rests_on_a_mate_shares_its_fate(self, lands: bool) -> None:
-        """Goal: Nobody is told "exists" of a topic that does not.
-
-        Method: Two make a topic of one name in one batch; its put works or does not.
-        """
-        files = ToldOtherwise()
-        log = new_log(files)
-        files.answers = [] if lands else [error_before] * 10_000
-        answers = self.together(log, *[lambda _, n=n: named_dup(n) for n in (1, 2)])
-
-        told = {type(one).__name__ for one in answers}
-        assert told == ({"Committed", "TopicExistsError"} if lands else {UNKNOWN})
-        assert ("dup" in log.image().names) is lands
-
-    def test_a_refusal_that_rested_on_a_lost_slot_is_planned_again(self) -> None:
-        """Goal: What a mate takes back on the next try is free for the others.
-
-        Method: The first plan wants a topic on its first try only; the second wants its name.
-        """
-        wanted: Iterator[Edit | Done] = iter([named_dup(1), Done()])
-        first, second = Request(lambda _: next(wanted), ()), Request(lambda _: named_dup(2), ())
-        batch = Batch([first, second])
-        tries = [batch.plan(Image(), Stamp(0, "", 0)).edits for _ in range(2)]
-        batch.land()
-
-        assert tries == [[named_dup(1)], [named_dup(2)]]
-        assert second.answer().edit == named_dup(2)
-
-    def test_a_refusal_by_what_is_committed_is_final(self) -> None:
-        request = Request(lambda _: next(iter(())), ())
-        batch = Batch([request])
-        batch.plan(Image(), Stamp(0, "", 0))
-
-        assert batch.waiting == []
-        with pytest.raises(StopIteration):
-            request.answer()
 
     def test_damage_of_a_topic_is_told_to_those_who_ask_for_it(self) -> None:
         log = new_log(topics=2)

@@ -76,9 +76,9 @@ def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> Timest
 def newest(segment: SegmentLog, start: int, end: int | None = None) -> TimestampOffset:
     """The first record in file order that has the largest timestamp of those in [start, end).
 
-    The metadata names its offset, unless that record lies outside or compaction has dropped it; else
-    all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a
-    timestamp. Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
+    The metadata names its offset, unless that record lies outside or compaction has dropped it;
+    else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a timestamp.
+    Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
     """
     entry = segment.entry
     best = UNKNOWN_OFFSET

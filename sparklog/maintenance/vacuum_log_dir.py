@@ -1,7 +1,8 @@
 """Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
     deleted topic     after the delays: its files, then its part of the image
-    shared segment    without a live slice for file.delete.delay.ms: its file, then its row
+    shared segment    without a live slice, after the longest delays of all topics, older than the
+                      log dir's horizon: its file, then its row
     orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
     other files       left alone, and reported
 
@@ -17,14 +18,15 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.config.topic import TopicConfig
+from sparklog.errors import InvalidConfigError
 from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
 from sparklog.maintenance.deleting import LOCAL_CHUNK, delete_files, problems_of
-from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
-from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
+from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
@@ -174,22 +176,40 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
     """Yield a step for shared segments, and one for other files; none where nothing is to do."""
     now_ms = context.clock.now_ms()
     image = context.catalog.image()
-    garbage = _shared_garbage(image, found.shared, _horizon_ms(now_ms), now_ms)
+    try:
+        horizon_ms = _horizon_ms(image, now_ms)
+    except InvalidConfigError as error:  # nobody knows how long a file has to stay
+        yield failing_step(CLUSTER_METADATA, error)
+        return
+    garbage = _shared_garbage(image, found.shared, horizon_ms, now_ms)
     if rows := garbage.rows():
         execute = partial(_vacuum_shared, context, found.shared)
         yield Step(topic=SHARED, rows=rows, execute=execute)
     yield from _own_step(context, image, found)
 
 
-def _horizon_ms(now_ms: int) -> int:
-    """Return the log dir's horizon: its files stay as long as those of a topic of defaults."""
-    return max(0, now_ms - TopicConfig.parse({}).orphan_retention_ms)
+def _horizon_ms(image: Image, now_ms: int) -> int:
+    """Return the log dir's horizon: its files are as safe as those of any topic."""
+    return max(0, now_ms - max(config.orphan_retention_ms for config in _configs(image)))
 
 
 def _commit_horizon(context: JobContext) -> Image:
     """Commit the log dir's horizon, and return the image after that commit."""
-    edit = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
-    return context.catalog.log.commit(lambda _: edit).image
+    now_ms = context.clock.now_ms()
+
+    def plan(image: Image) -> Edit:
+        return Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, now_ms))
+
+    return context.catalog.log.commit(plan).image
+
+
+def _configs(image: Image) -> list[TopicConfig]:
+    """Return all configs that a topic has, a deleted one too, and the default ones.
+
+    A shared segment is nobody's alone: it stays as long as any of them says.
+    """
+    given = {tuple(topic.description.configs.items()) for topic in image.topics.values()}
+    return [TopicConfig.parse(dict(one)) for one in {(), *given}]
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,12 +239,14 @@ def _shared_garbage(
     image: Image, sizes: Mapping[str, int], horizon_ms: int, now_ms: int
 ) -> _SharedGarbage:
     """Return the findings about shared segments on an image; `sizes` are those of files."""
-    # A commit that is tried again may name another slice of a file whose first ones are gone.
-    delay_ms = max(TopicConfig.parse({}).file_delete_delay_ms, COMMIT_TIMEOUT_MS)
+    delay_ms = max(config.delete_delay_ms for config in _configs(image))
+    # A row that is forgotten refuses no new slice any more; the horizon does.
     unused = [
         path
         for path, one in image.shared.items()
-        if one.unused_ms is not None and one.unused_ms <= now_ms - delay_ms
+        if one.unused_ms is not None
+        and one.unused_ms <= now_ms - delay_ms
+        and (_born_ms(path) or 0) < horizon_ms
     ]
     born = {path: _born_ms(path) for path in sizes if path not in image.shared}
     return _SharedGarbage(
@@ -272,7 +294,7 @@ def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
 
 def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
     """Yield the step of the metadata log's leftovers; it reports files of other names, too."""
-    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(context.clock.now_ms()))
+    later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, context.clock.now_ms()))
     old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (
         {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}

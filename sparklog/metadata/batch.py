@@ -1,7 +1,8 @@
 """The requests that wait for a commit in one process: their edits share one entry.
 
 The plans run one after another, each on the image that the plan before leaves. A plan that fails,
-in planning, checking, applying or encoding, does not stop the others.
+in planning, checking, applying or encoding, does not stop the others. Its error may rest on the
+edits of the plans before it, so the error stands only when they land.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -40,14 +41,17 @@ class Request:
         self.plan = plan
         self.topics = topics
         self.is_settled = False
-        self._planned: Committed | None = None
+        self._planned: Committed | Exception | None = None
         self._outcome: Committed | BaseException | None = None
 
-    def run(self, image: Image, stamp: Stamp) -> tuple[Edit, bytes, Image] | None:
+    def run(
+        self, image: Image, stamp: Stamp, *, is_first: bool
+    ) -> tuple[Edit, bytes, Image] | None:
         """Plan on an image; return the edit, its JSON, and the image after it.
 
-        None when the plan failed, and the request is settled with the error; None, too, when there
-        is nothing to commit, and `land` settles the request with the rest of the batch.
+        None when there is nothing to commit, or the plan failed. `is_first` says that the image is
+        committed, with no edit of this batch in it. A plan that fails on such an image is settled.
+        All else holds on condition that the rest of the batch lands.
         """
         try:
             edit = self.plan(image)
@@ -60,7 +64,9 @@ class Request:
             read = edit_of(orjson.loads(data)[0], texts(dict(edit.parameters)))
             after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
-            self.fail(error)
+            self._planned = error
+            if is_first:
+                self.fail(error)
             return None
         self._planned = Committed(after, image, edit)
         return edit, data, after
@@ -115,9 +121,10 @@ class Batch:
 
     def plan(self, image: Image, stamp: Stamp) -> Planned:
         """Run all plans that have no outcome, one after another."""
-        edits, parts = [], []
+        edits: list[Edit] = []
+        parts: list[bytes] = []
         for request in self.waiting:
-            planned = request.run(image, stamp)
+            planned = request.run(image, stamp, is_first=not edits)
             if planned is not None:
                 edit, data, image = planned
                 edits.append(edit)

@@ -32,12 +32,13 @@ Span = tuple[int, int]
 def check(image: Image, edit: Edit) -> None:
     """Refuse an edit that the image does not allow (any more).
 
-    Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError,
-    FencedLeaderEpochError, CommitConflictError (a segment to replace or remove is no longer live, a
-    fold built on runs that were replaced, a shared segment that is in use), OffsetOutOfRangeError
-    (offsets that do not continue the log, or a log start behind the log end), UsageError (a
-    replacement of other offsets, a forgotten topic with slices of shared segments) or
-    UnsupportedFeatureError (the log dir is of a newer release).
+    Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError
+    (files that may be gone, a shared segment that is used up), FencedLeaderEpochError,
+    CommitConflictError (a segment to replace or remove is no longer live, a fold built on runs that
+    were replaced, a shared segment that is in use), OffsetOutOfRangeError (offsets that do not
+    continue the log, or a log start behind the log end), UsageError (a replacement of other
+    offsets, a forgotten topic with slices of shared segments) or UnsupportedFeatureError (the log
+    dir is of a newer release).
     """
     level = max(image.level, edit.level or 0)
     if level > FEATURE_LEVEL:
@@ -100,7 +101,7 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
             )
     touched = _touched(topic, edit)
     _check_replacements(edit.replace, touched)
-    _check_ages(max(topic.vacuum_horizon_ms, image.horizon_ms), image.horizon_ms, edit, touched)
+    _check_ages(topic.vacuum_horizon_ms, image.horizon_ms, edit, touched)
     removed = [touched[key] for key in edit.remove]
     ends = _check_offsets(topic, edit, removed)
     _check_starts(topic, edit, ends)
@@ -120,9 +121,24 @@ def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
 
 
 def _check_shared(image: Image, edit: Edit) -> None:
-    if not edit.forget_shared:
-        return
-    added = {entry.log_path for one in edit.topics.values() for entry in one.segments}
+    """Refuse slices of a shared segment that is used up, and the end of one that is not.
+
+    Vacuum unlinks a used-up one and then forgets its row. It does so only behind the log dir's
+    horizon, so the age of the file speaks against it from then on.
+    """
+    added = {
+        entry.log_path
+        for of_topic in edit.topics.values()
+        for entry in of_topic.segments
+        if entry.is_shared
+    }
+    for path in added:
+        known = image.shared.get(path)
+        if known is not None and not known.slice_count:
+            raise LateWriterError(
+                f"{path}: a shared segment whose slices are all gone, so it may be gone: write it "
+                f"again"
+            )
     for path in edit.forget_shared:
         known = image.shared.get(path)
         if (known is not None and known.slice_count) or path in added:
@@ -168,8 +184,12 @@ def _check_ages(
     edit: TopicEdit,
     live: Mapping[SegmentKey, SegmentEntry],
 ) -> None:
-    """Refuse files, named for the first time, that vacuum may have taken for orphans."""
-    if not topic_horizon_ms:
+    """Refuse files, named for the first time, that vacuum may have taken for orphans.
+
+    Vacuum commits a horizon before it takes what is older: the topic's for files of its directory,
+    the log dir's (`horizon_ms`) for shared ones. So neither says anything about the other's files.
+    """
+    if not (topic_horizon_ms or horizon_ms):
         return
     known = {path for entry in live.values() for path in paths_of(entry)}
     for entry in (*edit.segments, *edit.replace):

@@ -1,6 +1,7 @@
 """Vacuum outside of topics: deleted topics, shared segments, files of other names."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -24,7 +25,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.log import CLUSTER_METADATA, COMMIT_TIMEOUT_MS
+from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SegmentEntry
 from sparklog.storage.local import LocalFiles
 from tests import edits
@@ -226,8 +227,8 @@ class TestSharedSegment:
     def test_goes_when_it_had_no_slice_for_a_while(self, log_dir: str) -> None:
         path = put_shared(log_dir)
         drop_slices(log_dir, add_slices(log_dir, "t", path))
-        assert sweep(log_dir, clock=later(60_000)).code == NOTHING_TO_DO
-        swept = sweep(log_dir, clock=later(COMMIT_TIMEOUT_MS + 1000))
+        assert sweep(log_dir, clock=later(DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        swept = sweep(log_dir)
 
         assert swept.code == DONE
         counts = {"files": 1, "bytes": 6, "segments": 1, "unknown_files": 0}
@@ -238,11 +239,43 @@ class TestSharedSegment:
 
     def test_stays_while_a_topic_has_a_slice(self, log_dir: str) -> None:
         path = put_shared(log_dir)
-        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        first = add_slices(log_dir, "t", path)
         add_slices(log_dir, "gone", path)
+        drop_slices(log_dir, first)
 
         assert sweep(log_dir).code == NOTHING_TO_DO
         assert (Path(log_dir) / path).exists()
+
+    @pytest.mark.parametrize("key", ["file.delete.delay.ms", "sparklog.reader.grace.ms"])
+    def test_stays_as_long_as_the_delays_of_any_topic_say(self, log_dir: str, key: str) -> None:
+        """Goal: A reader of any topic, also a copy for a backup, finds the files it planned on.
+
+        Method: Another topic, deleted by now, has a delay of three days.
+        """
+        new_topic(log_dir, "slow", config={key: str(3 * DAY_MS)})
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        delete(log_dir, "slow")
+
+        assert sweep(log_dir, clock=later(3 * DAY_MS - HOUR_MS)).code == NOTHING_TO_DO
+        assert sweep(log_dir, clock=later(3 * DAY_MS + HOUR_MS)).code == DONE
+        assert not (Path(log_dir) / path).exists()
+
+    def test_is_never_named_again_once_it_is_used_up(self, log_dir: str) -> None:
+        """Goal: No row names a shared file that is gone, however late a writer comes.
+
+        Method: A topic has three days for orphans. A writer tries after each run of vacuum, before
+        and after the one that takes the file.
+        """
+        new_topic(log_dir, "slow", config={"sparklog.orphan.retention.ms": str(3 * DAY_MS)})
+        path = put_shared(log_dir)
+        drop_slices(log_dir, add_slices(log_dir, "t", path))
+        for days, is_there in ((2, True), (4, False)):
+            sweep(log_dir, clock=later(days * DAY_MS))
+            assert (Path(log_dir) / path).exists() is is_there
+            assert (path in catalog(log_dir).image().shared) is is_there
+            with pytest.raises(LateWriterError, match="write it again"):
+                add_slices(log_dir, "slow", path)
 
     def test_whose_file_is_gone_is_forgotten(self, log_dir: str) -> None:
         path = put_shared(log_dir)
@@ -268,6 +301,22 @@ class TestSharedSegment:
         assert swept.reports[0].rows[0]["what"] == "orphan files"
         assert (swept.count("files", "__shared"), swept.count("segments", "__shared")) == (1, 0)
         assert not path.exists()
+
+    def test_that_nobody_names_stays_as_long_as_an_orphan_of_any_topic(self, log_dir: str) -> None:
+        """Goal: A produce to a topic of long orphan retention keeps its files, small or large.
+
+        Method: One topic has three days; a shared segment and a file of its own are two days old.
+        """
+        config = {"sparklog.orphan.retention.ms": str(3 * DAY_MS)}
+        new_topic(log_dir, "slow", config=config)
+        plan, entries = written(log_dir, ["late"], topic="slow")
+        path = put_shared(log_dir)
+        make_old(put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1"))
+        sweep(log_dir, clock=later(2 * DAY_MS))
+
+        assert (Path(log_dir) / path).exists()
+        commit_write(catalog(log_dir), plan, entries)
+        add_slices(log_dir, "slow", path)
 
     def test_of_a_writer_slower_than_the_horizon_cannot_be_named(self, log_dir: str) -> None:
         path = put_shared(log_dir)
@@ -314,6 +363,21 @@ class TestLogDir:
         put(Path(log_dir), "meta.properties.half")
 
         assert sweep(log_dir).code == NOTHING_TO_DO
+
+    def test_a_config_that_cannot_be_read_keeps_all_files(self, log_dir: str) -> None:
+        """Goal: Nothing goes when nobody knows how long it has to stay.
+
+        Method: A topic has a config that only a newer release knows.
+        """
+        path = put_shared(log_dir)
+        found = catalog(log_dir)
+        topic = replace(found.topic("gone"), configs={"sparklog.newer": "1"})
+        edits.edited(found, topic, description=topic)
+        swept = sweep(log_dir)
+
+        assert swept.code == FAILED
+        assert "sparklog.newer" in swept.outcome(CLUSTER_METADATA).problems[0]
+        assert (Path(log_dir) / path).exists()
 
     def test_leftovers_of_the_metadata_log_go(self, log_dir: str) -> None:
         old = put(Path(log_dir), f"{CLUSTER_METADATA}/.tmp-1")

@@ -137,13 +137,23 @@ class TestAges:
         edit = TopicEdit(vacuum_horizon_ms=horizons.pop("vacuum_horizon_ms", None))
         return image_of(replace(of_topic(edit), **horizons))  # type: ignore[arg-type] # fields of a test are handed on
 
-    @pytest.mark.parametrize("horizon", ["vacuum_horizon_ms", "horizon_ms"])
-    def test_files_behind_a_horizon_are_written_again(self, horizon: str) -> None:
-        image = self.image(**{horizon: NOW_MS + 1})
+    def test_files_behind_the_topics_horizon_are_written_again(self) -> None:
+        image = self.image(vacuum_horizon_ms=NOW_MS + 1)
 
         with pytest.raises(LateWriterError, match="write it again"):
             check(image, of_topic(TopicEdit(segments=[segment()])))
         check(image, of_topic(TopicEdit(segments=[segment(made_ms=NOW_MS + 1)])))
+
+    def test_a_topics_own_file_may_be_older_than_the_log_dirs_horizon(self) -> None:
+        """Goal: A produce may take as long as its topic's own orphan retention says.
+
+        Method: The log dir's horizon, of topics with shorter retention, has passed the file.
+        """
+        image = self.image(horizon_ms=NOW_MS + 1, vacuum_horizon_ms=NOW_MS - 1)
+
+        check(image, of_topic(TopicEdit(segments=[segment()])))
+        with pytest.raises(LateWriterError, match=f"horizon {NOW_MS - 1}"):
+            check(image, of_topic(TopicEdit(segments=[segment(made_ms=NOW_MS - 2)])))
 
     def test_a_shared_file_is_as_old_as_the_log_dirs_horizon_lets_it(self) -> None:
         check(self.image(vacuum_horizon_ms=NOW_MS + 1), of_topic(TopicEdit(segments=[SHARED])))
@@ -216,6 +226,22 @@ class TestSharedSegments:
             check(self.IMAGE, forgetting)
         check(Image(), forgetting)
         check(self.IMAGE, Edit(operation="X", forget_shared=["other"]))
+
+    def test_one_that_is_used_up_takes_no_new_slice(self) -> None:
+        """Goal: No row names a file that vacuum unlinks at this moment.
+
+        Method: The only slice goes; a late commit names another, as it might before.
+        """
+        other = of_topic(TopicEdit(segments=[at(10, replace(SHARED, log_position=100))]))
+        used_up = image_of(
+            of_topic(TopicEdit(segments=[SHARED])),
+            of_topic(TopicEdit(remove=[SHARED.key], removed_ms=5)),
+        )
+
+        check(self.IMAGE, other)
+        with pytest.raises(LateWriterError, match="slices are all gone.*write it again"):
+            check(used_up, other)
+        check(used_up, of_topic(TopicEdit(segments=[at(10, segment())])))
 
     def test_who_forgets_a_topic_removes_its_slices(self) -> None:
         slices = {topic_id(0): TopicEdit(remove=[SHARED.key], removed_ms=5)}

@@ -1,0 +1,85 @@
+"""What plans of one batch are told: a refusal that rests on a mate shares the mate's fate."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from sparklog.errors import CommitOutcomeUnknownError, StorageError, TopicExistsError
+from sparklog.metadata.batch import Batch, Plan, Request
+from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
+from sparklog.metadata.image import Image
+from tests.metadata_language import description, of_topic
+
+
+def named_dup(number: int) -> Edit:
+    """The edit that makes a topic of the name that others want, too."""
+    made = TopicEdit(description=description(number, name="dup"))
+    return of_topic(made, number, "CREATE TOPICS")
+
+
+def batch_of(*plans: Plan) -> Batch:
+    return Batch([Request(plan, ()) for plan in plans])
+
+
+def planned(batch: Batch) -> list[Edit]:
+    """Plan on an empty image, as a try does; return the edits."""
+    return [*batch.plan(Image(), Stamp(0, "", 0)).edits]
+
+
+def two_of_one_name() -> Batch:
+    batch = batch_of(lambda _: named_dup(1), lambda _: named_dup(2))
+    assert planned(batch) == [named_dup(1)]
+    return batch
+
+
+def test_a_refusal_stands_when_the_batch_lands() -> None:
+    batch = two_of_one_name()
+    batch.land()
+
+    assert batch.requests[0].answer().edit == named_dup(1)
+    with pytest.raises(TopicExistsError):
+        batch.requests[1].answer()
+
+
+def test_a_refusal_falls_with_the_batch() -> None:
+    """Goal: Nobody is told "exists" of a topic that does not.
+
+    Method: Two make a topic of one name; their entry cannot be put.
+    """
+    batch = two_of_one_name()
+    batch.fail(StorageError("no connection"))
+
+    for request in batch.requests:
+        with pytest.raises(StorageError, match="no connection"):
+            request.answer()
+
+
+def test_a_refusal_is_planned_again_when_the_slot_was_lost() -> None:
+    """Goal: What a mate takes back on the next try is free for the others.
+
+    Method: The first plan wants a topic on its first try only; the second wants its name.
+    """
+    wanted: Iterator[Edit | Done] = iter([named_dup(1), Done()])
+    batch = batch_of(lambda _: next(wanted), lambda _: named_dup(2))
+
+    assert [planned(batch), planned(batch)] == [[named_dup(1)], [named_dup(2)]]
+    batch.land()
+    assert batch.requests[1].answer().edit == named_dup(2)
+
+
+def test_a_refusal_by_what_is_committed_is_final() -> None:
+    batch = batch_of(lambda _: next(iter(())))
+    planned(batch)
+    batch.requests[0].fail(StorageError("too late"))
+
+    assert batch.waiting == []
+    with pytest.raises(StopIteration):
+        batch.requests[0].answer()
+
+
+def test_a_request_that_nobody_planned_has_no_outcome() -> None:
+    batch = batch_of(lambda _: Done())
+    batch.land()
+
+    with pytest.raises(CommitOutcomeUnknownError, match="nobody planned"):
+        batch.requests[0].answer()

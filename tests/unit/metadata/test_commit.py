@@ -477,31 +477,6 @@ class TestEditsFile:
         assert other.bytes_behind == log.bytes_behind > EDITS_BYTES_MAX
 
 
-class TestCreate:
-    def test_making_it_twice_is_once(self) -> None:
-        files = MemoryFiles()
-        log_id = new_log(files).log_id
-        again = MetadataLog.create(files, ManualClock())
-
-        assert (again.log_id, again.image().version) == (log_id, 1)
-
-    def test_is_durable(self) -> None:
-        files = MemoryFiles()
-        MetadataLog.create(files, ManualClock())
-        files.lose_unsynced()
-
-        assert MetadataLog(files, ManualClock()).image().version == 0
-
-    def test_a_store_that_overwrites_is_refused(self) -> None:
-        class Overwriting(MemoryFiles):
-            def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
-                self.overwrite(path, data)
-                return True
-
-        with pytest.raises(StorageError, match="does not keep put-if-absent"):
-            MetadataLog.create(Overwriting(), ManualClock())
-
-
 class TestDurable:
     def test_an_answer_outlives_a_power_cut(self) -> None:
         files = MemoryFiles()

@@ -284,7 +284,7 @@ class TestALatePut:
 
 class TestAFollower:
     def test_goes_on_after_a_clock_was_set(self, tmp_path: Path) -> None:
-        """Goal: nobody is stuck. Method: no time passes for the follower; entries go by age."""
+        """Goal: nobody is stuck. Method: no time passes for the follower, but entries go by age."""
         world = World(LocalFiles(str(tmp_path)), ManualClock(NOW_MS))
         follower, reader = (MetadataLog(world.files, ManualClock(NOW_MS)) for _ in range(2))
         follower.image()

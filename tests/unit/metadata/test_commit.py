@@ -19,7 +19,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS, SEEN_MS
+from sparklog.metadata.entries import LOCAL_PUT_TRIES, PUT_TIMEOUT_MS
 from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
 from sparklog.metadata.housekeeping import keep_house
@@ -306,76 +306,6 @@ class TestReplacedLogDir:
         assert log.image().version == 1
 
 
-class TestRestoredBucket:
-    """A bucket that is restored in place while a process goes on."""
-
-    @staticmethod
-    def followed(files: MemoryFiles, clock: ManualClock) -> MetadataLog:
-        """Return a log at version 4, whose bucket then goes back to 1 and goes on from there."""
-        log = new_log(files, clock)
-        for _ in range(3):
-            append(log)
-        for version in (2, 3, 4):
-            files.delete(entry_path(version))
-        MetadataLog(files, clock).begin_incarnation("restored")
-        return log
-
-    @pytest.mark.parametrize("answers", [[], [error_after_success]])
-    def test_no_commit_lands_in_a_hole(self, answers: list[Any]) -> None:
-        """Goal: what is answered is in the log. Method: commit at 5 where the log ends at 2."""
-        files, clock = ToldOtherwise(), ManualClock()
-        log = self.followed(files, clock)
-        clock.advance(SEEN_MS + 1)
-        files.answers = list(answers)
-
-        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
-            append(log)
-        assert files.stat(entry_path(5)) is None
-        assert append(log) == 10
-        assert log.image().version == 3
-
-    def test_an_entry_that_others_follow_is_left_to_them(self) -> None:
-        files, clock = ToldOtherwise(), ManualClock()
-        log = self.followed(files, clock)
-        clock.advance(SEEN_MS + 1)
-
-        def followed(put: Put, path: str, data: Any) -> bool:
-            return put(path, data) and put(entry_path(6), b"")
-
-        files.answers = [followed]
-
-        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
-            append(log)
-        assert files.stat(entry_path(5)) is not None
-
-    def test_what_cannot_be_read_leaves_the_outcome_unknown(self) -> None:
-        files, clock = ToldOtherwise(), ManualClock()
-        log = new_log(files, clock)
-        clock.advance(SEEN_MS + 1)
-
-        def unread(put: Put, path: str, data: Any) -> bool:
-            files.fail_next("read")
-            return put(path, data)
-
-        files.answers = [unread]
-
-        with pytest.raises(CommitOutcomeUnknownError, match="still there is not known"):
-            append(log)
-
-    def test_it_is_asked_for_now_and_then(self) -> None:
-        """Goal: a commit costs no request more. Method: count the reads of entries that are."""
-        files, clock = MemoryFiles(), ManualClock()
-        log = new_log(files, clock)
-        clock.advance(SEEN_MS + 1)
-        files.trace.clear()
-        for _ in range(4):
-            append(log)
-
-        reads = [one.path for one in files.trace if one.kind == "read"]
-        ahead = [entry_path(version) for version in (2, 2, 3, 3, 4, 4, 5, 5)]
-        assert sorted(reads) == [entry_path(1), *ahead]
-
-
 class TestBatches:
     """The requests that wait in one process share one entry."""
 
@@ -543,31 +473,6 @@ class TestEditsFile:
         other.image()
 
         assert other.bytes_behind == log.bytes_behind > EDITS_BYTES_MAX
-
-
-class TestCreate:
-    def test_making_it_twice_is_once(self) -> None:
-        files = MemoryFiles()
-        log_id = new_log(files).log_id
-        again = MetadataLog.create(files, ManualClock())
-
-        assert (again.log_id, again.image().version) == (log_id, 1)
-
-    def test_is_durable(self) -> None:
-        files = MemoryFiles()
-        MetadataLog.create(files, ManualClock())
-        files.lose_unsynced()
-
-        assert MetadataLog(files, ManualClock()).image().version == 0
-
-    def test_a_store_that_overwrites_is_refused(self) -> None:
-        class Overwriting(MemoryFiles):
-            def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
-                self.overwrite(path, data)
-                return True
-
-        with pytest.raises(StorageError, match="does not keep put-if-absent"):
-            MetadataLog.create(Overwriting(), ManualClock())
 
 
 class TestDurable:

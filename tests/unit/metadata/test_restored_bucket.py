@@ -1,0 +1,112 @@
+"""A bucket that is restored in place: nobody commits behind a hole."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError, StorageError
+from sparklog.metadata.entries import SEEN_MS
+from sparklog.metadata.log import ENTRIES, MetadataLog, entry_path
+from sparklog.storage.memory import MemoryFiles
+from tests.edits import segment
+from tests.metadata_language import new_log, producing, topic_id
+
+Put = Callable[[str, Any], bool]
+
+
+class ToldOtherwise(MemoryFiles):
+    """A store whose puts of entries answer as told, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Callable[[Put, str, Any], bool]] = []
+
+    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+        put: Put = super().put_new
+        if self.answers and path.startswith(ENTRIES):
+            return self.answers.pop(0)(put, path, data)
+        return put(path, data)
+
+
+def error_after_success(put: Put, path: str, data: Any) -> bool:
+    put(path, data)
+    raise StorageError("the answer was lost")
+
+
+def append(log: MetadataLog) -> int:
+    """Append ten records; return the log end offset."""
+    topic = log.commit(producing(segment()), [topic_id(0)]).image.topic(topic_id(0))
+    assert topic is not None
+    return topic.partition(0).log_end_offset
+
+
+class TestRestoredBucket:
+    """A bucket that is restored in place while a process goes on."""
+
+    @staticmethod
+    def followed(files: MemoryFiles, clock: ManualClock) -> MetadataLog:
+        """Return a log at version 4, whose bucket then goes back to 1 and goes on from there."""
+        log = new_log(files, clock)
+        for _ in range(3):
+            append(log)
+        for version in (2, 3, 4):
+            files.delete(entry_path(version))
+        MetadataLog(files, clock).begin_incarnation("restored")
+        return log
+
+    @pytest.mark.parametrize("answers", [[], [error_after_success]])
+    def test_no_commit_lands_in_a_hole(self, answers: list[Any]) -> None:
+        """Goal: what is answered is in the log. Method: commit at 5 where the log ends at 2."""
+        files, clock = ToldOtherwise(), ManualClock()
+        log = self.followed(files, clock)
+        clock.advance(SEEN_MS + 1)
+        files.answers = list(answers)
+
+        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
+            append(log)
+        assert files.stat(entry_path(5)) is None
+        assert append(log) == 10
+        assert log.image().version == 3
+
+    def test_an_entry_that_others_follow_is_left_to_them(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log = self.followed(files, clock)
+        clock.advance(SEEN_MS + 1)
+
+        def followed(put: Put, path: str, data: Any) -> bool:
+            return put(path, data) and put(entry_path(6), b"")
+
+        files.answers = [followed]
+
+        with pytest.raises(CorruptMetadataError, match="was restored or replaced"):
+            append(log)
+        assert files.stat(entry_path(5)) is not None
+
+    def test_what_cannot_be_read_leaves_the_outcome_unknown(self) -> None:
+        files, clock = ToldOtherwise(), ManualClock()
+        log = new_log(files, clock)
+        clock.advance(SEEN_MS + 1)
+
+        def unread(put: Put, path: str, data: Any) -> bool:
+            files.fail_next("read")
+            return put(path, data)
+
+        files.answers = [unread]
+
+        with pytest.raises(CommitOutcomeUnknownError, match="still there is not known"):
+            append(log)
+
+    def test_it_is_asked_for_now_and_then(self) -> None:
+        """Goal: a commit costs no request more. Method: count the reads of entries that are."""
+        files, clock = MemoryFiles(), ManualClock()
+        log = new_log(files, clock)
+        clock.advance(SEEN_MS + 1)
+        files.trace.clear()
+        for _ in range(4):
+            append(log)
+
+        reads = [one.path for one in files.trace if one.kind == "read"]
+        ahead = [entry_path(version) for version in (2, 2, 3, 3, 4, 4, 5, 5)]
+        assert sorted(reads) == [entry_path(1), *ahead]

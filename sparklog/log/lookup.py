@@ -249,9 +249,7 @@ class _Records(NamedTuple):
         return TimestampOffset(int(self.timestamp[row]), int(self.offset[row]))
 
 
-def _records(
-    window: Window, batch: BatchTable, start: int, end: int | None = None
-) -> _Records:
+def _records(window: Window, batch: BatchTable, start: int, end: int | None = None) -> _Records:
     """The records of one batch with offsets of the log in [start, end), in file order."""
     if batch.is_control[0]:
         # No record to a reader, but ListOffsets counts it as one (FileRecords).

@@ -140,7 +140,7 @@ class PartitionLog:
         """Return the largest epoch at or below `epoch`, and the offset where it ends.
 
         An epoch older than all ends where the first begins. None for one that is newer than the
-        latest, for a negative one, and for a log without epochs (LeaderEpochFileCache.endOffsetFor).
+        latest, for a negative one, and for a log without any (LeaderEpochFileCache.endOffsetFor).
         """
         if not self.epochs or not 0 <= epoch <= self.epochs[-1].epoch:
             return None

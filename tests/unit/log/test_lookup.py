@@ -170,7 +170,8 @@ class TestNewest:
         assert lookup.newest(segment, 6) == UNKNOWN_OFFSET
 
     @pytest.mark.parametrize(
-        ("end", "found"), [(1, (7, 0)), (2, (200, 1)), (4, (200, 1)), (9, (300, 5)), (None, (300, 5))]
+        ("end", "found"),
+        [(1, (7, 0)), (2, (200, 1)), (4, (200, 1)), (9, (300, 5)), (None, (300, 5))],
     )
     def test_passes_over_records_from_the_end_on(
         self, end: int | None, found: tuple[int, int]

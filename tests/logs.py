@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
 from sparklog.clock import Clock, SystemClock
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
@@ -38,6 +38,16 @@ def new_topic(
     """Make a topic, and the log dir if there is none yet; return the log dir's address."""
     AdminClient(log_dir).create_topics([NewTopic(name, partitions, config or {})])
     return str(log_dir)
+
+
+OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
+"""A config under which every segment, however small, has a file of its own."""
+
+
+def own_files(log_dir: str | Path, name: str = "t") -> None:
+    """Give a topic OWN_FILES."""
+    changes = [AlterConfigOp(key, value) for key, value in OWN_FILES.items()]
+    AdminClient(log_dir).incremental_alter_configs({name: changes})
 
 
 def columns(

@@ -6,6 +6,7 @@ The last line printed is JSON: for each log dir what was answered and what was r
 """
 
 import json
+import os
 import sys
 
 from pyspark.sql import SparkSession
@@ -30,12 +31,19 @@ CONF = {
 }
 
 
+def storage(log_dir: str) -> dict[str, str]:
+    """The storage settings of the driver's environment, as options: so its keys travel, too."""
+    given = {f"storage.{name}": value for name, value in os.environ.items() if "AWS_" in name}
+    return given if log_dir.startswith("s3://") else {}
+
+
 def job(spark: SparkSession, log_dir: str) -> dict[str, int]:
     """Produce, once with tasks that fail at first, and read back."""
-    result = produce(numbers(spark, RECORDS, "value key", tasks=8), log_dir, "t")
+    given = storage(log_dir)
+    result = produce(numbers(spark, RECORDS, "value key", tasks=8), log_dir, "t", **given)
     few = numbers(spark, FEW, tasks=1)
-    tried_again = produce(few, log_dir, "t", partitioner="tests.spark.frames:failing_once")
-    read = consume(spark, log_dir, subscribe="t", includeHeaders=True)
+    tried_again = produce(few, log_dir, "t", partitioner="tests.spark.frames:failing_once", **given)
+    read = consume(spark, log_dir, subscribe="t", includeHeaders=True, **given)
     read.explain("extended")
     print(repr(read))
     found = read.agg(

@@ -40,7 +40,7 @@ class Finished:
 def finished(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Finished:
     """One driver for all tests; the cluster is gone when they run.
 
-    The driver alone knows how to reach the store, from its environment.
+    The driver alone knows how to reach the store, and gives it as options.
     """
     folder = tmp_path_factory.mktemp("cluster")
     local, remote = new_topic(folder / "log"), s3_server.new_log_dir()

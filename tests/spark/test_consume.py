@@ -16,7 +16,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.spark import consume, produce, register
-from tests.logs import log_files, new_topic
+from tests.logs import log_files, new_topic, own_files
 from tests.spark.frames import numbers, one
 
 pytestmark = pytest.mark.spark
@@ -247,6 +247,7 @@ class TestDamage:
     @pytest.fixture
     def damaged(self, spark: SparkSession, log_dir: str) -> Path:
         """The only `.log`, of 1000 records in batches of 100 bytes, to be damaged."""
+        own_files(log_dir)
         df = numbers(spark, 1000, "0 partition", tasks=1)
         produce(df, log_dir, "t", **{"batch.size": 200})
         (path,) = log_files(log_dir)

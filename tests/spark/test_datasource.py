@@ -12,7 +12,7 @@ from pyspark.sql import functions as f
 from sparklog.admin import AdminClient
 from sparklog.metadata.catalog import topic_directory
 from sparklog.spark import produce
-from tests.logs import all_values, append, catalog, log_files, new_topic, rows, values
+from tests.logs import all_values, append, catalog, log_files, new_topic, own_files, rows, values
 from tests.spark.frames import failing_task, numbers, two_topics
 
 pytestmark = pytest.mark.spark
@@ -114,6 +114,7 @@ class TestRead:
     @pytest.fixture
     def log(self, spark: SparkSession, log_dir: str) -> str:
         """40 records, 10 in each partition."""
+        own_files(log_dir)
         produce(numbers(spark, 40, "cast(id % 4 as int) partition", tasks=1), log_dir, "t")
         return log_dir
 
@@ -287,6 +288,7 @@ class TestErrors:
         assert rows(log_dir) == {}
 
     def test_of_a_full_disk_reach_the_user(self, spark: SparkSession, log_dir: str) -> None:
+        own_files(log_dir)
         topic = Path(log_dir) / topic_directory(catalog(log_dir).topic("t"))
         topic.mkdir()
         (topic / "t-0").write_text("a file where a directory must be")

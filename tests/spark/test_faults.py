@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from sparklog.admin import AdminClient
 from sparklog.errors import StorageError, TopicClosedError
 from sparklog.spark import produce
-from tests.logs import all_values, log_files, new_topic, rows, values
+from tests.logs import all_values, log_files, new_topic, own_files, rows, values
 from tests.spark.frames import numbers, one, two_topics
 
 pytestmark = pytest.mark.spark
@@ -23,6 +23,7 @@ class TestTopic:
     def test_that_is_deleted_meanwhile_refuses_the_commit(
         self, spark: SparkSession, log_dir: str
     ) -> None:
+        own_files(log_dir)
         df = numbers(spark, 10, tasks=1).selectExpr(f"'{log_dir}' value")
 
         with pytest.raises(TopicClosedError, match="was deleted: nothing more can be written"):
@@ -72,6 +73,7 @@ class TestDriver:
 
 class TestStorage:
     def test_that_refuses_a_file_is_named(self, spark: SparkSession, log_dir: str) -> None:
+        own_files(log_dir)
         produce(one(spark, "1 partition"), log_dir, "t")
         (topic,) = Path(log_dir).glob("t-*")
         (topic / "t-0").write_text("a file where a directory must be")

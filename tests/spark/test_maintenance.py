@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.spark.jobs import build_index, merge_segments, verify
 from tests.edits import spans
-from tests.logs import append, image, log_files, new_topic, rows
+from tests.logs import OWN_FILES, append, image, log_files, new_topic, rows
 
 pytestmark = [pytest.mark.spark, pytest.mark.usefixtures("spark")]
 
@@ -19,7 +19,7 @@ Entry = Callable[[list[str]], int]
 @pytest.fixture
 def small(tmp_path: Path) -> str:
     """Two partitions of three segments each, without indexes."""
-    config = {"index.build": "job", "index.interval.bytes": 0}
+    config = {"index.build": "job", "index.interval.bytes": 0, **OWN_FILES}
     log_dir = new_topic(tmp_path / "log", partitions=2, config=config)
     for number in range(6):
         append(log_dir, number % 2, range(number, number + 50))

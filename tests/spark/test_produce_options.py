@@ -9,7 +9,7 @@ from pyspark.sql import SparkSession
 from sparklog.errors import InvalidOptionError, SparklogWarning
 from sparklog.model import Codec
 from sparklog.spark import produce
-from tests.logs import all_values, image, log_files, new_topic, rows, values
+from tests.logs import OWN_FILES, all_values, image, log_files, new_topic, own_files, rows, values
 from tests.spark.frames import numbers, one
 
 pytestmark = pytest.mark.spark
@@ -78,7 +78,8 @@ class TestFlush:
 class TestClustered:
     @pytest.fixture
     def wide(self, log_dir: str) -> str:
-        new_topic(log_dir, "wide", 600)
+        new_topic(log_dir, "wide", 600, OWN_FILES)
+        own_files(log_dir)
         return log_dir
 
     @pytest.mark.parametrize(("how", "expected"), [("auto", 600), ("true", 600), ("false", 1800)])
@@ -92,10 +93,10 @@ class TestClustered:
         assert result.count == 1800
         assert len(result.ranges) == 600
 
-    def test_is_not_done_for_few_files(self, spark: SparkSession, log_dir: str) -> None:
-        produce(numbers(spark, 1000, tasks=8), log_dir, "t", partitioner="round-robin")
+    def test_is_not_done_for_few_files(self, spark: SparkSession, wide: str) -> None:
+        produce(numbers(spark, 1000, tasks=8), wide, "t", partitioner="round-robin")
 
-        assert len(log_files(log_dir)) == 4 * 8
+        assert len(log_files(wide)) == 4 * 8
 
     def test_counts_the_topics_that_are_there(self, spark: SparkSession, wide: str) -> None:
         df = numbers(spark, 30, "'t' topic", "cast(id % 4 as int) partition", tasks=3)

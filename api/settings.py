@@ -16,7 +16,7 @@ class Settings(BaseSettings):
     model_config = SettingsConfigDict(env_prefix="SPARKLOG_", frozen=True)
 
     log_dir: str
-    """A path, file:// or s3://."""
+    """A path, file://, s3://, gs:// or az://."""
     host: str = "127.0.0.1"
     """Where to listen; anything but loopback needs `tokens_file`."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082

@@ -64,7 +64,7 @@ class CommonArguments:
             "--log-dir",
             metavar="DIR",
             envvar=LOG_DIR_VARIABLE,
-            help="The log dir: a path, file:// or s3://.",
+            help="The log dir: a path, file://, s3://, gs:// or az://.",
             rich_help_panel="Everywhere",
         ),
     ] = None

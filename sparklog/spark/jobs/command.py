@@ -106,7 +106,7 @@ def add_common_options(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         default=os.environ.get("SPARKLOG_LOG_DIR"),
         required="SPARKLOG_LOG_DIR" not in os.environ,
-        help="The log dir: a path, file:// or s3:// (or SPARKLOG_LOG_DIR).",
+        help="The log dir: a path, file://, s3://, gs:// or az:// (or SPARKLOG_LOG_DIR).",
     )
     parser.add_argument("--format", choices=sorted(PRINTERS), help="What the report looks like.")
     parser.add_argument("--quiet", "-q", action="store_true", help="No progress bar.")

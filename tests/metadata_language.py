@@ -1,9 +1,9 @@
 """Edits made up at random, each allowed by its image, and logs for tests of the metadata log."""
 
+from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
 from random import Random
-from time import sleep
 from typing import Any
 
 from sparklog.clock import Clock, ManualClock
@@ -79,10 +79,7 @@ def whole(log: MetadataLog) -> Image:
 
 def wait_until(holds: Callable[[], bool]) -> None:
     """Wait for another thread."""
-    while True:
-        if holds():
-            return
-        sleep(0.001)
+    deque(iter(holds, True), maxlen=0)
 
 
 class Author:

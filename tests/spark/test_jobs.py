@@ -34,7 +34,7 @@ def started() -> SparkSession:
 @pytest.fixture
 def compacted(tmp_path: Path) -> str:
     """Topic `t`: two partitions of two dirty segments and the newest; `a` is written in each."""
-    log_dir = new_topic(tmp_path / "log", partitions=2, config=COMPACTED | OWN_FILES)
+    log_dir = new_topic(tmp_path / "log", partitions=2, config={**COMPACTED, **OWN_FILES})
     for partition in (0, 1):
         append(log_dir, partition, [1, 2], keys="ab")
         append(log_dir, partition, [3], keys="a")

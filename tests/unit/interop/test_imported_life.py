@@ -136,7 +136,7 @@ class TestJobs:
         assert image(imported.log_dir, "mixed").live["base_offset"].to_pylist() == [5, 10]
 
     def test_retention_takes_what_is_old_and_leaves_the_end(self, imported: Interop) -> None:
-        configure(imported, "mixed", {"retention.ms": "1000"})
+        configure(imported, "mixed", {"retention.ms": "1"})
         assert run(retention, imported.log_dir)[0] == DONE
 
         assert imported.offsets("mixed") == []

@@ -54,6 +54,13 @@ def removing(*entries: object, **fields: object) -> TopicEdit:
     return TopicEdit(remove=keys, removed_ms=5, **fields)  # type: ignore[arg-type] # fields of a test are handed on
 
 
+def test_an_edit_may_remove_in_one_partition_and_append_to_another() -> None:
+    image = Image().apply((creating(), of_topic(TopicEdit(segments=[FIRST]))), Stamp(1, "1", 0))
+    other = replace(segment(), partition=1)
+
+    check(image, of_topic(TopicEdit(segments=[other], remove=[FIRST.key], removed_ms=NOW_MS)))
+
+
 class TestSegments:
     @pytest.mark.parametrize(
         ("edit", "error", "why"),

@@ -2,9 +2,11 @@
 
 import shutil
 from collections.abc import Callable
+from itertools import chain, repeat
 from pathlib import Path
-from threading import Barrier, Event, Thread
+from threading import Barrier, Thread
 from typing import Any
+from unittest.mock import DEFAULT, Mock
 
 import pytest
 
@@ -386,13 +388,8 @@ class TestBatches:
 
     def test_an_interrupted_leader_leaves_the_others_to_go_on(self) -> None:
         log = new_log()
-        asked = Event()
-
-        def interrupting(image: Image) -> Edit:
-            if not asked.is_set():
-                asked.set()
-                raise KeyboardInterrupt
-            return producing(segment())(image)
+        once = chain([KeyboardInterrupt], repeat(DEFAULT))
+        interrupting = Mock(wraps=producing(segment()), side_effect=once)
 
         answers = self.together(log, interrupting, *[producing(segment())] * 2)
         interrupted = [one for one in answers if isinstance(one, KeyboardInterrupt)]

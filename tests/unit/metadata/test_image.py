@@ -42,6 +42,13 @@ def topic_of(image: Image, number: int = 0) -> TopicImage:
     return topic
 
 
+def test_forgetting_an_unknown_shared_segment_changes_nothing() -> None:
+    edit = Edit(operation="VACUUM", forget_shared=["__shared/a.log"])
+    image = Image().apply((edit,), Stamp(1, "1", NOW_MS))
+
+    assert image.shared == Image().shared
+
+
 class TestTwin:
     @given(st.randoms(use_true_random=False))
     def test_images_say_what_the_twin_says(self, random: Random) -> None:

@@ -60,10 +60,10 @@ class MetadataMachine(RuleBasedStateMachine):
             return author.edit(image)
 
         done = log.commit(plan, log.image().topics)
-        if done.edit is not None:
-            self._follow_folds(done.image.version)
-            self.twin.apply(done.edit, done.image.stamp)
-            self.said[done.image.version] = self.twin.said
+        assert done.edit is not None
+        self._follow_folds(done.image.version)
+        self.twin.apply(done.edit, done.image.stamp)
+        self.said[done.image.version] = self.twin.said
 
     def _follow_folds(self, version: int) -> None:
         for missing in range(max(self.said) + 1, version):

@@ -154,8 +154,10 @@ class TestOtherFiles:
     @staticmethod
     def parquet(**metadata: str) -> bytes:
         sink = pa.BufferOutputStream()
-        table = pa.table({"a": [1]}).replace_schema_metadata(metadata)
-        pq.write_table(table, sink, store_schema=False)
+        table = pa.table({"a": [1]})
+        with pq.ParquetWriter(sink, table.schema, store_schema=False) as writer:
+            writer.write_table(table)
+            writer.add_key_value_metadata(metadata)
         data: bytes = sink.getvalue().to_pybytes()
         return data
 

@@ -7,6 +7,7 @@ from random import Random
 from typing import Any
 
 from sparklog.clock import Clock, ManualClock
+from sparklog.errors import StorageError
 from sparklog.log.names import uuid7
 from sparklog.metadata.edit import (
     Edit,
@@ -19,13 +20,15 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.image import Image, TopicImage, at_log_end, shared_slices
-from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.log import ENTRIES, MetadataLog
 from sparklog.model import AbortedRange, OffsetRange, SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import NOW_MS
 
 PARTITIONS = 2
+
+Put = Callable[[str, Any], bool]
 
 
 def topic_id(number: int) -> str:
@@ -80,6 +83,25 @@ def whole(log: MetadataLog) -> Image:
 def wait_until(holds: Callable[[], bool]) -> None:
     """Wait for another thread."""
     deque(iter(holds, True), maxlen=0)
+
+
+class ToldOtherwise(MemoryFiles):
+    """A store whose puts of entries give the listed answers, one after the other."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.answers: list[Callable[[Put, str, Any], bool]] = []
+
+    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+        put: Put = super().put_new
+        if self.answers and path.startswith(ENTRIES):
+            return self.answers.pop(0)(put, path, data)
+        return put(path, data)
+
+
+def error_after_success(put: Put, path: str, data: Any) -> bool:
+    put(path, data)
+    raise StorageError("the answer was lost")
 
 
 class Author:

@@ -1,7 +1,6 @@
 """Commits: whatever a put answers, the slot decides; a batch fails apart; time and names."""
 
 import shutil
-from collections.abc import Callable
 from itertools import chain, repeat
 from pathlib import Path
 from threading import Barrier, Thread
@@ -32,35 +31,24 @@ from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
-from tests.metadata_language import new_log, producing, topic_id, wait_until, whole
+from tests.metadata_language import (
+    Put,
+    ToldOtherwise,
+    error_after_success,
+    new_log,
+    producing,
+    topic_id,
+    wait_until,
+    whole,
+)
 from tests.naive.metadata import said_by
 
 TOPIC = [topic_id(0)]
-Put = Callable[[str, Any], bool]
-
-
-class ToldOtherwise(MemoryFiles):
-    """A store whose puts of entries give the listed answers, one after the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[Callable[[Put, str, Any], bool]] = []
-
-    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
-        put: Put = super().put_new
-        if self.answers and path.startswith(ENTRIES):
-            return self.answers.pop(0)(put, path, data)
-        return put(path, data)
 
 
 def exists_after_success(put: Put, path: str, data: Any) -> bool:
     put(path, data)
     return False
-
-
-def error_after_success(put: Put, path: str, data: Any) -> bool:
-    put(path, data)
-    raise StorageError("the answer was lost")
 
 
 def error_before(put: Put, path: str, data: Any) -> bool:

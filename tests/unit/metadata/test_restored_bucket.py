@@ -1,38 +1,23 @@
 """A bucket that is restored in place: nobody commits behind a hole."""
 
-from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError, StorageError
+from sparklog.errors import CommitOutcomeUnknownError, CorruptMetadataError
 from sparklog.metadata.entries import SEEN_MS
-from sparklog.metadata.log import ENTRIES, MetadataLog, entry_path
+from sparklog.metadata.log import MetadataLog, entry_path
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
-from tests.metadata_language import new_log, producing, topic_id
-
-Put = Callable[[str, Any], bool]
-
-
-class ToldOtherwise(MemoryFiles):
-    """A store whose puts of entries answer as told, one after the other."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.answers: list[Callable[[Put, str, Any], bool]] = []
-
-    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
-        put: Put = super().put_new
-        if self.answers and path.startswith(ENTRIES):
-            return self.answers.pop(0)(put, path, data)
-        return put(path, data)
-
-
-def error_after_success(put: Put, path: str, data: Any) -> bool:
-    put(path, data)
-    raise StorageError("the answer was lost")
+from tests.metadata_language import (
+    Put,
+    ToldOtherwise,
+    error_after_success,
+    new_log,
+    producing,
+    topic_id,
+)
 
 
 def append(log: MetadataLog) -> int:

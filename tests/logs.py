@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import Clock, SystemClock
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
@@ -42,12 +42,6 @@ def new_topic(
 
 OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
 """A config under which every segment, however small, has a file of its own."""
-
-
-def own_files(log_dir: str | Path, name: str = "t") -> None:
-    """Give a topic OWN_FILES."""
-    changes = [AlterConfigOp(key, value) for key, value in OWN_FILES.items()]
-    AdminClient(log_dir).incremental_alter_configs({name: changes})
 
 
 def columns(

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -11,8 +12,9 @@ from numpy.typing import NDArray
 from pyspark import TaskContext
 from pyspark.sql import DataFrame, SparkSession
 
-from sparklog.admin import AdminClient
+from sparklog.admin import AdminClient, AlterConfigOp
 from sparklog.errors import InvalidPartitionsError, StorageError
+from tests.logs import OWN_FILES
 
 
 def numbers(spark: SparkSession, count: int = 100, *columns: str, tasks: int = 2) -> DataFrame:
@@ -88,3 +90,9 @@ def failing_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     assert context is not None
     if context.partitionId() == 2:
         raise KeyError("no such customer")
+
+
+def own_files(log_dir: str | Path, name: str = "t") -> None:
+    """Give a topic OWN_FILES."""
+    changes = [AlterConfigOp(key, value) for key, value in OWN_FILES.items()]
+    AdminClient(log_dir).incremental_alter_configs({name: changes})

@@ -16,8 +16,8 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.spark import consume, produce, register
-from tests.logs import log_files, new_topic, own_files
-from tests.spark.frames import numbers, one
+from tests.logs import log_files, new_topic
+from tests.spark.frames import numbers, one, own_files
 
 pytestmark = pytest.mark.spark
 

@@ -12,8 +12,8 @@ from pyspark.sql import functions as f
 from sparklog.admin import AdminClient
 from sparklog.metadata.catalog import topic_directory
 from sparklog.spark import produce
-from tests.logs import all_values, append, catalog, log_files, new_topic, own_files, rows, values
-from tests.spark.frames import failing_task, numbers, two_topics
+from tests.logs import all_values, append, catalog, log_files, new_topic, rows, values
+from tests.spark.frames import failing_task, numbers, own_files, two_topics
 
 pytestmark = pytest.mark.spark
 

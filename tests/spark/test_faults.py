@@ -11,8 +11,8 @@ from pyspark.sql import SparkSession
 from sparklog.admin import AdminClient
 from sparklog.errors import StorageError, TopicClosedError
 from sparklog.spark import produce
-from tests.logs import all_values, log_files, new_topic, own_files, rows, values
-from tests.spark.frames import numbers, one, two_topics
+from tests.logs import all_values, log_files, new_topic, rows, values
+from tests.spark.frames import numbers, one, own_files, two_topics
 
 pytestmark = pytest.mark.spark
 

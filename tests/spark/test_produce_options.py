@@ -9,8 +9,8 @@ from pyspark.sql import SparkSession
 from sparklog.errors import InvalidOptionError, SparklogWarning
 from sparklog.model import Codec
 from sparklog.spark import produce
-from tests.logs import OWN_FILES, all_values, image, log_files, new_topic, own_files, rows, values
-from tests.spark.frames import numbers, one
+from tests.logs import OWN_FILES, all_values, image, log_files, new_topic, rows, values
+from tests.spark.frames import numbers, one, own_files
 
 pytestmark = pytest.mark.spark
 

@@ -137,6 +137,17 @@ class TestKeepHouse:
 
 
 class TestTheEndOfAProcess:
+    def test_the_end_of_the_process_waits(self, world: World) -> None:
+        done: list[bool] = []
+        idle = world.fresh()
+        k._houses[idle] = k._House()
+        house = k._houses[world.log] = k._House()
+        house.thread = Thread(target=lambda: done.append(True))
+        house.thread.start()
+        k._wait()
+
+        assert done == [True]
+
     def test_is_waited_for(self, world: World, monkeypatch: pytest.MonkeyPatch) -> None:
         done = []
         monkeypatch.setattr(k, "fold", lambda _: done.append(1))

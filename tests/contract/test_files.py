@@ -23,7 +23,6 @@ from sparklog.errors import (
 from sparklog.storage import Files, open_files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
-from sparklog.storage.object_store import ObjectFiles
 from tests.s3 import S3LogDir
 from tests.tracing import TracingFiles
 
@@ -200,7 +199,7 @@ class TestPutNew:
 
     def test_of_many_at_once_one_puts_it(self, files: Files) -> None:
         """Goal: a name goes to one writer. Method: threads, let go together; ten rounds."""
-        if isinstance(files, ObjectFiles):
+        if files.uri.startswith("s3:"):
             pytest.skip("moto, unlike a store, looks for the name and puts in two steps")
         for name in "abcdefghij":
             ready = Barrier(4)

@@ -49,6 +49,25 @@ class S3Server(NamedTuple):
         return S3LogDir(f"s3://{BUCKET}/{uuid.uuid4().hex}", self.options())
 
 
+ATOMIC_MOTO = """
+import sys
+from threading import Lock
+
+from moto.s3.responses import S3Response
+from moto.server import main
+
+lock, put = Lock(), S3Response._key_response_put
+
+def one_at_a_time(self, *args, **kwargs):
+    with lock:
+        return put(self, *args, **kwargs)
+
+S3Response._key_response_put = one_at_a_time
+main(sys.argv[1:])
+"""
+"""moto_server with puts one at a time: by itself it checks If-None-Match and puts in two steps."""
+
+
 def start_s3_server(
     log_file: Path, environ: Mapping[str, str] | None = None
 ) -> tuple[S3Server, "subprocess.Popen[bytes]"]:
@@ -58,7 +77,7 @@ def start_s3_server(
     """
     with log_file.open("wb") as log:
         process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", "0"],
+            [sys.executable, "-c", ATOMIC_MOTO, "-H", "127.0.0.1", "-p", "0"],
             stdout=log,
             stderr=log,
             env=os.environ | (environ or {}),

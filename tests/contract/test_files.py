@@ -199,8 +199,6 @@ class TestPutNew:
 
     def test_of_many_at_once_one_puts_it(self, files: Files) -> None:
         """Goal: a name goes to one writer. Method: threads, let go together; ten rounds."""
-        if files.uri.startswith("s3:"):
-            pytest.skip("moto, unlike a store, looks for the name and puts in two steps")
         for name in "abcdefghij":
             ready = Barrier(4)
 

@@ -8,7 +8,7 @@ the log     the newest stretch that can be opened; an entry behind it is lost to
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
@@ -87,6 +87,8 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
     """Look at every file. Raises UnsupportedFeatureError for a log of a newer release."""
     reader = MetadataLog(files, clock)
     mark = newest_mark(files, CLUSTER_METADATA)
+    # Read before the list: a fold meanwhile makes files, and hints that name them.
+    hints = {path: _version_in(files, path) for path in (POINTER, HINT) if files.stat(path)}
     listed = [stat.path.rpartition("/")[2] for stat in files.list(ENTRIES)]
     versions = [int(match[1]) for name in listed if (match := ENTRY.fullmatch(name))]
     versions = [version for version in versions if version >= mark.first_kept]
@@ -101,7 +103,7 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
         return Diagnosis(found, None, versions, [])
     seen = Diagnosis([], log, versions, [])
     _judge_entries(seen, log, broken)
-    _judge_hints(files, seen, log, listed)
+    _judge_hints(files, seen, log, listed, hints)
     if log.newest is not None:
         _judge_runs(reader, seen, log)
     return seen
@@ -167,7 +169,9 @@ def _judge_entries(seen: Diagnosis, log: Stretch, broken: dict[int, str]) -> Non
 # ------------------------------------------------------------------------------- hints and marks
 
 
-def _judge_hints(files: Files, seen: Diagnosis, log: Stretch, listed: list[str]) -> None:
+def _judge_hints(
+    files: Files, seen: Diagnosis, log: Stretch, listed: list[str], hints: Mapping[str, int]
+) -> None:
     newest = log.newest[0] if log.newest else -1
     checkpoints = {int(match[1]) for name in listed if (match := CHECKPOINT.fullmatch(name))}
     for version in sorted(checkpoints):
@@ -180,11 +184,9 @@ def _judge_hints(files: Files, seen: Diagnosis, log: Stretch, listed: list[str])
         if text:
             checkpoints.remove(version)
             _put_aside(seen, path, text)
-    if "_last_checkpoint" in listed:
-        pointed = _version_in(files, POINTER)
-        if pointed not in checkpoints:
-            _put_aside(seen, POINTER, f"names checkpoint {pointed}, which is not there")
-    hinted = _version_in(files, HINT) if files.stat(HINT) else None
+    pointed, hinted = hints.get(POINTER), hints.get(HINT)
+    if pointed is not None and pointed not in checkpoints:
+        _put_aside(seen, POINTER, f"names checkpoint {pointed}, which is not there")
     if hinted is not None and hinted not in log.folds:
         is_cleaned = 0 <= hinted < newest
         text = f"names entry {hinted}, which is no fold that can be opened"

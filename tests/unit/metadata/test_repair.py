@@ -22,6 +22,7 @@ from sparklog.metadata.history import history, oldest_version
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, entry_path
 from sparklog.metadata.repair import TORN, problems, repair
 from sparklog.metadata.turn import Turn
+from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import NOW_MS, World, names, read
@@ -229,6 +230,23 @@ class TestHints:
 
         assert found(world) == [HINT]
         assert put_aside(world) == []
+
+    def test_those_of_a_fold_meanwhile_are_sound(
+        self, world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Goal: verify may run beside folds. Method: a fold lands right behind the list."""
+        files = LocalFiles(str(tmp_path))
+        listing = files.list
+
+        def then_fold(path: str, *, recursive: bool = False) -> list[FileStat]:
+            listed = list(listing(path, recursive=recursive))
+            if path == ENTRIES:
+                world.produce(3)
+                assert fold(world.log) is not None
+            return listed
+
+        monkeypatch.setattr(files, "list", then_fold)
+        assert list(problems(files, world.clock)) == []
 
     def test_without_a_fold_it_goes(self, tmp_path: Path) -> None:
         world = World(LocalFiles(str(tmp_path / "small")))

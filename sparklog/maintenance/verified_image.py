@@ -20,11 +20,11 @@ def segments_of(log: PartitionLog) -> Sequence[SegmentEntry]:
     return segment_entries(log.live.table)
 
 
-def image_problems(topic: TopicDescription, image: TopicImage) -> list[str]:
+def image_problems(image: TopicImage) -> list[str]:
     """Return the contradictions within a partition's image."""
     problems = []
     for partition, log in sorted(image.partitions.items()):
-        if not 0 <= partition < topic.num_partitions:
+        if not 0 <= partition < image.description.num_partitions:
             problems.append(f"{log.name}: the topic has no such partition")
             continue
         try:

@@ -76,7 +76,7 @@ def _execute(
     options: Mapping[str, Any],
 ) -> Outcome:
     now_ms = context.clock.now_ms()
-    problems = image_problems(topic, image)
+    problems = image_problems(image)
     gone, notes = file_findings(context.files, topic, image, now_ms)
     problems += gone
     entries = [

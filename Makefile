@@ -8,7 +8,8 @@
 VENV := .venv
 BIN := $(VENV)/bin
 KERNELS := $(wildcard sparklog/record/kernels/*.py)
-# What needs no JVM runs under coverage without the JIT; tests/unit a second time, with it.
+# What needs no JVM runs under coverage without the JIT, with the same examples on every run, so that chance
+# decides no line; tests/unit a second time, with the JIT and new examples.
 JVM := spark or kafka or cluster
 
 help: ## Show this list
@@ -21,7 +22,7 @@ quickstart: install ## Run the main job: 336,776 flights into a topic and out ag
 
 test: install lint ## Run every check and every test
 	$(BIN)/coverage erase
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n 2 -m "not ($(JVM) or soak)"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n 2 --hypothesis-profile=ci -m "not ($(JVM) or soak)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 	$(BIN)/pytest -q -n 2 tests/unit

@@ -43,7 +43,7 @@ print(json.dumps([seconds, pages * os.sysconf("SC_PAGE_SIZE") / 1e6]))
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """What opening took, and how much memory the process holds after it."""
+    """The time that opening took, and the memory of the process after it."""
 
     seconds: float
     megabytes: float

@@ -78,8 +78,7 @@ def run(settings: Settings) -> list[Figure]:
 
 
 def _puts(directory: Path) -> Iterator[Figure]:
-    """What a commit's put costs on a local disk, beside a file that is written and synced, each in
-    turn."""
+    """Time a put of a commit on a local disk, and in turn a file that is written and synced."""
     files = open_files(str(directory / "puts"))
     data, floor, ours = bytes(700), [], []
     for number in range(PUTS):

@@ -33,7 +33,7 @@ class Records(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether they are one batch a partition, as far as keys and values tell."""
+        """Whether keys and values fit into one batch and into a shared segment."""
         size = sum(request.rows.size_bytes for request in self.requests)
         return size <= min(self.plan.options.batch_size, self.plan.shared_bytes_max)
 

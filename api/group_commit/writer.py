@@ -130,7 +130,7 @@ class _Batch:
         self.ranges: Sequence[OffsetRange] = ()
         self.error: SparklogError | None = None
         self.is_known = False
-        """Whether one of the keys has landed before."""
+        """Whether an earlier commit holds the Idempotency-Key of one of the requests."""
 
     @property
     def records(self) -> Records:

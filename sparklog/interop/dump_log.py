@@ -79,7 +79,7 @@ class DumpedFile:
 
     @property
     def is_shared(self) -> bool:
-        """Whether it is a shared segment, by its name: each partition's offsets begin anew."""
+        """Whether the name is a shared segment's. Its offsets start at 0 for each partition."""
         return _SHARED_NAME.fullmatch(self.name) is not None
 
     @property

@@ -217,7 +217,7 @@ class PartitionExport:
 
 
 def is_moved(entry: SegmentEntry) -> bool:
-    """Whether a segment is no file that a broker can have: it must be rewritten."""
+    """Whether a segment must be rewritten: a broker takes whole files, numbered as they lie."""
     return entry.is_shared or entry.shift != 0
 
 

@@ -147,7 +147,7 @@ def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
 
 
 def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexes) -> bool:
-    """Whether a segment's index files, and their paths and sizes in its row, are these indexes."""
+    """Whether a segment's row and its index files agree with these indexes."""
     return _is_right(
         files, directory, entry.index_path, entry.index_bytes, indexes.offset_index
     ) and _is_right(
@@ -158,7 +158,7 @@ def are_right(files: Files, directory: str, entry: SegmentEntry, indexes: Indexe
 def _is_right(
     files: Files, directory: str, path: str | None, size: int | None, data: bytes
 ) -> bool:
-    """Whether an index file, and its path and size in the row, are those of `data`."""
+    """Whether an index file holds `data`, and the row gives its size; no path means no data."""
     if size != len(data):
         return False
     if path is None:

@@ -43,7 +43,7 @@ class MetadataMachine(RuleBasedStateMachine):
         self.logs = [InterruptedLog(self.files, self.clock) for _ in range(LOGS)]
         self.twin = NaiveMetadata()
         self.said: dict[int, State] = {0: self.twin.said}
-        self.kept: list[Image] = []
+        self.kept = [self.logs[0].image()]
 
     @rule(number=NUMBERS, random=st.randoms(use_true_random=False), count=st.integers(1, 4))
     def commit(self, number: int, random: Random, count: int) -> None:

@@ -3,11 +3,12 @@
     AdminClient(log_dir).create_topics([NewTopic("flights", 4, config={"retention.ms": "-1"})])
 
 A topic exists from the commit that makes it to the one that deletes it: from then on every writer's
-commit is refused, its name is free, and its files go later, when vacuum runs.
+commit is refused, its name is free, and its files go later, when vacuum runs. Until then it can be
+brought back.
 """
 
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
@@ -19,19 +20,17 @@ from sparklog.errors import (
     InvalidConfigError,
     InvalidPartitionsError,
     InvalidTopicError,
-    LateWriterError,
     LogDirError,
     OffsetOutOfRangeError,
     PolicyViolationError,
-    TopicExistsError,
-    UnknownTopicError,
 )
-from sparklog.log.names import PARTITION_MAX, collides, random_uuid, validate_topic_name
+from sparklog.log.names import PARTITION_MAX, random_uuid, validate_topic_name
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.topic_plans import describing, live, restorable, restored, with_new, without
 from sparklog.model import (
     READ_UNCOMMITTED,
     SegmentEntry,
@@ -99,7 +98,7 @@ class AdminClient:
         """
         wanted = [self._described(topic) for topic in new_topics]
         image = self._image_or_none()
-        plan = partial(_with_new, wanted=wanted)
+        plan = partial(with_new, wanted=wanted)
         plan(image or Image())
         if validate_only or not wanted:
             return wanted
@@ -149,7 +148,22 @@ class AdminClient:
         Raises UnknownTopicError before anything is deleted when one of them does not exist.
         """
         ids = [self._catalog.topic(name).topic_id for name in names]
-        self._catalog.log.commit(partial(_without, topic_ids=ids, now_ms=self._clock.now_ms()))
+        self._catalog.log.commit(partial(without, topic_ids=ids, now_ms=self._clock.now_ms()))
+
+    def undelete_topic(self, name: str, *, topic_id: str | None = None) -> TopicDescription:
+        """Bring back a deleted topic, with its configs and records; return it.
+
+        Of several deleted topics of one name the one deleted last comes back, or the one of
+        `topic_id`. Raises UnknownTopicError when there is none (any more: vacuum has erased it),
+        TopicClosedError once vacuum has begun to erase it, TopicExistsError when its name is taken,
+        InvalidTopicError when its name collides with one that was taken meanwhile.
+        """
+        plan = partial(restored, name=name, topic_id=topic_id)
+        return live(self._catalog.log.commit(plan).image, name)
+
+    def list_deleted_topics(self) -> list[TopicDescription]:
+        """Return the deleted topics that can come back, by name and time of deletion."""
+        return restorable(self._catalog.image())
 
     def list_topics(self) -> list[str]:
         """Return the names of the topics, sorted."""
@@ -175,14 +189,14 @@ class AdminClient:
         ops = {name: list(wanted) for name, wanted in changes.items()}
 
         def plan(image: Image) -> Edit | Done:
-            topics = [_live(image, name) for name in ops]
+            topics = [live(image, name) for name in ops]
             altered = [
                 replace(topic, configs=_altered(topic.configs, ops[topic.name])) for topic in topics
             ]
-            return _describing("ALTER CONFIGS", topics, altered)
+            return describing("ALTER CONFIGS", topics, altered)
 
         image = self._catalog.log.commit(plan).image
-        return [_live(image, name) for name in ops]
+        return [live(image, name) for name in ops]
 
     def create_partitions(self, totals: Mapping[str, int]) -> list[TopicDescription]:
         """Grow topics to the given numbers of partitions, all or none; return them.
@@ -191,12 +205,12 @@ class AdminClient:
         """
 
         def plan(image: Image) -> Edit | Done:
-            topics = [_live(image, name) for name in totals]
+            topics = [live(image, name) for name in totals]
             grown = [_grown(topic, totals[topic.name]) for topic in topics]
-            return _describing("CREATE PARTITIONS", topics, grown)
+            return describing("CREATE PARTITIONS", topics, grown)
 
         image = self._catalog.log.commit(plan).image
-        return [_live(image, name) for name in totals]
+        return [live(image, name) for name in totals]
 
     def delete_records(self, before: Mapping[Place, int]) -> dict[TopicPartition, int]:
         """Raise log start offsets, in one commit; records below are unreadable, segments go later.
@@ -270,59 +284,6 @@ def _check_count(name: str, count: int) -> None:
         raise InvalidPartitionsError(
             f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITION_MAX}"
         )
-
-
-def _with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
-    """Return the edit that makes new topics."""
-    names = set(image.names)
-    for topic in wanted:
-        if topic.created_ms < image.horizon_ms:
-            raise LateWriterError(
-                f"topic {topic.name!r}: its creation began before the vacuum horizon "
-                f"{image.horizon_ms} (ms), so its directory may be gone: create it again"
-            )
-        if topic.name in names:
-            raise TopicExistsError(f"topic {topic.name!r} already exists", topic=topic.name)
-        for name in names:
-            if collides(topic.name, name):
-                raise InvalidTopicError(
-                    f"topic name {topic.name!r} collides with {name!r}: '.' and '_' are the same "
-                    f"in metric names"
-                )
-        names.add(topic.name)
-    return _described_edit("CREATE TOPICS", wanted)
-
-
-def _without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
-    """Return the edit that deletes topics, those that are not deleted yet."""
-    found = [
-        image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
-    ]
-    gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
-    return _described_edit("DELETE TOPICS", gone) if gone else Done()
-
-
-def _describing(
-    operation: str, before: Sequence[TopicDescription], after: Sequence[TopicDescription]
-) -> Edit | Done:
-    """Return the edit that alters topics, those that change; Done when none does."""
-    changed = [new for old, new in zip(before, after, strict=True) if new != old]
-    return _described_edit(operation, changed) if changed else Done()
-
-
-def _described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
-    return Edit(
-        operation=operation,
-        parameters={"topics": ", ".join(topic.name for topic in topics)},
-        topics={topic.topic_id: TopicEdit(description=topic) for topic in topics},
-    )
-
-
-def _live(image: Image, name: str) -> TopicDescription:
-    topic = image.names.get(name)
-    if topic is None:
-        raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
-    return topic
 
 
 def _grown(topic: TopicDescription, count: int) -> TopicDescription:

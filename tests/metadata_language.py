@@ -10,6 +10,7 @@ from sparklog.clock import Clock, ManualClock
 from sparklog.errors import StorageError
 from sparklog.log.names import uuid7
 from sparklog.metadata.edit import (
+    ALL_FILES_MS,
     Edit,
     EpochStart,
     Lease,
@@ -42,12 +43,10 @@ def description(number: int = 0, **fields: Any) -> TopicDescription:
     return replace(made, **fields)
 
 
-def creating(number: int = 0) -> Edit:
+def creating(number: int = 0, **fields: Any) -> Edit:
     """The edit that makes a topic."""
-    return Edit(
-        operation="CREATE TOPICS",
-        topics={topic_id(number): TopicEdit(description=description(number))},
-    )
+    made = TopicEdit(description=description(number, **fields))
+    return Edit(operation="CREATE TOPICS", topics={topic_id(number): made})
 
 
 def of_topic(edit: TopicEdit, number: int = 0, operation: str = "TEST") -> Edit:
@@ -123,7 +122,7 @@ class Author:
         return Edit(operation="PRODUCE", parameters={"who": "author"}, topics=topics)
 
     def _of_log_dir(self, image: Image) -> Edit:
-        kind = self._random.choice(["create", "lease", "delete", "forget", "shared", "horizon"])
+        kind = self._random.choice(["create", "lease", "delete", "gone", "shared", "horizon"])
         if kind == "lease":
             lease = Lease("job", f"owner {self._made}", self.now_ms)
             return Edit(operation="LEASE", leases={"job": self._random.choice([lease, None])})
@@ -132,18 +131,25 @@ class Author:
         if kind == "shared":
             unused = [path for path, one in image.shared.items() if not one.slice_count]
             return Edit(operation="VACUUM", forget_shared=unused, level=1)
-        if kind in ("delete", "forget") and image.topics:
+        if kind in ("delete", "gone") and image.topics:
             topic = self._random.choice(list(image.topics.values()))
-            return self._without(topic, kind)
+            return self._deleted(topic) if topic.closed_ms is None else self._gone(topic)
         self._made += 1
         return creating(self._made)
 
-    def _without(self, topic: TopicImage, kind: str) -> Edit:
-        told = topic.description
-        if kind == "delete" and told.deleted_ms is None:
-            edit = TopicEdit(description=replace(told, deleted_ms=self.now_ms))
-            return Edit(operation="DELETE TOPICS", topics={told.topic_id: edit})
-        slices = shared_slices(topic)
+    def _deleted(self, topic: TopicImage) -> Edit:
+        gone = replace(topic.description, deleted_ms=self.now_ms)
+        edit = TopicEdit(description=gone)
+        return Edit(operation="DELETE TOPICS", topics={gone.topic_id: edit})
+
+    def _gone(self, topic: TopicImage) -> Edit:
+        """Bring a deleted topic back, erase it, or forget one that is erased."""
+        told, slices = topic.description, shared_slices(topic)
+        if not topic.is_erased:
+            back = TopicEdit(description=replace(told, deleted_ms=None))
+            erased = TopicEdit(vacuum_horizon_ms=ALL_FILES_MS)
+            edit = self._random.choice([back, erased])
+            return Edit(operation="UNDELETE TOPIC", topics={told.topic_id: edit})
         topics = {told.topic_id: TopicEdit(remove=slices, removed_ms=self.now_ms)} if slices else {}
         return Edit(operation="VACUUM", topics=topics, forget_topics=[told.topic_id])
 

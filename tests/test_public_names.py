@@ -30,9 +30,11 @@ ADMIN_METHODS = [
     "describe_configs",
     "describe_topics",
     "incremental_alter_configs",
+    "list_deleted_topics",
     "list_offsets",
     "list_topics",
     "rebuild_indexes",
+    "undelete_topic",
 ]
 HEAVY = {"pyspark", "delta", "deltalake", "numba", "pyarrow", "numpy", "pandas", "typer", "rich"}
 

@@ -1,4 +1,4 @@
-"""`sparklog topic`: create, list, describe, alter, delete. Flags and answers are kafka-topics'."""
+"""`sparklog topic`: create, list, describe, alter, delete, undelete; kafka-topics' flags."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -73,14 +73,30 @@ def create(arguments: CreateArguments) -> None:
 class ListArguments(CommonArguments):
     """Options of `topic list`."""
 
+    deleted: Annotated[
+        bool,
+        typer.Option("--deleted", help="The deleted topics that can come back, with their ids."),
+    ] = False
+
 
 def list_topics(arguments: ListArguments) -> None:
     """List the topics, one name a line."""
+    if arguments.deleted:
+        _list_deleted(arguments)
+        return
     for topic in arguments.catalog().topics().values():
         if arguments.is_json:
             print_json(_as_json(topic))
         else:
             print(topic.name)
+
+
+def _list_deleted(arguments: ListArguments) -> None:
+    for topic in arguments.admin().list_deleted_topics():
+        if arguments.is_json:
+            print_json(_as_json(topic) | {"deleted_ms": topic.deleted_ms})
+        else:
+            print(topic.name, topic.topic_id)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -224,6 +240,25 @@ def delete(arguments: DeleteArguments) -> None:
             print(f"Deleted topic {name}.")
 
 
+@dataclass(frozen=True, kw_only=True)
+class UndeleteArguments(CommonArguments):
+    """Options of `topic undelete`."""
+
+    name: Annotated[str | None, typer.Argument(metavar="TOPIC", help="The deleted topic.")] = None
+    topic: Annotated[str | None, typer.Option("--topic", help="The deleted topic.")] = None
+    topic_id: Annotated[
+        str | None,
+        typer.Option("--topic-id", help="Its id; without, of several the one deleted last."),
+    ] = None
+
+
+def undelete(arguments: UndeleteArguments) -> None:
+    """Bring back a deleted topic that vacuum has not erased yet, with its records and configs."""
+    name = one_topic(arguments.name, arguments.topic)
+    back = arguments.admin().undelete_topic(name, topic_id=arguments.topic_id)
+    _say(arguments, f"Undeleted topic {name}.", back)
+
+
 def _say(arguments: CommonArguments, sentence: str, topic: "TopicDescription") -> None:
     if arguments.is_json:
         print_json(_as_json(topic))
@@ -243,10 +278,11 @@ def _as_json(topic: "TopicDescription") -> dict[str, Any]:
 
 def add_to(app: typer.Typer) -> None:
     """Register `topic` with its commands."""
-    group = typer.Typer(help="Create, list, describe, alter and delete topics.")
+    group = typer.Typer(help="Create, list, describe, alter, delete and undelete topics.")
     add_command(group, "create", create)
     add_command(group, "list", list_topics)
     add_command(group, "describe", describe)
     add_command(group, "alter", alter)
     add_command(group, "delete", delete)
+    add_command(group, "undelete", undelete)
     app.add_typer(group, name="topic")

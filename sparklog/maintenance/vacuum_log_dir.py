@@ -1,6 +1,6 @@
 """Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
-    deleted topic     after the delays: its files, then its part of the image
+    deleted topic     after the delays: a commit that says so, its files, its part of the image
     shared segment    without a live slice, after the longest delays of all topics, older than the
                       log dir's horizon: its file, then its row
     orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
@@ -23,7 +23,7 @@ from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic
 from sparklog.maintenance.deleting import LOCAL_CHUNK, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
-from sparklog.metadata.edit import Done, Edit, TopicEdit
+from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.metadata.leftovers import leftovers
 from sparklog.metadata.log import CLUSTER_METADATA
@@ -118,7 +118,9 @@ def deleted_topic_step(
 
 
 def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Unlink a deleted topic's files, then forget it; slices of shared segments go with it."""
+    """Erase a deleted topic: say so, unlink its files, forget it and its slices of shared ones."""
+    if not _begin_erasing(context, topic):
+        return Outcome(counts={"conflicts": 1})  # it came back meanwhile
     outcome = _delete_directory(context, topic_directory(topic))
     if outcome.problems:
         return outcome
@@ -144,6 +146,23 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
 
     context.catalog.log.commit(plan, [topic.topic_id])
     return outcome
+
+
+def _begin_erasing(context: JobContext, topic: TopicDescription) -> bool:
+    """Commit that any file of the topic may be gone; False for one that came back meanwhile."""
+
+    def plan(image: Image) -> Edit | Done:
+        known = image.topic(topic.topic_id)
+        if known is None or known.closed_ms != topic.deleted_ms or known.is_erased:
+            return Done()
+        return Edit(
+            operation=VACUUM,
+            parameters={"topics": topic.name, "erased": topic.topic_id},
+            topics={topic.topic_id: TopicEdit(vacuum_horizon_ms=ALL_FILES_MS)},
+        )
+
+    known = context.catalog.log.commit(plan).image.topic(topic.topic_id)
+    return known is None or known.is_erased
 
 
 def _delete_directory(context: JobContext, directory: str) -> Outcome:

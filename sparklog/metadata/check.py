@@ -5,6 +5,7 @@ others before this one.
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -21,7 +22,14 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import parse_segment_name, uuid7_ms
-from sparklog.metadata.edit import FEATURE_LEVEL, Edit, FoldEdit, PartitionState, TopicEdit
+from sparklog.metadata.edit import (
+    ALL_FILES_MS,
+    FEATURE_LEVEL,
+    Edit,
+    FoldEdit,
+    PartitionState,
+    TopicEdit,
+)
 from sparklog.metadata.image import Image, TopicImage, changes_by_partition, shared_slices
 from sparklog.metadata.tables import PATH_COLUMNS
 from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
@@ -35,7 +43,8 @@ def check(image: Image, edit: Edit) -> None:
     Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError
     (files that may be gone, a shared segment that is used up), FencedLeaderEpochError,
     CommitConflictError (a segment to replace or remove is no longer live, a fold built on runs that
-    were replaced, a shared segment that is in use), OffsetOutOfRangeError (offsets that do not
+    were replaced, a shared segment that is in use, a topic to erase that is not deleted, or one to
+    forget that is not erased), OffsetOutOfRangeError (offsets that do not
     continue the log, or a log start behind the log end), UsageError (a replacement of other
     offsets, a forgotten topic with slices of shared segments) or UnsupportedFeatureError (the log
     dir is of a newer release).
@@ -86,11 +95,7 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
         if edit.description is None:
             raise MissingFileError(f"topic {topic_id}: there is no such topic (any more)")
         topic = TopicImage(edit.description, image.version)
-    is_clearing = not (edit.segments or edit.receipts or edit.description or edit.replace)
-    if topic.closed_ms is not None and not is_clearing:
-        raise TopicClosedError(
-            f"topic {topic.description.name!r} was deleted: nothing more can be written to it"
-        )
+    _check_deletion(topic, edit)
     if not (edit.segments or edit.replace or edit.remove or edit.partitions or edit.leader_epochs):
         return
     for partition, epoch in edit.leader_epochs.items():
@@ -107,9 +112,37 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
     _check_starts(topic, edit, ends)
 
 
+def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
+    """Let a deleted topic be cleared, erased, or brought back as it was; a live one not be erased.
+
+    Vacuum says that it erases a topic before it unlinks the first file: from then on the topic
+    cannot come back.
+    """
+    name = topic.description.name
+    if topic.closed_ms is None:
+        if edit.vacuum_horizon_ms == ALL_FILES_MS:
+            raise CommitConflictError(f"topic {name!r} is not deleted (any more): its files stay")
+        return
+    is_restored = edit.description == replace(topic.description, deleted_ms=None)
+    if is_restored and topic.is_erased:
+        raise TopicClosedError(
+            f"topic {name!r} ({topic.description.topic_id}) cannot come back: vacuum has begun to "
+            f"erase its files"
+        )
+    is_altered = edit.description is not None and not is_restored
+    if is_altered or edit.segments or edit.receipts or edit.replace:
+        raise TopicClosedError(f"topic {name!r} was deleted: nothing more can be written to it")
+
+
 def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
     topic = image.topic(topic_id)
-    if topic is None or not image.shared:
+    if topic is None:
+        return
+    if not topic.is_erased:
+        raise CommitConflictError(
+            f"topic {topic.description.name!r} is forgotten before vacuum has erased its files"
+        )
+    if not image.shared:
         return
     of_topic = edit.topics.get(topic_id, TopicEdit())
     kept = set(shared_slices(topic)).difference(of_topic.remove)
@@ -162,9 +195,9 @@ def _touched(topic: TopicImage, edit: TopicEdit) -> dict[SegmentKey, SegmentEntr
 
 
 def _check_replacements(
-    replace: Iterable[SegmentEntry], live: Mapping[SegmentKey, SegmentEntry]
+    replacements: Iterable[SegmentEntry], live: Mapping[SegmentKey, SegmentEntry]
 ) -> None:
-    for entry in replace:
+    for entry in replacements:
         old = live[entry.key]
         given, known = _span(entry), _span(old)
         if given != known:

@@ -22,6 +22,10 @@ FEATURE_LEVEL: Final = 1
 """The level this release writes; it commits to no log dir of a higher one."""
 
 
+ALL_FILES_MS: Final = 2**63 - 1
+"""The vacuum horizon of a deleted topic that vacuum erases: any file of it may be gone."""
+
+
 class Stamp(NamedTuple):
     """The place of an entry in the log: its version, its id, and its time."""
 
@@ -144,7 +148,8 @@ NO_FOLD: Final = FoldEdit(-1, -1, ())
 class TopicEdit:
     """The part of an edit that belongs to one topic.
 
-    `description` makes the topic, or alters it; with `deleted_ms` in it the topic is closed.
+    `description` makes the topic, or alters it; with `deleted_ms` in it the topic is closed, and
+    the same one without `deleted_ms` brings it back.
     `segments` are new and carry the log's offsets: they begin at the partition's log end offset, or
     beyond it where `allow_gaps`, or lie inside segments that the same edit removes. `leader_epochs`
     are those the edit was planned with. `replace` swaps a row for one of the same key and offsets

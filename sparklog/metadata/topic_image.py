@@ -14,7 +14,7 @@ from immutables import Map
 
 from sparklog.errors import UsageError
 from sparklog.log.segments import SegmentList
-from sparklog.metadata.edit import Receipt, ReceiptKey, Stamp, TopicEdit
+from sparklog.metadata.edit import ALL_FILES_MS, Receipt, ReceiptKey, Stamp, TopicEdit
 from sparklog.metadata.partition_log import PartitionLog, SegmentChanges, changes_by_partition
 from sparklog.metadata.segments import NO_ROWS
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
@@ -69,6 +69,11 @@ class TopicImage:
     def closed_ms(self) -> int | None:
         """When the topic was deleted; None while it lives."""
         return self.description.deleted_ms
+
+    @property
+    def is_erased(self) -> bool:
+        """Whether vacuum has begun to erase the topic's files, so that it cannot come back."""
+        return self.vacuum_horizon_ms == ALL_FILES_MS
 
     @property
     def content(self) -> TopicContent:

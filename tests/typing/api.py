@@ -32,6 +32,8 @@ admin.incremental_alter_configs(
 )
 admin.create_partitions({"flights": 8})
 admin.delete_topics(["flights"])
+topic_id: str = admin.list_deleted_topics()[0].topic_id
+configs: dict[str, str] = admin.undelete_topic("flights", topic_id=topic_id).configs
 
 place = TopicPartition("flights", 0)
 places: dict[TopicPartition, int] = {place: 5}

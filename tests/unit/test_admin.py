@@ -23,6 +23,7 @@ from sparklog.errors import (
     LogDirError,
     OffsetOutOfRangeError,
     PolicyViolationError,
+    SparklogError,
     StorageError,
     TopicClosedError,
     TopicExistsError,
@@ -33,6 +34,7 @@ from sparklog.log_reader import EARLIEST, MAX_TIMESTAMP
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.edit import Edit
+from sparklog.metadata.history import history
 from sparklog.metadata.log import Committed, MetadataLog, Plan
 from sparklog.model import OffsetRange, TimestampOffset, TopicDescription, TopicPartition
 from sparklog.record.encode import RecordColumns
@@ -50,8 +52,13 @@ def log_dir(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def admin(log_dir: Path) -> AdminClient:
-    return AdminClient(log_dir, clock=ManualClock())
+def clock() -> ManualClock:
+    return ManualClock()
+
+
+@pytest.fixture
+def admin(log_dir: Path, clock: ManualClock) -> AdminClient:
+    return AdminClient(log_dir, clock=clock)
 
 
 @pytest.fixture
@@ -407,6 +414,79 @@ class TestDeleteTopics:
         admin.delete_topics(["flights"])
 
         assert admin.list_topics() == []
+
+
+class TestUndeleteTopic:
+    def test_it_comes_back_with_configs_and_records(
+        self, admin: AdminClient, filled: TopicDescription
+    ) -> None:
+        before = admin.describe_topics()
+        ends = admin.list_offsets({("flights", 0): LATEST_TIMESTAMP})
+        admin.delete_topics(["flights"])
+        back = admin.undelete_topic("flights")
+
+        assert [back] == before == admin.describe_topics()
+        assert admin.list_offsets({("flights", 0): LATEST_TIMESTAMP}) == ends
+
+    def test_it_is_written_to_again(
+        self, admin: AdminClient, filled: TopicDescription, catalog: Catalog
+    ) -> None:
+        end = catalog.partition(filled, 0).log_end_offset
+        admin.delete_topics(["flights"])
+        admin.undelete_topic("flights")
+        append(catalog, filled, segment())
+
+        assert catalog.partition(filled, 0).log_end_offset > end
+
+    def test_it_stands_in_the_history(
+        self, admin: AdminClient, topic: TopicDescription, catalog: Catalog
+    ) -> None:
+        admin.delete_topics(["flights"])
+        admin.undelete_topic("flights")
+        (newest,) = history(catalog.log, limit=1)
+
+        assert (newest.operation, newest.parameters) == ("UNDELETE TOPIC", {"topics": "flights"})
+
+    def test_of_several_the_last_deleted_or_the_one_of_an_id_comes_back(
+        self, admin: AdminClient, topic: TopicDescription, clock: ManualClock
+    ) -> None:
+        admin.delete_topics(["flights"])
+        clock.advance(5)
+        (second,) = admin.create_topics([NewTopic("flights")])
+        admin.delete_topics(["flights"])
+        deleted = admin.list_deleted_topics()
+
+        assert [one.topic_id for one in deleted] == [topic.topic_id, second.topic_id]
+        assert admin.undelete_topic("flights") == second
+        admin.delete_topics(["flights"])
+        assert admin.undelete_topic("flights", topic_id=topic.topic_id) == topic
+
+    @pytest.mark.parametrize(
+        ("taken", "error", "why"),
+        [
+            ("a_b", TopicExistsError, "already exists"),
+            ("a.b", InvalidTopicError, "collides"),
+        ],
+    )
+    def test_a_name_that_is_taken_meanwhile_is_refused(
+        self, admin: AdminClient, taken: str, error: type[SparklogError], why: str
+    ) -> None:
+        admin.create_topics([NewTopic("a_b")])
+        admin.delete_topics(["a_b"])
+        admin.create_topics([NewTopic(taken)])
+
+        with pytest.raises(error, match=why):
+            admin.undelete_topic("a_b")
+
+    def test_one_that_never_was_is_unknown(
+        self, admin: AdminClient, topic: TopicDescription
+    ) -> None:
+        admin.delete_topics(["flights"])
+
+        with pytest.raises(UnknownTopicError, match="no deleted topic 'other': it never was"):
+            admin.undelete_topic("other")
+        with pytest.raises(UnknownTopicError, match="'flights' of id x: it never was"):
+            admin.undelete_topic("flights", topic_id="x")
 
 
 class TestDeleteRecords:

@@ -174,3 +174,30 @@ class TestDelete:
 
     def test_a_name_is_needed(self, flights: CommandLine) -> None:
         assert flights("topic", "delete").code == 2
+
+
+class TestUndelete:
+    def test_the_topic_is_back(self, flights: CommandLine) -> None:
+        before = flights.done("topic", "describe", "flights").text
+        flights.done("topic", "delete", "flights")
+
+        assert flights.done("topic", "undelete", "flights").text == "Undeleted topic flights.\n"
+        assert flights.done("topic", "describe", "flights").text == before
+
+    def test_the_one_of_an_id(self, flights: CommandLine) -> None:
+        flights.done("topic", "delete", "flights")
+        flights.done("topic", "create", "flights")
+        flights.done("topic", "delete", "flights")
+        first, second = flights.done("topic", "list", "--deleted", "--format", "json").json
+        (back,) = flights.done(
+            "topic", "undelete", "--topic", "flights", "--topic-id", first["topic_id"],
+            "--format", "json",
+        ).json  # fmt: skip
+
+        assert (back["topic_id"], back["partition_count"]) == (first["topic_id"], 2)
+        assert flights.done("topic", "list", "--deleted").lines == [f"flights {second['topic_id']}"]
+
+    def test_one_that_is_not_deleted_is_refused(self, flights: CommandLine) -> None:
+        outcome = flights("topic", "undelete", "flights")
+
+        assert (outcome.code, "already exists" in outcome.err) == (1, True)

@@ -15,6 +15,7 @@ from sparklog.errors import (
     LateWriterError,
     MissingFileError,
     StoragePermissionError,
+    TopicClosedError,
     UnknownTopicError,
 )
 from sparklog.log.names import uuid7
@@ -134,6 +135,31 @@ class TestDeletedTopic:
 
         with pytest.raises(UnknownTopicError, match="unknown topic 'gone'"):
             sweep(log_dir, "gone")
+
+    def test_that_was_vacuumed_does_not_come_back(self, log_dir: str) -> None:
+        delete(log_dir)
+        sweep(log_dir, "gone")
+
+        with pytest.raises(UnknownTopicError, match="vacuum has erased it"):
+            AdminClient(log_dir).undelete_topic("gone")
+
+    def test_that_is_erased_in_part_does_not_come_back(self, log_dir: str) -> None:
+        delete(log_dir)
+        sweep(log_dir, files=Stuck(log_dir))
+
+        assert AdminClient(log_dir).list_deleted_topics() == []
+        with pytest.raises(TopicClosedError, match="begun to erase"):
+            AdminClient(log_dir).undelete_topic("gone")
+        assert sweep(log_dir).code == DONE
+
+    def test_that_came_back_meanwhile_keeps_its_files(self, log_dir: str) -> None:
+        delete(log_dir)
+        found = Catalog(LocalFiles(log_dir), later())
+        (step,) = vacuum(JobContext(found, LocalFleet()), ["gone"], {})
+        AdminClient(log_dir).undelete_topic("gone")
+
+        assert step.execute().counts == {"conflicts": 1}
+        assert rows(log_dir, "gone") == rows(log_dir, "t")
 
     def test_keeps_what_is_in_quarantine(self, log_dir: str) -> None:
         directory = delete(log_dir)

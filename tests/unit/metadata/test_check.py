@@ -20,6 +20,7 @@ from sparklog.errors import (
 from sparklog.log.names import uuid7
 from sparklog.metadata.check import birth_ms, check
 from sparklog.metadata.edit import (
+    ALL_FILES_MS,
     NO_FOLD,
     Edit,
     FoldEdit,
@@ -223,6 +224,46 @@ class TestTopics:
             check(FULL, of_topic(TopicEdit(description=description(7)), 8))
 
 
+DELETING = of_topic(TopicEdit(description=description(deleted_ms=5)))
+RESTORING = of_topic(TopicEdit(description=description()))
+ERASING = of_topic(TopicEdit(vacuum_horizon_ms=ALL_FILES_MS))
+FORGETTING = Edit(operation="X", forget_topics=[topic_id(0)])
+
+
+class TestDeletion:
+    def test_a_deleted_topic_comes_back_with_its_segments(self) -> None:
+        image = image_of(of_topic(TopicEdit(segments=[FIRST])), DELETING, RESTORING)
+
+        assert image.names == {"t0": description()}
+        assert image.topics[topic_id(0)].partition(0).entries() == [FIRST]
+
+    @pytest.mark.parametrize(
+        ("edits", "edit", "error", "why"),
+        [
+            ([DELETING, ERASING], RESTORING, TopicClosedError, "begun to erase"),
+            ([DELETING, creating(7, name="t0")], RESTORING, TopicExistsError, "exists already"),
+            (
+                [DELETING],
+                of_topic(TopicEdit(description=description(num_partitions=9))),
+                TopicClosedError,
+                "was deleted",
+            ),
+            ([DELETING], DELETING, TopicClosedError, "was deleted"),
+            ([DELETING, RESTORING], ERASING, CommitConflictError, "its files stay"),
+            ([DELETING], FORGETTING, CommitConflictError, "before vacuum has erased"),
+            ([], FORGETTING, CommitConflictError, "before vacuum has erased"),
+        ],
+    )
+    def test_these_are_refused(
+        self, edits: list[Edit], edit: Edit, error: type[SparklogError], why: str
+    ) -> None:
+        with pytest.raises(error, match=why):
+            check(image_of(*edits), edit)
+
+    def test_an_erased_topic_is_forgotten(self) -> None:
+        assert image_of(DELETING, ERASING, FORGETTING).topic(topic_id(0)) is None
+
+
 class TestSharedSegments:
     IMAGE = image_of(of_topic(TopicEdit(segments=[SHARED])))
 
@@ -253,12 +294,13 @@ class TestSharedSegments:
     def test_who_forgets_a_topic_removes_its_slices(self) -> None:
         slices = {topic_id(0): TopicEdit(remove=[SHARED.key], removed_ms=5)}
         counted = Edit(operation="X", topics=slices, forget_topics=[topic_id(0)])
-        check(self.IMAGE, counted)
+        erased = image_of(of_topic(TopicEdit(segments=[SHARED])), DELETING, ERASING)
+        check(erased, counted)
 
-        after = self.IMAGE.apply((counted,), Stamp(9, "9", NOW_MS))
+        after = erased.apply((counted,), Stamp(9, "9", NOW_MS))
         assert after.shared[SHARED.log_path] == (0, NOW_MS)
         with pytest.raises(UsageError, match="1 slices of shared segments"):
-            check(self.IMAGE, replace(counted, topics={}))
+            check(erased, replace(counted, topics={}))
         check(Image(), replace(counted, topics={}))
 
 

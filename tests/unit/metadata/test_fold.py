@@ -13,7 +13,16 @@ from sparklog.errors import CorruptMetadataError, LateWriterError, LogDirError, 
 from sparklog.log.names import random_uuid
 from sparklog.metadata import fold as f
 from sparklog.metadata.check import check
-from sparklog.metadata.edit import Edit, FoldEdit, Lease, Receipt, ReceiptKey, RunFile, TopicEdit
+from sparklog.metadata.edit import (
+    ALL_FILES_MS,
+    Edit,
+    FoldEdit,
+    Lease,
+    Receipt,
+    ReceiptKey,
+    RunFile,
+    TopicEdit,
+)
 from sparklog.metadata.fold import commit_fold, fold, is_due, rows_of
 from sparklog.metadata.image import Image, Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
@@ -97,6 +106,10 @@ class TestFold:
         world.commit(Edit(operation="CREATE TOPICS", topics=made))
         world.commit(Edit(operation="LEASE", leases={"a": Lease("a", "me", 5)}))
         fold(world.log)
+        gone = TopicEdit(description=replace(other, deleted_ms=2))
+        world.commit(Edit(operation="DELETE TOPICS", topics={other.topic_id: gone}))
+        erased = TopicEdit(vacuum_horizon_ms=ALL_FILES_MS)
+        world.commit(Edit(operation="VACUUM", topics={other.topic_id: erased}))
         world.commit(Edit(operation="FORGET", forget_topics=[other.topic_id]))
         world.commit(Edit(operation="LEASE", leases={"a": None}))
         world.produce(9)

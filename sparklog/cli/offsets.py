@@ -26,7 +26,7 @@ from sparklog.cli.completion import topic_names
 from sparklog.cli.output import print_json
 from sparklog.cli.positions import parse_list_time
 from sparklog.errors import InvalidOptionError, UsageError
-from sparklog.model import TimestampOffset, TopicPartition
+from sparklog.model import TimestampOffset, TopicPartition, offsets_json
 
 # topic, or nothing for any; then one partition, or a range whose end is not in it
 _PATTERN: Final = re.compile(r"(?P<topic>[^:,]*)(:((?P<one>\d+)|(?P<low>\d*)-(?P<high>\d*))?)?")
@@ -72,11 +72,22 @@ class GetOffsetsArguments(PastArguments):
             "ISO, or -48h. Partitions without a record from then on are left out.",
         ),
     ] = "latest"
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark",
+            help="One JSON object, as Spark's startingOffsets and endingOffsets take it.",
+        ),
+    ] = False
     isolation: IsolationOption = Isolation.READ_UNCOMMITTED
 
 
 def get_offsets(arguments: GetOffsetsArguments) -> None:
-    """Print topic:partition:offset, for the end, the start or a time."""
+    """Print topic:partition:offset, for the end, the start or a time.
+
+    For Spark a partition without a record from a time on has its log end offset, for Spark begins
+    at the earliest offset of partitions that are not named.
+    """
     from sparklog.log_reader import EARLIEST, LATEST, TopicReader
 
     is_wanted = _filter(arguments)
@@ -94,12 +105,18 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
         raise UsageError("no topic or partition matches what was asked for")
     if timestamp not in (LATEST, EARLIEST) and len(places) <= _PLAIN_MAX:
         _prefer_plain_kernels()
+    found: dict[TopicPartition, int] = {}
     for name, group in groupby(places, key=attrgetter("topic")):
         reader = TopicReader.open(catalog, name)
         for place in group:
             answer = reader.list_offset(place.partition, timestamp, arguments.isolation)
-            if answer.offset >= 0:
+            if arguments.spark:
+                end = reader.partition(place.partition).end_offset(arguments.isolation)
+                found[place] = end if answer.offset < 0 else answer.offset
+            elif answer.offset >= 0:
                 _print_offset(arguments, place, answer)
+    if arguments.spark:
+        print_json(offsets_json(found))
 
 
 def _prefer_plain_kernels() -> None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from sparklog.errors import UsageError
-from sparklog.model import TopicPartition
+from sparklog.model import TopicPartition, offsets_json
 
 OURS: Final = "@sparklog"
 
@@ -84,14 +84,6 @@ class Position:
             raise UsageError(
                 f"{json!r} in the checkpoint is no position of a sparklog stream"
             ) from None
-
-
-def offsets_json(offsets: Mapping[TopicPartition, int]) -> Json:
-    """Return offsets as {topic: {partition: offset}}, in order."""
-    json: Json = {}
-    for (topic, partition), offset in sorted(offsets.items()):
-        json.setdefault(topic, {})[str(partition)] = offset
-    return json
 
 
 def _offsets(json: Json) -> dict[TopicPartition, int]:

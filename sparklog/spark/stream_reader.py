@@ -22,10 +22,10 @@ from pyspark.sql.streaming.datasource import (
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import LogDirError, UnknownTopicError
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import TopicPartition
+from sparklog.model import TopicPartition, offsets_json
 from sparklog.spark.limits import Limits
 from sparklog.spark.plan import ReadRange, SliceFinder, lost, plan_start, readers_of
-from sparklog.spark.position import Json, Position, offsets_json
+from sparklog.spark.position import Json, Position
 from sparklog.spark.read_task import RangePartition, ReadTask
 from sparklog.spark.selection import selected
 from sparklog.spark.splits import split_ranges

@@ -57,6 +57,20 @@ class TestTime:
         assert (found["offset"], found["timestamp"]) == (1, None)
 
 
+class TestSpark:
+    def test_one_object_as_starting_offsets_takes_it(self, three: CommandLine) -> None:
+        (found,) = three.done("get-offsets", "flights", "other", "--spark").json
+
+        assert found == {"flights": {"0": 3, "1": 1}, "other": {"0": 0}}
+
+    def test_a_partition_without_a_record_from_then_on_has_its_end(
+        self, flights: CommandLine
+    ) -> None:
+        (found,) = flights.done("get-offsets", "--time", "2501", "--spark").json
+
+        assert found == {"flights": {"0": 2, "1": 1}}
+
+
 class TestChoice:
     @pytest.mark.parametrize(
         ("arguments", "places"),

@@ -1,6 +1,6 @@
 """Tasks for fleets, here and in Spark's workers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from sparklog.errors import CorruptRecordError
 
@@ -22,3 +22,16 @@ def smallest(number: int, values: Iterator[int]) -> tuple[int, int]:
     if number == 9:
         raise CorruptRecordError("nine")
     return number, min(values)
+
+
+def by_parity(answer: tuple[int, int]) -> Iterator[tuple[int, int]]:
+    """Sends what `smallest` answers: of an even digit to work 1, of an odd one to work 2."""
+    digit, number = answer
+    return iter([(1 + digit % 2, number)])
+
+
+def summed(start: int, pieces: Sequence[int]) -> int:
+    """A task that adds its pieces up, and cannot do negative works."""
+    if start < 0:
+        raise CorruptRecordError(f"{start} is negative")
+    return start + sum(pieces)

@@ -14,7 +14,7 @@ rewrites the clean part too; here a clean segment that holds no superseded recor
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sparklog.log.names import OFFSET_MAX
 from sparklog.model import MAX_RELATIVE_OFFSET, SegmentEntry, SegmentKey
@@ -53,6 +53,11 @@ class CompactionPlan:
     def dirty_ratio(self) -> float:
         """The share of dirty bytes (LogToClean.cleanableRatio)."""
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
+
+    def cut_at(self, offset: int) -> "CompactionPlan":
+        """Return the plan of a round that ends at `offset`, the base of a segment, or earlier."""
+        dirty = [entry for entry in self.dirty if entry.base_offset < offset]
+        return replace(self, end_offset=min(offset, self.end_offset), dirty=dirty)
 
 
 def plan_compaction(

@@ -5,24 +5,33 @@
     rewrite    groups of segments in which something goes -> new segments with key indexes
     commit     one for all partitions: old segments out, new ones in, the cleaner offsets grown
 
+This process sees rows of segments alone: the superseded offsets go from the tasks that find them
+to those that rewrite. A round reads a bounded number of records, as a round of Kafka's cleaner
+does, whose map of offsets has a size; rounds follow each other until nothing is due.
+
 All older records of a key, wherever in the clean part they lie, go in the commit that makes the
 newer one clean. So when the time of a tombstone has come, nothing is left that it hides.
 """
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from itertools import accumulate
+from typing import Any, NamedTuple
 
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.log.compaction import CompactionPlan, GroupLimits, plan_groups
 from sparklog.log.roll import RollPolicy
 from sparklog.maintenance.due import DuePartition, due_partition
+from sparklog.maintenance.fleet import Answers
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.maintenance.rewrite import Part, Rewrite, rewrite
+from sparklog.maintenance.rewrite import Found, Rewrite, rewrite
 from sparklog.maintenance.superseded import (
+    ROUND_RECORDS,
+    Buckets,
     KeySource,
     Marks,
     bucket_bits,
@@ -32,10 +41,7 @@ from sparklog.maintenance.superseded import (
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import Done, PartitionState, TopicEdit
 from sparklog.metadata.image import TopicImage
-from sparklog.model import SegmentEntry, TopicDescription
-
-RECORD_BYTES = 100
-"""The size of a record that is assumed where a row has no record count."""
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 
 
 def compact(
@@ -48,30 +54,53 @@ def compact(
     """
     for topic in context.topics(topics):
         try:
-            step = _step(context, topic, options)
+            yield from _rounds(context, topic, options)
         except SparklogError as error:
-            step = failing_step(topic.name, error)
-        if step is not None:
-            yield step
+            yield failing_step(topic.name, error)
 
 
-def _step(context: JobContext, topic: TopicDescription, options: Mapping[str, Any]) -> Step | None:
+def _rounds(
+    context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Yield a step for each round; a partition that its round has not compacted has no other."""
     config = TopicConfig.parse(topic.configs)
     if not config.is_compacted:
-        return None
-    image = context.catalog.topic_image(topic)
-    now_ms = context.clock.now_ms()
-    planned = [
-        due_partition(log, config, now_ms, options) for _, log in sorted(image.partitions.items())
-    ]
-    partitions = [one for one in planned if one is not None]
-    if not partitions:
-        return None
-    return Step(
-        topic=topic.name,
-        rows=[one.as_row() for one in partitions],
-        execute=_Compaction(context, topic, config, partitions, now_ms).run,
-    )
+        return
+    reached: dict[int, int] = {}
+    while True:
+        now_ms = context.clock.now_ms()
+        partitions = _due(context.catalog.topic_image(topic), config, now_ms, options, reached)
+        if not partitions:
+            return
+        reached |= {one.plan.partition: one.next_offset for one in partitions}
+        yield Step(
+            topic=topic.name,
+            rows=[one.as_row() for one in partitions],
+            execute=_Compaction(context, topic, config, partitions, now_ms).run,
+        )
+
+
+def _due(
+    image: TopicImage,
+    config: TopicConfig,
+    now_ms: int,
+    options: Mapping[str, Any],
+    reached: Mapping[int, int],
+) -> list[DuePartition]:
+    """Return the partitions of the next round, which reads ROUND_RECORDS together."""
+    found: list[DuePartition] = []
+    left = ROUND_RECORDS
+    for number, log in sorted(image.partitions.items()):
+        one = due_partition(
+            log, config, now_ms, options, reached=reached.get(number, 0), records_max=ROUND_RECORDS
+        )
+        if one is None:
+            continue
+        left -= one.records
+        if found and left < 0:
+            break
+        found.append(one)
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,15 +115,21 @@ class _Compaction:
 
     def run(self) -> Outcome:
         """Compact them; a partition with a damaged segment is left as it is, and reported."""
-        marks = self._marks()
-        problems = {one.slot: one.problem for one in marks if one.problem is not None}
-        groups = [
-            (slot, group)
-            for slot in range(len(self.partitions))
-            if slot not in problems
-            for group in self._groups(slot, [one for one in marks if one.slot == slot])
-        ]
-        answers = self.context.fleet.map(rewrite, [group for _, group in groups], "segments")
+        with closing(self._marked()) as marks:
+            problems, suspected = self._viewed(marks)
+            groups = [
+                (slot, group)
+                for slot in range(len(self.partitions))
+                if slot not in problems
+                for group in self._groups(slot, suspected[slot])
+            ]
+            places = {
+                entry.key: place
+                for place, (_, group) in enumerate(groups)
+                for entry in group.segments
+            }
+            works = [group for _, group in groups]
+            answers = marks.join(rewrite, works, partial(_pieces, places), "segments")
         written: dict[int, list[tuple[Rewrite, SegmentEntry | None]]] = defaultdict(list)
         for (slot, group), answer in zip(groups, answers, strict=True):
             if isinstance(answer, SparklogError):
@@ -114,37 +149,47 @@ class _Compaction:
             ],
         )
 
-    def _marks(self) -> list[Marks]:
-        bits = max(bucket_bits(_records(one.unindexed)) for one in self.partitions)
+    def _marked(self) -> Answers[Marks]:
+        """Return what is superseded, bucket by bucket, where the tasks have found it."""
         directory = topic_directory(self.topic)
+        bits = [bucket_bits(one.records) for one in self.partitions]
+        *firsts, count = accumulate((1 << one for one in bits), initial=0)
+        buckets = [
+            Buckets(first=first, bits=some, indexed=one.indexed)
+            for first, some, one in zip(firsts, bits, self.partitions, strict=True)
+        ]
         sources = [
             KeySource(
                 files=self.context.files,
                 directory=directory,
                 entry=entry,
-                slot=slot,
+                first=mine.first,
                 segment=number,
-                bits=bits,
+                bits=mine.bits,
                 aborted=one.aborted,
             )
-            for slot, one in enumerate(self.partitions)
-            for number, entry in enumerate(one.unindexed)
+            for mine, one in zip(buckets, self.partitions, strict=True)
+            for number, entry in enumerate(one.unread)
         ]
-        clean = [one.indexed for one in self.partitions]
-        reducer = partial(mark, self.context.files, directory, clean, bits)
-        count = len(self.partitions) << bits
-        answers = self.context.fleet.shuffle(index_keys, sources, reducer, count, "keys")
-        marks = []
-        for answer in answers:
+        reducer = partial(mark, self.context.files, directory, buckets)
+        return self.context.fleet.shuffle(index_keys, sources, reducer, count, "keys")
+
+    def _viewed(self, marks: Answers[Marks]) -> tuple[dict[int, str], dict[int, set[int]]]:
+        """Return the problems, and the places of indexed segments with suspects, by slot."""
+        problems: dict[int, str] = {}
+        suspected: dict[int, set[int]] = defaultdict(set)
+        for answer in marks.view(partial(_view, [one.indexed for one in self.partitions])):
             if isinstance(answer, SparklogError):
                 raise answer
-            marks.append(answer)
-        return marks
+            if answer.problem is not None:
+                problems[answer.slot] = answer.problem
+            suspected[answer.slot].update(answer.suspected)
+        return problems, suspected
 
-    def _groups(self, slot: int, marks: Sequence[Marks]) -> list[Rewrite]:
+    def _groups(self, slot: int, suspected: Collection[int]) -> list[Rewrite]:
         one = self.partitions[slot]
-        touched = {entry.key for entry in one.unindexed}
-        touched |= {key for some in marks for key in some.suspects}
+        touched = {entry.key for entry in one.unread}
+        touched |= {one.indexed[place].key for place in suspected}
         touched |= {entry.key for entry in one.plan.clean if _is_due(entry, self.now_ms)}
         limits = GroupLimits(
             segment_bytes=self.config.segment_bytes,
@@ -156,7 +201,7 @@ class _Compaction:
                 files=self.context.files,
                 clock=self.context.clock,
                 topic=self.topic,
-                parts=[_part(entry, marks) for entry in group],
+                segments=group,
                 policy=RollPolicy(
                     index_interval_bytes=self.config.index_interval_bytes,
                     segment_index_bytes=self.config.segment_index_bytes,
@@ -222,7 +267,7 @@ class _Round:
         return cls(
             plan.partition,
             plan.end_offset,
-            [part.entry for group, _ in written for part in group.parts],
+            [entry for group, _ in written for entry in group.segments],
             [entry for _, entry in written if entry is not None],
         )
 
@@ -232,22 +277,36 @@ class _Round:
         return len(image.partition(self.partition).live.find(keys)) == len(keys)
 
 
-def _records(segments: Sequence[SegmentEntry]) -> int:
-    return sum(
-        entry.log_bytes // RECORD_BYTES if entry.record_count is None else entry.record_count
-        for entry in segments
-    )
-
-
 def _is_due(entry: SegmentEntry, now_ms: int) -> bool:
     """Whether a clean segment holds a tombstone whose time has come."""
     return entry.delete_horizon_ms is not None and entry.delete_horizon_ms <= now_ms
 
 
-def _part(entry: SegmentEntry, marks: Sequence[Marks]) -> Part:
-    key = entry.key
-    return Part(
-        entry=entry,
-        superseded=[one.superseded[key] for one in marks if key in one.superseded],
-        suspects=[one.suspects[key] for one in marks if key in one.suspects],
-    )
+class _View(NamedTuple):
+    """What this process must know of one bucket's marks."""
+
+    slot: int
+    problem: str | None
+    suspected: Sequence[int]
+    """The places of segments with suspects among those of the partition with a key index."""
+
+
+def _view(indexed: Sequence[Sequence[SegmentEntry]], marks: Marks) -> _View:
+    """Runs where the marks are."""
+    places = [
+        place for place, entry in enumerate(indexed[marks.slot]) if entry.key in marks.suspects
+    ]
+    return _View(marks.slot, marks.problem, places)
+
+
+def _pieces(places: Mapping[SegmentKey, int], marks: Marks) -> Iterator[tuple[int, Found]]:
+    """Cut marks into pieces, each with the place of the group that holds its segment."""
+    for key in (marks.superseded.keys() | marks.suspects.keys()) & places.keys():
+        yield (
+            places[key],
+            Found(
+                segment=key,
+                superseded=marks.superseded.get(key),
+                suspects=marks.suspects.get(key),
+            ),
+        )

@@ -1,8 +1,11 @@
 """Which partitions compaction is due for, as their configs and the newest image have it."""
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from itertools import accumulate
+from typing import Any, Final
 
 from sparklog.config import TopicConfig
 from sparklog.log.compaction import CompactionPlan, CompactionPolicy, plan_compaction
@@ -10,30 +13,29 @@ from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import SegmentEntry, SegmentKey
 
+RECORD_BYTES: Final = 100
+"""The size of a record that is assumed where a row has no record count."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuePartition:
     """A partition that is to be compacted, and what of it."""
 
     plan: CompactionPlan
+    unread: Sequence[SegmentEntry]
+    """Segments whose keys must be read, in offset order: clean without index, and dirty."""
+    indexed: Sequence[SegmentEntry]
+    """Clean segments with a key index."""
+    next_offset: int
+    """Where the first segment begins that must be read, too, but in a later round."""
     aborted: Sequence[AbortedSpan]
     last_producers: Mapping[SegmentKey, frozenset[int]]
     """Of each segment, by its key, the producers that no later one holds."""
-    reindex: bool
-    """Whether the key indexes there are count for nothing."""
 
     @property
-    def unindexed(self) -> list[SegmentEntry]:
-        """Segments whose keys must be read, in offset order: clean without index, and dirty."""
-        indexed = {entry.key for entry in self.indexed}
-        clean = (entry for entry in self.plan.clean if entry.key not in indexed)
-        return [*clean, *self.plan.dirty]
-
-    @property
-    def indexed(self) -> list[SegmentEntry]:
-        """Clean segments with a key index."""
-        clean = () if self.reindex else self.plan.clean
-        return [entry for entry in clean if entry.key_index_path is not None]
+    def records(self) -> int:
+        """How many records are read."""
+        return sum(map(records_of, self.unread))
 
     def as_row(self) -> dict[str, Any]:
         """Return it as a row of the job's plan."""
@@ -54,10 +56,15 @@ def due_partition(
     config: TopicConfig,
     now_ms: int,
     options: Mapping[str, Any],
+    *,
+    reached: int = 0,
+    records_max: int,
 ) -> DuePartition | None:
-    """Return what is to be compacted of a partition, None when it is not due.
+    """Return what one round compacts of a partition, None when it is not due.
 
-    `options` are those of the job.
+    `options` are those of the job. Segments below `reached` were read in an earlier round of this
+    run: None when one of them is still to be read, for that round was given up. The round reads
+    `records_max` records at most, but a segment at least.
     """
     segments = log.entries(log.log_start_offset)
     policy = CompactionPolicy(
@@ -75,12 +82,36 @@ def due_partition(
     )
     if plan is None:
         return None
+    is_indexed = partial(_is_indexed, reached=reached, reindex=options["reindex"])
+    unread = [*(one for one in plan.clean if not is_indexed(one)), *plan.dirty]
+    if unread[0].base_offset < reached:
+        return None
+    count = _fitting(unread, records_max)
+    following = unread[count].base_offset if count < len(unread) else plan.end_offset
     return DuePartition(
-        plan=plan,
+        plan=plan.cut_at(max(following, log.cleaner_offset)),
+        unread=unread[:count],
+        indexed=[one for one in plan.clean if is_indexed(one)],
+        next_offset=following,
         aborted=aborted_spans(segments),
         last_producers=_last_producers(segments),
-        reindex=options["reindex"],
     )
+
+
+def records_of(entry: SegmentEntry) -> int:
+    """Return how many records a segment holds, or may hold where its row does not say."""
+    return entry.log_bytes // RECORD_BYTES if entry.record_count is None else entry.record_count
+
+
+def _is_indexed(entry: SegmentEntry, *, reached: int, reindex: bool) -> bool:
+    """Whether a segment has a key index that counts: `reindex` believes those of this run alone."""
+    return entry.key_index_path is not None and (not reindex or entry.base_offset < reached)
+
+
+def _fitting(segments: Sequence[SegmentEntry], records_max: int) -> int:
+    """Return how many of the first segments hold so many records at most; 1 at least."""
+    sums = list(accumulate(map(records_of, segments)))
+    return max(1, bisect_right(sums, records_max))
 
 
 def _last_producers(segments: Sequence[SegmentEntry]) -> dict[SegmentKey, frozenset[int]]:

@@ -29,7 +29,7 @@ from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
 from sparklog.metadata.catalog import topic_directory
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.record.batches import BatchTable
 from sparklog.record.decode import decode
 from sparklog.record.retain import Retained, Rules, retain
@@ -43,12 +43,15 @@ PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Part:
-    """A segment of a group, and what is known to be superseded in it."""
+class Found:
+    """What one bucket knows to be superseded in a segment. Picklable.
 
-    entry: SegmentEntry
-    superseded: Sequence[NDArray[np.uint32]] = ()
-    suspects: Sequence[Suspects] = ()
+    `superseded` are offsets - base offset.
+    """
+
+    segment: SegmentKey
+    superseded: NDArray[np.uint32] | None = None
+    suspects: Suspects | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -58,7 +61,7 @@ class Rewrite:
     files: Files
     clock: Clock
     topic: TopicDescription
-    parts: Sequence[Part]
+    segments: Sequence[SegmentEntry]
     policy: RollPolicy
     end_offset: int
     """Where the round ends: the batch in front of it stays, if only as a header."""
@@ -74,19 +77,21 @@ class Rewrite:
         return topic_directory(self.topic)
 
 
-def rewrite(work: Rewrite) -> SegmentEntry | None:
+def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
     """Write the group's new segment, durable, and return its row; None when nothing is left.
+
+    `found` is, in no order, what is superseded in its segments.
 
     Raises CorruptRecordError naming file, position and offset, and the errors of storage.
     """
     output = _Output(work)
     try:
         last_batches = _last_batches(work)
-        for part in work.parts:
-            dropped = _dropped(work, part)
-            for window in _windows(work, part.entry):
+        for entry in work.segments:
+            dropped = _dropped(work, entry, [one for one in found if one.segment == entry.key])
+            for window in _windows(work, entry):
                 for retained in _retained(work, window, dropped, last_batches):
-                    output.take(retained, part.entry)
+                    output.take(retained, entry)
         return output.close()
     except BaseException:
         output.abort()
@@ -100,24 +105,24 @@ def _windows(work: Rewrite, entry: SegmentEntry) -> Iterator[Window]:
         raise error.in_file(log_path(work.directory, entry), entry.log_position) from None
 
 
-def _dropped(work: Rewrite, part: Part) -> Int64s:
+def _dropped(work: Rewrite, entry: SegmentEntry, found: Sequence[Found]) -> Int64s:
     """Return the offsets, in the file's numbering and ascending, of superseded records."""
-    deltas = [np.empty(0, np.int64), *(some.astype(np.int64) for some in part.superseded)]
-    if part.suspects:
-        deltas.append(_confirmed(work, part))
-    return np.sort(np.concatenate(deltas)) + part.entry.file_base_offset
+    deltas = [np.empty(0, np.int64)]
+    deltas += [one.superseded.astype(np.int64) for one in found if one.superseded is not None]
+    suspects = [one.suspects for one in found if one.suspects is not None]
+    if suspects:
+        deltas.append(_confirmed(work, entry, suspects))
+    return np.sort(np.concatenate(deltas)) + entry.file_base_offset
 
 
-def _confirmed(work: Rewrite, part: Part) -> Int64s:
+def _confirmed(work: Rewrite, entry: SegmentEntry, suspects: Sequence[Suspects]) -> Int64s:
     """Return the offsets - base offset of suspects that have the keys they were suspected of."""
-    deltas = np.concatenate([some.deltas for some in part.suspects])
-    keys = pa.concat_arrays([some.keys for some in part.suspects])
+    deltas = np.concatenate([some.deltas for some in suspects])
+    keys = pa.concat_arrays([some.keys for some in suspects])
     found = [np.empty(0, np.int64)]
-    source = KeySource(
-        files=work.files, directory=work.directory, entry=part.entry, slot=0, segment=0, bits=0
-    )
+    source = KeySource(files=work.files, directory=work.directory, entry=entry)
     for records in key_records(source):
-        offsets = records.offset.to_numpy() - part.entry.base_offset
+        offsets = records.offset.to_numpy() - entry.base_offset
         row = np.minimum(np.searchsorted(offsets, deltas), len(offsets) - 1)
         here = np.flatnonzero(offsets[row] == deltas)
         is_same = pc.equal(
@@ -133,12 +138,12 @@ def _last_batches(work: Rewrite) -> Int64s:
     last: dict[int, int] = {}
     if not work.last_producers:
         return np.empty(0, np.int64)
-    for part in work.parts:
-        for window in _windows(work, part.entry):
+    for entry in work.segments:
+        for window in _windows(work, entry):
             batches = window.batches
             is_active = work.now_ms - batches.max_timestamp <= PRODUCER_ID_EXPIRATION_MS
             chosen = batches.take((batches.producer_id >= 0) & ~batches.is_control & is_active)
-            offsets = (chosen.base_offset + part.entry.shift).tolist()
+            offsets = (chosen.base_offset + entry.shift).tolist()
             last.update(zip(chosen.producer_id.tolist(), offsets, strict=True))
     return np.array([last[one] for one in sorted(work.last_producers & last.keys())], np.int64)
 
@@ -188,7 +193,7 @@ class _Output:
     @property
     def base_offset(self) -> int:
         """The first offset that the new segment stands for."""
-        return self.work.parts[0].entry.base_offset
+        return self.work.segments[0].base_offset
 
     def take(self, retained: Retained, source: SegmentEntry) -> None:
         """Append what is left of a window."""
@@ -210,7 +215,7 @@ class _Output:
         """Complete the files, durable, and return the row."""
         if self.file is None:
             return None
-        last = self.work.parts[-1].entry
+        last = self.work.segments[-1]
         now_ms = self.work.clock.now_ms()
         entry = self.file.close(now_ms, next_offset=last.next_offset)
         keys = key_index.encode(KeyHashes(np.concatenate(self.hashes), np.concatenate(self.deltas)))

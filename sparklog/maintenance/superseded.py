@@ -10,6 +10,7 @@ are not read here: their key indexes are. A suspect goes with the key that it is
 and whoever rewrites its segment compares.
 """
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -38,6 +39,8 @@ Int64s = NDArray[np.int64]
 
 BUCKET_RECORDS: Final = 2_000_000
 """How many records one bucket should hold: about 100 MB of keys, hashes and table."""
+ROUND_RECORDS: Final = BUCKET_RECORDS * key_index.PARTS
+"""How many records one round reads: as many as all buckets of a partition should hold."""
 CHUNK_RECORDS: Final = 500_000
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """How much of a segment is read, and sent, at once."""
@@ -47,17 +50,26 @@ CHUNK_BYTES: Final = 32 * 1024 * 1024
 class KeySource:
     """A segment whose keys are to be read. Picklable.
 
-    `slot` numbers the partitions of a job, `segment` the segments of a partition in offset order;
-    keys go to the reducers from slot << bits on.
+    `segment` numbers the segments of a partition in offset order; keys go to the 1 << bits reducers
+    from `first` on.
     """
 
     files: Files
     directory: str
     entry: SegmentEntry
-    slot: int
-    segment: int
-    bits: int
+    first: int = 0
+    segment: int = 0
+    bits: int = 0
     aborted: Sequence[AbortedSpan] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Buckets:
+    """The reducers of one partition, 1 << bits from `first` on, and whose key indexes they ask."""
+
+    first: int
+    bits: int
+    indexed: Sequence[SegmentEntry]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -73,7 +85,10 @@ class Suspects:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Marks:
-    """The findings of one bucket of a partition about its segments, by segment key."""
+    """The findings of one bucket about the segments of its partition, by segment key.
+
+    `slot` is the partition's place among those of the round.
+    """
 
     slot: int
     superseded: dict[SegmentKey, NDArray[np.uint32]] = field(default_factory=dict)
@@ -167,7 +182,7 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
 
     Damage is yielded too: it is a matter of this partition alone.
     """
-    first, key = source.slot << source.bits, source.entry.key
+    first, key = source.first, source.entry.key
     try:
         for records in key_records(source):
             rows = KeyRows.of(records, source.entry.base_offset)
@@ -203,26 +218,26 @@ def key_records(source: KeySource) -> Iterator[DecodedRecords]:
 def mark(
     files: Files,
     directory: str,
-    clean: Sequence[Sequence[SegmentEntry]],
-    bits: int,
+    partitions: Sequence[Buckets],
     reducer: int,
     chunks: Iterator[Chunk | Unreadable],
 ) -> Marks:
-    """Return what one bucket says; `clean[slot]` are the segments whose key indexes are asked.
+    """Return what one bucket says; its number among those of all partitions is `reducer`.
 
     A key index that is missing or damaged is the partition's problem: nothing is dropped then.
     """
-    slot, bucket = reducer >> bits, reducer & ((1 << bits) - 1)
+    slot = bisect_right(partitions, reducer, key=lambda one: one.first) - 1
+    mine = partitions[slot]
     found: list[Chunk] = []
     for chunk in chunks:
         if isinstance(chunk, Unreadable):
             return Marks(slot, problem=chunk.problem)
         found.append(chunk)
-    table = KeyTable(sorted(found, key=lambda chunk: chunk.place), bits)
+    table = KeyTable(sorted(found, key=lambda chunk: chunk.place), mine.bits)
     suspects: dict[SegmentKey, Suspects] = {}
-    for entry in clean[slot]:
+    for entry in mine.indexed:
         try:
-            hashes = _indexed(files, directory, entry, bucket, bits)
+            hashes = _indexed(files, directory, entry, reducer - mine.first, mine.bits)
         except SparklogError as error:
             hint = "compact with --reindex reads the keys instead"
             return Marks(slot, problem=f"{entry.key_index_path}: {error}; {hint}")

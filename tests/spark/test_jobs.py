@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +18,9 @@ from sparklog.spark import consume
 from sparklog.spark.jobs import compact, fleet, merge_segments, retention
 from sparklog.spark.jobs.fleet import SparkFleet
 from tests.compaction import COMPACTED
-from tests.logs import OWN_FILES, append, image, log_files, new_topic
+from tests.logs import OWN_FILES, append, image, log_files, new_topic, rows
 from tests.sweeping import sweep
-from tests.works import digits, halved, smallest
+from tests.works import by_parity, digits, halved, smallest, summed
 
 pytestmark = pytest.mark.spark
 
@@ -40,6 +40,15 @@ def compacted(tmp_path: Path) -> str:
         append(log_dir, partition, [3], keys="a")
         append(log_dir, partition, [4], keys="a")
     return log_dir
+
+
+@pytest.fixture
+def small_results(spark: SparkSession) -> Iterator[int]:
+    """Lets Spark send the driver so many bytes of the results of a stage, and no more."""
+    conf = spark.sparkContext._jsc.sc().conf()  # what the scheduler asks, stage by stage
+    conf.set("spark.driver.maxResultSize", "100000")
+    yield 100_000
+    conf.remove("spark.driver.maxResultSize")
 
 
 def lines(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
@@ -74,7 +83,8 @@ class TestMap:
 
     def test_of_nothing_starts_no_session(self) -> None:
         assert SparkFleet(started).map(halved, [], "halves") == []
-        assert SparkFleet(started).shuffle(digits, [], smallest, 10, "digits") == []
+        answers = SparkFleet(started).shuffle(digits, [], smallest, 10, "digits")
+        assert answers.view(str) == answers.join(summed, [], by_parity, "sums") == []
 
 
 class TestShuffle:
@@ -83,7 +93,16 @@ class TestShuffle:
         answers = SparkFleet(lambda: spark).shuffle(*arguments)
 
         expected = LocalFleet().shuffle(*arguments)
-        assert sorted(map(str, answers)) == sorted(map(str, expected))
+        assert sorted(map(str, answers.view(str))) == sorted(map(str, expected.view(str)))
+
+    def test_joins_answers_with_works_as_one_process_does(self, spark: SparkSession) -> None:
+        arguments = digits, [21, 13, 359, 5], smallest, 10, "digits"
+        works = summed, [100, -1, 300], by_parity, "sums"
+        answers = SparkFleet(lambda: spark).shuffle(*arguments)
+        first, second, third = answers.join(*works)
+        answers.close()
+
+        assert [first, str(second), third] == [100, "-1 is negative", 300 + 13 + 5 + 13]
 
     def test_raises_an_error_of_a_mapper(self, spark: SparkSession) -> None:
         with pytest.raises(PythonException, match="invalid literal"):
@@ -196,6 +215,25 @@ class TestCommand:
 
         assert (done.returncode, done.stderr) == (0, "")
         assert json.loads(done.stdout)["topic"] == "t"
+
+
+class TestDriver:
+    def test_holds_no_offsets_of_superseded_records(
+        self, spark: SparkSession, tmp_path: Path, small_results: int
+    ) -> None:
+        """Goal: compaction cannot outgrow the driver. Method: more offsets than it may be sent.
+
+        Of 4 bytes each: those of the dirty part, and suspects of a clean segment with their keys.
+        """
+        count = small_results // 2
+        log_dir = new_topic(tmp_path / "log", partitions=1, config={**COMPACTED, **OWN_FILES})
+        for number in range(2):
+            append(log_dir, 0, [number] * count, keys=range(count))
+            append(log_dir, 0, [number] * count, keys=range(count))
+            append(log_dir, 0, ["newest"], keys=["n"])
+            assert compact.main(["--log-dir", log_dir, "--force"]) == 0
+
+        assert [row.value for row in rows(log_dir)[0]] == [b"newest", *[b"1"] * count, b"newest"]
 
 
 class TestPlannedBefore:

@@ -7,14 +7,23 @@ never waits for a JVM.
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Generic, NamedTuple
 
-from pyspark import RDD
+from pyspark import RDD, StorageLevel
 from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import SparkSession
 
 from sparklog.errors import SparklogError
-from sparklog.maintenance.fleet import Mapper, Reducer, Value
+from sparklog.maintenance.fleet import (
+    Answers,
+    LocalFleet,
+    Mapper,
+    Piece,
+    Reducer,
+    Result,
+    Seen,
+    Value,
+)
 from sparklog.maintenance.progress import progress_bar
 from sparklog.tasks import Answer, Work, answered
 
@@ -49,22 +58,75 @@ class SparkFleet:
         reducer: Reducer[Value, Answer],
         count: int,
         what: str,
-    ) -> list[Answer | SparklogError]:
+    ) -> Answers[Answer]:
         """See `Fleet.shuffle`."""
         if not works:
-            return []
+            return LocalFleet().shuffle(mapper, works, reducer, count, what)
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
             spread = self._spread(works)
             sent = spread.mapPartitions(partial(_values, mapper, _counter(spread, advance)))
             reduced = sent.partitionBy(count, _same).mapPartitionsWithIndex(
                 partial(_reduced, reducer)
             )
-            answers: list[Answer | SparklogError] = reduced.collect()
-        return answers
+            kept = reduced.persist(StorageLevel.DISK_ONLY)
+            kept.foreachPartition(_nothing)
+        return _SparkAnswers(kept, self._spread, is_quiet=self._is_quiet)
 
     def _spread(self, works: Sequence[Work]) -> "RDD[Work]":
         context = self._session().sparkContext
         return context.parallelize(works, min(len(works), TASKS_MAX))
+
+
+class _SparkAnswers(Generic[Answer]):
+    """Answers on the disks of Spark's executors; one that is lost with its executor is made anew.
+
+    `spread` makes an RDD of works.
+    """
+
+    def __init__(
+        self,
+        answers: "RDD[Answer | SparklogError]",
+        spread: Callable[[Sequence[Any]], "RDD[Any]"],
+        *,
+        is_quiet: bool,
+    ) -> None:
+        self._answers = answers
+        self._spread = spread
+        self._is_quiet = is_quiet
+
+    def view(self, look: Callable[[Answer], Seen]) -> list[Seen | SparklogError]:
+        """See `Answers.view`."""
+        seen: list[Seen | SparklogError] = self._answers.map(partial(_looked, look)).collect()
+        return seen
+
+    def join(
+        self,
+        task: Callable[[Work, Sequence[Piece]], Result],
+        works: Sequence[Work],
+        send: Callable[[Answer], Iterable[tuple[int, Piece]]],
+        what: str,
+    ) -> list[Result | SparklogError]:
+        """See `Answers.join`."""
+        if not works:
+            return []
+        with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
+            spread = self._spread([(number, _Work(work)) for number, work in enumerate(works)])
+            pieces = self._answers.mapPartitions(partial(_pieces, send))
+            joined = spread.union(pieces).partitionBy(len(works), _same)
+            done: list[Result | SparklogError] = joined.mapPartitions(
+                partial(_joined, task, _counter(spread, advance))
+            ).collect()
+        return done
+
+    def close(self) -> None:
+        """See `Answers.close`."""
+        self._answers.unpersist()
+
+
+class _Work(NamedTuple):
+    """A work among pieces."""
+
+    work: Any
 
 
 def _counter(spread: "RDD[Any]", moved: Callable[[int], None]) -> Any:
@@ -110,6 +172,37 @@ def _values(
 
 def _same(number: int) -> int:
     return number
+
+
+def _nothing(answers: Iterable[Any]) -> None:
+    """Make the answers, and look at none."""
+    del answers
+
+
+def _looked(look: Callable[[Answer], Seen], answer: Answer | SparklogError) -> Seen | SparklogError:
+    return answer if isinstance(answer, SparklogError) else look(answer)
+
+
+def _pieces(
+    send: Callable[[Answer], Iterable[tuple[int, Piece]]],
+    answers: Iterator[Answer | SparklogError],
+) -> Iterator[tuple[int, Piece]]:
+    for answer in answers:
+        if not isinstance(answer, SparklogError):
+            yield from send(answer)
+
+
+def _joined(
+    task: Callable[[Work, Sequence[Piece]], Result],
+    done: Any,
+    pairs: Iterator[tuple[int, _Work | Piece]],
+) -> Iterator[Result | SparklogError]:
+    """Do the one work that is among the pairs."""
+    values = [value for _, value in pairs]
+    (work,) = (one.work for one in values if isinstance(one, _Work))
+    pieces = [one for one in values if not isinstance(one, _Work)]
+    yield answered(partial(task, work), pieces)
+    done.add(1)
 
 
 def _reduced(

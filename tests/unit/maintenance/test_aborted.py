@@ -13,9 +13,7 @@ class TestWithoutAborted:
     def left(self, log: Compacted, *spans: AbortedSpan) -> list[tuple[int, bytes | None]]:
         """Offsets and keys of the last segment's records that are left."""
         entry = log.partition.segments[-1]
-        source = KeySource(
-            files=log.partition.files, directory=DIRECTORY, entry=entry, slot=0, segment=0, bits=0
-        )
+        source = KeySource(files=log.partition.files, directory=DIRECTORY, entry=entry)
         records = key_records(source)
         found: list[tuple[int, bytes | None]] = []
         for some in without_aborted(log.partition.files, DIRECTORY, entry, spans, records):

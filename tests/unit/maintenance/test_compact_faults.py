@@ -8,7 +8,7 @@ import pytest
 from sparklog.errors import SparklogError, UsageError
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.maintenance.compact import compact
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.fleet import Answers, LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
@@ -37,6 +37,10 @@ def files_of(log: Compacted) -> MemoryFiles:
 
 def paths_of(log: Compacted) -> list[str]:
     return [stat.path for stat in log.partition.files.list(recursive=True)]
+
+
+def too_many(_number: int, _values: object) -> None:
+    raise UsageError("more than 2^31 bytes of keys")
 
 
 def flip(file: Path, position: int) -> None:
@@ -202,8 +206,10 @@ class TestFailingStorage:
 
     def test_an_error_of_a_reducer_fails_the_step(self) -> None:
         class Failing(LocalFleet):
-            def shuffle(self, *_arguments: Any, **_options: Any) -> list[Any]:
-                return [UsageError("more than 2^31 bytes of keys")]
+            def shuffle(
+                self, mapper: Any, works: Any, _reducer: Any, count: int, what: str
+            ) -> Answers[Any]:
+                return super().shuffle(mapper, works, too_many, count, what)
 
         log = two_rounds()
         context = JobContext(log.catalog, Failing())

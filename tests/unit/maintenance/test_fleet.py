@@ -2,7 +2,7 @@ import pytest
 
 from sparklog.errors import CorruptRecordError
 from sparklog.maintenance.fleet import LocalFleet
-from tests.works import digits, halved, smallest
+from tests.works import by_parity, digits, halved, smallest, summed
 
 
 class TestMap:
@@ -25,10 +25,10 @@ class TestShuffle:
     def test_sends_all_values_of_a_number_to_one_reducer(self) -> None:
         answers = LocalFleet().shuffle(digits, [21, 13, 35], smallest, 10, "digits")
 
-        assert sorted(map(str, answers)) == ["(1, 13)", "(2, 21)", "(3, 13)", "(5, 35)"]
+        assert sorted(map(str, answers.view(tuple))) == ["(1, 13)", "(2, 21)", "(3, 13)", "(5, 35)"]
 
     def test_an_error_is_the_answer_of_its_own_reducer(self) -> None:
-        first, second = LocalFleet().shuffle(digits, [19], smallest, 10, "digits")
+        first, second = LocalFleet().shuffle(digits, [19], smallest, 10, "digits").view(tuple)
 
         assert (first, str(second)) == ((1, 19), "nine")
 
@@ -37,4 +37,19 @@ class TestShuffle:
             LocalFleet().shuffle(digits, [1, -1], smallest, 10, "digits")
 
     def test_asks_no_reducer_without_a_value(self) -> None:
-        assert LocalFleet().shuffle(digits, [], smallest, 10, "digits") == []
+        assert LocalFleet().shuffle(digits, [], smallest, 10, "digits").view(str) == []
+
+
+class TestJoin:
+    def test_gives_each_work_the_pieces_that_are_sent_to_it(self) -> None:
+        answers = LocalFleet().shuffle(digits, [21, 13, 359], smallest, 10, "digits")
+        joined = answers.join(summed, [100, 200, 300], by_parity, "sums")
+
+        assert joined == [100, 200 + 21, 300 + 13 + 13 + 359]
+        answers.close()
+
+    def test_an_error_is_the_answer_of_its_own_work(self) -> None:
+        answers = LocalFleet().shuffle(digits, [2, 13], smallest, 10, "digits")
+        first, second = answers.join(summed, [-1, 7], by_parity, "sums")
+
+        assert (str(first), second) == ("-1 is negative", 9)

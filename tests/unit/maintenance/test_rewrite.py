@@ -1,7 +1,7 @@
 """One group of segments to one segment; what is dropped in it is given."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +12,7 @@ from sparklog.log import key_index
 from sparklog.log.roll import RollPolicy
 from sparklog.log.windows import WINDOW_BYTES
 from sparklog.log_reader.isolation import AbortedSpan
-from sparklog.maintenance.rewrite import PRODUCER_ID_EXPIRATION_MS, Part, Rewrite, rewrite
+from sparklog.maintenance.rewrite import PRODUCER_ID_EXPIRATION_MS, Found, Rewrite, rewrite
 from sparklog.maintenance.superseded import Suspects
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
@@ -36,26 +36,38 @@ def suspects(**keys: int) -> Suspects:
     return Suspects(np.array(list(keys.values()), np.int64), names)
 
 
-def part(log: Compacted, slot: int = 0, **known: Sequence[Any]) -> Part:
-    return Part(entry=log.partition.segments[slot], **known)
+class Part(NamedTuple):
+    """A segment, and what buckets have found in it."""
+
+    entry: SegmentEntry
+    found: Sequence[Found]
 
 
-def work(log: Compacted, *parts: Part, **changes: Any) -> Rewrite:
+def part(
+    log: Compacted, slot: int = 0, superseded: Sequence[Any] = (), suspects: Sequence[Suspects] = ()
+) -> Part:
+    entry = log.partition.segments[slot]
+    found = [Found(segment=entry.key, superseded=some) for some in superseded]
+    return Part(entry, [*found, *(Found(segment=entry.key, suspects=some) for some in suspects)])
+
+
+def rewritten(log: Compacted, *parts: Part, **changes: Any) -> SegmentEntry | None:
     values: dict[str, Any] = {
         "files": log.partition.files,
         "clock": log.catalog.clock,
         "topic": TOPIC,
-        "parts": parts,
+        "segments": [one.entry for one in parts],
         "policy": RollPolicy(),
         "end_offset": log.partition.end,
         "now_ms": log.now_ms,
         "delete_retention_ms": 1000,
     }
-    return Rewrite(**values | changes)
+    found = [one for part in reversed(parts) for one in part.found]
+    return rewrite(Rewrite(**values | changes), found)
 
 
 def written(log: Compacted, *parts: Part, **changes: Any) -> SegmentEntry:
-    entry = rewrite(work(log, *parts, **changes))
+    entry = rewritten(log, *parts, **changes)
     assert entry is not None
     return entry
 
@@ -93,7 +105,7 @@ class TestRewrite:
         log = Compacted().put("a=1")
         before = list(log.partition.files.list(recursive=True))
 
-        assert rewrite(work(log, part(log, superseded=[offsets(0)]), end_offset=9)) is None
+        assert rewritten(log, part(log, superseded=[offsets(0)]), end_offset=9) is None
         assert list(log.partition.files.list(recursive=True)) == before
 
     def test_keeps_an_empty_batch_at_the_end_of_the_round(self) -> None:
@@ -160,7 +172,7 @@ class TestProducers:
             for slot, entry in enumerate(log.partition.segments)
         ]
         producers_left = frozenset(producers)
-        entry = rewrite(work(log, *parts, last_producers=producers_left, end_offset=99, **changes))
+        entry = rewritten(log, *parts, last_producers=producers_left, end_offset=99, **changes)
         if entry is None:
             return []
         data = bytes(log.partition.files.read(f"{DIRECTORY}/{entry.log_path}"))
@@ -216,7 +228,7 @@ class TestFaults:
         log.partition.flip_byte(path, 70)
 
         with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 1: the checks"):
-            rewrite(work(log, part(log, 1), last_producers=producers))
+            rewritten(log, part(log, 1), last_producers=producers)
 
     @pytest.mark.parametrize("producers", [frozenset(), frozenset({7})])
     def test_damage_of_a_header_names_its_place(self, producers: frozenset[int]) -> None:
@@ -225,7 +237,7 @@ class TestFaults:
         log.partition.flip_byte(path, 16)
 
         with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 1: magic"):
-            rewrite(work(log, part(log, 1), last_producers=producers))
+            rewritten(log, part(log, 1), last_producers=producers)
 
     def test_a_damaged_record_under_a_right_checksum_names_its_place(self) -> None:
         log = Compacted().put("x=0").put("y=0").put("a=1", "b=1")
@@ -235,7 +247,7 @@ class TestFaults:
         log.partition.put(path, bytes(Log(bytes(data)).fix_crc().data))
 
         with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 2: record 1 of"):
-            rewrite(work(log, part(log, 2)))
+            rewritten(log, part(log, 2))
 
     def test_damage_of_a_later_window_names_its_place(self) -> None:
         log = Compacted().put("x=0")
@@ -248,7 +260,7 @@ class TestFaults:
         log.partition.put(path, bytes(damaged.data))
 
         with pytest.raises(CorruptRecordError, match=f", position {last}, offset 12: record 1 of"):
-            rewrite(work(log, part(log, 1)))
+            rewritten(log, part(log, 1))
 
     def test_a_damaged_message_set_names_its_place(self) -> None:
         log = Compacted().put("x=0").add(message_set(1, 2, magic=1, codec="gzip"))
@@ -256,7 +268,7 @@ class TestFaults:
         log.partition.flip_byte(path, 40)
 
         with pytest.raises(CorruptRecordError, match=f"^{path}, position 0, offset 2: the checks"):
-            rewrite(work(log, part(log, 1)))
+            rewritten(log, part(log, 1))
 
     @pytest.mark.parametrize("kind", ["create", "write", "close", "sync"])
     def test_an_unfinished_file_is_dropped(self, kind: str) -> None:
@@ -264,5 +276,5 @@ class TestFaults:
         memory(log).fail_next(kind)
 
         with pytest.raises(StorageError, match=f"{kind} was told to fail"):
-            rewrite(work(log, part(log), part(log, 1)))
+            rewritten(log, part(log), part(log, 1))
         assert not memory(log)._being_written

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from sparklog.maintenance import superseded
 from sparklog.maintenance.superseded import (
     BUCKET_RECORDS,
+    Buckets,
     Chunk,
     KeyRows,
     KeySource,
@@ -53,20 +54,20 @@ def limits(**values: object) -> Iterator[None]:
         yield
 
 
-def source(log: Compacted, slot: int = 0, bits: int = 0) -> KeySource:
-    """The only segment, as that of some slot of a job."""
+def source(log: Compacted, first: int = 0, bits: int = 0) -> KeySource:
+    """The only segment; its keys go to the reducers from `first` on."""
     return KeySource(
         files=log.partition.files,
         directory=DIRECTORY,
         entry=log.partition.segments[0],
-        slot=slot,
+        first=first,
         segment=4,
         bits=bits,
     )
 
 
-def chunks(log: Compacted, slot: int = 0, bits: int = 0) -> list[tuple[int, Chunk]]:
-    found = list(index_keys(source(log, slot, bits)))
+def chunks(log: Compacted, first: int = 0, bits: int = 0) -> list[tuple[int, Chunk]]:
+    found = list(index_keys(source(log, first, bits)))
     return [(number, chunk) for number, chunk in found if isinstance(chunk, Chunk)]
 
 
@@ -160,7 +161,7 @@ class TestIndexKeys:
 
     def test_of_a_partition_go_to_its_own_reducers(self) -> None:
         log = Compacted().put("a=1", "b=1", "c=1", "a=2", "d=1", "e=1")
-        found = chunks(log, slot=3, bits=2)
+        found = chunks(log, first=12, bits=2)
         numbers = [number for number, _ in found]
 
         assert numbers == sorted(numbers)
@@ -185,7 +186,7 @@ class TestIndexKeys:
     def test_of_a_damaged_segment_say_so(self) -> None:
         log = Compacted().put("a=1")
         log.partition.flip_byte(log.partition.path(), 65)
-        ((number, found),) = index_keys(source(log, slot=2, bits=1))
+        ((number, found),) = index_keys(source(log, first=4, bits=1))
 
         assert number == 4
         assert isinstance(found, Unreadable)
@@ -200,8 +201,9 @@ class TestIndexKeys:
 class TestMark:
     def marks(self, log: Compacted, *, bits: int = 0, reverse: bool = False) -> superseded.Marks:
         found = [chunk for _, chunk in chunks(log, bits=bits)]
+        buckets = [Buckets(first=0, bits=bits, indexed=[])]
         return mark(
-            log.partition.files, DIRECTORY, [[]], bits, 0, iter(found[::-1] if reverse else found)
+            log.partition.files, DIRECTORY, buckets, 0, iter(found[::-1] if reverse else found)
         )
 
     @pytest.mark.parametrize("reverse", [False, True])
@@ -219,7 +221,8 @@ class TestMark:
         log = Compacted().put("a=1")
         ((_, chunk),) = chunks(log)
         found: list[Chunk | Unreadable] = [chunk, Unreadable("t.log, position 7: damaged")]
-        marks = mark(log.partition.files, DIRECTORY, [[], []], 2, 5, iter(found))
+        buckets = [Buckets(first=first, bits=2, indexed=[]) for first in (0, 4, 8)]
+        marks = mark(log.partition.files, DIRECTORY, buckets, 5, iter(found))
 
         assert (marks.slot, marks.problem) == (1, "t.log, position 7: damaged")
         assert (marks.superseded, marks.suspects) == ({}, {})

@@ -17,13 +17,15 @@ from sparklog.metadata.log import MetadataLog
 LEASE_TTL_MS: Final = 5 * 60 * 1000
 
 
-def acquire(log: MetadataLog, name: str, owner: str, now_ms: int) -> Lease:
-    """Claim `name` for LEASE_TTL_MS, or renew the claim; return the lease that is in force.
+def acquire(
+    log: MetadataLog, name: str, owner: str, now_ms: int, *, ttl_ms: int = LEASE_TTL_MS
+) -> Lease:
+    """Claim `name` for `ttl_ms`, or renew the claim; return the lease that is in force.
 
     It is another owner's while that one has not expired. Expired leases of anybody are dropped.
     Raises as `MetadataLog.commit`.
     """
-    wanted = Lease(name, owner, now_ms + LEASE_TTL_MS)
+    wanted = Lease(name, owner, now_ms + ttl_ms)
 
     def plan(image: Image) -> Edit | Done:
         holder = image.leases.get(name)

@@ -32,11 +32,21 @@ TASKS_MAX: Final = 1000
 
 
 class SparkFleet:
-    """Runs works as Spark tasks. `session` is called when the first task is to be run."""
+    """Runs works as Spark tasks. `session` is called when the first task is to be run.
 
-    def __init__(self, session: Callable[[], SparkSession], *, is_quiet: bool = False) -> None:
+    `pool` is the one of Spark's fair scheduler that its tasks are in, whose name may be new.
+    """
+
+    def __init__(
+        self,
+        session: Callable[[], SparkSession],
+        *,
+        is_quiet: bool = False,
+        pool: str | None = None,
+    ) -> None:
         self._session = session
         self._is_quiet = is_quiet
+        self._pool = pool
 
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
@@ -74,6 +84,8 @@ class SparkFleet:
 
     def _spread(self, works: Sequence[Work]) -> "RDD[Work]":
         context = self._session().sparkContext
+        if self._pool is not None:
+            context.setLocalProperty("spark.scheduler.pool", self._pool)  # of this thread
         return context.parallelize(works, min(len(works), TASKS_MAX))
 
 

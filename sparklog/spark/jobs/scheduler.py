@@ -1,4 +1,4 @@
-"""The scheduler: every job at its interval, one at a time, over one warm SparkSession.
+"""The scheduler: every job at its interval, each in its own thread, over one warm SparkSession.
 
     python -m jobs.scheduler --config scheduler.toml
 
@@ -7,7 +7,11 @@ One JSON line a run:
     {"job": …, "log_dir": …, "exit_code": 0 | 1 | 3, "started_ms": …, "duration_ms": …,
      "steps": [one object a topic, as the job itself prints it], "error": … when it broke off}
 
-SIGTERM and SIGINT let the step finish that is being done, and then end with exit code 0. When the
+No job waits for another: Spark's fair scheduler shares the cores out, and a step that two jobs want
+is left out by the second, which tries again a minute later. When a job with a long interval is due
+stands in the log dir (`maintenance.timetable`): a restart neither repeats nor forgets it.
+
+SIGTERM and SIGINT let the steps finish that are being done, and then end with exit code 0. When the
 session's JVM is lost, the run that met it says so and the process ends with exit code 1: whatever
 keeps it running (systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir:
 leases keep them from doing the same work. A wrong configuration is exit code 2.
@@ -15,20 +19,15 @@ leases keep them from doing the same work. A wrong configuration is exit code 2.
 
 import argparse
 import json
-import logging
 import signal
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from fnmatch import fnmatchcase
-from itertools import product
 from pathlib import Path
-from threading import Event
-from typing import Any
+from threading import Event, Lock, Thread
+from typing import Any, Final
 
-from apscheduler.executors.pool import ThreadPoolExecutor
-from apscheduler.schedulers.background import BackgroundScheduler
 from pyspark.sql import SparkSession
 
 from sparklog.clock import SystemClock
@@ -36,6 +35,7 @@ from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
+from sparklog.maintenance.timetable import RETRY_MS, Timetable
 from sparklog.metadata.catalog import Catalog
 from sparklog.spark.jobs.command import MISUSE, storage_settings
 from sparklog.spark.jobs.fleet import SparkFleet
@@ -45,6 +45,8 @@ from sparklog.spark.session import session
 from sparklog.storage import open_files
 
 APP_NAME = "sparklog scheduler"
+SKIPPED_MS: Final = 60_000
+"""When a run is repeated that left a step out, because somebody else was at it."""
 
 
 class _Stopped(Exception):  # noqa: N818 - no error: the scheduler was asked to end
@@ -53,7 +55,7 @@ class _Stopped(Exception):  # noqa: N818 - no error: the scheduler was asked to 
 
 @dataclass
 class Scheduler:
-    """Runs jobs until it is told to stop. Its runs are for one thread."""
+    """Runs jobs until it is told to stop: one thread a job, which goes from log dir to log dir."""
 
     config: SchedulerConfig
     metrics: JobMetrics = field(default_factory=JobMetrics)
@@ -62,56 +64,80 @@ class Scheduler:
     def __post_init__(self) -> None:
         self._owner = new_owner()
         self._clock = SystemClock()
-        self._fleet = SparkFleet(self._session, is_quiet=True)
+        self._lock = Lock()
+        self._catalogs: dict[str, Catalog] = {}
         self._spark: SparkSession | None = None
         self._exit_code = 0
 
     def _session(self) -> SparkSession:
-        """Return the session, started by the first job that needs it."""
-        quiet = {"spark.ui.showConsoleProgress": "false"}
-        self._spark = session(APP_NAME, **{**quiet, **self.config.spark})
-        return self._spark
+        """Return the session, started by the first job that needs it; jobs share it fairly."""
+        conf = {"spark.ui.showConsoleProgress": "false", "spark.scheduler.mode": "FAIR"}
+        with self._lock:
+            self._spark = session(APP_NAME, **{**conf, **self.config.spark})
+            return self._spark
+
+    def _catalog(self, log_dir: str) -> Catalog:
+        """Return the catalog of a log dir, which all its runs share until one breaks off."""
+        with self._lock:
+            if log_dir not in self._catalogs:
+                files = open_files(log_dir, dict(self.config.storage))
+                self._catalogs[log_dir] = Catalog(files, self._clock)
+            return self._catalogs[log_dir]
 
     def serve(self) -> int:
-        """Run every job at once and then at its interval, until `stopping` is set.
+        """Run every job when it is due, until `stopping` is set.
 
         Returns the exit code: 0 when it was told to stop, 1 when Spark is lost.
         """
-        now = datetime.fromtimestamp(self._clock.now_ms() / 1000, UTC)
-        plans = BackgroundScheduler(executors={"default": ThreadPoolExecutor(1)}, timezone=UTC)
-        runs = product(self.config.log_dirs, self.config.schedules)
-        for number, (log_dir, schedule) in enumerate(runs):
-            plans.add_job(
-                self.run,
-                "interval",
-                (schedule, log_dir),
-                id=f"{number:09}",  # what is due at one moment runs in the order of the ids
-                seconds=schedule.interval_ms / 1000,
-                next_run_time=now,
-                coalesce=True,
-                misfire_grace_time=None,
-            )
-        plans.start()
+        threads = [
+            Thread(target=self._serve, args=(schedule,), name=schedule.job.name)
+            for schedule in self.config.schedules
+        ]
+        for thread in threads:
+            thread.start()
         self.stopping.wait()
-        plans.shutdown(wait=True)
+        for thread in threads:
+            thread.join()
         if self._spark is not None and self._exit_code == 0:
             self._spark.stop()
         return self._exit_code
 
-    def run(self, schedule: Schedule, log_dir: str) -> None:
-        """Run a job once, and tell of it; whatever it raises is told and ends nothing else."""
-        if self.stopping.is_set():
-            return
+    def _serve(self, schedule: Schedule) -> None:
+        """Run one job over every log dir when it is due there, one at a time."""
+        due_ms = dict.fromkeys(self.config.log_dirs, self._clock.boot_ms())
+        while True:
+            log_dir = min(due_ms, key=due_ms.__getitem__)
+            left_ms = due_ms[log_dir] - self._clock.boot_ms()
+            if self.stopping.wait(max(0, left_ms) / 1000):
+                return
+            started_ms = self._clock.boot_ms()
+            due_ms[log_dir] = started_ms + self.run(schedule, log_dir)
+
+    def run(self, schedule: Schedule, log_dir: str) -> int:
+        """Run a job once, and tell of it; whatever it raises is told and ends nothing else.
+
+        Returns how long after its start it is due again, in milliseconds.
+        """
         by, started_ms = (schedule.job.name, log_dir), self._clock.now_ms()
         reports: list[StepReport] = []
         line: dict[str, Any] = {"job": schedule.job.name, "log_dir": log_dir}
+        due_ms = schedule.interval_ms
         try:
-            code = self._run(schedule, log_dir, reports)
+            catalog = self._catalog(log_dir)
+            timetable = Timetable(catalog.log, self._clock, self._owner)
+            if left_ms := timetable.claim(schedule.title, schedule.interval_ms):
+                return left_ms
+            code = self._run(schedule, catalog, reports)
+            if any(is_skipped(report) for report in reports):
+                due_ms = min(due_ms, SKIPPED_MS)
+            else:
+                timetable.ended(schedule.title, schedule.interval_ms, started_ms)
         except _Stopped:
             code = FAILED if any(report.is_failed for report in reports) else 0
         except Exception as error:  # noqa: BLE001 - the other jobs go on
-            code = FAILED
+            code, due_ms = FAILED, min(due_ms, RETRY_MS)
             line["error"] = f"{type(error).__name__}: {error}"
+            self._catalogs.pop(log_dir, None)
             if is_lost(self._spark):
                 line["error"] += " (Spark is lost: the scheduler ends)"
                 self._exit_code = FAILED
@@ -121,11 +147,12 @@ class Scheduler:
         self.metrics.done(by, reports)
         line |= {"exit_code": code, "started_ms": started_ms, "duration_ms": ended_ms - started_ms}
         say({**line, "steps": [report.as_row() for report in reports]})
+        return due_ms
 
-    def _run(self, schedule: Schedule, log_dir: str, reports: list[StepReport]) -> int:
-        files = open_files(log_dir, dict(self.config.storage))
-        context = JobContext(Catalog(files, self._clock), self._fleet)
-        image = context.catalog.image()
+    def _run(self, schedule: Schedule, catalog: Catalog, reports: list[StepReport]) -> int:
+        name = schedule.job.name
+        context = JobContext(catalog, SparkFleet(self._session, is_quiet=True, pool=name))
+        image = catalog.image()
         known = {*image.names}
         if schedule.job.takes_deleted:
             known |= {topic.name for topic in image.deleted}
@@ -139,13 +166,18 @@ class Scheduler:
                 raise _Stopped
 
         run = JobRun(
-            name=schedule.job.name,
+            name=name,
             job=schedule.job.job,
             topics=topics if schedule.topics else (),
             options=schedule.options,
-            leases=Leases(context, self._owner),
+            leases=Leases(context, f"{self._owner}:{name}"),
         )
         return run.run(context, report)
+
+
+def is_skipped(report: StepReport) -> bool:
+    """Return whether a step was left out, for somebody else was at it."""
+    return report.outcome is not None and "skipped" in report.outcome.counts
 
 
 def is_lost(spark: SparkSession | None) -> bool:
@@ -165,7 +197,8 @@ def matching(names: Sequence[str], patterns: Sequence[str]) -> list[str]:
 
 def say(line: dict[str, Any]) -> None:
     """Print a JSON object on a line of its own."""
-    print(json.dumps(line, separators=(",", ":")), flush=True)
+    text = json.dumps(line, separators=(",", ":"))
+    print(f"{text}\n", end="", flush=True)  # in one piece: several threads tell
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -178,7 +211,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (SparklogError, OSError, UnicodeDecodeError) as error:
         print(f"sparklog scheduler: error: {error}", file=sys.stderr)
         return MISUSE
-    logging.getLogger("apscheduler").setLevel(logging.ERROR)  # a run that is late is no news
     scheduler = Scheduler(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: scheduler.stopping.set())

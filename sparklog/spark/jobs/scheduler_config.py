@@ -39,6 +39,14 @@ class Schedule:
     topics: Sequence[str]
     options: Mapping[str, Any]
 
+    @property
+    def title(self) -> str:
+        """The job, and what makes it another than that of its defaults, if anything does."""
+        defaults = self.job.options()
+        changed = {name: one for name, one in self.options.items() if one != defaults[name]}
+        parts = [*self.topics, *(f"{name}={one}" for name, one in sorted(changed.items()))]
+        return f"{self.job.name} ({', '.join(parts)})" if parts else self.job.name
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:

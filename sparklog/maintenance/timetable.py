@@ -1,0 +1,53 @@
+"""When a job is due: at its interval, whichever process keeps the time, and across restarts.
+
+    schedule/<job>   a lease in the metadata log; where it ends, the job is due again
+
+    a run begins     it ends in an hour, or after the interval if that is shorter
+    the run ended    it ends an interval after the run began
+
+So a run that is cut off is made up for within the hour, several schedulers share one timetable,
+and one that is started again goes on with it. As every lease it only saves work. A job that runs
+every few minutes has none: it is due after each start.
+"""
+
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.clock import Clock
+from sparklog.metadata.leases import acquire
+from sparklog.metadata.log import MetadataLog
+
+KEPT_MS: Final = 10 * 60 * 1000
+"""The shortest interval that is worth two commits a run."""
+RETRY_MS: Final = 60 * 60 * 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Timetable:
+    """The timetable of one log dir, as one process reads and writes it."""
+
+    log: MetadataLog
+    clock: Clock
+    owner: str
+
+    def claim(self, job: str, interval_ms: int) -> int:
+        """Claim a run that the caller takes to be due; return 0.
+
+        When another process has run the job, or this one before it was started again: claim
+        nothing, and return in how many milliseconds it is due. Raises as `MetadataLog.commit`.
+        """
+        if interval_ms < KEPT_MS:
+            return 0
+        now_ms = self.clock.now_ms()
+        ttl_ms = min(interval_ms, RETRY_MS)
+        lease = acquire(self.log, _name(job), self.owner, now_ms, ttl_ms=ttl_ms)
+        return 0 if lease.owner == self.owner else lease.expires_ms - now_ms
+
+    def ended(self, job: str, interval_ms: int, started_ms: int) -> None:
+        """Note that a run that was claimed has ended. Raises as `MetadataLog.commit`."""
+        if interval_ms >= KEPT_MS:
+            acquire(self.log, _name(job), self.owner, started_ms, ttl_ms=interval_ms)
+
+
+def _name(job: str) -> str:
+    return f"schedule/{job}"

@@ -1,0 +1,176 @@
+"""The threads and the timetable of the scheduler, without Spark. As a process: tests/spark."""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
+
+import pytest
+
+from sparklog.clock import SystemClock
+from sparklog.maintenance.job import Job, JobContext, Outcome, Step
+from sparklog.maintenance.leases import Leases
+from sparklog.maintenance.timetable import RETRY_MS
+from sparklog.spark.jobs.registry import ScheduledJob
+from sparklog.spark.jobs.scheduler import SKIPPED_MS, Scheduler
+from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
+from tests.maintenance import context_of, new_topic
+
+HOUR_MS = 3_600_000
+
+
+def job_of(action: Any) -> Job:
+    """A job of one step, over topic `t`."""
+
+    def job(
+        context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+    ) -> Iterator[Step]:
+        del context, topics, options
+
+        def execute() -> Outcome:
+            action()
+            return Outcome()
+
+        yield Step(topic="t", rows=[{}], execute=execute)
+
+    return job
+
+
+def schedule(name: str, action: Any, interval_ms: int = HOUR_MS) -> Schedule:
+    job = ScheduledJob(name, job_of(action), "a job", f"{name}.ms", interval_ms)
+    return Schedule(job=job, interval_ms=interval_ms, topics=(), options={})
+
+
+def config(log_dirs: Sequence[str], *schedules: Schedule) -> SchedulerConfig:
+    return SchedulerConfig(
+        log_dirs=log_dirs,
+        schedules=schedules,
+        metrics_port=-1,
+        metrics_host="127.0.0.1",
+        spark={},
+        storage={},
+    )
+
+
+def nothing() -> None:
+    """An action of a job."""
+
+
+def runs(capsys: pytest.CaptureFixture[str]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in capsys.readouterr().out.splitlines()]
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    return new_topic(tmp_path / "log")
+
+
+class TestThreads:
+    def test_a_long_job_holds_up_no_other(self, log_dir: str) -> None:
+        """Goal: a short job goes on. Method: the long one waits until that has run three times."""
+        short_runs: list[int] = []
+        enough = Event()
+
+        def short() -> None:
+            short_runs.append(1)
+            if len(short_runs) == 3:
+                enough.set()
+
+        waited: list[bool] = []
+
+        def long() -> None:
+            waited.append(enough.wait(60))
+            scheduler.stopping.set()
+
+        jobs = schedule("long", long), schedule("short", short, interval_ms=1)
+        scheduler = Scheduler(config([log_dir], *jobs))
+
+        assert scheduler.serve() == 0
+        assert waited == [True]
+
+    def test_a_job_goes_from_log_dir_to_log_dir(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        dirs = [new_topic(tmp_path / name) for name in "ab"]
+        left = [*dirs]
+
+        def one_less() -> None:
+            left.pop()
+            if not left:
+                scheduler.stopping.set()
+
+        scheduler = Scheduler(config(dirs, schedule("one", one_less)))
+        scheduler.serve()
+
+        assert [run["log_dir"] for run in runs(capsys)] == dirs
+
+
+class TestRun:
+    def test_is_due_again_after_the_interval(self, log_dir: str) -> None:
+        assert Scheduler(config([log_dir])).run(schedule("one", nothing, 7), log_dir) == 7
+
+    def test_is_not_repeated_after_a_restart(
+        self, log_dir: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        one = schedule("one", nothing)
+        assert Scheduler(config([log_dir])).run(one, log_dir) == HOUR_MS
+        left_ms = Scheduler(config([log_dir])).run(one, log_dir)
+
+        assert 0 < left_ms <= HOUR_MS
+        assert [run["exit_code"] for run in runs(capsys)] == [0]
+
+    def test_that_left_a_step_out_is_repeated_soon(
+        self, log_dir: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        one = schedule("one", nothing)
+        with Leases(context_of(log_dir), "somebody").held("one", "t"):
+            due_ms = Scheduler(config([log_dir])).run(one, log_dir)
+
+        assert due_ms == SKIPPED_MS
+        assert runs(capsys)[0]["steps"][0]["skipped"] == 1
+
+    def test_that_breaks_off_is_told_and_opens_the_log_dir_anew(
+        self, log_dir: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        def fail() -> None:
+            raise RuntimeError("a bug")
+
+        scheduler = Scheduler(config([log_dir]))
+        before = scheduler._catalog(log_dir)
+        due_ms = scheduler.run(schedule("one", fail, 2 * RETRY_MS), log_dir)
+
+        (line,) = runs(capsys)
+        assert (due_ms, line["exit_code"], line["error"]) == (RETRY_MS, 1, "RuntimeError: a bug")
+        assert scheduler._catalog(log_dir) is not before
+
+    def test_reads_the_log_dir_once_for_all_jobs(self, log_dir: str) -> None:
+        scheduler = Scheduler(config([log_dir]))
+        for name in ("one", "two"):
+            scheduler.run(schedule(name, nothing), log_dir)
+
+        assert list(scheduler._catalogs) == [log_dir]
+
+    def test_that_is_stopped_is_made_up_for(self, log_dir: str) -> None:
+        """Its claim ends in an hour, not after the interval."""
+        scheduler = Scheduler(config([log_dir]))
+        scheduler.run(schedule("one", scheduler.stopping.set, 24 * HOUR_MS), log_dir)
+        lease = context_of(log_dir).catalog.image().leases["schedule/one"]
+
+        assert lease.expires_ms <= SystemClock().now_ms() + RETRY_MS
+
+
+class TestTitle:
+    @pytest.mark.parametrize(
+        ("text", "title"),
+        [
+            ("", "verify"),
+            ('topics = ["a", "b-*"]', "verify (a, b-*)"),
+            ("jobs.verify.repair = true", "verify (repair=True)"),
+            ('jobs.verify.topics = ["a"]\njobs.verify.records = true', "verify (a, records=True)"),
+        ],
+    )
+    def test_tells_two_jobs_of_one_name_apart(self, text: str, title: str) -> None:
+        found = parse(f'log.dirs = ["log"]\n{text}').schedules
+
+        assert next(one.title for one in found if one.job.name == "verify") == title

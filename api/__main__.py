@@ -1,6 +1,8 @@
-"""`python -m api`: the service on loopback, port 8082."""
+"""`python -m api`: `sparklog rest` under its older name."""
 
-from api.server import main
+import sys
+
+from sparklog.cli.app import run
 
 if __name__ == "__main__":
-    main()
+    sys.exit(run(["rest", *sys.argv[1:]]))

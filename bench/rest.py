@@ -1,7 +1,7 @@
 """The REST service: one worker, clients on the same machine, ratios within one run.
 
 An empty FastAPI route, and starlette's FileResponse, are served by a process of their own; the
-service runs as users run it (`python -m api`), with its log of requests switched off.
+service runs as users run it (`sparklog rest`), with its log of requests switched off.
 
     rest_load         servers, and clients that load them
     rest_instance     one instance by itself: cold start, visibility, memory

@@ -22,7 +22,7 @@ from sparklog.storage import open_files
 COMMITS = 20
 PATH = "/topics/bench/partitions/{}/offsets"
 IMPORTS = """
-import api.app, api.server, uvloop
+import sparklog.rest.app, sparklog.rest.server, uvloop
 from sparklog.log_reader import find, kept, raw, slices
 from bench.rest_load import resident_mb
 print(resident_mb("self"))

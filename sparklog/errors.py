@@ -31,6 +31,7 @@
     │   ├── StorageFullError             no space left
     │   └── StoragePermissionError       not allowed to read or write
     └── CommitError                      a commit did not happen, or may not have
+        ├── ThrottlingQuotaExceededError  too much waits for its commit (retriable)
         ├── CommitConflictError          others kept winning until the time was up (retriable)
         ├── CommitOutcomeUnknownError    it may have landed: replay with the same transaction
         ├── TopicClosedError             the topic's deletion has begun
@@ -67,6 +68,7 @@ class ErrorCode(IntEnum):
     FENCED_LEADER_EPOCH = 74
     UNSUPPORTED_COMPRESSION_TYPE = 76
     INVALID_RECORD = 87
+    THROTTLING_QUOTA_EXCEEDED = 89
 
 
 class SparklogError(Exception):
@@ -282,6 +284,13 @@ class StoragePermissionError(StorageError):
 
 class CommitError(SparklogError):
     """A commit did not happen, or may not have."""
+
+
+class ThrottlingQuotaExceededError(CommitError):
+    """Too much waits for its commit already; these records were not taken."""
+
+    code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
+    retriable = True
 
 
 class CommitConflictError(CommitError):

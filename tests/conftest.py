@@ -1,8 +1,12 @@
 """What every test shares: how Hypothesis draws, and where a warning may come from."""
 
 import os
+from pathlib import Path
 
+import pytest
 from hypothesis import settings
+
+from tests.logs import FOREVER, new_topic
 
 # Without the JIT a kernel is a thousand times slower, and CI's machine is shared: no deadline. CI
 # draws the same examples on every run, so that a red run is about the change; elsewhere each run
@@ -10,3 +14,9 @@ from hypothesis import settings
 settings.register_profile("everywhere", deadline=None)
 settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """A log dir with the topic t of 4 partitions."""
+    return new_topic(tmp_path / "log", config=FOREVER)

@@ -40,6 +40,9 @@ def new_topic(
     return str(log_dir)
 
 
+FOREVER = {"retention.ms": "-1"}
+"""A config under which records of the year 1970 stay."""
+
 OWN_FILES = {"sparklog.shared.segment.max.bytes": 0}
 """A config under which every segment, however small, has a file of its own."""
 

@@ -29,11 +29,12 @@ from sparklog.cli import (
     log,
     offsets,
     produce,
+    rest,
     restore,
     topic,
     verify,
 )
-from sparklog.cli.arguments import CommonArguments, with_signature
+from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments, with_signature
 from sparklog.cli.output import warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
 
@@ -102,11 +103,11 @@ def _close_stdout() -> None:
 app = typer.Typer(
     cls=RootGroup,
     pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
+    context_settings=HELP_OPTIONS,
 )
 _PARTS = (
     *(topic, produce, consume, offsets, log),
-    *(import_log, export_log, dump_log, verify, restore, jobs),
+    *(import_log, export_log, dump_log, verify, restore, jobs, rest),
 )
 for part in _PARTS:
     part.add_to(app)
@@ -120,7 +121,7 @@ class RootArguments(CommonArguments):
 
 
 def _root(context: typer.Context, **given: Any) -> None:
-    """Kafka's log on Spark and Delta. No server; no JVM but for jobs."""
+    """Kafka's log on Spark and Delta. No server needed; no JVM but for jobs."""
     if given["version"]:
         import sparklog
 

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sparklog.metadata.catalog import Catalog
 
 LOG_DIR_VARIABLE = "SPARKLOG_LOG_DIR"
+HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class OutputFormat(StrEnum):

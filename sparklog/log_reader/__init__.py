@@ -6,6 +6,8 @@
     find       the record that an offset or a time leads to
     opened     a segment's files; indexes only as far as they can be trusted
     kept       segments kept open, for a process that makes many lookups
+    followed_topics   readers of the newest version, for a process that answers many requests
+    poll       waiting for records, many requests at once
 
 A slice names a segment and the offsets wanted of it. The reader finds their position in the file,
 so planning a read opens no file. `slices` is not imported here: it

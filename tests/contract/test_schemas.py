@@ -23,7 +23,7 @@ def test_the_golden_files_can_be_written_anew(tmp_path: Path) -> None:
 
 
 def test_every_golden_file_belongs_to_a_contract() -> None:
-    by_others = {"openapi.json"}  # tests/api/test_openapi.py
+    by_others = {"openapi.json"}  # tests/rest/test_openapi.py
     assert {path.name for path in FOLDER.glob("*.json")} == {*CONTRACTS, *by_others}
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.conftest import client_for, settings_for
-from tests.api.lookups import Lookups, random_log
+from tests.rest.conftest import client_for, settings_for
+from tests.rest.lookups import Lookups, random_log
 
 SECONDS = float(os.environ.get("SPARKLOG_SOAK_SECONDS", "600")) / 10
 ROUNDS = 60

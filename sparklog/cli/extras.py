@@ -1,0 +1,19 @@
+"""Commands that need an extra of the package say which one."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from sparklog.errors import UsageError
+
+
+@contextmanager
+def extra(name: str) -> Iterator[None]:
+    """Raise UsageError for a module that the extra `name` installs and that is not there."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] == "sparklog":
+            raise
+        raise UsageError(
+            f"this needs the module {error.name}: pip install 'sparklog[{name}]'"
+        ) from error

@@ -1,0 +1,78 @@
+"""`sparklog rest`: the REST service. Its options are the service's settings.
+
+They are looked up when the command runs: the extra `rest` may not be there, and takes long to load.
+"""
+
+from dataclasses import field, make_dataclass
+from typing import Annotated, Any, get_args, get_origin
+
+import typer
+
+from sparklog.cli.arguments import HELP_OPTIONS, with_signature
+from sparklog.cli.extras import extra
+from sparklog.errors import InvalidOptionError
+
+
+def rest(context: typer.Context) -> None:
+    """Serve the log dir over HTTP until SIGTERM; `sparklog rest --help` has the options."""
+    before = context.find_root().params
+    if before["storage"]:
+        raise InvalidOptionError(
+            "-S/--storage: the service takes storage settings from the environment alone",
+            option="storage",
+        )
+    with extra("rest"):
+        from sparklog.rest.server import serve
+        from sparklog.rest.settings import Settings, option_of, settings_of
+
+    def start(context: typer.Context, **given: Any) -> None:
+        """Serve the log dir over HTTP until SIGTERM.
+
+        Every option is a variable, too: --linger-ms is SPARKLOG_LINGER_MS.
+        """
+        del context
+        options = {name: value for name, value in given.items() if value is not None}
+        told = {"log_dir": before["log_dir"]} if before["log_dir"] else {}
+        serve(settings_of(told | options))
+
+    fields = [
+        (name, _option(option_of(name), info), field(default=None))
+        for name, info in Settings.model_fields.items()
+    ]
+    service = typer.Typer(add_completion=False, context_settings=HELP_OPTIONS)
+    service.command()(with_signature(start, make_dataclass("RestArguments", fields)))
+    command = typer.main.get_command(service)
+    command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
+
+
+def _option(name: str, setting: Any) -> Any:
+    """Return the annotation of one option; the settings check its value.
+
+    A setting of several values is an option that is given several times.
+    """
+    kind, default = setting.annotation, setting.default
+    about = setting.description
+    if kind is bool:
+        names = f"{name}/--no-{name.removeprefix('--')}"
+        return Annotated[bool | None, typer.Option(names, help=about, show_default=str(default))]
+    is_tuple = get_origin(kind) is tuple
+    shown = ", ".join(default) if is_tuple else str(default)
+    shows_default: Any = shown if not setting.is_required() and default is not None else False
+    values = [one for one in get_args(kind) if isinstance(one, str)]
+    option = typer.Option(
+        name,
+        help=about,
+        metavar="|".join(values) or ("N" if kind is int else "TEXT"),
+        show_default=shows_default,
+    )
+    return Annotated[list[str] | None if is_tuple else str | None, option]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register `rest`, whose options are the settings of the service."""
+    settings = {
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
+    app.command("rest", context_settings=settings, options_metavar="[OPTIONS]")(rest)

@@ -1,0 +1,16 @@
+"""Group commit: requests that arrive within linger.ms share one commit, whatever their topics.
+
+    queue     requests wait, a group is taken, its requests are answered    asyncio
+    writer    a group to segments and one entry of the metadata log         on a thread
+    slices    the small records of all topics, encoded together
+    rows      the records of requests: columns, partitions, ranks           arrays
+
+A request is acknowledged when the commit is durable, with the offsets of its records.
+Services stand on it; it knows no protocol.
+"""
+
+from sparklog.group_commit.queue import Counts, GroupCommit, GroupLimits
+from sparklog.group_commit.rows import Request, Rows
+from sparklog.group_commit.writer import GroupWriter, Written
+
+__all__ = ["Counts", "GroupCommit", "GroupLimits", "GroupWriter", "Request", "Rows", "Written"]

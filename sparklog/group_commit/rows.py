@@ -1,0 +1,196 @@
+"""The records of requests to one topic: as columns, a row a record, and the partition of each.
+
+partition     the one that a record names, else its key's, else a sticky one; with an
+              Idempotency-Key nothing is left to chance: records without a key go to
+              toPositive(murmur2(Idempotency-Key))
+rank          how many rows before it go to the same partition
+content       a checksum of all that a request says, by which a retry is known
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, NamedTuple
+
+import google_crc32c
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from sparklog.errors import UnknownTopicError
+from sparklog.log_writer import WritePlan
+from sparklog.model import OffsetRange
+from sparklog.produce.partitioner import (
+    DEFAULT,
+    ROUND_ROBIN,
+    UNIFORM_STICKY,
+    Partitioner,
+    resolve_partitioner,
+)
+from sparklog.record.rows import HEADERS_TYPE, RecordColumns
+
+Int32s = NDArray[np.int32]
+Int64s = NDArray[np.int64]
+
+RECORD_BYTES: Final = 16
+"""What a record counts beside its key and its value."""
+
+
+@dataclass(slots=True)
+class Rows:
+    """Records of one request, column by column; None where a record does not say.
+
+    A header is {"key": str, "value": bytes or None}.
+    """
+
+    key: list[bytes | None] = field(default_factory=list)
+    value: list[bytes | None] = field(default_factory=list)
+    partition: list[int | None] = field(default_factory=list)
+    timestamp: list[int | None] = field(default_factory=list)
+    headers: list[list[dict[str, Any]] | None] = field(default_factory=list)
+
+    def __len__(self) -> int:
+        return len(self.value)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of keys and values, and RECORD_BYTES for each record."""
+        keys = sum(map(len, filter(None, self.key)))
+        return keys + sum(map(len, filter(None, self.value))) + RECORD_BYTES * len(self)
+
+
+class Request(NamedTuple):
+    """Records, and the Idempotency-Key they came with."""
+
+    rows: Rows
+    key: str | None = None
+
+
+_BY_KEY: Final = resolve_partitioner(DEFAULT, 1, seed=0)
+"""For records that all have a key: then it remembers nothing."""
+
+
+def columns_of(requests: Sequence[Request], now_ms: int) -> RecordColumns:
+    """Return the records of all requests; those without a timestamp get `now_ms`."""
+    parts = [rows for rows, _ in requests]
+    headers = [pairs for rows in parts for pairs in rows.headers]
+    return RecordColumns(
+        key=pa.array([key for rows in parts for key in rows.key], pa.binary()),
+        value=pa.array([value for rows in parts for value in rows.value], pa.binary()),
+        timestamp=np.array(
+            [now_ms if one is None else one for rows in parts for one in rows.timestamp], np.int64
+        ),
+        headers=pa.array(headers, HEADERS_TYPE) if any(headers) else None,
+    )
+
+
+def partitions_of(
+    requests: Sequence[Request],
+    columns: RecordColumns,
+    plan: WritePlan,
+    partitioner: Partitioner,
+    count: int,
+) -> Int32s:
+    """Return the partition of each record. Raises UnknownTopicError for one not below `count`."""
+    named = np.array(
+        [-1 if one is None else one for rows, _ in requests for one in rows.partition], np.int64
+    )
+    if (named >= count).any():
+        wrong = int(named.max())
+        raise UnknownTopicError(
+            f"topic {plan.topic.name!r} has no partition {wrong}: it has 0 to {count - 1}",
+            topic=plan.topic.name,
+            partition=wrong,
+        )
+    if (named >= 0).all():
+        return named.astype(np.int32)
+    assigned = partitioner.assign(columns, count)
+    for key, rows in _keyed(requests):
+        keyed = KeyedPartitioner(plan.partitioner, key)
+        assigned[rows] = keyed.assign(_part(columns, rows), count)
+    return np.where(named >= 0, named, assigned).astype(np.int32)
+
+
+def _keyed(requests: Sequence[Request]) -> Iterator[tuple[str, slice]]:
+    """Yield the Idempotency-Keys, each with the rows of its request."""
+    start = 0
+    for rows, key in requests:
+        stop = start + len(rows)
+        if key is not None:
+            yield key, slice(start, stop)
+        start = stop
+
+
+def _part(columns: RecordColumns, rows: slice) -> RecordColumns:
+    key, value = columns.key[rows], columns.value[rows]
+    return RecordColumns(key, value, columns.timestamp[rows])
+
+
+class KeyedPartitioner:
+    """What a request with an Idempotency-Key gets: the same for the same records, on any instance.
+
+    Records with a key go where the key says, those without one, and all of a topic that ignores
+    keys, where the Idempotency-Key says.
+    """
+
+    def __init__(self, name: str, idempotency_key: str) -> None:
+        self._name = name
+        self._key = idempotency_key.encode()
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> Int32s:
+        """The partition of each row."""
+        if self._name not in (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY):
+            return resolve_partitioner(self._name, 1, seed=0).assign(columns, num_partitions)
+        ignores_keys = self._name != DEFAULT
+        key = pa.nulls(len(columns), pa.binary()) if ignores_keys else columns.key
+        hashed = RecordColumns(key.fill_null(self._key), columns.value, columns.timestamp)
+        return _BY_KEY.assign(hashed, num_partitions)
+
+
+def ranks_of(partitions: Int32s, count: int) -> Int64s:
+    """Return how many rows before each one go to the same partition."""
+    order = np.argsort(partitions, kind="stable")
+    sizes = np.bincount(partitions, minlength=count)
+    ranks = np.empty(len(partitions), np.int64)
+    ranks[order] = np.arange(len(partitions)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+    return ranks
+
+
+def key_spans(
+    requests: Sequence[Request], partitions: Int32s, ranks: Int64s
+) -> dict[str, list[OffsetRange]]:
+    """Return, by Idempotency-Key, the ranks that its records have in each of their partitions."""
+    spans: dict[str, list[OffsetRange]] = {}
+    for key, rows in _keyed(requests):
+        found, first, counts = np.unique(partitions[rows], return_index=True, return_counts=True)
+        starts = ranks[rows][first]
+        places = zip(found.tolist(), starts.tolist(), (starts + counts).tolist(), strict=True)
+        spans[key] = [OffsetRange(*place) for place in places]
+    return spans
+
+
+_NUMBER: Final = struct.Struct(">q")
+_NULL: Final = _NUMBER.pack(-1)
+
+
+def content_crc32c(rows: Rows) -> int:
+    """Return a CRC-32C of all that a request says of its records, in their order.
+
+    Keys, values and headers have their length in front of them, -1 for null; so have the lists.
+    Partitions and times count as they were given: -1 where the request leaves them open.
+    """
+    parts = [_NUMBER.pack(len(rows))]
+    for key, value, partition, timestamp, headers in zip(
+        rows.key, rows.value, rows.partition, rows.timestamp, rows.headers, strict=True
+    ):
+        parts += (*_sized(key), *_sized(value))
+        parts.append(_NULL if partition is None else _NUMBER.pack(partition))
+        parts.append(_NULL if timestamp is None else _NUMBER.pack(timestamp))
+        parts.append(_NUMBER.pack(len(headers or ())))
+        for header in headers or ():
+            parts += (*_sized(header["key"].encode()), *_sized(header["value"]))
+    return int(google_crc32c.value(b"".join(parts)))
+
+
+def _sized(data: bytes | None) -> tuple[bytes, ...]:
+    return (_NULL,) if data is None else (_NUMBER.pack(len(data)), data)

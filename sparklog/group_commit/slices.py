@@ -1,0 +1,138 @@
+"""The small records of a group, encoded together: one call of the encoder for all topics.
+
+A TopicWriter costs half a millisecond a topic. But the small records of a topic are one batch a
+partition: nothing has to be rolled, nothing has to be indexed, and the row follows from the batch.
+Records that make more than one batch, or that are refused, are left to a TopicWriter, which names
+the record that is wrong. Topics of other settings (codec, limits, leader epoch) take another call.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sparklog.clock import Clock
+from sparklog.errors import UsageError
+from sparklog.group_commit.rows import Int32s, Request, columns_of
+from sparklog.log_writer import SharedSegment, WritePlan, check_rows
+from sparklog.model import SegmentEntry
+from sparklog.record.checksum import extend_crc32c
+from sparklog.record.encode import BatchSettings, EncodedStream, encode
+from sparklog.record.rows import RecordColumns
+
+_ONE_BATCH: Final = 1
+
+
+class Records(NamedTuple):
+    """The records of one topic: the requests, the same as columns, and the partition of each."""
+
+    plan: WritePlan
+    requests: Sequence[Request]
+    columns: RecordColumns
+    partitions: Int32s
+
+    @property
+    def is_small(self) -> bool:
+        """Whether keys and values fit into one batch and into a shared segment."""
+        size = sum(request.rows.size_bytes for request in self.requests)
+        return size <= min(self.plan.options.batch_size, self.plan.shared_bytes_max)
+
+
+def write_slices(
+    records: Sequence[Records], shared: SharedSegment, clock: Clock
+) -> list[list[SegmentEntry]]:
+    """Write small records to a shared segment; return the rows of each topic.
+
+    A topic that is left to a TopicWriter has none. Offsets are numbered as a TopicWriter does it.
+    """
+    written: list[list[SegmentEntry]] = [[] for _ in records]
+    alike: dict[BatchSettings, list[int]] = {}
+    for slot, one in enumerate(records):
+        if one.is_small and _is_taken(one):
+            alike.setdefault(one.plan.batch_settings, []).append(slot)
+    for settings, slots in alike.items():
+        for slot, streams in zip(
+            slots, _encoded([records[slot] for slot in slots], settings), strict=True
+        ):
+            plan = records[slot].plan
+            if all(_is_slice(stream, plan) for _, stream in streams):
+                for partition, stream in streams:
+                    place = shared.put([stream.data], flush=plan.options.flush)
+                    entry = slice_entry(stream, partition, place, settings, clock.now_ms())
+                    written[slot].append(entry)
+    return written
+
+
+def _is_taken(one: Records) -> bool:
+    try:
+        check_rows(one.columns, one.plan)
+    except UsageError:
+        return False
+    return True
+
+
+def _encoded(
+    records: Sequence[Records], settings: BatchSettings
+) -> list[list[tuple[int, EncodedStream]]]:
+    """Return for each topic its partitions and their batches; none when some record is refused."""
+    places: list[tuple[int, int]] = []
+    bases: list[int] = []
+    parts: list[Int32s] = []
+    for number, one in enumerate(records):
+        partitions, part = np.unique(one.partitions, return_inverse=True)
+        parts.append((part + len(places)).astype(np.int32))
+        places += [(number, partition) for partition in partitions.tolist()]
+        bases += [one.plan.end_offsets.get(partition, 0) for partition in partitions.tolist()]
+    columns = columns_of([request for one in records for request in one.requests], _time(records))
+    found: list[list[tuple[int, EncodedStream]]] = [[] for _ in records]
+    try:
+        streams = encode(
+            columns, np.concatenate(parts), len(places), np.array(bases, np.int64), settings
+        )
+    except UsageError:
+        return found
+    for stream in streams:
+        number, partition = places[stream.stream]
+        found[number].append((partition, stream))
+    return found
+
+
+def _time(records: Sequence[Records]) -> int:
+    """Return the time of records that bring none: the plans of a group are of one time."""
+    return records[0].plan.now_ms
+
+
+def _is_slice(stream: EncodedStream, plan: WritePlan) -> bool:
+    return len(stream.batches) == _ONE_BATCH and len(stream.data) <= plan.shared_bytes_max
+
+
+def slice_entry(
+    stream: EncodedStream,
+    partition: int,
+    place: tuple[str, int],
+    settings: BatchSettings,
+    now_ms: int,
+) -> SegmentEntry:
+    """Return the row of one batch at (path, position), equal to that of a SegmentBuilder."""
+    batches = stream.batches
+    first, last = int(batches.base_offset[0]), int(batches.last_offset[0])
+    path, position = place
+    return SegmentEntry(
+        partition=partition,
+        base_offset=first,
+        next_offset=last + 1,
+        file_base_offset=first,
+        log_path=path,
+        log_bytes=len(stream.data),
+        log_position=position,
+        log_crc32c=extend_crc32c(0, stream.data),
+        record_count=stream.record_count,
+        batch_count=_ONE_BATCH,
+        min_timestamp=int(stream.min_timestamps[0]),
+        max_timestamp=int(batches.max_timestamp[0]),
+        max_timestamp_delta=last - first,
+        codec=int(settings.codec),
+        max_leader_epoch=settings.leader_epoch,
+        producer_ids=(),
+        created_ms=now_ms,
+    )

@@ -1,0 +1,375 @@
+"""A group of requests, of any number of topics, to segments and one commit.
+
+    round         of each topic some requests: planned, written, committed in one entry
+    offsets       the records of a partition get its offsets in the order of the group
+    receipts      of every Idempotency-Key the offsets that its records got, and a checksum of the
+                  records. They are looked up inside the commit: if a key has landed elsewhere
+                  meanwhile, its topic is written again without it, in the next round
+
+A topic that the commit refuses (deleted, fenced) is left out of the entry and does not stop the
+others. A request that the log refuses is found by halving its topic's share of the group. Files
+that were written and not committed stay for vacuum.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.errors import (
+    FencedLeaderEpochError,
+    InvalidRecordError,
+    LateWriterError,
+    SparklogError,
+    UnknownTopicError,
+    UsageError,
+)
+from sparklog.group_commit.rows import (
+    Int32s,
+    Int64s,
+    Request,
+    columns_of,
+    content_crc32c,
+    key_spans,
+    partitions_of,
+    ranks_of,
+)
+from sparklog.group_commit.slices import Records, write_slices
+from sparklog.log_writer import (
+    PRODUCE,
+    SharedSegment,
+    TopicWriter,
+    WriteOptions,
+    WritePlan,
+    plan_write_on,
+)
+from sparklog.metadata.catalog import Catalog, told_of
+from sparklog.metadata.check import check
+from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
+from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
+from sparklog.produce.partitioner import Partitioner, resolve_partitioner
+
+PLANS_MAX: Final = 3
+"""How often a request is planned again after an import or a vacuum came between."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Written:
+    """The answer to one request: partition and offset of each of its records.
+
+    `now_ms` is the time of records that brought none, -1 when a replay no longer knows it.
+    """
+
+    partition: Int32s
+    offset: Int64s
+    now_ms: int
+    replayed: bool = False
+
+
+Outcome = Written | SparklogError
+
+
+@dataclass(eq=False, slots=True)
+class _Slot:
+    """A request, and its outcome."""
+
+    request: Request
+    outcome: Outcome | None = None
+
+
+@dataclass(eq=False, slots=True)
+class _Share:
+    """Requests of one topic that share a round."""
+
+    topic: str
+    slots: list[_Slot]
+    plans: int = 0
+
+    @property
+    def open(self) -> list[_Slot]:
+        """The requests without an outcome."""
+        return [slot for slot in self.slots if slot.outcome is None]
+
+    def settle(self, outcome: Outcome) -> None:
+        """Give all requests without an outcome this one."""
+        for slot in self.open:
+            slot.outcome = outcome
+
+    def after_refusal(self, error: UsageError) -> list["_Share"]:
+        """Return the two halves of a refused share; a single request gets the error instead."""
+        slots = self.open
+        if len(slots) == 1:
+            self.settle(error)
+            return []
+        half = len(slots) // 2
+        return [_Share(self.topic, part, self.plans) for part in (slots[:half], slots[half:])]
+
+
+class _Batch:
+    """The records of a share as they are written, and the outcome of the newest try to commit."""
+
+    def __init__(self, share: _Share, plan: WritePlan, partitioner: Partitioner) -> None:
+        self.share = share
+        self.plan = plan
+        self.slots = share.open
+        self.requests = [slot.request for slot in self.slots]
+        self.columns = columns_of(self.requests, plan.now_ms)
+        count = plan.topic.num_partitions
+        self.partitions = partitions_of(self.requests, self.columns, plan, partitioner, count)
+        self.ranks = ranks_of(self.partitions, count)
+        self._spans = key_spans(self.requests, self.partitions, self.ranks)
+        self._content = {
+            request.key: content_crc32c(request.rows)
+            for request in self.requests
+            if request.key is not None
+        }
+        self.segments: Sequence[SegmentEntry] = ()
+        self.ranges: Sequence[OffsetRange] = ()
+        self.error: SparklogError | None = None
+        self.is_known = False
+        """Whether an earlier commit holds the Idempotency-Key of one of the requests."""
+
+    @property
+    def records(self) -> Records:
+        """The records, to be written."""
+        return Records(self.plan, self.requests, self.columns, self.partitions)
+
+    @property
+    def topic_id(self) -> str:
+        """The topic's id."""
+        return self.plan.topic.topic_id
+
+    def placed(self, image: Image) -> TopicEdit | None:
+        """Return the edit that makes the segments visible; None when it is refused."""
+        self.error, self.is_known = None, False
+        try:
+            topic = _live(image, self.plan)
+            self.is_known = any(ReceiptKey(key) in topic.receipts for key in self._spans)
+            if self.is_known:
+                return None
+            edit = TopicEdit(
+                segments=at_log_end(topic, self.segments),
+                leader_epochs=dict.fromkeys(
+                    [entry.partition for entry in self.segments], self.plan.leader_epoch
+                ),
+                receipts={ReceiptKey(key): self._receipt(key, topic) for key in self._spans},
+            )
+            check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))
+        except SparklogError as error:
+            self.error = error
+            return None
+        self.ranges = added_ranges(topic, edit)
+        return edit
+
+    def _receipt(self, key: str, topic: TopicImage) -> Receipt:
+        return Receipt(
+            tuple(_moved(span, topic) for span in self._spans[key]),
+            self.plan.topic.num_partitions,
+            content_crc32c=self._content[key],
+        )
+
+    def settle(self) -> None:
+        """Tell every request the offsets of its records: the commit has landed."""
+        starts = np.zeros(self.plan.topic.num_partitions, np.int64)
+        for got in self.ranges:
+            starts[got.partition] = got.start
+        offsets = starts[self.partitions] + self.ranks
+        first = 0
+        for slot in self.slots:
+            rows = slice(first, first + len(slot.request.rows))
+            slot.outcome = Written(self.partitions[rows], offsets[rows], self.plan.now_ms)
+            first = rows.stop
+
+
+class GroupWriter:
+    """Writes groups, one at a time."""
+
+    def __init__(
+        self, catalog: Catalog, options: WriteOptions, on_conflict: Callable[[], None]
+    ) -> None:
+        self._catalog = catalog
+        self._options = options
+        self._on_conflict = on_conflict
+        self._partitioners: dict[tuple[str, str], Partitioner] = {}
+
+    def write(self, group: Mapping[str, Sequence[Request]]) -> dict[str, list[Outcome]]:
+        """Write and commit; return by topic the outcome of each request, in their order."""
+        whole = [
+            _Share(topic, [_Slot(request) for request in requests])
+            for topic, requests in group.items()
+        ]
+        shares = whole
+        while shares:
+            now: dict[str, _Share] = {}
+            later = [share for share in shares if now.setdefault(share.topic, share) is not share]
+            try:
+                again = self._round(list(now.values()))
+            except SparklogError as error:
+                for share in now.values():
+                    share.settle(error)
+                again = []
+            shares = again + later
+        return {
+            share.topic: [slot.outcome for slot in share.slots if slot.outcome is not None]
+            for share in whole
+        }
+
+    def _round(self, shares: Sequence[_Share]) -> list[_Share]:
+        """Write one share of each topic in one commit; return those to be written again."""
+        names = self._catalog.topics()
+        known = [names[share.topic] for share in shares if share.topic in names]
+        image, now_ms = self._catalog.image(*known), self._catalog.clock.now_ms()
+        again: list[_Share] = []
+        batches: list[_Batch] = []
+        for share in shares:
+            try:
+                batch = self._planned(share, image, now_ms)
+            except UsageError as error:
+                again += share.after_refusal(error)
+            else:
+                batches += [] if batch is None else [batch]
+        written, refused = self._written(batches)
+        for batch, refusal in refused:
+            again += batch.share.after_refusal(refusal)
+        if written:
+            self._commit(written)
+            again += [batch.share for batch in written if not self._is_settled(batch)]
+        return again
+
+    def _planned(self, share: _Share, image: Image, now_ms: int) -> _Batch | None:
+        """Return the records to be written; None when there are none (any more).
+
+        Requests whose key has landed before get their outcome here. Raises UnknownTopicError.
+        """
+        description = image.names.get(share.topic)
+        topic = None if description is None else image.topic(description.topic_id)
+        if description is None or topic is None:
+            share.settle(_unknown(share.topic))
+            return None
+        plan = plan_write_on(topic, now_ms, self._options)
+        partitioner = self._partitioner(plan)
+        for slot in share.open:
+            key = slot.request.key
+            receipt = None if key is None else topic.receipts.get(ReceiptKey(key))
+            if receipt is not None:
+                slot.outcome = _replayed(plan, slot.request, receipt, partitioner)
+        return _Batch(share, plan, partitioner) if share.open else None
+
+    def _written(
+        self, batches: Sequence[_Batch]
+    ) -> tuple[list[_Batch], list[tuple[_Batch, UsageError]]]:
+        """Write segments, durably; return the batches that have some, and the refused ones.
+
+        The small partitions of all topics share one segment.
+        """
+        written: list[_Batch] = []
+        refused: list[tuple[_Batch, UsageError]] = []
+        shared = SharedSegment(self._catalog.files, self._catalog.clock)
+        records = [batch.records for batch in batches]
+        try:
+            slices = write_slices(records, shared, self._catalog.clock)
+            for batch, small in zip(batches, slices, strict=True):
+                try:
+                    batch.segments = small or self._segments(batch, shared)
+                except UsageError as error:
+                    refused.append((batch, error))
+                else:
+                    written.append(batch)
+            shared.close()
+        except BaseException:
+            shared.abort()
+            raise
+        return written, refused
+
+    def _segments(self, batch: _Batch, shared: SharedSegment) -> list[SegmentEntry]:
+        writer = TopicWriter(self._catalog.files, batch.plan, self._catalog.clock, 0, shared)
+        try:
+            writer.write(batch.columns, pa.array(batch.partitions))
+            return writer.close()
+        except BaseException:
+            writer.abort()
+            raise
+
+    def _commit(self, batches: Sequence[_Batch]) -> None:
+        """Commit batches in one entry, but for those that are refused or known."""
+        tries: list[int] = []
+
+        def plan(image: Image) -> Edit | Done:
+            if tries:
+                self._on_conflict()
+            tries.append(image.version)
+            placed = [(batch, batch.placed(image)) for batch in batches]
+            edits = {batch.topic_id: edit for batch, edit in placed if edit is not None}
+            if not edits:
+                return Done()
+            topics = [batch.share.topic for batch in batches if batch.topic_id in edits]
+            told = {"topics": ", ".join(topics), **told_of(edits.values())}
+            return Edit(operation=PRODUCE, parameters=told, topics=edits)
+
+        self._catalog.log.commit(plan, [batch.topic_id for batch in batches])
+
+    def _is_settled(self, batch: _Batch) -> bool:
+        """Tell the requests of a batch their outcome; return whether they have one."""
+        if batch.is_known:
+            return False
+        if batch.error is None:
+            batch.settle()
+            return True
+        batch.share.plans += 1
+        is_passing = isinstance(batch.error, LateWriterError | FencedLeaderEpochError)
+        if is_passing and batch.share.plans < PLANS_MAX:
+            return False
+        batch.share.settle(batch.error)
+        return True
+
+    def _partitioner(self, plan: WritePlan) -> Partitioner:
+        """Return the topic's partitioner, which remembers from group to group where it was."""
+        place = plan.topic.topic_id, plan.partitioner
+        if place not in self._partitioners:
+            found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
+            self._partitioners[place] = found
+        return self._partitioners[place]
+
+
+def _live(image: Image, plan: WritePlan) -> TopicImage:
+    topic = image.topic(plan.topic.topic_id)
+    if topic is None or topic.closed_ms is not None:
+        raise _unknown(plan.topic.name)
+    return topic
+
+
+def _unknown(topic: str) -> UnknownTopicError:
+    return UnknownTopicError(f"unknown topic {topic!r}", topic=topic)
+
+
+def _replayed(
+    plan: WritePlan, request: Request, receipt: Receipt, partitioner: Partitioner
+) -> Outcome:
+    """Return the offsets that the first request with this key got."""
+    count = receipt.partition_count or plan.topic.num_partitions
+    columns = columns_of([request], plan.now_ms)
+    try:
+        partitions = partitions_of([request], columns, plan, partitioner, count)
+    except UsageError as error:
+        return error
+    spans = np.bincount(partitions, minlength=count)
+    starts = np.zeros(count, np.int64)
+    for got in receipt.ranges:
+        starts[got.partition] = got.start
+    is_same = receipt.content_crc32c in (None, content_crc32c(request.rows))
+    if not is_same or {got.partition: got.span for got in receipt.ranges} != {
+        partition: int(spans[partition]) for partition in np.flatnonzero(spans).tolist()
+    }:
+        return InvalidRecordError(
+            "this Idempotency-Key was used with other records: a new request needs a new key"
+        )
+    offsets = starts[partitions] + ranks_of(partitions, count)
+    return Written(partitions, offsets, NO_TIMESTAMP, replayed=True)
+
+
+def _moved(span: OffsetRange, topic: TopicImage) -> OffsetRange:
+    base = topic.partition(span.partition).log_end_offset
+    return OffsetRange(span.partition, base + span.start, base + span.end)

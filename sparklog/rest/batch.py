@@ -1,0 +1,51 @@
+"""Body of a v3 `records:batch`: a few records, each with an id that its answer names.
+
+{"entries": [{"id": "1", "partition_id", "headers", "key", "value", "timestamp"}, …]}
+"""
+
+from typing import Annotated, Final
+
+from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from typing_extensions import TypedDict
+
+from sparklog.group_commit import Rows
+from sparklog.rest.bodies import parsed
+from sparklog.rest.errors import INVALID_BATCH, INVALID_JSON, ApiError
+from sparklog.rest.records import Record3In, Sent, rows_of_objects
+
+ENTRIES_MAX: Final = 50
+"""As many as Confluent's proxy can be told to take; more go into one `records` request."""
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Entry3In(Record3In):
+    """A record of a batch."""
+
+    id: Annotated[str, Field(pattern="^[A-Za-z0-9_-]{1,80}$")]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Batch3In(TypedDict):
+    """The records of a batch; their ids differ."""
+
+    entries: Annotated[list[Entry3In], Field(min_length=1, max_length=ENTRIES_MAX)]
+
+
+BATCH3: Final[TypeAdapter[Batch3In]] = TypeAdapter(Batch3In)
+
+
+def batch_of(body: bytes) -> tuple[list[str], Rows, list[Sent]]:
+    """Return the ids, the records that are some, and every entry's outcome.
+
+    Raises ApiError (422) for a body that is no batch; an entry that is no record is told apart.
+    """
+    try:
+        entries = parsed(body, BATCH3)["entries"]
+    except ApiError as refusal:
+        code = refusal.error_code if refusal.error_code == INVALID_JSON else INVALID_BATCH
+        raise ApiError(code, refusal.message) from None
+    ids = [entry["id"] for entry in entries]
+    if len(set(ids)) < len(ids):
+        raise ApiError(INVALID_BATCH, "two entries of a batch have the same id")
+    records = ({name: one for name, one in entry.items() if name != "id"} for entry in entries)
+    return ids, *rows_of_objects(records)

@@ -1,0 +1,67 @@
+"""JSON bodies: read, parsed, refused; and what OpenAPI says of them."""
+
+from collections.abc import Mapping
+from copy import deepcopy
+from typing import Any, Final, TypeVar
+
+from fastapi import Request
+from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
+
+from sparklog.rest.errors import INVALID_JSON, ApiError
+
+Model = TypeVar("Model")
+
+
+def _not_lax(value: Any) -> Any:
+    if isinstance(value, bool | str):
+        raise ValueError("a number is wanted")
+    return value
+
+
+NUMBER: Final = BeforeValidator(_not_lax)
+"""Of an int in a body: pydantic would take true and '5' for numbers as well."""
+
+JSON_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json")
+
+
+def content_type(request: Request) -> str:
+    """Return the media type of the body, in lower case, without parameters; "" for none."""
+    return request.headers.get("content-type", "").partition(";")[0].strip().lower()
+
+
+async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
+    """Return the JSON body. Raises ApiError: 415 for another type, 422 for what it may not be."""
+    if content_type(request) not in JSON_TYPES:
+        raise ApiError(415, f"the body has the Content-Type {' or '.join(JSON_TYPES)}")
+    return parsed(await request.body(), adapter)
+
+
+def parsed(body: bytes, adapter: TypeAdapter[Model]) -> Model:
+    """Return what JSON says. Raises ApiError (422)."""
+    try:
+        return adapter.validate_json(body)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def invalid(error: ValidationError) -> ApiError:
+    """Return the refusal of a body, naming the first five problems."""
+    problems = error.errors(include_url=False, include_input=False, include_context=False)[:5]
+    places = [".".join(map(str, problem["loc"])) for problem in problems]
+    told = [
+        f"{place}: {problem['msg']}" if place else problem["msg"]
+        for place, problem in zip(places, problems, strict=True)
+    ]
+    is_json = all(problem["type"] != "json_invalid" for problem in problems)
+    return ApiError(422 if is_json else INVALID_JSON, "; ".join(told))
+
+
+def body_docs(models: type[BaseModel] | Mapping[str, str], example: Any) -> dict[str, Any]:
+    """Return what OpenAPI says of a body: a model, or by content type the name of one."""
+    if not isinstance(models, Mapping):
+        models = dict.fromkeys(JSON_TYPES, models.__name__)
+    content = {
+        kind: {"schema": {"$ref": f"#/components/schemas/{name}"}, "example": deepcopy(example)}
+        for kind, name in models.items()
+    }
+    return {"requestBody": {"required": True, "content": content}}

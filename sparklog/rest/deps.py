@@ -1,0 +1,205 @@
+"""What routes take from a request: the names in its path, the service, who asks."""
+
+import re
+from typing import Annotated, Any, Final, Literal
+
+from fastapi import Path, Query, Request
+from pydantic import WithJsonSchema
+
+from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
+from sparklog.rest.errors import ApiError
+from sparklog.rest.plain import query_of
+from sparklog.rest.security import authenticated, check
+from sparklog.rest.service import AsOf, Service
+from sparklog.rest.times import TIME_SCHEMA, parse_time
+from sparklog.storage.log_dir import open_log_dir
+from sparklog.tokens import Scope, Token
+
+TopicName = Annotated[
+    str,
+    Path(description="The topic's name", examples=["flights"], min_length=1, max_length=249),
+    WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}),
+]
+ClusterId = Annotated[str, Path(description="meta.properties' cluster.id", max_length=100)]
+PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**31, examples=[0])]
+
+
+TOPIC_DOCS: Final[dict[str, Any]] = {
+    "name": "topic",
+    "in": "path",
+    "description": "The topic's name",
+    "required": True,
+    "schema": {"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"},
+    "example": "flights",
+}
+PARTITION_DOCS: Final[dict[str, Any]] = {
+    "name": "partition",
+    "in": "path",
+    "description": "The partition",
+    "required": True,
+    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**31},
+    "example": 0,
+}
+OFFSET_DOCS: Final[dict[str, Any]] = {
+    "name": "offset",
+    "in": "path",
+    "required": True,
+    "description": "An offset of the log",
+    "schema": {"type": "integer", "minimum": 0, "exclusiveMaximum": 2**63},
+}
+ISOLATION_DOCS: Final[dict[str, Any]] = {
+    "name": "isolation_level",
+    "in": "query",
+    "required": False,
+    "description": "With read_committed the log ends at the last stable offset",
+    "schema": {
+        "type": "string",
+        "enum": [READ_UNCOMMITTED, READ_COMMITTED],
+        "default": READ_UNCOMMITTED,
+    },
+}
+IsolationLevel = Annotated[
+    Literal["read_uncommitted", "read_committed"],
+    Query(description="With read_committed the log ends at the last stable offset"),
+]
+VersionAsOf = Annotated[
+    int | None,
+    Query(
+        alias="versionAsOf",
+        ge=0,
+        lt=10**18,
+        description="Read as this commit of the log dir left it",
+    ),
+]
+TimestampAsOf = Annotated[
+    str | None,
+    Query(
+        alias="timestampAsOf", description="The same as of a time; not together with versionAsOf"
+    ),
+    WithJsonSchema(TIME_SCHEMA),
+]
+IDEMPOTENCY_DOCS: Final[dict[str, Any]] = {
+    "parameters": [
+        {
+            "name": "Idempotency-Key",
+            "in": "header",
+            "required": False,
+            "description": "A retry with the same key and records returns the same offsets, "
+            "for 24 hours, on any instance",
+            "schema": {"type": "string", "pattern": "^[!-~]{1,255}$"},
+        }
+    ]
+}
+_VERSION: Final = re.compile(r"[0-9]{1,18}")
+_KEY: Final = re.compile(r"[\x21-\x7e]{1,255}")
+
+
+def _as_of_docs(name: str, kind: dict[str, Any], what: str) -> dict[str, Any]:
+    return {
+        "name": name,
+        "in": "query",
+        "required": False,
+        "description": what,
+        "schema": kind,
+    }
+
+
+AS_OF_DOCS: Final = (
+    _as_of_docs(
+        "versionAsOf",
+        {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
+        "Read as this commit of the log dir left it",
+    ),
+    _as_of_docs(
+        "timestampAsOf",
+        TIME_SCHEMA,
+        "The same as of a time; not together with versionAsOf",
+    ),
+)
+
+
+def as_of(request: Request) -> AsOf | None:
+    """Return the commit that the query asks to read as of, None for now.
+
+    Raises ApiError (422) for a version or a time that is none, or for both.
+    """
+    version, timestamp = query_of(request, "versionAsOf"), query_of(request, "timestampAsOf")
+    if version is None and timestamp is None:
+        return None
+    if version is not None and timestamp is not None:
+        raise ApiError(422, "query.versionAsOf: not together with timestampAsOf")
+    if timestamp is not None:
+        return AsOf(timestamp_ms=max(0, parse_time(timestamp)))
+    if version is None or not _VERSION.fullmatch(version):
+        raise ApiError(422, f"query.versionAsOf: {str(version)[:40]!r} is no version")
+    return AsOf(version=int(version))
+
+
+def partition_of(request: Request) -> int:
+    """Return the partition of the path. Raises ApiError (422) for what is no number of one."""
+    return _number(request, "partition", 2**31)
+
+
+def offset_of(request: Request) -> int:
+    """Return the offset of the path. Raises ApiError (422) for what is none."""
+    return _number(request, "offset", 2**63)
+
+
+def isolation_of(request: Request) -> str:
+    """Return the isolation level of the query. Raises ApiError (422) for one that is unknown."""
+    level = query_of(request, "isolation_level") or READ_UNCOMMITTED
+    if level not in (READ_UNCOMMITTED, READ_COMMITTED):
+        raise ApiError(
+            422, f"query.isolation_level: allowed are {READ_UNCOMMITTED} and {READ_COMMITTED}"
+        )
+    return level
+
+
+def _number(request: Request, name: str, limit: int) -> int:
+    text: str = request.path_params[name]
+    if not (text.isascii() and text.isdigit() and len(text) <= 19 and int(text) < limit):
+        raise ApiError(422, f"path.{name}: {text[:40]!r} is no {name}")
+    return int(text)
+
+
+def service_of(request: Request) -> Service:
+    """Return the service."""
+    service: Service = request.app.state.service
+    return service
+
+
+def token_of(request: Request, *, is_page: bool = False) -> Token:
+    """Return who asks. Raises ApiError (401)."""
+    return authenticated(service_of(request).tokens, _authorization(request), is_page=is_page)
+
+
+def allowed(request: Request, scope: Scope, topic: str) -> Service:
+    """Return the service to somebody who may do this with the topic. Raises ApiError (401, 403)."""
+    service = service_of(request)
+    check(authenticated(service.tokens, _authorization(request)), scope, topic)
+    return service
+
+
+def _authorization(request: Request) -> str | None:
+    # Not request.headers: a header that is not there costs it an exception.
+    found = (value for name, value in request.scope["headers"] if name == b"authorization")
+    return next((value.decode("latin-1") for value in found), None)
+
+
+async def check_cluster(service: Service, cluster_id: str) -> None:
+    """Raise ApiError (404) for another cluster than this log dir's, LogDirError without one."""
+    if (await service.lookup(lambda: cluster_id_of(service))) != cluster_id:
+        raise ApiError(404, f"unknown cluster {cluster_id!r}: GET /v3/clusters tells this one's id")
+
+
+def cluster_id_of(service: Service) -> str:
+    """Return the log dir's cluster id. Raises LogDirError when there is none yet."""
+    return open_log_dir(service.topics.files).cluster_id
+
+
+def idempotency_key_of(request: Request) -> str | None:
+    """Return the Idempotency-Key, None without one. Raises ApiError (422)."""
+    key = request.headers.get("idempotency-key")
+    if key is not None and not _KEY.fullmatch(key):
+        raise ApiError(422, "an Idempotency-Key has 1 to 255 visible ASCII characters")
+    return key

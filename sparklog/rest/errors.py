@@ -1,0 +1,171 @@
+"""Every error of the library as a status and Confluent's error_code: a total mapping.
+
+Body: {"error_code": int, "message": str}. Five digits are the status times 100 and a number
+(Confluent's Errors.java); three digits are the status itself, as for errors of HTTP. A message
+about the request is handed on; one about the server may name its files, so it stays in the log,
+where the request id finds it.
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+import orjson
+from fastapi import FastAPI, Request
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from sparklog.errors import ErrorCode, SparklogError, UnknownTopicError
+
+TOPIC_NOT_FOUND: Final = 40401
+PARTITION_NOT_FOUND: Final = 40402
+OFFSET_NOT_FOUND: Final = 40404
+UNAUTHENTICATED: Final = 40101
+FORBIDDEN: Final = 40301
+BAD_REQUEST: Final = 40002
+FORMAT_MISMATCH: Final = 40601
+SCHEMA_NEEDED: Final = 42201
+INVALID_JSON: Final = 42203
+INVALID_PAYLOAD: Final = 42206
+INVALID_BATCH: Final = 42208
+THROTTLED: Final = 42901
+KAFKA_ERROR: Final = 50002
+RETRIABLE: Final = 50003
+UNAVAILABLE: Final = 50302
+OUT_OF_TIME: Final = 50303
+
+METHOD_NOT_ALLOWED: Final = 405
+RETRY_AFTER_S: Final = "1"
+
+log = logging.getLogger("sparklog.rest")
+
+
+class Answer(NamedTuple):
+    """What an error is answered with; a status from 500 on has a message of its own."""
+
+    error_code: int
+    message: str = ""
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.error_code // 100
+
+
+ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
+    ErrorCode.UNKNOWN_SERVER_ERROR: Answer(KAFKA_ERROR, "the server failed"),
+    ErrorCode.OFFSET_OUT_OF_RANGE: Answer(BAD_REQUEST),
+    ErrorCode.CORRUPT_MESSAGE: Answer(KAFKA_ERROR, "the log is damaged here"),
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: Answer(TOPIC_NOT_FOUND),
+    ErrorCode.REQUEST_TIMED_OUT: Answer(
+        RETRIABLE, "the commit may not have happened: send it again, with the same Idempotency-Key"
+    ),
+    ErrorCode.MESSAGE_TOO_LARGE: Answer(41301),
+    ErrorCode.INVALID_TOPIC_EXCEPTION: Answer(BAD_REQUEST),
+    ErrorCode.INVALID_TIMESTAMP: Answer(BAD_REQUEST),
+    ErrorCode.UNSUPPORTED_VERSION: Answer(KAFKA_ERROR, "the log dir is of another version"),
+    ErrorCode.TOPIC_ALREADY_EXISTS: Answer(BAD_REQUEST),
+    ErrorCode.INVALID_PARTITIONS: Answer(BAD_REQUEST),
+    ErrorCode.INVALID_CONFIG: Answer(BAD_REQUEST),
+    ErrorCode.INVALID_REQUEST: Answer(BAD_REQUEST),
+    ErrorCode.POLICY_VIOLATION: Answer(BAD_REQUEST),
+    ErrorCode.KAFKA_STORAGE_ERROR: Answer(UNAVAILABLE, "the storage failed"),
+    ErrorCode.LOG_DIR_NOT_FOUND: Answer(
+        UNAVAILABLE, "there is no log dir yet: the first topic that is created makes it"
+    ),
+    ErrorCode.FENCED_LEADER_EPOCH: Answer(RETRIABLE, "an import came between: send it again"),
+    ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Answer(KAFKA_ERROR, "the log is damaged here"),
+    ErrorCode.INVALID_RECORD: Answer(INVALID_PAYLOAD),
+    ErrorCode.THROTTLING_QUOTA_EXCEEDED: Answer(THROTTLED),
+}
+
+
+class ApiError(Exception):
+    """What the service itself answers with an error."""
+
+    def __init__(
+        self, error_code: int, message: str, headers: Mapping[str, str] | None = None
+    ) -> None:
+        super().__init__(message)
+        self.error_code = error_code
+        self.message = message
+        self.headers = dict(headers or {})
+
+    @property
+    def status(self) -> int:
+        """The HTTP status."""
+        return self.error_code // 100 if self.error_code > 999 else self.error_code
+
+
+def refusal_of(error: SparklogError) -> ApiError:
+    """Return what an error of the library is answered with; one about the server is logged."""
+    answer = ANSWERS[error.code]
+    if isinstance(error, UnknownTopicError) and "partition" in vars(error):
+        answer = Answer(PARTITION_NOT_FOUND)
+    elif error.retriable and answer.error_code == KAFKA_ERROR:
+        answer = Answer(RETRIABLE, "the commit did not happen: send it again")
+    is_passing = answer.error_code in (RETRIABLE, UNAVAILABLE, THROTTLED)
+    headers = {"Retry-After": RETRY_AFTER_S} if is_passing else None
+    if answer.status < 500:
+        return ApiError(answer.error_code, error.message, headers)
+    log.error("%s: %s", type(error).__name__, error.message)
+    offset = vars(error).get("offset")
+    where = "" if offset is None else f" (offset {offset})"
+    return ApiError(answer.error_code, answer.message + where, headers)
+
+
+def error_body(error_code: int, message: str) -> bytes:
+    """Return the JSON of an error."""
+    return orjson.dumps({"error_code": error_code, "message": message})
+
+
+def add_error_handlers(app: FastAPI) -> None:
+    """Answer every error in one shape."""
+    app.add_exception_handler(SparklogError, _on_library_error)
+    app.add_exception_handler(ApiError, _on_refusal)
+    app.add_exception_handler(RequestValidationError, _on_invalid_request)
+    app.add_exception_handler(HTTPException, _on_http_error)
+
+
+def response_of(refusal: ApiError) -> Response:
+    """Return an error as a response."""
+    return Response(
+        error_body(refusal.error_code, refusal.message),
+        refusal.status,
+        refusal.headers,
+        "application/json",
+    )
+
+
+def _on_library_error(_: Request, error: Exception) -> Response:
+    assert isinstance(error, SparklogError)  # noqa: S101 - what the handler is registered for
+    return response_of(refusal_of(error))
+
+
+def _on_refusal(_: Request, error: Exception) -> Response:
+    assert isinstance(error, ApiError)  # noqa: S101 - what the handler is registered for
+    return response_of(error)
+
+
+def _on_invalid_request(_: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
+    problems = [
+        f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
+        for problem in error.errors()[:5]
+    ]
+    return response_of(ApiError(422, "; ".join(problems)))
+
+
+def _on_http_error(request: Request, error: Exception) -> Response:
+    assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
+    if error.status_code == METHOD_NOT_ALLOWED:
+        return response_of(ApiError(error.status_code, error.detail, {"Allow": _methods(request)}))
+    return response_of(ApiError(error.status_code, error.detail, error.headers))
+
+
+def _methods(request: Request) -> str:
+    """Return the methods of every route to the path: a route alone knows but its own."""
+    path, routes = request.scope["path"], request.app.state.routes
+    fitting = (route for route in routes if route.path_regex.match(path))
+    return ", ".join(sorted(method for route in fitting for method in route.methods))

@@ -1,0 +1,257 @@
+"""Fetch: the records of one partition from an offset on, in three forms.
+
+    JSON     v2 records, base64 or JSON inside        decoded a chunk at a time
+    Arrow    a stream of record batches               the same, as columns
+    raw      Kafka record batches                     never decoded (sparklog.log_reader.raw)
+
+Every form is an iterator of bytes, so memory holds a chunk whatever is asked for. An answer ends
+before damage; a fetch that begins at the damage is told of it.
+"""
+
+from binascii import b2a_base64
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from sparklog.errors import SparklogError
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.raw import raw_batches
+from sparklog.log_reader.slices import read_slices
+from sparklog.metadata.image import Slice
+from sparklog.model import READ_UNCOMMITTED
+from sparklog.record.columns import DecodedRecords
+from sparklog.record.rows import HEADERS_TYPE
+from sparklog.rest.errors import FORMAT_MISMATCH, ApiError
+from sparklog.storage.files import flat_view
+
+BINARY: Final = "application/vnd.kafka.binary.v2+json"
+JSON: Final = "application/vnd.kafka.json.v2+json"
+ARROW: Final = "application/vnd.apache.arrow.stream"
+RAW: Final = "application/vnd.sparklog.recordbatch"
+FORMS: Final = (BINARY, JSON, ARROW, RAW)
+
+_GENERIC: Final = (
+    "*/*",
+    "application/*",
+    "application/json",
+    "application/vnd.kafka+json",
+    "application/vnd.kafka.v2+json",
+)
+_END_OF_STREAM: Final = bytes.fromhex("ffffffff00000000")
+CHUNK_ROWS: Final = 2_000
+"""Records that are decoded and written at once."""
+
+ARROW_SCHEMA: Final = pa.schema(
+    [
+        ("key", pa.binary()),
+        ("value", pa.binary()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("timestamp", pa.int64()),
+        ("timestamp_type", pa.int32()),
+        ("headers", HEADERS_TYPE),
+    ]
+)
+
+
+def form_of(accept: str) -> str:
+    """Return the form that an Accept header asks for. Raises ApiError (406) when it is none."""
+    wanted = [_quality(part) for part in accept.split(",") if part.strip()]
+    for _, kind in sorted(wanted, key=lambda one: -one[0]):
+        if kind in FORMS:
+            return kind
+        if kind in _GENERIC:
+            return BINARY
+    if not wanted:
+        return BINARY
+    raise ApiError(406, f"records come as {', '.join(FORMS)}")
+
+
+def _quality(part: str) -> tuple[float, str]:
+    kind, *parameters = part.split(";")
+    quality = 1.0
+    for parameter in parameters:
+        name, _, value = parameter.strip().partition("=")
+        if name == "q" and value.replace(".", "", 1).isdigit():
+            quality = float(value)
+    return quality, kind.strip().lower()
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """What is asked for: offsets from `start` on, as far as the limits reach."""
+
+    reader: TopicReader
+    partition: int
+    start: int
+    max_bytes: int
+    max_records: int
+    isolation: str = READ_UNCOMMITTED
+
+    @property
+    def slices(self) -> Iterator[Slice]:
+        """The slices of segments to the end of the log, as far as `isolation` lets a reader see.
+
+        Raises OffsetOutOfRangeError.
+        """
+        log = self.reader.partition(self.partition)
+        return log.slices(self.start, max(self.start, log.end_offset(self.isolation)))
+
+    def raw(self) -> Iterator[memoryview]:
+        """Yield record batches."""
+        return raw_batches(
+            self.reader.files,
+            self.reader.directory,
+            self.slices,
+            self.max_bytes,
+            isolation=self.isolation,
+        )
+
+    def records(self) -> Iterator[DecodedRecords]:
+        """Yield records within the limits, at least one if there is any."""
+        left, left_bytes, is_first = self.max_records, self.max_bytes, True
+        rows_max = min(CHUNK_ROWS, self.max_records)
+        for found in read_slices(
+            self.reader.files,
+            self.reader.directory,
+            self.slices,
+            rows_max=rows_max,
+            isolation=self.isolation,
+        ):
+            sizes = pc.add(_sizes(found.key), _sizes(found.value))
+            ends = pc.cumulative_sum(sizes).to_numpy()
+            count = int(ends.searchsorted(left_bytes, "right"))
+            count = min(max(count, int(is_first)), left)
+            if count:
+                yield _head(found, count)
+            if count < found.num_rows or count == left:
+                return
+            left, left_bytes, is_first = left - count, left_bytes - int(ends[-1]), False
+
+
+def _sizes(column: pa.Array) -> pa.Array:
+    return pc.binary_length(column).fill_null(0).cast(pa.int64())
+
+
+def _head(found: DecodedRecords, count: int) -> DecodedRecords:
+    return DecodedRecords(
+        count,
+        found.key[:count],
+        found.value[:count],
+        found.offset[:count],
+        found.timestamp[:count],
+        found.timestamp_type[:count],
+        found.headers[:count],
+    )
+
+
+def body_in(form: str, page: Page) -> Iterator[bytes | memoryview]:
+    """Return the body in a form; the first part is made here, so that what is wrong is told.
+
+    Raises what the library raises, and ApiError (406) for a record that is no JSON.
+    """
+    if form == RAW:
+        return _until_damage(page.raw())
+    if form == ARROW:
+        return _arrow(page.partition, _until_damage(page.records()))
+    rows = _json_parts(page, is_json=form == JSON)
+    return _joined(_until_damage(rows))
+
+
+def _until_damage(parts: Iterator[Any]) -> Iterator[Any]:
+    """Yield the parts; what is wrong is told only when it comes first."""
+    first = next(parts, None)
+    return iter(()) if first is None else _rest(first, parts)
+
+
+def _rest(first: Any, parts: Iterator[Any]) -> Iterator[Any]:
+    yield first
+    while True:
+        try:
+            yield next(parts)
+        except (StopIteration, SparklogError, ApiError):
+            return
+
+
+def _joined(parts: Iterator[bytes]) -> Iterator[bytes]:
+    separator = b"["
+    for part in parts:
+        yield separator + part
+        separator = b","
+    yield b"[]" if separator == b"[" else b"]"
+
+
+def _json_parts(page: Page, *, is_json: bool) -> Iterator[bytes]:
+    topic, partition = page.reader.topic.name, page.partition
+    for found in page.records():
+        offsets = found.offset.to_pylist()
+        keys, values = found.key.to_pylist(), found.value.to_pylist()
+        if is_json:
+            keys, values = _parsed(keys, offsets), _parsed(values, offsets)
+        else:
+            keys, values = _encoded(keys), _encoded(values)
+        rows = [
+            {
+                "topic": topic,
+                "key": key,
+                "value": value,
+                "partition": partition,
+                "offset": offset,
+                "timestamp": timestamp,
+            }
+            for key, value, offset, timestamp in zip(
+                keys, values, offsets, found.timestamp.to_pylist(), strict=True
+            )
+        ]
+        if found.headers.null_count < found.num_rows:
+            _add_headers(rows, found.headers.to_pylist())
+        yield orjson.dumps(rows)[1:-1]
+
+
+def _encoded(data: Sequence[bytes | None]) -> list[str | None]:
+    return [None if one is None else b2a_base64(one, newline=False).decode() for one in data]
+
+
+def _parsed(data: Sequence[bytes | None], offsets: Sequence[int]) -> list[Any]:
+    parsed = []
+    for one, offset in zip(data, offsets, strict=True):
+        try:
+            parsed.append(None if one is None else orjson.loads(one))
+        except ValueError:
+            raise ApiError(
+                FORMAT_MISMATCH, f"the record at offset {offset} is no JSON: ask for {BINARY}"
+            ) from None
+    return parsed
+
+
+def _add_headers(rows: list[dict[str, Any]], headers: list[Any]) -> None:
+    for row, pairs in zip(rows, headers, strict=True):
+        if pairs is not None:
+            row["headers"] = [
+                {"key": pair["key"], "value": _encoded([pair["value"]])[0]} for pair in pairs
+            ]
+
+
+def _arrow(partition: int, parts: Iterator[DecodedRecords]) -> Iterator[memoryview]:
+    """An IPC stream: the schema's message, one a batch, the end."""
+    yield flat_view(ARROW_SCHEMA.serialize())
+    for found in parts:
+        batch = pa.record_batch(
+            [
+                found.key,
+                found.value,
+                pa.array(np.full(found.num_rows, partition, np.int32)),
+                found.offset,
+                found.timestamp,
+                found.timestamp_type,
+                found.headers,
+            ],
+            schema=ARROW_SCHEMA,
+        )
+        yield flat_view(batch.serialize())
+    yield flat_view(_END_OF_STREAM)

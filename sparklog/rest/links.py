@@ -1,0 +1,89 @@
+"""The addresses of a cluster's resources in v3, and the envelopes around them."""
+
+from fastapi import Request
+
+from sparklog.config import ConfigEntry
+from sparklog.model import TopicDescription
+from sparklog.rest import models3
+from sparklog.rest.deps import check_cluster, service_of
+
+
+class Links:
+    """The addresses of a cluster's resources, and the envelopes around them."""
+
+    def __init__(self, request: Request, cluster_id: str) -> None:
+        self.cluster_id = cluster_id
+        self._base = str(request.base_url).rstrip("/") + f"/v3/clusters/{cluster_id}"
+        self._crn = f"crn:///kafka={cluster_id}"
+
+    def to(self, path: str) -> models3.Related:
+        """A link below the cluster."""
+        return models3.Related(related=f"{self._base}{path}")
+
+    def at(self, path: str, name: str = "") -> models3.ResourceMetadata:
+        """Where a resource is, and its name."""
+        return models3.ResourceMetadata(self=f"{self._base}{path}", resource_name=self._crn + name)
+
+    def list_at(self, path: str) -> models3.ListMetadata:
+        """Where a list is."""
+        return models3.ListMetadata(self=f"{self._base}{path}")
+
+    def cluster(self) -> models3.ClusterData:
+        """The cluster."""
+        return models3.ClusterData(
+            metadata=self.at(""),
+            cluster_id=self.cluster_id,
+            brokers=self.to("/brokers"),
+            topics=self.to("/topics"),
+        )
+
+    def broker(self) -> models3.BrokerData:
+        """The broker."""
+        return models3.BrokerData(
+            metadata=self.at("/brokers/0", "/broker=0"), cluster_id=self.cluster_id
+        )
+
+    def topic(self, topic: TopicDescription) -> models3.TopicData:
+        """A topic."""
+        path = f"/topics/{topic.name}"
+        return models3.TopicData(
+            metadata=self.at(path, f"/topic={topic.name}"),
+            cluster_id=self.cluster_id,
+            topic_name=topic.name,
+            partitions_count=topic.num_partitions,
+            partitions=self.to(f"{path}/partitions"),
+            configs=self.to(f"{path}/configs"),
+        )
+
+    def config(self, topic: str, entry: ConfigEntry) -> models3.ConfigData:
+        """A config."""
+        source = str(entry.source)
+        return models3.ConfigData(
+            metadata=self.at(
+                f"/topics/{topic}/configs/{entry.name}", f"/topic={topic}/config={entry.name}"
+            ),
+            cluster_id=self.cluster_id,
+            topic_name=topic,
+            name=entry.name,
+            value=entry.value,
+            is_default=entry.is_default,
+            source=source,
+            synonyms=[models3.ConfigSynonym(name=entry.name, value=entry.value, source=source)],
+        )
+
+    def partition(self, topic: str, partition: int) -> models3.PartitionData:
+        """A partition."""
+        return models3.PartitionData(
+            metadata=self.at(
+                f"/topics/{topic}/partitions/{partition}", f"/topic={topic}/partition={partition}"
+            ),
+            cluster_id=self.cluster_id,
+            topic_name=topic,
+            partition_id=partition,
+        )
+
+
+async def links_to(request: Request, cluster_id: str) -> Links:
+    """Return the links of the log dir's cluster. Raises ApiError (404) for another one."""
+    await check_cluster(service_of(request), cluster_id)
+    return Links(request, cluster_id)

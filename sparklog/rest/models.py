@@ -1,0 +1,202 @@
+"""Bodies in and out, by role; v3 has its own in models3. Field names are Confluent's."""
+
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+
+from sparklog.model import NO_TIMESTAMP
+from sparklog.rest.bodies import NUMBER
+
+Int32 = Annotated[int, Field(ge=0, lt=2**31), NUMBER]
+Int64 = Annotated[int, Field(ge=0, lt=2**63), NUMBER]
+
+
+class In(BaseModel):
+    """A body that came in; it refuses what it does not know, so nothing misspelt is ignored."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class ErrorBody(BaseModel):
+    """Every error."""
+
+    error_code: int = Field(examples=[40401])
+    message: str = Field(examples=["unknown topic 'flihgts'"])
+
+
+# --- offsets -------------------------------------------------------------------------------------
+
+
+class PartitionOffsets(BaseModel):
+    """Where the log of a partition begins and ends."""
+
+    beginning_offset: int
+    end_offset: int
+
+
+class FoundOffset(BaseModel):
+    """ListOffsets' answer: the record found, -1 and -1 for none."""
+
+    partition: int
+    offset: int
+    timestamp: int = NO_TIMESTAMP
+
+
+class FileRange(BaseModel):
+    """A segment's bytes: a file, relative to the log dir, or a slice of a shared one."""
+
+    path: str
+    position: int
+    bytes: int
+
+
+class IndexEntry(BaseModel):
+    """The entry of the offset index that led to the batch, as it stands in the file."""
+
+    path: str
+    offset: int
+    position: int
+
+
+class OffsetPlace(BaseModel):
+    """Where an offset lies: segment, file, index entry, batch.
+
+    Positions of the index entry and of the batch count from where the segment begins in its file.
+    """
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    segment_base_offset: int
+    segment_next_offset: int
+    file_base_offset: int
+    sealed: bool
+    log: FileRange
+    index_entry: IndexEntry | None
+    position: int
+    batch_bytes: int
+    batch_base_offset: int
+    batch_last_offset: int
+
+
+_EITHER: Final[dict[str, Any]] = {
+    "oneOf": [
+        {"required": [name], "properties": {name: {"not": {"type": "null"}}}}
+        for name in ("offset", "timestamp")
+    ]
+}
+
+
+class Lookup(In):
+    """One question: where an offset lies, or which record is the first from a time on."""
+
+    model_config = ConfigDict(extra="forbid", json_schema_extra=_EITHER)
+
+    partition: Int32
+    offset: Int64 | None = None
+    timestamp: Annotated[int, Field(ge=-3, lt=2**63), NUMBER] | str | None = None
+
+    @model_validator(mode="after")
+    def _asks_one_thing(self) -> "Lookup":
+        if (self.offset is None) == (self.timestamp is None):
+            raise ValueError("a lookup has either offset or timestamp")
+        return self
+
+
+class LookupsIn(In):
+    """Many questions about one topic."""
+
+    lookups: Annotated[list[Lookup], Field(min_length=1, max_length=10_000)]
+
+
+class LookupAnswer(BaseModel):
+    """One answer, in the order of the questions."""
+
+    partition: int
+    offset: int | None = None
+    timestamp: int | None = None
+    place: OffsetPlace | None = None
+    error_code: int | None = None
+    message: str | None = None
+
+
+class LookupsOut(BaseModel):
+    """The answers."""
+
+    lookups: list[LookupAnswer]
+
+
+# --- topics, v2 ----------------------------------------------------------------------------------
+
+
+class Replica(BaseModel):
+    """There are no brokers: one replica, on broker 0, which is the storage."""
+
+    broker: int = 0
+    leader: bool = True
+    in_sync: bool = True
+
+
+class PartitionOut(BaseModel):
+    """A partition."""
+
+    partition: int
+    leader: int = 0
+    replicas: list[Replica] = Field(default_factory=lambda: [Replica()])
+
+
+class TopicOut(BaseModel):
+    """A topic; `configs` are those that are set or have a default."""
+
+    name: str
+    configs: dict[str, str]
+    partitions: list[PartitionOut]
+
+
+class Brokers(BaseModel):
+    """The brokers: one, which is the storage."""
+
+    brokers: list[int] = [0]
+
+
+# --- records -------------------------------------------------------------------------------------
+
+
+class Header(BaseModel):
+    """A header; its value is base64."""
+
+    key: str
+    value: str | None
+
+
+class RecordOut(BaseModel):
+    """A record; key and value are base64, or JSON where that was asked for."""
+
+    topic: str
+    key: Any
+    value: Any
+    partition: int
+    offset: int
+    timestamp: int
+    headers: list[Header] | None = None
+
+
+class ProducedOffset(BaseModel):
+    """What one record got."""
+
+    partition: int
+    offset: int
+    error_code: int | None = None
+    error: str | None = None
+
+
+class Produced(BaseModel):
+    """What the records of a request got, in their order."""
+
+    offsets: list[ProducedOffset]
+    key_schema_id: int | None = None
+    value_schema_id: int | None = None
+
+
+LOOKUPS: TypeAdapter[LookupsIn] = TypeAdapter(LookupsIn)

@@ -1,0 +1,256 @@
+"""Bodies of the v3 paths, in and out. Field names are Confluent's; see docs/rest.md."""
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, Field, StrictBool, TypeAdapter
+
+from sparklog.rest.bodies import NUMBER
+from sparklog.rest.models import In
+
+PARTITIONS_MAX = 10_000
+"""Of a topic over REST: what a request may make every later one pay for has a limit."""
+
+
+class ConfigIn(In):
+    """A topic config, as Kafka names it."""
+
+    name: Annotated[str, Field(max_length=249)]
+    value: Annotated[str, Field(max_length=4096)] | None = None
+
+
+class NewTopicIn(In):
+    """A topic to create. Replication is the storage's: its fields are accepted and mean nothing."""
+
+    topic_name: Annotated[str, Field(pattern="^[a-zA-Z0-9._-]{1,249}$")]
+    partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER] = 1
+    replication_factor: Annotated[int, Field(ge=-1, lt=2**15), NUMBER] | None = None
+    replicas_assignments: list[Any] | None = None
+    configs: Annotated[list[ConfigIn], Field(max_length=100)] = Field(default_factory=list)
+    validate_only: StrictBool = False
+
+
+class PartitionsCountIn(In):
+    """How many partitions a topic is to have."""
+
+    partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER]
+
+
+class ConfigValueIn(In):
+    """A config's new value."""
+
+    value: Annotated[str, Field(max_length=4096)]
+
+
+class ConfigChange(ConfigIn):
+    """One change of several."""
+
+    operation: Literal["SET", "DELETE"] = "SET"
+
+
+class ConfigChangesIn(In):
+    """Changes that happen together."""
+
+    data: Annotated[list[ConfigChange], Field(min_length=1, max_length=100)]
+    validate_only: StrictBool = False
+
+
+class ResourceMetadata(BaseModel):
+    """Where a resource is."""
+
+    self: str
+    resource_name: str | None = None
+
+
+class ListMetadata(BaseModel):
+    """Where a list is; everything is on one page."""
+
+    self: str
+    next: str | None = None
+
+
+class Related(BaseModel):
+    """Where to go on."""
+
+    related: str
+
+
+class ClusterData(BaseModel):
+    """A log dir."""
+
+    kind: str = "KafkaCluster"
+    metadata: ResourceMetadata
+    cluster_id: str
+    controller: Related | None = None
+    brokers: Related
+    topics: Related
+
+
+class ClusterList(BaseModel):
+    """The clusters: one."""
+
+    kind: str = "KafkaClusterList"
+    metadata: ListMetadata
+    data: list[ClusterData]
+
+
+class BrokerData(BaseModel):
+    """The broker, which is the storage: it has no address."""
+
+    kind: str = "KafkaBroker"
+    metadata: ResourceMetadata
+    cluster_id: str
+    broker_id: int = 0
+    host: str | None = None
+    port: int | None = None
+    rack: str | None = None
+    configs: Related | None = None
+    partition_replicas: Related | None = None
+
+
+class BrokerList(BaseModel):
+    """The brokers: one."""
+
+    kind: str = "KafkaBrokerList"
+    metadata: ListMetadata
+    data: list[BrokerData]
+
+
+class TopicData(BaseModel):
+    """A topic."""
+
+    kind: str = "KafkaTopic"
+    metadata: ResourceMetadata
+    cluster_id: str
+    topic_name: str
+    is_internal: bool = False
+    replication_factor: int = 1
+    partitions_count: int
+    partitions: Related
+    configs: Related
+
+
+class TopicList(BaseModel):
+    """The topics."""
+
+    kind: str = "KafkaTopicList"
+    metadata: ListMetadata
+    data: list[TopicData]
+
+
+class ConfigSynonym(BaseModel):
+    """Where a value comes from."""
+
+    name: str
+    value: str
+    source: str
+
+
+class ConfigData(BaseModel):
+    """A config of a topic."""
+
+    kind: str = "KafkaTopicConfig"
+    metadata: ResourceMetadata
+    cluster_id: str
+    topic_name: str
+    name: str
+    value: str
+    is_default: bool
+    is_read_only: bool = False
+    is_sensitive: bool = False
+    source: str
+    synonyms: list[ConfigSynonym]
+
+
+class ConfigList(BaseModel):
+    """The configs of a topic."""
+
+    kind: str = "KafkaTopicConfigList"
+    metadata: ListMetadata
+    data: list[ConfigData]
+
+
+class PartitionData(BaseModel):
+    """A partition."""
+
+    kind: str = "KafkaPartition"
+    metadata: ResourceMetadata
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    leader: Related | None = None
+    replicas: Related | None = None
+
+
+class PartitionList(BaseModel):
+    """The partitions of a topic."""
+
+    kind: str = "KafkaPartitionList"
+    metadata: ListMetadata
+    data: list[PartitionData]
+
+
+class PartitionOffsetData(BaseModel):
+    """Where the log of a partition begins and ends, in v3."""
+
+    kind: str = "KafkaPartitionOffset"
+    metadata: ResourceMetadata
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    earliest_offset: int
+    latest_offset: int
+
+
+class Field3(BaseModel):
+    """Type and size of a key or value."""
+
+    type: str
+    size: int
+
+
+class Report(BaseModel):
+    """What one record of a v3 produce got; an error has `error_code` and `message` only."""
+
+    error_code: int
+    message: str | None = None
+    cluster_id: str | None = None
+    topic_name: str | None = None
+    partition_id: int | None = None
+    offset: int | None = None
+    timestamp: str | None = None
+    key: Field3 | None = None
+    value: Field3 | None = None
+
+
+class BatchSuccess(BaseModel):
+    """What one record of a batch got."""
+
+    id: str
+    cluster_id: str
+    topic_name: str
+    partition_id: int
+    offset: int
+    timestamp: str
+    key: Field3 | None = None
+    value: Field3 | None = None
+
+
+class BatchFailure(BaseModel):
+    """Why one record of a batch got nothing."""
+
+    id: str
+    error_code: int
+    message: str
+
+
+class BatchReport(BaseModel):
+    """What the records of a batch got, by id."""
+
+    successes: list[BatchSuccess]
+    failures: list[BatchFailure]
+
+
+NEW_TOPIC: TypeAdapter[NewTopicIn] = TypeAdapter(NewTopicIn)
+PARTITIONS_COUNT: TypeAdapter[PartitionsCountIn] = TypeAdapter(PartitionsCountIn)
+CONFIG_VALUE: TypeAdapter[ConfigValueIn] = TypeAdapter(ConfigValueIn)
+CONFIG_CHANGES: TypeAdapter[ConfigChangesIn] = TypeAdapter(ConfigChangesIn)

@@ -1,0 +1,266 @@
+"""Bodies of a produce to records: v2 `{"records": […]}`, v3 concatenated JSON objects.
+
+    v2   key and value are base64 (…binary.v2+json, application/json) or JSON (…json.v2+json)
+    v3   {"partition_id", "headers", "key": {"type", "data"}, "value": …, "timestamp"}, type BINARY,
+         JSON or STRING
+
+A JSON value is kept as compact JSON; null is null, a tombstone.
+"""
+
+import json
+from binascii import Error as Base64Error
+from binascii import a2b_base64
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, Literal, NotRequired
+
+import orjson
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from typing_extensions import TypedDict
+
+from sparklog.group_commit import Rows
+from sparklog.rest.bodies import NUMBER, invalid, parsed
+from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
+from sparklog.rest.times import parse_time
+
+BINARY: Final = "application/vnd.kafka.binary.v2+json"
+JSON: Final = "application/vnd.kafka.json.v2+json"
+PRODUCE_TYPES: Final = {
+    BINARY: False,
+    "application/json": False,
+    "application/vnd.kafka.v2+json": False,
+    JSON: True,
+}
+"""Content types of a v2 produce, and whether keys and values are JSON."""
+
+Partition = Annotated[int, Field(ge=0, lt=2**31), NUMBER]
+Timestamp = Annotated[int, Field(ge=0, lt=2**63), NUMBER]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class HeaderIn(TypedDict):
+    """A header; the value is base64."""
+
+    key: str
+    value: NotRequired[str | None]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class RecordIn(TypedDict):
+    """A record; key and value are base64, or any JSON where the Content-Type says so."""
+
+    key: NotRequired[Any]
+    value: NotRequired[Any]
+    partition: NotRequired[Partition | None]
+    timestamp: NotRequired[Timestamp | None]
+    headers: NotRequired[list[HeaderIn] | None]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class ProduceIn(TypedDict):
+    """Records to produce. Schemas are not kept here: their fields are accepted when null."""
+
+    records: Annotated[list[RecordIn], Field(min_length=1)]
+    key_schema: NotRequired[None]
+    key_schema_id: NotRequired[None]
+    value_schema: NotRequired[None]
+    value_schema_id: NotRequired[None]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Data3(TypedDict):
+    """A key or value."""
+
+    type: NotRequired[Literal["BINARY", "JSON", "STRING"]]
+    data: NotRequired[Any]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Header3(TypedDict):
+    """A header; the value is base64."""
+
+    name: str
+    value: NotRequired[str | None]
+
+
+@with_config(ConfigDict(extra="forbid"))
+class Record3In(TypedDict):
+    """A record of a v3 produce; several stand one after another."""
+
+    partition_id: NotRequired[Partition | None]
+    headers: NotRequired[list[Header3] | None]
+    key: NotRequired[Data3 | None]
+    value: NotRequired[Data3 | None]
+    timestamp: NotRequired[Timestamp | str | None]
+
+
+PRODUCE: Final[TypeAdapter[ProduceIn]] = TypeAdapter(ProduceIn)
+RECORD3: Final[TypeAdapter[Record3In]] = TypeAdapter(Record3In)
+
+RECORDS_MAX: Final = 100_000
+"""Of a request: a body of empty records would be millions."""
+
+
+def rows_of(body: bytes, partition: int | None, *, is_json: bool) -> Rows:
+    """Return the records of a v2 body; `partition` is the path's, None where records may say.
+
+    Raises ApiError (422) naming the record.
+    """
+    records = _produce_in(body)["records"]
+    if len(records) > RECORDS_MAX:
+        raise _too_many()
+    decode = _json if is_json else _base64
+    rows = Rows()
+    for number, record in enumerate(records):
+        try:
+            rows.key.append(decode(record.get("key")))
+            rows.value.append(decode(record.get("value")))
+            pairs = record.get("headers")
+            rows.headers.append(_pairs(pairs, "key") if pairs else None)
+        except ValueError as error:
+            raise ApiError(INVALID_PAYLOAD, f"record {number}: {error}") from None
+        named = record.get("partition")
+        if partition is not None and named not in (None, partition):
+            raise ApiError(
+                INVALID_PAYLOAD, f"record {number}: partition {named} is not that of the path"
+            )
+        rows.partition.append(partition if named is None else named)
+        rows.timestamp.append(record.get("timestamp"))
+    return rows
+
+
+def _too_many() -> ApiError:
+    return ApiError(413, f"a request has at most {RECORDS_MAX} records")
+
+
+def _produce_in(body: bytes) -> ProduceIn:
+    try:
+        return parsed(body, PRODUCE)
+    except ApiError as refusal:
+        if "schema" in refusal.message.partition(":")[0]:
+            raise ApiError(SCHEMA_NEEDED, f"schemas are not kept here: {refusal}") from None
+        raise
+
+
+def _base64(text: Any) -> bytes | None:
+    if text is None:
+        return None
+    if not isinstance(text, str):
+        raise ValueError("key and value are base64 text or null")
+    try:
+        return a2b_base64(text, strict_mode=True)
+    except (Base64Error, ValueError):
+        raise ValueError("key or value is not base64") from None
+
+
+def _json(data: Any) -> bytes | None:
+    try:
+        return None if data is None else orjson.dumps(data)
+    except TypeError:  # a number of more than 64 bits, or many levels
+        return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+
+
+def _pairs(headers: Any, name: str) -> list[dict[str, Any]]:
+    return [{"key": one[name], "value": _base64(one.get("value"))} for one in headers]
+
+
+# --- v3 ------------------------------------------------------------------------------------------
+
+
+def _refused(constant: str) -> Any:
+    raise ValueError(f"{constant} is no JSON")
+
+
+_DECODER: Final = json.JSONDecoder(parse_constant=_refused)
+_BLANK: Final = " \t\r\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Sent:
+    """One record of a v3 body: the types of key and value, or why it is none."""
+
+    types: tuple[str, str] = ("BINARY", "BINARY")
+    refusal: ApiError | None = None
+
+
+def rows_of_stream(body: bytes) -> tuple[Rows, list[Sent]]:
+    """Return the records of a v3 body that are some, and every one's outcome, in their order.
+
+    What follows text that is no JSON cannot be told apart, so there it ends.
+    """
+    return rows_of_objects(_objects(body))
+
+
+def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
+    """Return the same of parsed objects, an ApiError for one that could not be."""
+    rows = Rows()
+    sent: list[Sent] = []
+    for found in objects:
+        if len(sent) == RECORDS_MAX:
+            raise _too_many()
+        try:
+            if isinstance(found, ApiError):
+                raise found
+            sent.append(_append(rows, _record3(found)))
+        except ApiError as refusal:
+            sent.append(Sent(refusal=refusal))
+    return rows, sent
+
+
+def _objects(body: bytes) -> Iterator[Any]:
+    try:
+        text = body.decode()
+    except UnicodeDecodeError:
+        yield ApiError(INVALID_PAYLOAD, "the body is not UTF-8")
+        return
+    at = 0
+    while at < len(text):
+        if text[at] in _BLANK:
+            at += 1
+            continue
+        try:
+            found, at = _DECODER.raw_decode(text, at)
+        except (ValueError, RecursionError):
+            yield ApiError(INVALID_PAYLOAD, f"no JSON at character {at}")
+            return
+        yield found
+
+
+def _record3(found: Any) -> Record3In:
+    try:
+        return RECORD3.validate_python(found)
+    except ValidationError as error:
+        raise invalid(error) from None
+
+
+def _append(rows: Rows, record: Record3In) -> Sent:
+    try:
+        key_type, key = _data(record.get("key"))
+        value_type, value = _data(record.get("value"))
+        pairs = record.get("headers")
+        headers = _pairs(pairs, "name") if pairs else None
+    except (ValueError, RecursionError) as error:
+        raise ApiError(INVALID_PAYLOAD, str(error)) from None
+    timestamp = record.get("timestamp")
+    when = None if timestamp is None else parse_time(timestamp)
+    if when is not None and when < 0:
+        raise ApiError(INVALID_PAYLOAD, f"timestamp {when} is negative")
+    rows.key.append(key)
+    rows.value.append(value)
+    rows.headers.append(headers)
+    rows.timestamp.append(when)
+    rows.partition.append(record.get("partition_id"))
+    return Sent((key_type, value_type))
+
+
+def _data(given: Mapping[str, Any] | None) -> tuple[str, bytes | None]:
+    if given is None:
+        return "BINARY", None
+    kind, data = given.get("type", "BINARY"), given.get("data")
+    if kind == "JSON":
+        return kind, _json(data)
+    if kind == "STRING":
+        if not isinstance(data, str | None):
+            raise ValueError("data of type STRING is text or null")
+        return kind, None if data is None else data.encode()
+    return kind, _base64(data)

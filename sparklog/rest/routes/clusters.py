@@ -1,0 +1,215 @@
+"""Clusters, brokers, topics and partitions as Confluent's v3 tells and changes them."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+
+from sparklog.admin import NewTopic
+from sparklog.model import TopicDescription
+from sparklog.rest import models3
+from sparklog.rest.bodies import body_docs, body_of
+from sparklog.rest.deps import (
+    ClusterId,
+    IsolationLevel,
+    PartitionNumber,
+    TopicName,
+    allowed,
+    check_cluster,
+    cluster_id_of,
+    service_of,
+    token_of,
+)
+from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
+from sparklog.rest.links import Links, links_to
+from sparklog.rest.routes.configs import NO_CONTENT, check_configs
+from sparklog.rest.security import check
+from sparklog.rest.service import Service
+from sparklog.tokens import Scope
+
+router = APIRouter(prefix="/v3", tags=["v3"])
+
+BrokerId = Annotated[int, Path(description="The broker", ge=0, lt=2**31, examples=[0])]
+
+
+async def _described(service: Service, topic: str) -> TopicDescription:
+    return await service.lookup(lambda: service.topics.topic(topic))
+
+
+# --- clusters ------------------------------------------------------------------------------------
+
+
+@router.get("/clusters")
+async def read_clusters(request: Request) -> models3.ClusterList:
+    """The clusters: this log dir."""
+    token_of(request)
+    service = service_of(request)
+    cluster_id = await service.lookup(lambda: cluster_id_of(service))
+    here = str(request.base_url).rstrip("/") + "/v3/clusters"
+    return models3.ClusterList(
+        metadata=models3.ListMetadata(self=here), data=[Links(request, cluster_id).cluster()]
+    )
+
+
+@router.get("/clusters/{cluster_id}")
+async def read_cluster(request: Request, cluster_id: ClusterId) -> models3.ClusterData:
+    """The cluster of this log dir."""
+    token_of(request)
+    return (await links_to(request, cluster_id)).cluster()
+
+
+# --- brokers -------------------------------------------------------------------------------------
+
+
+@router.get("/clusters/{cluster_id}/brokers")
+async def read_cluster_brokers(request: Request, cluster_id: ClusterId) -> models3.BrokerList:
+    """The brokers: one, which is the storage."""
+    token_of(request)
+    links = await links_to(request, cluster_id)
+    return models3.BrokerList(metadata=links.list_at("/brokers"), data=[links.broker()])
+
+
+@router.get("/clusters/{cluster_id}/brokers/{broker_id}")
+async def read_cluster_broker(
+    request: Request, cluster_id: ClusterId, broker_id: BrokerId
+) -> models3.BrokerData:
+    """The broker 0, which is the storage."""
+    token_of(request)
+    links = await links_to(request, cluster_id)
+    if broker_id:
+        raise ApiError(404, f"there is no broker {broker_id}: the storage is broker 0")
+    return links.broker()
+
+
+# --- topics --------------------------------------------------------------------------------------
+
+
+@router.get("/clusters/{cluster_id}/topics")
+async def read_cluster_topics(request: Request, cluster_id: ClusterId) -> models3.TopicList:
+    """The topics that the token may read."""
+    token, service = token_of(request), service_of(request)
+    links = await links_to(request, cluster_id)
+    topics = await service.lookup(service.topics.topics)
+    data = [links.topic(one) for name, one in topics.items() if token.allows(Scope.READ, name)]
+    return models3.TopicList(metadata=links.list_at("/topics"), data=data)
+
+
+@router.post(
+    "/clusters/{cluster_id}/topics",
+    status_code=201,
+    responses={200: {"model": models3.TopicData, "description": "With validate_only"}},
+    openapi_extra=body_docs(
+        models3.NewTopicIn,
+        {
+            "topic_name": "flights",
+            "partitions_count": 4,
+            "configs": [{"name": "retention.ms", "value": "-1"}],
+        },
+    ),
+)
+async def create_topic(
+    request: Request, cluster_id: ClusterId, response: Response
+) -> models3.TopicData:
+    """Create a topic. The first one makes the log dir, whose id is not known before: give `-`."""
+    token, service = token_of(request), service_of(request)
+    wanted = await body_of(request, models3.NEW_TOPIC)
+    check(token, Scope.ADMIN, wanted.topic_name)
+    if cluster_id != "-":
+        await check_cluster(service, cluster_id)
+    configs = {one.name: one.value for one in wanted.configs if one.value is not None}
+    check_configs(configs)
+    new = NewTopic(wanted.topic_name, wanted.partitions_count, configs)
+    (topic,) = await service.administer(
+        lambda: service.admin.create_topics([new], validate_only=wanted.validate_only)
+    )
+    if wanted.validate_only:
+        response.status_code = 200
+        return Links(request, cluster_id).topic(topic)
+    links = Links(request, await service.lookup(lambda: cluster_id_of(service)))
+    response.headers["Location"] = links.at(f"/topics/{topic.name}").self
+    return links.topic(topic)
+
+
+@router.get("/clusters/{cluster_id}/topics/{topic}")
+async def read_cluster_topic(
+    request: Request, cluster_id: ClusterId, topic: TopicName
+) -> models3.TopicData:
+    """A topic."""
+    service = allowed(request, Scope.READ, topic)
+    return (await links_to(request, cluster_id)).topic(await _described(service, topic))
+
+
+@router.patch(
+    "/clusters/{cluster_id}/topics/{topic}",
+    openapi_extra=body_docs(models3.PartitionsCountIn, {"partitions_count": 8}),
+)
+async def add_partitions(
+    request: Request, cluster_id: ClusterId, topic: TopicName
+) -> models3.TopicData:
+    """Grow a topic to a number of partitions."""
+    service = allowed(request, Scope.ADMIN, topic)
+    links = await links_to(request, cluster_id)
+    wanted = await body_of(request, models3.PARTITIONS_COUNT)
+    (grown,) = await service.administer(
+        lambda: service.admin.create_partitions({topic: wanted.partitions_count})
+    )
+    return links.topic(grown)
+
+
+@router.delete(
+    "/clusters/{cluster_id}/topics/{topic}", status_code=NO_CONTENT, response_class=Response
+)
+async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName) -> None:
+    """Delete a topic."""
+    service = allowed(request, Scope.ADMIN, topic)
+    await check_cluster(service, cluster_id)
+    await _described(service, topic)  # names of others are not told
+    await service.administer(lambda: service.admin.delete_topics([topic]))
+
+
+# --- partitions ----------------------------------------------------------------------------------
+
+
+@router.get("/clusters/{cluster_id}/topics/{topic}/partitions")
+async def read_cluster_partitions(
+    request: Request, cluster_id: ClusterId, topic: TopicName
+) -> models3.PartitionList:
+    """The partitions of a topic."""
+    service = allowed(request, Scope.READ, topic)
+    links = await links_to(request, cluster_id)
+    found = await _described(service, topic)
+    data = [links.partition(topic, number) for number in range(found.num_partitions)]
+    return models3.PartitionList(metadata=links.list_at(f"/topics/{topic}/partitions"), data=data)
+
+
+@router.get("/clusters/{cluster_id}/topics/{topic}/partitions/{partition}")
+async def read_cluster_partition(
+    request: Request, cluster_id: ClusterId, topic: TopicName, partition: PartitionNumber
+) -> models3.PartitionData:
+    """One partition."""
+    partitions = (await read_cluster_partitions(request, cluster_id, topic)).data
+    if partition >= len(partitions):
+        raise ApiError(PARTITION_NOT_FOUND, f"topic {topic!r} has no partition {partition}")
+    return partitions[partition]
+
+
+@router.get("/clusters/{cluster_id}/topics/{topic}/partitions/{partition}/offset")
+async def read_cluster_offset(
+    request: Request,
+    cluster_id: ClusterId,
+    topic: TopicName,
+    partition: PartitionNumber,
+    isolation_level: IsolationLevel = "read_uncommitted",
+) -> models3.PartitionOffsetData:
+    """Where the log of a partition begins and ends."""
+    service = allowed(request, Scope.READ, topic)
+    links = await links_to(request, cluster_id)
+    log = (await service.reader(topic, is_newest=True)).partition(partition)
+    path = f"/topics/{topic}/partitions/{partition}/offset"
+    return models3.PartitionOffsetData(
+        metadata=links.at(path),
+        cluster_id=cluster_id,
+        topic_name=topic,
+        partition_id=partition,
+        earliest_offset=log.log_start_offset,
+        latest_offset=log.end_offset(isolation_level),
+    )

@@ -1,0 +1,165 @@
+"""Topic configs as Confluent's v3 tells and changes them."""
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from typing import Annotated, Final
+
+import orjson
+from fastapi import APIRouter, Path, Request, Response
+from starlette.responses import StreamingResponse
+
+from sparklog.admin import AlterConfigOp, OpType
+from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig, config_key
+from sparklog.model import TopicDescription
+from sparklog.produce.partitioner import DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
+from sparklog.rest import models3
+from sparklog.rest.bodies import body_docs, body_of
+from sparklog.rest.deps import ClusterId, TopicName, allowed, check_cluster, service_of, token_of
+from sparklog.rest.errors import BAD_REQUEST, ApiError
+from sparklog.rest.links import Links, links_to
+from sparklog.rest.service import Service
+from sparklog.tokens import Scope
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics", tags=["v3"])
+
+ConfigName = Annotated[
+    str, Path(description="A topic config", max_length=249, examples=["retention.ms"])
+]
+NO_CONTENT: Final = 204
+_PARTITIONER: Final = "sparklog.partitioner"
+_PARTITIONERS: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
+
+
+@router.get("/-/configs", response_model=models3.ConfigList)
+async def read_all_configs(request: Request, cluster_id: ClusterId) -> Response:
+    """Every config of every topic that the token may read."""
+    token, service = token_of(request), service_of(request)
+    links = await links_to(request, cluster_id)
+    topics = await service.lookup(service.topics.topics)
+    mine = [topic for name, topic in topics.items() if token.allows(Scope.READ, name)]
+    return StreamingResponse(_listed(links, mine), media_type="application/json")
+
+
+async def _listed(links: Links, topics: Iterable[TopicDescription]) -> AsyncIterator[bytes]:
+    """A list's JSON, a topic at a time: there may be thousands."""
+    metadata = links.list_at("/topics/-/configs").model_dump()
+    yield b'{"kind":"KafkaTopicConfigList","metadata":' + orjson.dumps(metadata) + b',"data":['
+    separator = b""
+    for topic in topics:
+        data = [one.model_dump() for one in _configs(links, topic)]
+        yield separator + orjson.dumps(data)[1:-1]
+        separator = b","
+    yield b"]}"
+
+
+def _configs(links: Links, topic: TopicDescription) -> list[models3.ConfigData]:
+    return [links.config(topic.name, one) for one in TopicConfig.parse(topic.configs).describe()]
+
+
+@router.get("/{topic}/configs")
+async def read_configs(
+    request: Request, cluster_id: ClusterId, topic: TopicName
+) -> models3.ConfigList:
+    """Every config of a topic, defaults included."""
+    service = allowed(request, Scope.READ, topic)
+    links = await links_to(request, cluster_id)
+    found = await service.lookup(lambda: service.topics.topic(topic))
+    data = _configs(links, found)
+    return models3.ConfigList(metadata=links.list_at(f"/topics/{topic}/configs"), data=data)
+
+
+@router.get("/{topic}/configs/{name}")
+async def read_config(
+    request: Request, cluster_id: ClusterId, topic: TopicName, name: ConfigName
+) -> models3.ConfigData:
+    """One config of a topic."""
+    configs = await read_configs(request, cluster_id, topic)
+    for one in configs.data:
+        if one.name == name:
+            return one
+    raise _unknown(name)
+
+
+@router.put(
+    "/{topic}/configs/{name}",
+    status_code=NO_CONTENT,
+    response_class=Response,
+    openapi_extra=body_docs(models3.ConfigValueIn, {"value": "86400000"}),
+)
+async def set_config(
+    request: Request, cluster_id: ClusterId, topic: TopicName, name: ConfigName
+) -> None:
+    """Set a config."""
+    service = allowed(request, Scope.ADMIN, topic)
+    await check_cluster(service, cluster_id)
+    wanted = await body_of(request, models3.CONFIG_VALUE)
+    _check_name(name)
+    await _alter(service, topic, [AlterConfigOp(name, wanted.value)])
+
+
+@router.delete(
+    "/{topic}/configs/{name}",
+    status_code=NO_CONTENT,
+    response_class=Response,
+)
+async def reset_config(
+    request: Request, cluster_id: ClusterId, topic: TopicName, name: ConfigName
+) -> None:
+    """Reset a config to its default."""
+    service = allowed(request, Scope.ADMIN, topic)
+    await check_cluster(service, cluster_id)
+    _check_name(name)
+    await _alter(service, topic, [AlterConfigOp(name, op=OpType.DELETE)])
+
+
+@router.post(
+    "/{topic}/configs:alter",
+    status_code=NO_CONTENT,
+    response_class=Response,
+    openapi_extra=body_docs(
+        models3.ConfigChangesIn, {"data": [{"name": "retention.ms", "operation": "DELETE"}]}
+    ),
+)
+async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicName) -> None:
+    """Change several configs, all or none."""
+    service = allowed(request, Scope.ADMIN, topic)
+    await check_cluster(service, cluster_id)
+    wanted = await body_of(request, models3.CONFIG_CHANGES)
+    ops = [AlterConfigOp(one.name, one.value or "", OpType(one.operation)) for one in wanted.data]
+    if wanted.validate_only:
+        found = await service.lookup(lambda: service.topics.topic(topic))
+        _check_ops(found.configs, ops)
+        return
+    await _alter(service, topic, ops)
+
+
+def _check_ops(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> None:
+    """Raise InvalidConfigError or ApiError for changes that the configs do not allow."""
+    altered = dict(configs)
+    for op in ops:
+        name = config_key(op.name).name
+        if op.op is OpType.DELETE:
+            altered.pop(name, None)
+        else:
+            check_configs({name: str(op.value)})
+            altered[name] = str(op.value)
+    TopicConfig.parse(altered)
+
+
+async def _alter(service: Service, topic: str, ops: list[AlterConfigOp]) -> None:
+    check_configs({op.name: str(op.value) for op in ops if op.op is OpType.SET})
+    await service.administer(lambda: service.admin.incremental_alter_configs({topic: ops}))
+
+
+def _check_name(name: str) -> None:
+    if name not in TOPIC_CONFIG_KEYS:
+        raise _unknown(name)
+
+
+def _unknown(name: str) -> ApiError:
+    return ApiError(404, f"{name!r} is not a topic config")
+
+
+def check_configs(configs: Mapping[str, str]) -> None:
+    """Raise ApiError (400) for a name of code: configs may not run what is installed."""
+    if configs.get(_PARTITIONER, DEFAULT) not in _PARTITIONERS:
+        raise ApiError(BAD_REQUEST, f"{_PARTITIONER} over REST is {', '.join(_PARTITIONERS)}")

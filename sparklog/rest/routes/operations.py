@@ -1,0 +1,46 @@
+"""What those who run the service ask: is it alive, can it serve, what does it do."""
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel
+from starlette.responses import Response
+
+from sparklog.errors import SparklogError
+from sparklog.rest.deps import service_of, token_of
+from sparklog.rest.errors import UNAVAILABLE, ApiError, refusal_of
+from sparklog.rest.metrics import CONTENT_TYPE
+
+router = APIRouter(tags=["operations"])
+
+
+class Status(BaseModel):
+    """All is well."""
+
+    status: str = "ok"
+
+
+@router.get("/healthy")
+async def read_health() -> Status:
+    """Whether the process answers."""
+    return Status()
+
+
+@router.get("/ready")
+async def read_readiness(request: Request) -> Status:
+    """Whether the log dir can be read; 503 when it cannot."""
+    service = service_of(request)
+    try:
+        await service.check_health(service.topics.topics)
+    except SparklogError as error:
+        raise ApiError(UNAVAILABLE, refusal_of(error).message) from None
+    return Status()
+
+
+@router.get(
+    "/metrics",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def read_metrics(request: Request) -> Response:
+    """The counters of this instance, for Prometheus."""
+    token_of(request)
+    return Response(service_of(request).metrics.text(), media_type=CONTENT_TYPE)

@@ -1,0 +1,101 @@
+"""Produce as Confluent's v2 has it: a list of records, to a topic or to one partition."""
+
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import JSONResponse, Response
+
+from sparklog.group_commit import Written
+from sparklog.rest import models
+from sparklog.rest.bodies import body_docs, content_type
+from sparklog.rest.deps import (
+    IDEMPOTENCY_DOCS,
+    PARTITION_DOCS,
+    TOPIC_DOCS,
+    allowed,
+    idempotency_key_of,
+    partition_of,
+)
+from sparklog.rest.errors import ApiError
+from sparklog.rest.plain import PlainRoute
+from sparklog.rest.records import PRODUCE_TYPES, rows_of
+from sparklog.tokens import Scope
+
+router = APIRouter(tags=["records"], route_class=PlainRoute)
+
+INLINE_BYTES: Final = 16 * 1024
+"""A request of at most this size is parsed, and answered, on the event loop."""
+
+
+class V2Response(JSONResponse):
+    """An answer of v2."""
+
+    media_type = "application/vnd.kafka.v2+json"
+
+    def render(self, content: bytes) -> bytes:
+        """Return what is JSON already."""
+        return content
+
+
+_EXAMPLE: Final = {"records": [{"key": "QUE=", "value": "eyJkZWxheSI6IDN9"}]}
+_BODY_DOCS: Final = body_docs(
+    {
+        kind: "ProduceIn" if is_json else "BinaryProduceIn"
+        for kind, is_json in PRODUCE_TYPES.items()
+    },
+    _EXAMPLE,
+)
+
+
+def _docs(*path: dict[str, Any]) -> dict[str, Any]:
+    return {**_BODY_DOCS, "parameters": [*path, *IDEMPOTENCY_DOCS["parameters"]]}
+
+
+@router.post(
+    "/topics/{topic}",
+    response_model=models.Produced,
+    response_class=V2Response,
+    openapi_extra=_docs(TOPIC_DOCS),
+)
+async def produce_to_topic(request: Request) -> Response:
+    """Produce records; answered when they are durable, with their offsets."""
+    return await _produce(request, None)
+
+
+@router.post(
+    "/topics/{topic}/partitions/{partition}",
+    response_model=models.Produced,
+    response_class=V2Response,
+    openapi_extra=_docs(TOPIC_DOCS, PARTITION_DOCS),
+)
+async def produce_to_partition(request: Request) -> Response:
+    """Produce records to one partition."""
+    return await _produce(request, partition_of(request))
+
+
+async def _produce(request: Request, partition: int | None) -> Response:
+    topic = request.path_params["topic"]
+    service = allowed(request, Scope.WRITE, topic)
+    kind = content_type(request)
+    if kind not in PRODUCE_TYPES:
+        raise ApiError(415, f"records come as {', '.join(PRODUCE_TYPES)}")
+    body, key = await request.body(), idempotency_key_of(request)
+    is_json, is_large = PRODUCE_TYPES[kind], len(body) > INLINE_BYTES
+    if is_large:
+        rows = await service.bulk(lambda: rows_of(body, partition, is_json=is_json))
+    else:
+        rows = rows_of(body, partition, is_json=is_json)
+    written = await service.group_commit.produce(topic, rows, key)
+    answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
+    return V2Response(answer)
+
+
+def _produced(written: Written) -> bytes:
+    """Return the body of a v2 answer."""
+    places = zip(written.partition.tolist(), written.offset.tolist(), strict=True)
+    offsets = [
+        {"partition": number, "offset": offset, "error_code": None, "error": None}
+        for number, offset in places
+    ]
+    return orjson.dumps({"offsets": offsets, "key_schema_id": None, "value_schema_id": None})

@@ -1,0 +1,135 @@
+"""Produce as Confluent's v3 has it: records one after another, or a batch of named ones."""
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+import orjson
+from fastapi import APIRouter, Request
+from starlette.responses import Response
+
+from sparklog.errors import SparklogError
+from sparklog.group_commit import Rows, Written
+from sparklog.rest import models3
+from sparklog.rest.batch import batch_of
+from sparklog.rest.bodies import body_docs, content_type
+from sparklog.rest.deps import (
+    IDEMPOTENCY_DOCS,
+    ClusterId,
+    TopicName,
+    allowed,
+    check_cluster,
+    idempotency_key_of,
+)
+from sparklog.rest.errors import ApiError, refusal_of
+from sparklog.rest.records import Sent, rows_of_stream
+from sparklog.rest.service import Service
+from sparklog.rest.times import iso_time
+from sparklog.tokens import Scope
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic}", tags=["v3"])
+
+MULTI_STATUS: Final = 207
+_JSON: Final = "application/json"
+_RECORD: Final = {
+    "key": {"type": "STRING", "data": "AA"},
+    "value": {"type": "JSON", "data": {"delay": 3}},
+}
+
+
+@router.post(
+    "/records",
+    response_model=models3.Report,
+    openapi_extra={**body_docs({_JSON: "Record3In"}, _RECORD), **IDEMPOTENCY_DOCS},
+)
+async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
+    """Produce JSON objects that stand one after another; a delivery report each, with a status 200.
+
+    Those that are no record are told so in their report, the others share a commit.
+    """
+    service = await _writable(request, cluster_id, topic)
+    body = await request.body()
+    rows, sent = await service.bulk(lambda: rows_of_stream(body))
+    if not sent:
+        raise ApiError(422, "no record")
+    outcome = await _outcome(service, request, topic, rows)
+    reports = _reports((cluster_id, topic), rows, sent, outcome)
+    return Response(b"\n".join(map(orjson.dumps, reports)), media_type=_JSON)
+
+
+@router.post(
+    "/records:batch",
+    status_code=MULTI_STATUS,
+    response_model=models3.BatchReport,
+    openapi_extra={
+        **body_docs({_JSON: "Batch3In"}, {"entries": [{"id": "1", **_RECORD}]}),
+        **IDEMPOTENCY_DOCS,
+    },
+)
+async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
+    """Produce up to 50 records with ids of their own, in one commit; those that failed are told."""
+    service = await _writable(request, cluster_id, topic)
+    body = await request.body()
+    ids, rows, sent = await service.bulk(lambda: batch_of(body))
+    outcome = await _outcome(service, request, topic, rows)
+    reports = _reports((cluster_id, topic), rows, sent, outcome)
+    answer: dict[str, list[dict[str, Any]]] = {"successes": [], "failures": []}
+    for name, report in zip(ids, reports, strict=True):
+        if "offset" in report:
+            del report["error_code"]
+        answer["successes" if "offset" in report else "failures"].append({"id": name, **report})
+    return Response(orjson.dumps(answer), MULTI_STATUS, media_type=_JSON)
+
+
+async def _writable(request: Request, cluster_id: str, topic: str) -> Service:
+    service = allowed(request, Scope.WRITE, topic)
+    await check_cluster(service, cluster_id)
+    await service.lookup(lambda: service.topics.topic(topic))
+    if content_type(request) != _JSON:
+        raise ApiError(415, f"records come as {_JSON}")
+    return service
+
+
+async def _outcome(
+    service: Service, request: Request, topic: str, rows: Rows
+) -> Written | ApiError:
+    """Return what the records got that are some, or why they got nothing."""
+    key = idempotency_key_of(request)
+    if not len(rows):
+        return ApiError(422, "no record")
+    try:
+        return await service.group_commit.produce(topic, rows, key)
+    except SparklogError as error:
+        return refusal_of(error)
+
+
+def _reports(
+    place: tuple[str, str], rows: Rows, sent: list[Sent], outcome: Written | ApiError
+) -> Iterator[dict[str, Any]]:
+    row = 0
+    for one in sent:
+        found = one.refusal or outcome
+        if isinstance(found, Written):
+            yield _report(place, rows, row, one, found)
+        else:
+            yield {"error_code": found.error_code, "message": found.message}
+        row += one.refusal is None
+
+
+def _report(
+    place: tuple[str, str], rows: Rows, row: int, sent: Sent, written: Written
+) -> dict[str, Any]:
+    timestamp = rows.timestamp[row]
+    return {
+        "error_code": 200,
+        "cluster_id": place[0],
+        "topic_name": place[1],
+        "partition_id": int(written.partition[row]),
+        "offset": int(written.offset[row]),
+        "timestamp": iso_time(written.now_ms if timestamp is None else timestamp),
+        "key": _size(sent.types[0], rows.key[row]),
+        "value": _size(sent.types[1], rows.value[row]),
+    }
+
+
+def _size(kind: str, data: bytes | None) -> dict[str, Any] | None:
+    return None if data is None else {"type": kind, "size": len(data)}

@@ -1,0 +1,124 @@
+"""Records out: fetch, with long poll."""
+
+from collections.abc import AsyncIterator, Iterator
+from typing import Annotated, Final
+
+from fastapi import APIRouter, Query, Request
+from starlette.responses import Response, StreamingResponse
+
+from sparklog.log_reader import TopicReader
+from sparklog.rest import models
+from sparklog.rest.deps import (
+    IsolationLevel,
+    PartitionNumber,
+    TimestampAsOf,
+    TopicName,
+    VersionAsOf,
+    allowed,
+    as_of,
+)
+from sparklog.rest.errors import ApiError
+from sparklog.rest.fetch import ARROW, BINARY, JSON, RAW, Page, body_in, form_of
+from sparklog.rest.service import Service
+from sparklog.rest.times import Time, parse_time
+from sparklog.tokens import Scope
+
+router = APIRouter(tags=["records"])
+
+_BINARY_STRING: Final = {"schema": {"type": "string", "format": "binary"}}
+
+
+@router.get(
+    "/topics/{topic}/partitions/{partition}/records",
+    responses={
+        200: {
+            "description": "Records, in the form that Accept asks for",
+            "model": list[models.RecordOut],
+            "content": {
+                BINARY: {"schema": {"$ref": "#/components/schemas/Records"}},
+                JSON: {"schema": {"$ref": "#/components/schemas/Records"}},
+                ARROW: _BINARY_STRING,
+                RAW: _BINARY_STRING,
+            },
+        }
+    },
+    response_class=StreamingResponse,
+)
+async def read_records(  # noqa: PLR0913 - one parameter of the query each
+    request: Request,
+    topic: TopicName,
+    partition: PartitionNumber,
+    offset: Annotated[int | None, Query(ge=0, lt=2**63)] = None,
+    timestamp: Time | None = None,
+    max_bytes: Annotated[int, Query(ge=1, lt=2**31)] = 1024 * 1024,
+    max_records: Annotated[int, Query(ge=1, lt=2**31)] = 10_000,
+    timeout: Annotated[int, Query(ge=0, lt=2**31, description="Milliseconds to wait")] = 1000,
+    isolation_level: IsolationLevel = "read_uncommitted",
+    version_as_of: VersionAsOf = None,
+    timestamp_as_of: TimestampAsOf = None,
+) -> Response:
+    """The records from `offset`, or from `timestamp`, or from the log start offset on.
+
+    At the log end it waits up to `timeout` for more. With `read_committed` records of aborted
+    transactions are left out, and the log ends at the last stable offset. Limits above the
+    service's are its own.
+    """
+    service = allowed(request, Scope.READ, topic)
+    form = form_of(request.headers.get("accept", ""))
+    del version_as_of, timestamp_as_of  # they are documented here, and read as the lookups do
+    past = as_of(request)
+    reader = await (service.reader(topic) if past is None else service.past_reader(topic, past))
+    wanted = partition, offset, timestamp, isolation_level
+    start = await _start(service, reader, *wanted)
+    if past is None and start >= reader.partition(partition).end_offset(isolation_level):
+        reader = await service.reader(topic, is_newest=True)
+        start = await _start(service, reader, *wanted)
+    settings, log = service.settings, reader.partition(partition)
+    if past is None and timeout and log.end_offset(isolation_level) <= start <= log.log_end_offset:
+        wait_s = min(timeout, settings.max_poll_ms) / 1000
+        reader = await service.poll.wait_for_more(reader, partition, start, wait_s, isolation_level)
+    page = Page(
+        reader,
+        partition,
+        start,
+        min(max_bytes, settings.max_fetch_bytes),
+        min(max_records, settings.max_fetch_records),
+        isolation_level,
+    )
+    body = await service.bulk(lambda: body_in(form, page))
+    log = reader.partition(partition)
+    headers = {
+        "Sparklog-Log-Start-Offset": str(log.log_start_offset),
+        "Sparklog-Last-Stable-Offset": str(log.last_stable_offset),
+        "Sparklog-Log-End-Offset": str(log.log_end_offset),
+    }
+    return StreamingResponse(_on_threads(service, body), headers=headers, media_type=form)
+
+
+async def _start(
+    service: Service,
+    reader: TopicReader,
+    partition: int,
+    offset: int | None,
+    timestamp: str | None,
+    isolation: str,
+) -> int:
+    if offset is not None and timestamp is not None:
+        raise ApiError(400, "a fetch begins at either offset or timestamp")
+    if offset is not None:
+        return offset
+    log = reader.partition(partition)
+    if timestamp is None:
+        return log.log_start_offset
+    when = parse_time(timestamp)
+    found = await service.look(
+        reader, partition, lambda: reader.list_offset(partition, when, isolation)
+    )
+    return found.offset if found.offset >= 0 else log.end_offset(isolation)
+
+
+async def _on_threads(
+    service: Service, parts: Iterator[bytes | memoryview]
+) -> AsyncIterator[bytes | memoryview]:
+    while (part := await service.bulk(lambda: next(parts, None))) is not None:
+        yield part

@@ -1,0 +1,41 @@
+"""Tokens over HTTP: `Authorization: Bearer …`, and the answers 401 and 403.
+
+What belongs to no topic (clusters, metrics) needs any token.
+"""
+
+import base64
+import binascii
+
+from sparklog.rest.errors import FORBIDDEN, UNAUTHENTICATED, ApiError
+from sparklog.tokens import Scope, Token, Tokens
+
+
+def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = False) -> Token:
+    """Return the token of an Authorization header. Raises ApiError (401).
+
+    A page also takes Basic, with the token as the password: browsers ask for that.
+    """
+    token = tokens.known(_secret(authorization or "", is_page))
+    if token is None:
+        scheme = "Basic" if is_page else "Bearer"
+        header = {"WWW-Authenticate": f'{scheme} realm="sparklog"'}
+        raise ApiError(UNAUTHENTICATED, "a valid token is needed", header)
+    return token
+
+
+def check(token: Token, scope: Scope, topic: str) -> None:
+    """Raise ApiError (403) unless the token allows it; whether the topic exists is not told."""
+    if not token.allows(scope, topic):
+        raise ApiError(FORBIDDEN, f"this token has no {scope} access to topic {topic!r}")
+
+
+def _secret(authorization: str, is_page: bool) -> str:
+    scheme, _, value = authorization.partition(" ")
+    if scheme.lower() == "bearer":
+        return value.strip()
+    if is_page and scheme.lower() == "basic":
+        try:
+            return base64.b64decode(value, validate=True).decode().partition(":")[2]
+        except (binascii.Error, UnicodeDecodeError):
+            return ""
+    return ""

@@ -1,0 +1,184 @@
+"""The server: uvicorn, with limits for slow and oversized headers, and an end without losses.
+
+On SIGTERM or SIGINT: no new connections; waiting fetches are answered with what there is; every
+group is committed and acknowledged; then the process ends.
+"""
+
+import asyncio
+import os
+import signal
+from types import FrameType
+from typing import Any, Final
+
+import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from sparklog.rest.app import create_app
+from sparklog.rest.joined import JoinedWrites
+from sparklog.rest.logs import set_up_logs
+from sparklog.rest.service import Service
+from sparklog.rest.settings import Settings
+from sparklog.tokens import check_listening
+
+PIPELINED_MAX: Final = 100
+"""Requests of one connection that may wait for the answer to the one before them."""
+
+
+class GuardedProtocol(HttpToolsProtocol):
+    """uvicorn's protocol; closes connections of clients that are slow or send what leads nowhere.
+
+    headers     begin with the connection, and with the first byte after each request: so long and
+                so many bytes; between requests uvicorn's own keep-alive timeout counts
+    bodies      while the service reads, `edge` has its limits; what nobody reads any more, for the
+                answer is out, has as long. Bytes that are no body (trailers, chunk extensions)
+                count as headers
+    answers     a client that takes nothing of what waits for it is cut off
+    """
+
+    max_header_bytes = 16 * 1024
+    header_timeout_s = 10.0
+    body_timeout_s = 30.0
+    send_timeout_s = 60.0
+    _idle_bytes = 0
+    _has_progress = False
+    _is_message_complete = True
+    _timer: asyncio.TimerHandle | None = None
+    _send_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Expect headers."""
+        joined: Any = JoinedWrites(transport, self.loop)
+        super().connection_made(joined)
+        self._expect(self.header_timeout_s)
+
+    def data_received(self, data: bytes) -> None:
+        """Count what comes and leads to nothing."""
+        if self.timeout_keep_alive_task is not None:
+            self._expect(self.header_timeout_s)
+        self._has_progress = False
+        super().data_received(data)
+        self._idle_bytes = 0 if self._has_progress else self._idle_bytes + len(data)
+        if self._idle_bytes > self.max_header_bytes:
+            self.transport.close()
+
+    def on_message_begin(self) -> None:
+        """Expect the headers of a further request."""
+        self._is_message_complete = False
+        self._expect(self.header_timeout_s)
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Expect no more headers."""
+        self._has_progress = True
+        self._stop()
+        if len(self.pipeline) < PIPELINED_MAX:
+            super().on_headers_complete()
+        else:
+            self.transport.close()
+
+    def on_body(self, body: bytes) -> None:
+        """Note that the body goes on."""
+        self._has_progress = True
+        super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """Expect nothing of this request."""
+        self._is_message_complete = True
+        self._stop()
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Expect the rest of a body that nobody reads."""
+        super().on_response_complete()
+        if not self._is_message_complete:
+            self._expect(self.body_timeout_s)
+
+    def eof_received(self) -> None:
+        """Write what waits: the transport closes itself behind this."""
+        self.transport.close()
+
+    def pause_writing(self) -> None:
+        """Expect the client to receive."""
+        super().pause_writing()
+        self._send_timer = self.loop.call_later(self.send_timeout_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Note that the client received."""
+        super().resume_writing()
+        self._stop_sending()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing."""
+        self._stop()
+        self._stop_sending()
+        super().connection_lost(exc)
+
+    def _expect(self, seconds: float) -> None:
+        if self._timer is None:
+            self._timer = self.loop.call_later(seconds, self._close)
+
+    def _close(self) -> None:
+        self.transport.close()
+
+    def _stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _stop_sending(self) -> None:
+        if self._send_timer is not None:
+            self._send_timer.cancel()
+            self._send_timer = None
+
+
+class Server(uvicorn.Server):
+    """uvicorn's server, which wakes waiting fetches when it is told to end."""
+
+    def __init__(self, config: uvicorn.Config, service: Service) -> None:
+        super().__init__(config)
+        self._service = service
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal: waiting fetches are answered now, not when their time is up."""
+        super().handle_exit(sig, frame)
+        asyncio.get_running_loop().call_soon_threadsafe(self._service.poll.close)
+
+
+def server_of(settings: Settings) -> Server:
+    """Return the server. Raises InvalidOptionError when it may not listen there."""
+    check_listening(settings.host, settings.tokens_file)
+    app = create_app(settings)
+    limits = {
+        "max_header_bytes": settings.max_header_bytes,
+        "header_timeout_s": settings.header_timeout_ms / 1000,
+        "body_timeout_s": settings.body_timeout_ms / 1000,
+        "send_timeout_s": settings.send_timeout_ms / 1000,
+    }
+    config = uvicorn.Config(
+        app,
+        host=settings.host,
+        port=settings.port,
+        http=type("Protocol", (GuardedProtocol,), limits),
+        ws="none",
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        timeout_graceful_shutdown=settings.shutdown_timeout_ms // 1000,
+    )
+    return Server(config, app.state.service)
+
+
+def serve(settings: Settings) -> None:
+    """Serve until a signal.
+
+    Raises InvalidOptionError for an address that needs tokens, InvalidConfigError for a file of
+    tokens that cannot be read.
+    """
+    # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
+    os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    set_up_logs(settings.log_level)
+    server = server_of(settings)
+    # uvicorn takes signals while it serves and raises them once more behind: obeyed already.
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    server.run()

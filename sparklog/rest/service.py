@@ -1,0 +1,201 @@
+"""The state of a running instance: threads, followed topics, group commit, administrator."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from concurrent.futures import ThreadPoolExecutor
+from time import perf_counter
+from typing import Final, NamedTuple, TypeVar
+
+from sparklog.admin import AdminClient
+from sparklog.clock import Clock
+from sparklog.errors import OffsetOutOfRangeError
+from sparklog.group_commit import GroupCommit
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.followed_topics import FollowedTopics
+from sparklog.log_reader.poll import Poll
+from sparklog.metadata.catalog import Catalog
+from sparklog.rest.errors import OUT_OF_TIME, ApiError
+from sparklog.rest.metrics import Metrics
+from sparklog.rest.settings import Settings
+from sparklog.storage import open_files
+from sparklog.tokens import Tokens
+
+QUICK_S: Final = 0.003
+"""A lookup that takes longer is not for the event loop."""
+
+LET_GO_S: Final = 60
+"""So long at most the room of a deleted file is held by lookups that were made in it."""
+
+FEW: Final = 16
+"""So many lookups are for the event loop at once, more are not."""
+
+Answer = TypeVar("Answer")
+
+
+class AsOf(NamedTuple):
+    """The commit that a request reads as of: a version, or the newest one by a time."""
+
+    version: int | None = None
+    timestamp_ms: int | None = None
+
+
+class Service:
+    """One instance. Nothing is read or connected to before the first request."""
+
+    def __init__(self, settings: Settings, clock: Clock) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.tokens = Tokens.read(settings.tokens_file)
+        catalog = Catalog(open_files(settings.log_dir), clock)
+        self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
+        self.admin = AdminClient(settings.log_dir, clock=clock)
+        self.group_commit = GroupCommit(catalog, settings.group_limits)
+        self.metrics = Metrics(self.topics.age_ms, self.group_commit.counts)
+        self.poll = Poll(self, settings.poll_interval_ms / 1000)
+        self._quick: set[tuple[str, int]] = set()
+        self._lookups = ThreadPoolExecutor(settings.lookup_threads, "lookup")
+        self._bulk = ThreadPoolExecutor(settings.bulk_threads, "bulk")
+        self._admin = ThreadPoolExecutor(1, "admin")
+        self._health = ThreadPoolExecutor(1, "health")
+
+    async def lookup(
+        self,
+        question: Callable[[], Answer],
+    ) -> Answer:
+        """Run something short that may read files."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
+
+    async def find(
+        self, topic: str, partition: int, question: Callable[[TopicReader], Answer | None]
+    ) -> Answer | None:
+        """Run a lookup in one partition; where it finds nothing, again in the newest version.
+
+        To find nothing is to return None or to raise OffsetOutOfRangeError. Raises as `reader`.
+        """
+        reader = self.topics.reader_at_hand(topic) or await self.reader(topic)
+        is_final = self.topics.files.is_local
+        try:
+            found = await self.look(reader, partition, lambda: question(reader))
+            is_final = is_final or found is not None
+        except OffsetOutOfRangeError:
+            if is_final:
+                raise
+        if is_final:
+            return found
+        newest = await self.reader(topic, is_newest=True)
+        return await self.look(newest, partition, lambda: question(newest))
+
+    async def look(
+        self,
+        reader: TopicReader,
+        partition: int,
+        question: Callable[[], Answer],
+    ) -> Answer:
+        """Run a lookup in one partition, as `look_at`."""
+        place = reader.topic.topic_id, partition
+        if place in self._quick:
+            return self._timed(reader, [place], question)
+        return await self.look_at(reader, (partition,), question)
+
+    async def look_at(
+        self,
+        reader: TopicReader,
+        partitions: Collection[int],
+        question: Callable[[], Answer],
+    ) -> Answer:
+        """Run lookups: on the event loop as long as those of these few partitions are quick.
+
+        A thread costs more than what an index leads to at once. What may take long (no index, a
+        cold disk, an object store) is found out on a thread, and left there.
+        """
+        if len(partitions) > FEW:
+            return await self.bulk(question)
+        count = reader.topic.num_partitions
+        places = [(reader.topic.topic_id, number) for number in partitions if number < count]
+        if self._quick.issuperset(places):
+            return self._timed(reader, places, question)
+        return await self.lookup(lambda: self._timed(reader, places, question))
+
+    def _timed(
+        self,
+        reader: TopicReader,
+        places: list[tuple[str, int]],
+        question: Callable[[], Answer],
+    ) -> Answer:
+        started = perf_counter()
+        try:
+            return question()
+        finally:
+            if perf_counter() - started > QUICK_S or not reader.files.is_local:
+                self._quick.difference_update(places)
+            else:
+                self._quick.update(places)
+
+    def deadline(self) -> Callable[[], None]:
+        """Return what raises ApiError (503) when the lookups of a request have taken too long.
+
+        Asked before each of them: without an index one may read a whole segment, and nobody can be
+        heard to have gone meanwhile.
+        """
+        timeout_ms = self.settings.lookup_timeout_ms
+        end_ms = self.clock.boot_ms() + timeout_ms
+
+        def check() -> None:
+            if self.clock.boot_ms() > end_ms:
+                raise ApiError(
+                    OUT_OF_TIME, f"not looked up within {timeout_ms} ms: ask for fewer at once"
+                )
+
+        return check
+
+    async def bulk(
+        self,
+        question: Callable[[], Answer],
+    ) -> Answer:
+        """Run something that reads or parses megabytes."""
+        return await asyncio.get_running_loop().run_in_executor(self._bulk, question)
+
+    async def administer(
+        self,
+        question: Callable[[], Answer],
+    ) -> Answer:
+        """Run something with `admin`, after everything else that was asked of it."""
+        return await asyncio.get_running_loop().run_in_executor(self._admin, question)
+
+    async def check_health(self, question: Callable[[], Answer]) -> Answer:
+        """Run a question about this instance's health, which waits for no other question."""
+        return await asyncio.get_running_loop().run_in_executor(self._health, question)
+
+    async def reader(self, topic: str, *, is_newest: bool = False) -> TopicReader:
+        """Return a reader of the newest version. Raises UnknownTopicError.
+
+        Over an object store the version may be `poll_interval_ms` old unless `is_newest` asks for
+        the newest. Ask for it to answer an end, or that something does not exist.
+        """
+        at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
+        return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
+
+    async def past_reader(self, topic: str, wanted: AsOf) -> TopicReader:
+        """Return a reader of a topic as one commit left it.
+
+        Raises UnknownTopicError, VersionOutOfRangeError for a commit that is not known (any more),
+        OffsetOutOfRangeError where the log no longer holds all of it.
+        """
+        return await self.bulk(
+            lambda: self.topics.past_reader(topic, wanted.version, wanted.timestamp_ms)
+        )
+
+    async def let_go(self) -> None:
+        """Every now and then forget what lookups left behind; those to come open it again."""
+        while True:
+            await asyncio.sleep(LET_GO_S)
+            self.topics.let_go()
+            self._quick.clear()
+
+    async def close(self) -> None:
+        """Finish what was accepted: every group is committed and answered."""
+        self.poll.close()
+        await self.group_commit.close()
+        for pool in (self._lookups, self._bulk, self._admin, self._health):
+            pool.shutdown(wait=True)
+        self.topics.let_go()

@@ -1,0 +1,114 @@
+"""Settings of the service: options of `sparklog rest`, or variables of the environment.
+
+The variable of a setting is `SPARKLOG_` and its name in capitals; the option is its name with
+dashes, and wins.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+from sparklog.errors import InvalidOptionError
+from sparklog.group_commit import GroupLimits
+
+Positive = Annotated[int, Field(gt=0)]
+MIB = 1024 * 1024
+PREFIX = "SPARKLOG_"
+
+
+class Settings(BaseSettings):
+    """What an operator decides. Storage settings (`AWS_…`) are read by sparklog.storage itself."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
+
+    log_dir: str
+    """The log dir: a path, file://, s3://, gs:// or az://."""
+    host: str = "127.0.0.1"
+    """Where to listen; anything but loopback needs tokens_file."""
+    port: Annotated[int, Field(ge=0, le=65535)] = 8082
+    """The port, by default Kafka REST's own; 0 takes a free one."""
+    allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
+    """Host headers that are answered without tokens: no web page may reach a loopback service."""
+    tokens_file: Path | None = None
+    """Bearer tokens (sparklog.tokens); none: whoever reaches the service may do everything."""
+
+    linger_ms: Annotated[int, Field(ge=0, le=10_000)] = 5
+    """How long a group waits for others: its first request, and after the group before."""
+    batch_size: Positive = MIB
+    """Bytes of keys and values at which a group waits no longer."""
+    compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
+    """Of topics that leave it to the producer."""
+    max_pending_bytes: Positive = 64 * MIB
+    """Bytes that may wait for their commit in one topic; more is answered with 429."""
+
+    max_body_bytes: Positive = 16 * MIB
+    """Bytes of one body; more is answered with 413."""
+    max_bodies_bytes: Positive = 256 * MIB
+    """Bytes of the bodies of all requests in progress; more is answered with 429."""
+    max_fetch_bytes: Positive = 64 * MIB
+    """The most bytes that a fetch may ask for."""
+    max_fetch_records: Positive = 100_000
+    """The most records that a fetch may ask for."""
+    max_poll_ms: Annotated[int, Field(ge=0)] = 60_000
+    """The longest a fetch may wait for records."""
+    max_header_bytes: Positive = 16 * 1024
+    """Bytes of the headers of one request; more closes the connection."""
+    header_timeout_ms: Positive = 10_000
+    """How long a connection may take to send the headers of a request."""
+    body_timeout_ms: Positive = 30_000
+    """How long a connection may take to send a body."""
+    lookup_timeout_ms: Positive = 30_000
+    """How long the lookups of one request may take."""
+    send_timeout_ms: Positive = 60_000
+    """How long a client may take to receive what is sent."""
+    shutdown_timeout_ms: Positive = 30_000
+    """How long requests in progress may take after SIGTERM."""
+
+    lookup_threads: Positive = 2
+    """Threads for lookups that read files."""
+    bulk_threads: Positive = 4
+    """Threads for fetches and large bodies, which so delay no lookup."""
+    poll_interval_ms: Positive = 20
+    """How often waiting fetches look for commits, and how old an object store's metadata may be."""
+    access_log: bool = True
+    """Whether every request is a line in the log."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is logged."""
+
+    @property
+    def group_limits(self) -> GroupLimits:
+        """The settings of group commit."""
+        return GroupLimits(
+            linger_ms=self.linger_ms,
+            batch_size=self.batch_size,
+            max_pending_bytes=self.max_pending_bytes,
+            compression_type=self.compression_type,
+        )
+
+
+def settings_of(options: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings: `options` by name, and for the rest the environment.
+
+    Raises InvalidOptionError, which names every setting that is missing or wrong.
+    """
+    try:
+        return Settings(**options or {})
+    except ValidationError as error:
+        problems = [(str(one["loc"][0]), one["msg"]) for one in error.errors()]
+    raise InvalidOptionError(
+        "; ".join(f"{option_of(name)} ({variable_of(name)}): {told}" for name, told in problems),
+        option=problems[0][0],
+    )
+
+
+def option_of(name: str) -> str:
+    """Return the option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable_of(name: str) -> str:
+    """Return the variable of a setting."""
+    return f"{PREFIX}{name.upper()}"

@@ -1,0 +1,68 @@
+"""Times in requests: milliseconds since 1970, ISO 8601, and ListOffsets' -1, -2 and -3."""
+
+import re
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final
+
+from fastapi import Query
+from pydantic import WithJsonSchema
+
+from sparklog.rest.errors import ApiError
+
+TIME_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [
+        {"type": "integer", "format": "int64", "minimum": -3, "maximum": 2**63 - 1},
+        {"type": "string", "format": "date-time"},
+    ]
+}
+_DESCRIPTION: Final = (
+    "Milliseconds since 1970, or an ISO 8601 time (UTC unless it says otherwise); "
+    "-1 latest, -2 earliest, -3 the record with the largest timestamp"
+)
+Time = Annotated[
+    str,
+    Query(description=_DESCRIPTION, examples=["2013-01-01T00:00:00Z", "1357002000000", "-1"]),
+    WithJsonSchema(TIME_SCHEMA),
+]
+
+TIME_DOCS: Final[dict[str, Any]] = {
+    "name": "timestamp",
+    "in": "query",
+    "required": False,
+    "description": _DESCRIPTION,
+    "schema": TIME_SCHEMA,
+}
+
+_NUMBER: Final = re.compile(r"-?[0-9]{1,19}")
+_NUMBER_MAX: Final = 2**63 - 1
+
+
+def parse_time(text: str | int) -> int:
+    """Return a time as ListOffsets takes it. Raises ApiError (422) for what is no time.
+
+    A time before 1970 is 1970: no record is older.
+    """
+    if isinstance(text, int) or _NUMBER.fullmatch(text):
+        number = int(text)
+        if not -3 <= number <= _NUMBER_MAX:
+            raise ApiError(422, f"timestamp {number}: allowed are -3 to {_NUMBER_MAX}")
+        return number
+    try:
+        # A plus sign in a query is a space to whoever decodes it.
+        found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
+    except ValueError:
+        raise ApiError(
+            422, f"timestamp {text[:40]!r} is neither milliseconds nor an ISO 8601 time"
+        ) from None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    return max(0, int(found.timestamp() * 1000))
+
+
+def iso_time(timestamp_ms: int) -> str:
+    """Return milliseconds as ISO 8601 in UTC; "" for no time, and for one after the year 9999."""
+    try:
+        found = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
+    except (ValueError, OverflowError):
+        return ""
+    return found.isoformat(timespec="milliseconds").replace("+00:00", "Z") if found else ""

@@ -1,0 +1,208 @@
+"""What operators see: health, metrics, logs, limits; and errors without traces."""
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from sparklog.rest.app import create_app
+from sparklog.rest.logs import JsonFormatter, set_up_logs
+from sparklog.rest.service import Service
+from tests.logs import append
+from tests.rest.conftest import TickingClock, client_for, settings_for
+
+
+@pytest.fixture
+def small(log_dir: str) -> Iterator[TestClient]:
+    with client_for(settings_for(log_dir, max_body_bytes=1000)) as client:
+        yield client
+
+
+class TestHealth:
+    def test_is_told(self, client: TestClient) -> None:
+        assert client.get("/healthy").json() == client.get("/ready").json() == {"status": "ok"}
+
+    def test_of_a_directory_that_is_no_log_dir(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("mine")
+        with client_for(settings_for(tmp_path)) as client:
+            ready, topics = client.get("/ready"), client.get("/topics")
+
+        assert (ready.status_code, ready.json()["error_code"]) == (503, 50302)
+        assert topics.status_code == 503
+        assert str(tmp_path) not in ready.text + topics.text
+
+
+class TestMetrics:
+    def test_count_requests_commits_and_bytes(self, client: TestClient, log_dir: str) -> None:
+        for _ in range(2):
+            client.post("/topics/t", json={"records": [{"value": "YQ=="}]})
+        client.get("/topics/t/partitions/0/offsets")
+        client.get("/nothing")
+        text = client.get("/metrics").text
+
+        route = 'method="POST",route="/topics/{topic}"'
+        assert f'sparklog_requests_total{{{route},status="200"}} 2.0' in text
+        assert 'sparklog_requests_total{method="(none)",route="(none)",status="404"} 1.0' in text
+        assert f"sparklog_request_seconds_count{{{route}}} 2.0" in text
+        assert "sparklog_commits_total 2.0" in text
+        assert "sparklog_produced_records_total 2.0" in text
+        assert "sparklog_commit_conflicts_total 0.0" in text
+        assert "sparklog_metadata_age_seconds 0.0" in text
+        assert 'sparklog_bytes_total{direction="in"}' in text
+
+
+class TestRequestIds:
+    @pytest.mark.parametrize("given", ["abc-1", None, "bad id", "x" * 65])
+    def test_come_back(self, client: TestClient, given: str | None) -> None:
+        answer = client.get("/healthy", headers={"X-Request-Id": given} if given else {})
+
+        found = answer.headers["x-request-id"]
+        assert (found == given) is (given == "abc-1")
+        assert 0 < len(found) <= 64
+
+    def test_stand_in_the_log(
+        self, client: TestClient, log_dir: str, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        logging.getLogger("sparklog").propagate = True
+        with caplog.at_level(logging.INFO, "sparklog.access"):
+            client.get("/topics/t", headers={"X-Request-Id": "me"})
+
+        with (
+            client_for(settings_for(log_dir, access_log=False)) as quiet,
+            caplog.at_level(logging.INFO, "sparklog.access"),
+        ):
+            quiet.get("/topics/t")
+
+        (record,) = [one for one in caplog.records if one.name == "sparklog.access"]
+        fields: dict[str, Any] = vars(record)["fields"]
+        assert (fields["request_id"], fields["status"], fields["path"]) == ("me", 200, "/topics/t")
+
+
+class TestLogs:
+    def test_are_json(self) -> None:
+        record = logging.makeLogRecord({"name": "n", "levelname": "INFO", "msg": "m"})
+        record.fields = {"a": 1}
+        line = json.loads(JsonFormatter().format(record))
+
+        assert (line["logger"], line["level"], line["message"], line["a"]) == ("n", "info", "m", 1)
+
+    def test_have_traces(self) -> None:
+        try:
+            raise ValueError("why")
+        except ValueError as error:
+            record = logging.makeLogRecord({"exc_info": (type(error), error, None)})
+
+        assert "ValueError: why" in json.loads(JsonFormatter().format(record))["trace"]
+
+    def test_are_set_up(self) -> None:
+        loggers = [logging.getLogger(name) for name in ("sparklog", "uvicorn")]
+        before = [(one.handlers, one.level, one.propagate) for one in loggers]
+        set_up_logs("warning")
+        levels = [one.level for one in loggers]
+        for one, (handlers, level, propagate) in zip(loggers, before, strict=True):
+            one.handlers, one.propagate = handlers, propagate
+            one.setLevel(level)
+
+        assert levels == [logging.WARNING] * 2
+
+
+class TestLimits:
+    @pytest.mark.parametrize("path", ["/topics/t", "/topics/t/offsets:lookup"])
+    def test_a_body_has_a_size(self, small: TestClient, path: str) -> None:
+        told = small.post(path, content=b"x" * 1001)
+        streamed = small.post(
+            path,
+            content=(b"x" * 100 for _ in range(11)),
+            headers={"Content-Type": "application/json"},
+        )
+
+        assert (told.status_code, streamed.status_code) == (413, 413)
+        assert told.json()["message"] == "a body has at most 1000 bytes"
+
+    def test_a_length_is_a_number(self, small: TestClient) -> None:
+        answer = small.get("/healthy", headers={"Content-Length": "ten"})
+
+        assert answer.status_code == 413
+
+
+class TestUnexpected:
+    def test_is_told_without_a_trace(
+        self, client: TestClient, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(_: Service, topic: str) -> None:
+            raise RuntimeError(f"secret of {topic}")
+
+        monkeypatch.setattr(Service, "reader", fail)
+        answer = client.get("/topics/t/partitions/0/records")
+
+        assert answer.json() == {"error_code": 50002, "message": "the server failed"}
+        assert answer.headers["x-request-id"]
+
+    def test_methods_are_told(self, client: TestClient) -> None:
+        answer = client.put("/topics")
+
+        assert (answer.status_code, answer.json()["error_code"]) == (405, 405)
+        assert answer.headers["allow"] == "GET"
+        assert client.put("/topics/t").headers["allow"] == "GET, POST"
+
+
+class TestPage:
+    def test_lists_topics_and_partitions(self, client: TestClient, log_dir: str) -> None:
+        append(log_dir, 2, range(7))
+        listed, one = client.get("/"), client.get("/?topic=t")
+
+        assert '<a href="/?topic=t">t</a>' in listed.text
+        assert "<td>2</td>" in one.text
+        assert "default-src 'none'" in listed.headers["content-security-policy"]
+
+    def test_shows_records_from_a_time_on(self, client: TestClient, log_dir: str) -> None:
+        append(log_dir, 0, ["before3", "<b>new</b>", "z" * 500], timestamps=[0, 5000, 6000])
+        append(log_dir, 1, ["other"], timestamps=[4000])
+        text = client.get("/?topic=t&time=1970-01-01T00:00:03Z").text
+
+        assert ("before3" in text, "&lt;b&gt;new" in text, "other" in text) == (False, True, True)
+        assert "1970-01-01T00:00:05.000Z" in text
+        assert "z" * 200 + "…" in text
+        assert "z" * 201 not in text
+
+    def test_is_no_part_of_another_page(self, client: TestClient) -> None:
+        asked = [
+            client.get("/", headers={"Sec-Fetch-Dest": kind}).status_code
+            for kind in ("document", "image", "iframe")
+        ]
+
+        assert asked == [200, 403, 403]
+
+    def test_that_takes_too_long_ends(self, log_dir: str) -> None:
+        append(log_dir, 0, "a")
+        app = create_app(settings_for(log_dir, lookup_timeout_ms=3), clock=TickingClock())
+        with TestClient(app, base_url="http://127.0.0.1") as slow:
+            answer = slow.get("/?topic=t&time=0")
+
+        assert answer.status_code == 400
+        assert "not looked up within 3 ms" in answer.text
+
+    def test_says_when_there_is_none(self, client: TestClient, tmp_path: Path) -> None:
+        assert "no record from then on" in client.get("/?topic=t&time=5").text
+        with client_for(settings_for(tmp_path / "new")) as empty:
+            assert "no topic yet" in empty.get("/").text
+
+    def test_shows_no_more_than_a_few(self, client: TestClient, log_dir: str) -> None:
+        from sparklog.admin import AdminClient, NewTopic
+
+        AdminClient(log_dir).create_topics([NewTopic("many", 60, {"retention.ms": "-1"})])
+        records = [{"value": "", "partition": number, "timestamp": 5} for number in range(60)]
+        client.post("/topics/many", json={"records": records})
+
+        assert client.get("/?topic=many&time=0").text.count("1970-01-01") == 50
+
+    @pytest.mark.parametrize("query", ["topic=u", "topic=t&time=noon"])
+    def test_tells_what_is_wrong(self, client: TestClient, query: str) -> None:
+        answer = client.get(f"/?{query}")
+
+        assert answer.status_code == 400
+        assert 'id="problem"' in answer.text

@@ -1,0 +1,83 @@
+"""uvicorn's protocol as it is guarded: what a client that takes no answer costs."""
+
+import asyncio
+from typing import Any
+
+from uvicorn.server import ServerState
+
+from sparklog.rest.server import GuardedProtocol, server_of
+from tests.rest.conftest import settings_for
+
+
+class Transport(asyncio.Transport):
+    """A connection whose client does nothing."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.aborted = asyncio.Event()
+        self.sent = b""
+        self.is_closed = False
+
+    def writelines(self, list_of_data: object) -> None:
+        assert isinstance(list_of_data, list)
+        self.sent += b"".join(list_of_data)
+
+    def is_closing(self) -> bool:
+        return self.is_closed
+
+    def close(self) -> None:
+        self.is_closed = True
+
+    def abort(self) -> None:
+        self.aborted.set()
+
+
+def connected(log_dir: str, transport: Transport) -> GuardedProtocol:
+    config = server_of(settings_for(log_dir, send_timeout_ms=1)).config
+    config.load()
+    made: Any = config.http_protocol_class
+    protocol: GuardedProtocol = made(config=config, server_state=ServerState(), app_state={})
+    protocol.connection_made(transport)
+    return protocol
+
+
+class TestAnswers:
+    def test_that_nobody_takes_end_the_connection(self, log_dir: str) -> None:
+        async def main() -> None:
+            transport = Transport()
+            protocol = connected(log_dir, transport)
+            protocol.pause_writing()
+            async with asyncio.timeout(60):
+                await transport.aborted.wait()
+            protocol.connection_lost(ConnectionAbortedError())
+
+            assert protocol._send_timer is None
+
+        asyncio.run(main())
+
+    def test_that_are_taken_go_on(self, log_dir: str) -> None:
+        async def main() -> None:
+            transport = Transport()
+            protocol = connected(log_dir, transport)
+            protocol.pause_writing()
+            protocol.resume_writing()
+            timers = protocol._send_timer
+            protocol.connection_lost(ConnectionAbortedError())
+
+            assert timers is None
+            assert not transport.aborted.is_set()
+
+        asyncio.run(main())
+
+    def test_leave_before_the_connection_of_who_sends_no_more(self, log_dir: str) -> None:
+        async def main() -> None:
+            transport = Transport()
+            protocol = connected(log_dir, transport)
+            protocol.transport.write(b"answer")
+            protocol.eof_received()
+            transport.close()
+            protocol.connection_lost(None)
+
+            assert transport.sent == b"answer"
+
+        asyncio.run(main())

@@ -1,0 +1,517 @@
+"""Group commit: one commit for many requests, each with its own answer; keys land once."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import ManualClock, SystemClock
+from sparklog.errors import (
+    FencedLeaderEpochError,
+    InvalidRecordError,
+    LogDirError,
+    RecordTooLargeError,
+    SparklogError,
+    StorageFullError,
+    ThrottlingQuotaExceededError,
+    UnknownTopicError,
+)
+from sparklog.group_commit.queue import GroupCommit, GroupLimits
+from sparklog.group_commit.rows import KeyedPartitioner, Request, Rows, content_crc32c, ranks_of
+from sparklog.group_commit.writer import GroupWriter, Outcome, Written
+from sparklog.log_writer import WriteOptions
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.turn import Turn
+from sparklog.model import OffsetRange
+from sparklog.storage import open_files
+from sparklog.storage.local import LocalFiles
+from tests.logs import FOREVER, all_values, append, catalog, columns, image
+
+data = st.none() | st.binary(max_size=3)
+
+
+def rows(*values: str, partition: int | None = None, key: bytes | None = None) -> Rows:
+    count = len(values)
+    return Rows(
+        key=[key] * count,
+        value=[value.encode() for value in values],
+        partition=[partition] * count,
+        timestamp=[None] * count,
+        headers=[None] * count,
+    )
+
+
+class Writer(GroupWriter):
+    """A writer that something happens to while it writes; counts the plans that it made again."""
+
+    def __init__(self, log_dir: str) -> None:
+        self.conflicts = 0
+        clock = ManualClock(SystemClock().now_ms())  # its pauses take no time
+        found = Catalog(open_files(log_dir), clock)
+        super().__init__(found, WriteOptions(flush=False), self._count)
+        self.meanwhile: list[Callable[[], object]] = []
+
+    def _count(self) -> None:
+        self.conflicts += 1
+
+    def _written(self, *arguments: Any) -> Any:
+        written = super()._written(*arguments)
+        if self.meanwhile:
+            self.meanwhile.pop(0)()
+        return written
+
+    def to(self, topic: str, *requests: Request) -> list[Any]:
+        """The places that the requests to one topic got."""
+        return places(self.write({topic: requests})[topic])
+
+
+@pytest.fixture
+def writer(log_dir: str) -> Writer:
+    return Writer(log_dir)
+
+
+def places(outcomes: Sequence[Outcome]) -> list[Any]:
+    """Return [(partition, offset), …] of each request, or the kind of its error."""
+    return [
+        type(one)
+        if isinstance(one, SparklogError)
+        else list(zip(one.partition.tolist(), one.offset.tolist(), strict=True))
+        for one in outcomes
+    ]
+
+
+class TestGroup:
+    def test_gives_each_request_its_offsets(self, writer: Writer, log_dir: str) -> None:
+        append(log_dir, 1, "xyz")
+        found = writer.to(
+            "t",
+            Request(rows("a", "b", partition=1)),
+            Request(rows("c", partition=0), "key"),
+            Request(rows("d", partition=1)),
+        )
+
+        assert found == [[(1, 3), (1, 4)], [(0, 0)], [(1, 5)]]
+        assert image(log_dir).version == 3
+
+    def test_is_halved_until_the_refused_are_found(self, writer: Writer, log_dir: str) -> None:
+        config = {**FOREVER, "max.message.bytes": "200"}
+        AdminClient(log_dir).create_topics([NewTopic("small", 2, config)])
+        found = writer.to(
+            "small",
+            Request(rows("a", partition=0)),
+            Request(rows("x" * 300, partition=0)),
+            Request(rows("b", partition=5)),
+            Request(rows("c", partition=0), "k"),
+        )
+
+        assert found == [[(0, 0)], RecordTooLargeError, UnknownTopicError, [(0, 1)]]
+        assert all_values(log_dir, "small") == ["a", "c"]
+
+    def test_to_a_topic_that_is_not_there(self, writer: Writer) -> None:
+        assert writer.to("u", Request(rows("a"))) == [UnknownTopicError]
+
+    def test_to_a_directory_that_is_no_log_dir(self, tmp_path: Path) -> None:
+        assert Writer(str(tmp_path)).to("t", Request(rows("a"))) == [LogDirError]
+
+    def test_is_sticky_from_group_to_group(self, writer: Writer) -> None:
+        found = [writer.to("t", Request(rows(value))) for value in "ab"]
+
+        assert [offset for (((_, offset),),) in found] == [0, 1]
+
+    def test_fails_as_a_whole_when_the_storage_does(
+        self, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left")
+
+        monkeypatch.setattr(LocalFiles, "create", full)
+        found = writer.to("t", Request(rows("a")), Request(rows("b"), "k"))
+
+        assert found == [StorageFullError, StorageFullError]
+
+    def test_counts_commits_that_came_between(
+        self, writer: Writer, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        put = LocalFiles.put_new
+
+        def others_first(*arguments: Any) -> Any:
+            monkeypatch.setattr(LocalFiles, "put_new", put)
+            monkeypatch.setattr(Turn, "taken", lambda _: nullcontext(True))  # it is the writer's
+            other = catalog(log_dir)
+            other.commit(other.topic("t"), lambda _: raised(0, 7), operation="TEST")
+            return put(*arguments)
+
+        monkeypatch.setattr(LocalFiles, "put_new", others_first)
+
+        assert writer.to("t", Request(rows("a", partition=1))) == [[(1, 0)]]
+        assert writer.conflicts == 1
+
+
+def raised(partition: int, epoch: int) -> TopicEdit:
+    """A leader epoch that was raised, as an import does it."""
+    return TopicEdit(partitions={partition: PartitionState(leader_epoch=epoch)})
+
+
+class TestTopics:
+    """One group to several topics."""
+
+    @pytest.fixture(autouse=True)
+    def more(self, log_dir: str) -> None:
+        topics = [NewTopic(name, 2, FOREVER) for name in ("u", "v")]
+        AdminClient(log_dir).create_topics(topics)
+
+    def write(self, writer: Writer, *topics: str) -> list[Any]:
+        """The offsets that one record each gets."""
+        found = writer.write({topic: [Request(rows(topic, partition=0))] for topic in topics})
+        return [places(found[topic]) for topic in topics]
+
+    def test_is_one_entry(self, writer: Writer, log_dir: str) -> None:
+        before = catalog(log_dir).image().version
+        found = self.write(writer, "t", "u", "v")
+
+        log = catalog(log_dir).log
+        entry = log.read_entry(before + 1)
+        assert found == [[[(0, 0)]]] * 3
+        assert log.image().version == before + 1
+        assert entry is not None
+        assert entry.operation == "PRODUCE"
+        assert {**entry.parameters, "bytes": ""} == {
+            "topics": "t, u, v",
+            "segments": "3",
+            "records": "3",
+            "bytes": "",
+        }
+
+    def test_is_written_without_the_topics_that_are_refused(
+        self, writer: Writer, log_dir: str
+    ) -> None:
+        writer.meanwhile = [lambda: AdminClient(log_dir).delete_topics(["u"])]
+        found = self.write(writer, "t", "u", "absent", "v")
+
+        assert found == [[[(0, 0)]], [UnknownTopicError], [UnknownTopicError], [[(0, 0)]]]
+        assert (all_values(log_dir), all_values(log_dir, "v")) == (["t"], ["v"])
+
+    def test_is_told_what_the_log_says(
+        self, writer: Writer, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left")
+
+        monkeypatch.setattr(LocalFiles, "put_new", full)
+
+        assert self.write(writer, "t", "u") == [[StorageFullError]] * 2
+
+
+class TestKeys:
+    def test_land_once(self, writer: Writer, log_dir: str) -> None:
+        request = Request(rows("a", "b", key=b"k"), "key")
+        first = writer.to("t", request)
+        group = writer.to("t", Request(rows("c", partition=0)), request)
+        (again,) = Writer(log_dir).write({"t": [request]})["t"]
+
+        assert first == places([again]) == group[1:]
+        assert all_values(log_dir) == ["a", "b", "c"]
+        assert isinstance(again, Written)
+        assert again.replayed
+
+    def test_that_land_elsewhere_meanwhile_leave_the_group(
+        self, writer: Writer, log_dir: str
+    ) -> None:
+        request = Request(rows("a", "b", partition=2), "key")
+        elsewhere: list[Any] = []
+        writer.meanwhile = [lambda: elsewhere.extend(Writer(log_dir).to("t", request))]
+        other = Request(rows("d", partition=2), "other")
+        found = writer.to("t", Request(rows("c", partition=2)), request, other)
+
+        assert elsewhere == [[(2, 0), (2, 1)]]
+        assert found == [[(2, 2)], [(2, 0), (2, 1)], [(2, 3)]]
+        assert all_values(log_dir) == ["a", "b", "c", "d"]
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            rows("a", partition=1),
+            rows("a", "b", partition=0),
+            rows("b", partition=0),
+            rows("a", partition=0, key=b""),
+        ],
+    )
+    def test_with_other_records_are_refused(self, writer: Writer, other: Rows) -> None:
+        writer.to("t", Request(rows("a", partition=0), "k"))
+
+        assert writer.to("t", Request(other, "k")) == [InvalidRecordError]
+
+    def test_without_a_checksum_are_known_by_their_ranges(
+        self, writer: Writer, log_dir: str
+    ) -> None:
+        found = catalog(log_dir)
+        receipt = Receipt((OffsetRange(1, 5, 6),), 4)
+        edit = TopicEdit(receipts={ReceiptKey("k"): receipt})
+        found.commit(found.topic("t"), lambda _: edit, operation="TEST")
+
+        assert writer.to("t", Request(rows("a", partition=1), "k")) == [[(1, 5)]]
+        assert writer.to("t", Request(rows("a", partition=2), "k")) == [InvalidRecordError]
+
+    def test_with_partitions_that_were_not_there_are_refused(self, writer: Writer) -> None:
+        writer.to("t", Request(rows("a", partition=0), "k"))
+
+        assert writer.to("t", Request(rows("a", partition=9), "k")) == [UnknownTopicError]
+
+
+class TestContent:
+    def of(self, **columns: Any) -> int:
+        given = {"key": None, "value": None, "partition": None, "timestamp": None, "headers": None}
+        return content_crc32c(Rows(**{name: [one] for name, one in (given | columns).items()}))
+
+    def test_is_all_that_a_record_says(self) -> None:
+        headers = [
+            [{"key": "h", "value": None}],
+            [{"key": "h", "value": b""}],
+            [{"key": "", "value": b"h"}],
+            [{"key": "h", "value": None}] * 2,
+        ]
+        found = [
+            self.of(),
+            *(self.of(**{name: data}) for name in ("key", "value") for data in (b"", b"a")),
+            *(self.of(**{name: 0}) for name in ("partition", "timestamp")),
+            *(self.of(headers=pairs) for pairs in headers),
+        ]
+
+        assert len(set(found)) == len(found)
+        assert self.of(headers=[]) == self.of()
+
+    @given(columns=st.lists(st.tuples(data, data), min_size=1, max_size=4), at=st.integers(0, 9))
+    def test_is_where_it_stands(self, columns: list[tuple[Any, Any]], at: int) -> None:
+        """Goal: bytes that move from a record or a column to the next are another content.
+
+        Method: two contents are equal as lists exactly if their checksums are.
+        """
+        moved = [*columns[at % len(columns) :], *columns[: at % len(columns)]]
+        sums = [
+            content_crc32c(
+                Rows(
+                    key=[key for key, _ in one],
+                    value=[value for _, value in one],
+                    partition=[None] * len(one),
+                    timestamp=[None] * len(one),
+                    headers=[None] * len(one),
+                )
+            )
+            for one in (columns, moved)
+        ]
+
+        assert (sums[0] == sums[1]) is (columns == moved)
+
+
+class TestImportInBetween:
+    def fence(self, log_dir: str, epoch: int) -> None:
+        found = catalog(log_dir)
+        found.commit(found.topic("t"), lambda _: raised(0, epoch), operation="TEST")
+
+    def test_is_planned_again(self, writer: Writer, log_dir: str) -> None:
+        writer.meanwhile = [lambda: self.fence(log_dir, 5)]
+
+        assert writer.to("t", Request(rows("a", partition=0))) == [[(0, 0)]]
+
+    def test_is_told_when_it_goes_on(self, writer: Writer, log_dir: str) -> None:
+        writer.meanwhile = [
+            lambda epoch=epoch: self.fence(log_dir, epoch)  # type: ignore[misc] # bound now
+            for epoch in (5, 6, 7)
+        ]
+
+        assert writer.to("t", Request(rows("a", partition=0))) == [FencedLeaderEpochError]
+
+
+class TestKeyedPartitioner:
+    @pytest.mark.parametrize(
+        ("name", "is_by_key"),
+        [("default", True), ("round-robin", False), ("uniform-sticky", False)],
+    )
+    def test_is_the_same_for_the_same_records(self, name: str, is_by_key: bool) -> None:
+        records = columns("abc", keys=["x", None, "idempotency"])
+        found = KeyedPartitioner(name, "idempotency").assign(records, 1000).tolist()
+
+        assert found[1] == found[2]
+        assert (found[0] != found[1]) is is_by_key
+
+    def test_asks_a_function(self) -> None:
+        found = KeyedPartitioner(f"{__name__}:last", "k").assign(columns("abc"), 7)
+
+        assert found.tolist() == [6, 6, 6]
+
+
+def last(key: Any, _: Any, num_partitions: int) -> list[int]:
+    return [num_partitions - 1] * len(key)
+
+
+def test_ranks_count_earlier_rows_of_the_partition() -> None:
+    assert ranks_of(np.array([2, 0, 2, 2, 0], np.int32), 3).tolist() == [0, 0, 1, 2, 1]
+
+
+class TestQueue:
+    def run(self, log_dir: str, work: Callable[[GroupCommit], Any], **limits: Any) -> Any:
+        async def main() -> Any:
+            queue = GroupCommit(catalog(log_dir), GroupLimits(**{"linger_ms": 0, **limits}))
+            try:
+                return await work(queue)
+            finally:
+                await queue.close()
+
+        return asyncio.run(main())
+
+    def test_requests_that_linger_share_a_commit(self, log_dir: str) -> None:
+        async def work(queue: GroupCommit) -> Any:
+            requests = [queue.produce("t", rows(str(n), partition=0), None) for n in range(20)]
+            return await asyncio.gather(*requests)
+
+        found = self.run(log_dir, work, linger_ms=50)
+
+        assert sorted(one.offset[0] for one in found) == list(range(20))
+        assert image(log_dir).version == 2
+
+    def test_requests_to_several_topics_share_a_commit(self, log_dir: str) -> None:
+        AdminClient(log_dir).create_topics([NewTopic("u", 1, FOREVER)])
+
+        async def work(queue: GroupCommit) -> Any:
+            requests = [queue.produce(topic, rows(topic), None) for topic in "tut"]
+            return await asyncio.gather(*requests)
+
+        self.run(log_dir, work, linger_ms=50)
+
+        assert image(log_dir).version == image(log_dir, "u").version == 3
+        assert (all_values(log_dir), all_values(log_dir, "u")) == (["t", "t"], ["u"])
+
+    def test_those_who_come_again_share_the_next_one(self, log_dir: str) -> None:
+        async def twice(queue: GroupCommit) -> None:
+            for value in "ab":
+                await queue.produce("t", rows(value, partition=0), None)
+
+        async def work(queue: GroupCommit) -> None:
+            await asyncio.gather(*(twice(queue) for _ in range(5)))
+
+        self.run(log_dir, work, linger_ms=50)
+
+        assert image(log_dir).version == 3
+
+    def test_who_was_just_answered_goes_with_those_who_waited(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write, late, hours = GroupCommit._written, list[asyncio.Task[Written]](), [0]
+
+        async def slowly(queue: GroupCommit, *arguments: Any) -> Any:
+            if not hours[0]:
+                late.append(asyncio.create_task(queue.produce("t", rows("b", partition=0), None)))
+            answers = await write(queue, *arguments)
+            hours[0] += 1
+            return answers
+
+        async def work(queue: GroupCommit) -> None:
+            loop = asyncio.get_running_loop()
+            time = loop.time
+            monkeypatch.setattr(loop, "time", lambda: time() + 3600 * hours[0])
+            monkeypatch.setattr(GroupCommit, "_written", slowly)
+            await queue.produce("t", rows("a", partition=0), None)
+            for _ in range(10):
+                await asyncio.sleep(0)
+            await queue.produce("t", rows("c", partition=0), None)
+            await late[0]
+
+        self.run(log_dir, work, linger_ms=100)
+
+        assert image(log_dir).version == 3
+
+    def test_a_full_group_does_not_linger(self, log_dir: str) -> None:
+        async def work(queue: GroupCommit) -> Any:
+            requests = [queue.produce("t", rows("x" * 60, partition=0), None) for _ in range(4)]
+            return await asyncio.gather(*requests)
+
+        self.run(log_dir, work, linger_ms=10_000, batch_size=100)
+
+        assert image(log_dir).version == 3
+
+    def test_the_same_key_at_the_same_time_lands_once(self, log_dir: str) -> None:
+        async def work(queue: GroupCommit) -> Any:
+            requests = [queue.produce("t", rows("a"), "k") for _ in range(3)]
+            return await asyncio.gather(*requests)
+
+        found = self.run(log_dir, work)
+
+        assert len({(one.partition[0], one.offset[0]) for one in found}) == 1
+        assert all_values(log_dir) == ["a"]
+
+    def test_a_key_that_waited_for_itself_goes_with_those_who_wait(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        write, sizes = GroupCommit._written, list[int]()
+
+        async def counted(queue: GroupCommit, group: Sequence[Any]) -> Any:
+            sizes.append(len(group))
+            return await write(queue, group)
+
+        async def work(queue: GroupCommit) -> None:
+            monkeypatch.setattr(GroupCommit, "_written", counted)
+            first = asyncio.create_task(queue.produce("t", rows("a"), "k"))
+            again = asyncio.create_task(queue.produce("t", rows("a"), "k"))
+            await first
+            await asyncio.gather(queue.produce("t", rows("b"), None), again)
+
+        self.run(log_dir, work, linger_ms=200)
+
+        assert sizes == [1, 2]
+        assert sorted(all_values(log_dir)) == ["a", "b"]
+
+    def test_nothing_is_kept_of_what_was_answered(self, log_dir: str) -> None:
+        async def work(queue: GroupCommit) -> None:
+            requests = [
+                queue.produce(topic, rows("a"), key)
+                for topic in ("t", "absent")
+                for key in (None, "k")
+            ]
+            await asyncio.gather(*requests, return_exceptions=True)
+            await queue.close()
+
+            kept = queue._waiting, queue._keys, queue._bytes, queue._bytes_waiting, queue._task
+            assert not any(kept)
+
+        self.run(log_dir, work)
+
+    def test_too_much_is_throttled(self, log_dir: str) -> None:
+        async def work(queue: GroupCommit) -> Any:
+            requests = [queue.produce(topic, rows("x" * 60), None) for topic in "tttu"]
+            return await asyncio.gather(*requests, return_exceptions=True)
+
+        found = self.run(log_dir, work, max_pending_bytes=160)
+
+        (refused,) = [one for one in found if isinstance(one, ThrottlingQuotaExceededError)]
+        assert "topic 't' waits to be committed: at most 160 bytes" in refused.message
+
+    def test_closing_commits_what_waits(self, log_dir: str) -> None:
+        async def work(queue: GroupCommit) -> None:
+            waiting = asyncio.create_task(queue.produce("t", rows("a"), None))
+            await asyncio.sleep(0)
+            waiting.cancel()
+
+        self.run(log_dir, work, linger_ms=10_000)
+
+        assert all_values(log_dir) == ["a"]
+
+    def test_an_unexpected_error_is_everybodys(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def fail(*_: object) -> None:
+            raise RuntimeError("unexpected")
+
+        async def work(queue: GroupCommit) -> Any:
+            monkeypatch.setattr(GroupWriter, "write", fail)
+            requests = [queue.produce("t", rows("a"), key) for key in (None, "k")]
+            return await asyncio.gather(*requests, return_exceptions=True)
+
+        assert [str(one) for one in self.run(log_dir, work)] == ["unexpected"] * 2

@@ -1,6 +1,7 @@
 """Indexes as a job: those that are missing, damaged or left to it (`index.build=job`) are made.
 
-    which    by default those that the image, compared with a listing of the files, shows missing;
+    which    by default those that were left to it, which the image tells;
+             `list`: also those that are not in a listing of the files, or of another size there;
              `check`: every log is read, and its indexes are compared with the right ones;
              `rebuild`: every index is written anew
     how      a task a segment: read the log, verify every checksum, index, write, fsync
@@ -61,7 +62,11 @@ class IndexesMade:
 def build_index(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Build indexes. `options["check"]`: read every log; `options["rebuild"]`: build all anew."""
+    """Build indexes that were left to this job.
+
+    `options["list"]`: list the files, and build those that are missing or cut, too;
+    `options["check"]`: read every log; `options["rebuild"]`: build all anew.
+    """
     for topic in context.topics(topics):
         try:
             needed = _needed(context, topic, options)
@@ -79,7 +84,7 @@ def _needed(
 ) -> list[_Needed]:
     image = context.catalog.topic_image(topic)
     asked = "rebuild" if options["rebuild"] else "check" if options["check"] else None
-    sizes = {} if asked else _sizes(context.files, topic)
+    sizes = _sizes(context.files, topic) if options.get("list") and not asked else None
     needed = []
     for _, log in sorted(image.partitions.items()):
         for entry in log.entries():
@@ -101,14 +106,19 @@ def _sizes(files: Files, topic: TopicDescription) -> Sizes:
     }
 
 
-def index_problem(entry: SegmentEntry, sizes: Sizes) -> str | None:
-    """Return what is wrong with a segment's indexes as far as sizes tell, None if nothing is."""
+def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
+    """Return what is wrong with a segment's indexes, None if nothing is.
+
+    `sizes` are those of the files that there are, None where nobody has looked.
+    """
     indexes = (
         (entry.index_path, entry.index_bytes),
         (entry.time_index_path, entry.time_index_bytes),
     )
     if any(size is None for _, size in indexes):
         return "not built"
+    if sizes is None:
+        return None
     for path, size in indexes:
         found = 0 if path is None else sizes.get(path)
         if found is None:

@@ -38,7 +38,7 @@ class TestBoth:
         assert re.search(r"""(bin/sparklog rest|"sparklog", "rest")""", text)
 
     def test_keep_the_kernels_where_they_may_write(self, text: str) -> None:
-        assert "NUMBA_CACHE_DIR=/var/cache/sparklog\n" in text
+        assert re.search(r"NUMBA_CACHE_DIR=/var/cache/sparklog\s", text)
 
 
 class TestDockerfile:

@@ -17,6 +17,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def add_options(parser: argparse.ArgumentParser) -> None:
     """Add what this job alone takes."""
+    parser.add_argument(
+        "--list", action="store_true", help="List the files: build what is missing or cut, too."
+    )
     parser.add_argument("--check", action="store_true", help="Read every log, not only sizes.")
     parser.add_argument("--rebuild", action="store_true", help="Build every index anew.")
 

@@ -17,6 +17,7 @@ from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch
 
 DEFAULT: dict[str, Any] = {"check": False, "rebuild": False}
+LIST: dict[str, Any] = {"list": True, "check": False, "rebuild": False}
 CHECK: dict[str, Any] = {"check": True, "rebuild": False}
 REBUILD: dict[str, Any] = {"check": False, "rebuild": True}
 ZERO = {"index.interval.bytes": "0"}
@@ -44,6 +45,10 @@ class TestWhich:
 
         assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
         steps = [step for step in partition.files.trace if step.path.startswith(DIRECTORY)]
+        assert steps == []
+
+        assert build(partition, **LIST) == (NOTHING_TO_DO, [])
+        steps = [step for step in partition.files.trace if step.path.startswith(DIRECTORY)]
         assert [step.kind for step in steps] == ["list"]
 
     def test_what_was_left_to_the_job_is_built(self) -> None:
@@ -60,7 +65,8 @@ class TestWhich:
     def test_what_is_missing_or_cut_is_built(self, suffix: str) -> None:
         partition, sound = two(), index_bytes(two())
         partition.remove(partition.path(suffix, 0)).shrink(partition.path(suffix, 1), 1)
-        _, (report,) = build(partition, **DEFAULT)
+        assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
+        _, (report,) = build(partition, **LIST)
 
         assert [row["reason"] for row in report.rows] == ["missing", "other size"]
         assert index_bytes(partition) == sound
@@ -68,7 +74,7 @@ class TestWhich:
     def test_a_row_that_names_no_file_but_a_size_is_mended(self) -> None:
         partition = two()
         partition.with_columns(partition.segments[0], index_path=None)
-        build(partition, **DEFAULT)
+        build(partition, **LIST)
 
         assert index_bytes(partition) == index_bytes(two())
 
@@ -76,7 +82,7 @@ class TestWhich:
         partition, sound = two(), index_bytes(two())
         partition.flip_byte(partition.path(INDEX_SUFFIX, 1), 7)
         before = partition.segments
-        assert build(partition, **DEFAULT) == (NOTHING_TO_DO, [])
+        assert build(partition, **LIST) == (NOTHING_TO_DO, [])
         outcome = outcome_of(build_index, partition, configs=ZERO, **CHECK)
 
         size = sum(entry.log_bytes for entry in before)
@@ -154,7 +160,7 @@ class TestFaults:
         assert isinstance(partition.files, MemoryFiles)
         partition.files.fail_next(kind)
         partition.files.fail_next(kind)
-        code, _ = build(partition, **DEFAULT)
+        code, _ = build(partition, **LIST)
         partition.files._faults.clear()
 
         assert (code, partition.segments == before) == (FAILED, True) or kind == "sync"

@@ -7,11 +7,12 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
-from sparklog.spark.jobs.scheduler_config import known_keys, parse
+from sparklog.spark.jobs.scheduler_config import METRICS_PORT, known_keys, parse
 
 ROOT = Path(__file__).parents[3]
 DEPLOY = ROOT / "deploy"
 UNIT = (DEPLOY / "sparklog-scheduler.service").read_text()
+STAGE = (DEPLOY / "Dockerfile").read_text().split("\nFROM ")[2]
 CONFIG = (DEPLOY / "scheduler.toml").read_text()
 SYSTEMD = shutil.which("systemd-analyze") or "true"
 """Where there is no systemd nobody is asked."""
@@ -35,6 +36,23 @@ class TestConfiguration:
             minimal.metrics_host,
             minimal.metrics_port,
         )
+
+
+class TestImage:
+    def test_is_a_stage_with_java(self) -> None:
+        assert STAGE.startswith("base AS scheduler\n")
+        assert "openjdk-17-jre-headless" in STAGE
+
+    def test_runs_a_module_that_there_is_with_a_configuration_that_there_is(self) -> None:
+        (module,) = re.findall(r'"-m", "([\w.]+)"', STAGE)
+        (config,) = re.findall(r"COPY deploy/(\S+) /etc/sparklog/\n", STAGE)
+
+        assert find_spec(module)
+        assert (DEPLOY / config).exists()
+        assert f'"/etc/sparklog/{config}"' in STAGE
+
+    def test_knows_the_port(self) -> None:
+        assert f"\nEXPOSE {METRICS_PORT}\n" in STAGE
 
 
 class TestUnit:

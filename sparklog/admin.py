@@ -180,21 +180,26 @@ class AdminClient:
         return TopicConfig.parse(self._catalog.topic(topic).configs).describe()
 
     def incremental_alter_configs(
-        self, changes: Mapping[str, Iterable[AlterConfigOp]]
+        self, changes: Mapping[str, Iterable[AlterConfigOp]], *, validate_only: bool = False
     ) -> list[TopicDescription]:
         """Change configs of topics, all or none, in one commit; return the topics as they are now.
 
-        Raises UnknownTopicError, InvalidConfigError.
+        With `validate_only` nothing is changed, and the topics are as they would be. Raises
+        UnknownTopicError, InvalidConfigError.
         """
         ops = {name: list(wanted) for name, wanted in changes.items()}
 
-        def plan(image: Image) -> Edit | Done:
+        def altered(image: Image) -> list[TopicDescription]:
             topics = [live(image, name) for name in ops]
-            altered = [
+            return [
                 replace(topic, configs=_altered(topic.configs, ops[topic.name])) for topic in topics
             ]
-            return describing("ALTER CONFIGS", topics, altered)
 
+        def plan(image: Image) -> Edit | Done:
+            return describing("ALTER CONFIGS", [live(image, name) for name in ops], altered(image))
+
+        if validate_only:
+            return altered(self._catalog.image())
         image = self._catalog.log.commit(plan).image
         return [live(image, name) for name in ops]
 

@@ -4,6 +4,7 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -25,6 +26,18 @@ def small(log_dir: str) -> Iterator[TestClient]:
 class TestHealth:
     def test_is_told(self, client: TestClient) -> None:
         assert client.get("/healthy").json() == client.get("/ready").json() == {"status": "ok"}
+
+    def test_is_told_while_lookups_wait(self, client: TestClient) -> None:
+        service: Service = client.app.state.service  # type: ignore[attr-defined] # a FastAPI's
+        released = Event()
+        waits = [
+            service._lookups.submit(released.wait, 60)
+            for _ in range(service.settings.lookup_threads)
+        ]
+        answer, are_waiting = client.get("/ready"), not any(wait.done() for wait in waits)
+        released.set()
+
+        assert (answer.status_code, are_waiting) == (200, True)
 
     def test_of_a_directory_that_is_no_log_dir(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("mine")

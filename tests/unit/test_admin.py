@@ -337,10 +337,11 @@ class TestAlterConfigs:
         self, admin: AdminClient, ops: list[AlterConfigOp], expected: dict[str, str]
     ) -> None:
         admin.create_topics([NewTopic("a", config={"cleanup.policy": "delete"})])
+        tried = admin.incremental_alter_configs({"a": ops}, validate_only=True)
         (altered,) = admin.incremental_alter_configs({"a": ops})
 
         assert altered.configs == expected
-        assert admin.describe_topics() == [altered]
+        assert admin.describe_topics() == [altered] == tried
 
     @pytest.mark.parametrize(
         ("op", "message"),

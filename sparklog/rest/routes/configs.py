@@ -8,7 +8,7 @@ from fastapi import APIRouter, Path, Request, Response
 from starlette.responses import StreamingResponse
 
 from sparklog.admin import AlterConfigOp, OpType
-from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig, config_key
+from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig
 from sparklog.model import TopicDescription
 from sparklog.produce.partitioner import DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
 from sparklog.rest import models3
@@ -125,29 +125,15 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     await check_cluster(service, cluster_id)
     wanted = await body_of(request, models3.CONFIG_CHANGES)
     ops = [AlterConfigOp(one.name, one.value or "", OpType(one.operation)) for one in wanted.data]
-    if wanted.validate_only:
-        found = await service.lookup(lambda: service.topics.topic(topic))
-        _check_ops(found.configs, ops)
-        return
-    await _alter(service, topic, ops)
+    await _alter(service, topic, ops, validate_only=wanted.validate_only)
 
 
-def _check_ops(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> None:
-    """Raise InvalidConfigError or ApiError for changes that the configs do not allow."""
-    altered = dict(configs)
-    for op in ops:
-        name = config_key(op.name).name
-        if op.op is OpType.DELETE:
-            altered.pop(name, None)
-        else:
-            check_configs({name: str(op.value)})
-            altered[name] = str(op.value)
-    TopicConfig.parse(altered)
-
-
-async def _alter(service: Service, topic: str, ops: list[AlterConfigOp]) -> None:
+async def _alter(
+    service: Service, topic: str, ops: list[AlterConfigOp], *, validate_only: bool = False
+) -> None:
     check_configs({op.name: str(op.value) for op in ops if op.op is OpType.SET})
-    await service.administer(lambda: service.admin.incremental_alter_configs({topic: ops}))
+    alter = service.admin.incremental_alter_configs
+    await service.administer(lambda: alter({topic: ops}, validate_only=validate_only))
 
 
 def _check_name(name: str) -> None:

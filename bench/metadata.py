@@ -9,7 +9,6 @@ import os
 import shutil
 import time
 from collections.abc import Callable
-from dataclasses import replace
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from statistics import median
@@ -223,7 +222,7 @@ def _commit_at(folder: Path, topics: int, segments: int) -> dict[str, float]:
     chosen = ids[len(ids) // 2]
 
     def append() -> None:
-        pending = [replace(_segment(SystemClock().now_ms()), partition=1)]
+        pending = [_segment(SystemClock().now_ms())._replace(partition=1)]
 
         def plan(image: Image) -> Edit:
             placed = at_log_end(image.topics[chosen], pending)

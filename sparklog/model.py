@@ -116,8 +116,7 @@ class AbortedRange(NamedTuple):
     last_delta: int
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SegmentEntry:
+class SegmentEntry(NamedTuple):
     """One segment, as its row in the metadata log says it (`metadata.tables`).
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
@@ -134,6 +133,7 @@ class SegmentEntry:
     file_base_offset: int
     log_path: str
     log_bytes: int
+    created_ms: int
     log_position: int = 0
     index_path: str | None = None
     index_bytes: int | None = None
@@ -155,7 +155,6 @@ class SegmentEntry:
     transactional: bool = False
     aborted: tuple[AbortedRange, ...] = ()
     delete_horizon_ms: int | None = None
-    created_ms: int
     removed_ms: int | None = None
 
     @property

@@ -1,7 +1,6 @@
 """Segments and edits for tests of the metadata: rows of files that nobody looks at."""
 
 import os
-from dataclasses import replace
 from typing import Any
 
 from sparklog.clock import ManualClock
@@ -34,13 +33,13 @@ def segment(
 
 def at(base_offset: int, entry: SegmentEntry) -> SegmentEntry:
     """The segment with its offsets given."""
-    return replace(entry, base_offset=base_offset, next_offset=base_offset + entry.offset_span)
+    return entry._replace(base_offset=base_offset, next_offset=base_offset + entry.offset_span)
 
 
 def indexed(entry: SegmentEntry, made_ms: int = NOW_MS) -> SegmentEntry:
     """The segment with a new index."""
     name = segment_name(0, uuid7(made_ms, os.urandom(10)), INDEX_SUFFIX)
-    return replace(entry, index_path=f"t-{entry.partition}/{name}", index_bytes=8)
+    return entry._replace(index_path=f"t-{entry.partition}/{name}", index_bytes=8)
 
 
 def appending(*entries: SegmentEntry, **edit: Any) -> TopicPlan:

@@ -199,9 +199,9 @@ class Author:
         first = self._random.randrange(len(live))
         gone = live[first : first + self._random.randint(1, 3)]
         low, high = gone[0].base_offset, gone[-1].next_offset
-        made = replace(self._segment(number, None, 0), base_offset=low, next_offset=high)
+        made = self._segment(number, None, 0)._replace(base_offset=low, next_offset=high)
         return TopicEdit(
-            segments=[replace(made, aborted=(AbortedRange(7, -1, high - low - 1),))],
+            segments=[made._replace(aborted=(AbortedRange(7, -1, high - low - 1),))],
             remove=[entry.key for entry in gone],
             removed_ms=self.now_ms,
             leader_epochs={number: topic.partition(number).leader_epoch},
@@ -210,7 +210,7 @@ class Author:
     def _indexed(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
         chosen = self._random.choice(live)
         path = chosen.log_path.removesuffix(".log") + self._random.choice([".index", ".other"])
-        return TopicEdit(replace=[replace(chosen, index_path=path, index_bytes=8)])
+        return TopicEdit(replace=[chosen._replace(index_path=path, index_bytes=8)])
 
     def _uuid(self) -> str:
         """Return a UUIDv7 of its own, whatever the random numbers are."""

@@ -193,7 +193,7 @@ class Partition:
             time_index_path=time_index if contents.get(time_index) else None,
             indexes=None if interval is None else indexes,
         )
-        self._commit(replace(entry, **columns))
+        self._commit(entry._replace(**columns))
         shift = end - base
         self.records += [one._replace(offset=one.offset + shift) for one in read_log(data)]
         times = [naive.Record(one.offset, one.timestamp) for one in read_log(data)]
@@ -219,7 +219,7 @@ class Partition:
 
     def with_columns(self, entry: SegmentEntry, **columns: Any) -> SegmentEntry:
         """Let the metadata say something else of a segment."""
-        changed = replace(entry, **columns)
+        changed = entry._replace(**columns)
         self.commit(replace=[changed])
         return changed
 

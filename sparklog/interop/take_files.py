@@ -9,7 +9,6 @@ Every file gets a name of ours; its batches keep the log's offsets.
 """
 
 import os
-from dataclasses import replace
 from typing import Final
 
 from sparklog.interop.examine import Examined, Source
@@ -68,7 +67,7 @@ class FileTaker:
         )
         if found.delete_horizon_ms is None:
             return entry
-        return replace(entry, delete_horizon_ms=found.delete_horizon_ms)
+        return entry._replace(delete_horizon_ms=found.delete_horizon_ms)
 
     def _path(self, base: int, uuid: str, suffix: str) -> str:
         """Relative to the topic's directory."""

@@ -9,7 +9,6 @@ its producer and its first offset are known, and a later import goes on from the
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -100,4 +99,4 @@ def with_spans(entry: SegmentEntry, spans: Iterable[Span]) -> SegmentEntry:
         for span in spans
         if span.first < entry.next_offset and span.last >= base
     )
-    return replace(entry, aborted=tuple(inside)) if inside or entry.aborted else entry
+    return entry._replace(aborted=tuple(inside)) if inside or entry.aborted else entry

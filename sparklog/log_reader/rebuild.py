@@ -8,7 +8,6 @@ meanwhile: with the old index, or without one.
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 from sparklog.clock import Clock
 from sparklog.config import TopicConfig
@@ -76,8 +75,7 @@ def rebuilt(
             files.write_new(f"{directory}/{path}", data, durable=True)
             written[suffix] = path
     files.sync(f"{directory}/{path}" for path in written.values())
-    return replace(
-        entry,
+    return entry._replace(
         index_path=written.get(INDEX_SUFFIX),
         index_bytes=len(indexes.offset_index),
         time_index_path=written.get(TIME_INDEX_SUFFIX),
@@ -137,8 +135,7 @@ def live_entries(
 
 
 def _with_indexes(entry: SegmentEntry, source: SegmentEntry) -> SegmentEntry:
-    return replace(
-        entry,
+    return entry._replace(
         index_path=source.index_path,
         index_bytes=source.index_bytes,
         time_index_path=source.time_index_path,

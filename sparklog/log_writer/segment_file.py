@@ -1,7 +1,6 @@
 """One segment's files being written: its `.log`, then its indexes, then its row."""
 
 import os
-from dataclasses import replace
 
 from sparklog.log.names import (
     INDEX_SUFFIX,
@@ -85,7 +84,7 @@ class SegmentFile:
             ),
             indexes=indexes if is_indexed else None,
         )
-        return entry if next_offset is None else replace(entry, next_offset=next_offset)
+        return entry if next_offset is None else entry._replace(next_offset=next_offset)
 
     def _written(self, suffix: str, data: bytes) -> str | None:
         if not data:

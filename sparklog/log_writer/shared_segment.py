@@ -9,7 +9,6 @@ directory.
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 
 from sparklog.clock import Clock
 from sparklog.log.names import LOG_SUFFIX, uuid7
@@ -38,7 +37,7 @@ class SharedSegment:
         path, position = self.put(batches, flush=flush)
         summary, _ = builder.finish()
         entry = summary.entry(summary.file_base_offset, self._clock.now_ms(), path)
-        return replace(entry, log_position=position)
+        return entry._replace(log_position=position)
 
     def put(self, batches: Iterable[Buffer], *, flush: bool) -> tuple[str, int]:
         """Append the batches of one partition; return the path and where they begin in the file."""

@@ -64,7 +64,7 @@ def merged(work: MergeWork) -> SegmentEntry:
         keys = key_index.encode(_keys(work.files, directory, work.group))
         path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
         work.files.write_new(f"{directory}/{path}", keys, durable=True)
-        row = replace(row, key_index_path=path, key_index_bytes=len(keys))
+        row = row._replace(key_index_path=path, key_index_bytes=len(keys))
         target.paths.append(f"{directory}/{path}")
     work.files.sync(target.paths)
     return row
@@ -76,8 +76,8 @@ def same_log(entry: SegmentEntry, other: SegmentEntry) -> bool:
 
 
 def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
-    return replace(
-        entry, index_path=None, index_bytes=None, time_index_path=None, time_index_bytes=None
+    return entry._replace(
+        index_path=None, index_bytes=None, time_index_path=None, time_index_bytes=None
     )
 
 
@@ -153,8 +153,7 @@ def read_keys(files: Files, directory: str, entry: SegmentEntry) -> KeyHashes:
 
 def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEntry:
     horizons = [e.delete_horizon_ms for e in group if e.delete_horizon_ms is not None]
-    return replace(
-        row,
+    return row._replace(
         record_count=_known(row.record_count, [entry.record_count for entry in group]),
         aborted=_aborted(group),
         delete_horizon_ms=min(horizons, default=None),

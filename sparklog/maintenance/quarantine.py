@@ -9,7 +9,7 @@ Nothing is deleted: the old name is vacuum's once its delay is over, the one in 
 
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from sparklog.clock import Clock
 from sparklog.errors import ExistingFileError
@@ -82,8 +82,7 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
     row = target.close(work.clock.now_ms())
     work.files.sync(target.paths)
     times = (row.min_timestamp, entry.min_timestamp)
-    return replace(
-        row,
+    return row._replace(
         base_offset=entry.base_offset,
         next_offset=entry.next_offset,
         min_timestamp=min(time for time in times if time is not None),

@@ -8,7 +8,7 @@ all that it stands for. Nothing refers to it before the commit.
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -223,8 +223,7 @@ class _Output:
         path = f"{entry.log_path.rpartition('/')[0]}/{name}"
         self.work.files.write_new(f"{self.work.directory}/{path}", keys, durable=True)
         self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
-        return replace(
-            entry,
+        return entry._replace(
             # As Kafka's cleaner keeps the file time of the last segment: retention may go by it.
             created_ms=last.created_ms,
             key_index_path=path,

@@ -31,7 +31,6 @@ from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescripti
 
 Json = dict[str, Any]
 
-_PARTITION_FIELDS: Final = tuple(PartitionState.__dataclass_fields__)
 _INT64: Final = 2**63
 
 
@@ -156,10 +155,6 @@ def _lists(value: Iterable[Iterable[Any]]) -> list[list[Any]]:
     return [list(one) for one in value]
 
 
-def _state_json(state: PartitionState) -> list[int]:
-    return [getattr(state, name) for name in _PARTITION_FIELDS]
-
-
 def _key_of(value: object) -> SegmentKey:
     partition, path, position = _list(value)
     return SegmentKey(integer(partition), text(path), integer(position))
@@ -217,18 +212,18 @@ def _shape(names: tuple[str, ...]) -> _Shape:
 
 
 def _segment(value: object) -> SegmentEntry:
-    found = dict(_mapping(value))
-    shape = _shape(tuple(found))
+    found = _mapping(value)
+    names = tuple(found)
+    shape = _shape(names)
     if tuple(map(type, found.values())) != shape.types:
         raise _refused(found, "a segment's fields")
     integers = shape.integers(found)
     if max(integers) >= _INT64 or min(integers) < -_INT64:
         raise _refused(found, "a segment's numbers")
-    if "producer_ids" in found:
-        found["producer_ids"] = _integers(found["producer_ids"])
+    _integers(found.get("producer_ids", []))
     for span in found.get("aborted", ()):
         _integers(list(_mapping(span).values()))
-    return segment_of(found)
+    return segment_of(names, found.values())
 
 
 def _lease_json(lease: Lease | None) -> list[Any] | None:
@@ -288,7 +283,7 @@ _TOPIC: Final = {
     "description": Member(lambda value: _object(value, _DESCRIPTION), _description),
     "segments": _SEGMENTS,
     "replace": _SEGMENTS,
-    "partitions": _by_partition(_state_json, lambda one: PartitionState(*_integers(one))),
+    "partitions": _by_partition(list, lambda one: PartitionState(*_integers(one))),
     "transactions": _by_partition(_lists, _all(lambda one: OpenTransaction(*_integers(one)))),
     "epochs": _by_partition(_lists, _all(lambda one: EpochStart(*_integers(one)))),
     "remove": _KEYS,

@@ -38,8 +38,7 @@ NO_STAMP: Final = Stamp(-1, "", 0)
 """The place before the first entry."""
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionState:
+class PartitionState(NamedTuple):
     """The numbers of a partition that stay when its segments go. Every field only grows."""
 
     log_start_offset: int = 0

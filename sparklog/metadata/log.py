@@ -193,7 +193,7 @@ class MetadataLog(FollowedLog):
         self._open_for(batch)  # read before the turn: opening topics may take long
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
-        with self._turn.taken():
+        with self._turn.taken(lambda: self._open_for(batch)):
             while batch.waiting and not self._try(batch):
                 tries += 1
                 if self.clock.boot_ms() > deadline_ms:

@@ -198,7 +198,7 @@ class PartitionLog:
             appended = changes.appended(state.log_end_offset)
             if appended:
                 epochs = _assigned(epochs, edit.leader_epochs.get(number), appended[0].base_offset)
-                state = state.grown(PartitionState(log_end_offset=appended[-1].next_offset))
+                state = state._replace(log_end_offset=appended[-1].next_offset)
         given = edit.partitions.get(number)
         if given is not None:
             state = state.grown(given)

@@ -44,7 +44,7 @@ from sparklog.metadata.tables import (
 )
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
 
-_STATE: Final = tuple(PartitionState.__dataclass_fields__)
+_STATE: Final = PartitionState._fields
 
 Row = Mapping[str, Any]
 

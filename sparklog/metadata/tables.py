@@ -19,10 +19,10 @@ A path column that is empty ("") names a file beside the log: `log_path` with th
 suffix. It saves two thirds of the memory of a segment.
 """
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
-from typing import Any, Final
+from operator import attrgetter, itemgetter
+from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
 
@@ -147,6 +147,7 @@ _SUFFIXES: Final = {
 _FIELDS: Final = tuple(_SEGMENT_COLUMNS)
 _ALL_FIELDS: Final = attrgetter(*_FIELDS)
 _ABORTED_AT: Final = _FIELDS.index("aborted")
+_DEFAULTS: Final[Mapping[str, Any]] = SegmentEntry._field_defaults
 _SUFFIX_AT: Final = tuple((_FIELDS.index(name), suffix) for name, suffix in _SUFFIXES.items())
 
 
@@ -167,25 +168,59 @@ def _values(entry: SegmentEntry) -> list[Any]:
 
 def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
     """Return the segment of a row; other columns are ignored, absent ones take their defaults."""
-    values = {name: row[name] for name in _FIELDS if row.get(name) is not None}
-    return segment_of(values)
+    names = tuple(name for name in _FIELDS if row.get(name) is not None)
+    return segment_of(names, [row[name] for name in names])
 
 
-def segment_of(values: dict[str, Any]) -> SegmentEntry:
-    """Return the segment with these fields as a row says them, none of them None.
+class _Layout(NamedTuple):
+    """How the values of some columns become a segment: a dict would be matched name by name."""
 
-    Takes `values` over. Raises TypeError for fields that are missing or unknown.
+    fields: Callable[[Sequence[Any]], tuple[Any, ...]]
+    """Picks the fields, in order, out of the values with the defaults behind them."""
+    log_path: int
+    beside: tuple[tuple[int, str], ...]
+    converted: tuple[tuple[int, Callable[[Any], Any]], ...]
+
+
+def segment_of(names: tuple[str, ...], values: Iterable[Any]) -> SegmentEntry:
+    """Return the segment with the values of these columns, as a row says them or by default.
+
+    Raises TypeError for columns that are missing or unknown.
     """
-    if "" in values.values():
-        stem = values["log_path"].removesuffix(LOG_SUFFIX)
-        for name, suffix in _SUFFIXES.items():
-            if values.get(name) == "":
-                values[name] = stem + suffix
-    if "producer_ids" in values:
-        values["producer_ids"] = tuple(values["producer_ids"])
-    if "aborted" in values:
-        values["aborted"] = tuple(AbortedRange(**one) for one in values["aborted"])
-    return SegmentEntry(**values)
+    layout = _layout(names)
+    row = [*values, *_DEFAULTS.values()]
+    for at, suffix in layout.beside:
+        if row[at] == "":
+            row[at] = _beside(row[layout.log_path], suffix)
+    for at, convert in layout.converted:
+        if row[at] is not None:
+            row[at] = convert(row[at])
+    return SegmentEntry._make(layout.fields(row))
+
+
+@lru_cache(256)
+def _layout(names: tuple[str, ...]) -> _Layout:
+    defaults = {name: len(names) + slot for slot, name in enumerate(_DEFAULTS)}
+    at = defaults | {name: slot for slot, name in enumerate(names)}
+    wrong = at.keys() ^ set(SegmentEntry._fields)
+    if wrong:
+        raise TypeError(f"columns of a segment, missing or unknown: {', '.join(sorted(wrong))}")
+    return _Layout(
+        itemgetter(*(at[name] for name in SegmentEntry._fields)),
+        at["log_path"],
+        tuple((at[name], suffix) for name, suffix in _SUFFIXES.items() if name in names),
+        tuple((at[name], convert) for name, convert in _CONVERTED.items() if name in names),
+    )
+
+
+def _aborted_of(spans: Iterable[Mapping[str, int]]) -> tuple[AbortedRange, ...]:
+    return tuple(AbortedRange(**one) for one in spans)
+
+
+_CONVERTED: Final[Mapping[str, Callable[[Any], Any]]] = {
+    "producer_ids": tuple,
+    "aborted": _aborted_of,
+}
 
 
 def _beside(log_path: str, suffix: str) -> str:
@@ -205,19 +240,21 @@ def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
 
 def segment_entries(table: pa.Table) -> list[SegmentEntry]:
     """Return the entries of a table that has SEGMENT_SCHEMA's columns."""
-    columns = [table.column(name) for name in _FIELDS]
-    used = [
-        (name, column.to_pylist())
-        for name, column in zip(_FIELDS, columns, strict=True)
+    columns = ((name, table.column(name)) for name in _FIELDS)
+    used = {
+        name: _with_default(column, _DEFAULTS.get(name))
+        for name, column in columns
         if column.null_count < len(column)
-    ]
-    names = [name for name, _ in used]
-    return [
-        segment_of(
-            {name: value for name, value in zip(names, row, strict=True) if value is not None}
-        )
-        for row in zip(*(values for _, values in used), strict=True)
-    ]
+    }
+    names = tuple(used)
+    return [segment_of(names, row) for row in zip(*used.values(), strict=True)]
+
+
+def _with_default(column: pa.ChunkedArray, default: Any) -> list[Any]:
+    values: list[Any] = column.to_pylist()
+    if not column.null_count:
+        return values
+    return [default if value is None else value for value in values]
 
 
 def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:

@@ -172,7 +172,7 @@ class TopicImage:
         for number, of_partition in changes.items():
             for entry in self.partition(number).live.find(of_partition.removed):
                 if not entry.is_shared:
-                    removed[entry.key] = replace(entry, removed_ms=edit.removed_ms)
+                    removed[entry.key] = entry._replace(removed_ms=edit.removed_ms)
         for key in edit.forget:
             removed.pop(key, None)
         return removed.finish()
@@ -220,7 +220,7 @@ def at_log_end(topic: TopicImage, pending: Iterable[SegmentEntry]) -> tuple[Segm
         base = ends.get(entry.partition)
         if base is None:
             base = topic.partition(entry.partition).log_end_offset
-        placed.append(replace(entry, base_offset=base, next_offset=base + entry.offset_span))
+        placed.append(entry._replace(base_offset=base, next_offset=base + entry.offset_span))
         ends[entry.partition] = base + entry.offset_span
     return tuple(placed)
 

@@ -7,7 +7,7 @@ costs only retries.
 
 import fcntl
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 
 from sparklog.clock import Clock
@@ -15,7 +15,7 @@ from sparklog.storage.files import Files
 
 PATIENCE_MS = 2_000
 _FIRST_PAUSE_MS = 0.05
-_LONGEST_PAUSE_MS = 2.0
+_LONGEST_PAUSE_MS = 0.5
 
 
 class Turn:
@@ -27,15 +27,18 @@ class Turn:
         self._handle: _Handle | None = None
 
     @contextmanager
-    def taken(self) -> Iterator[bool]:
-        """Hold the turn while the block runs; yields whether it was had."""
+    def taken(self, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
+        """Hold the turn while the block runs; yields whether it was had.
+
+        `meanwhile` is called again and again while others have it.
+        """
         self.hold()
         handle = self._handle
         if handle is None:
             yield False
             return
         try:
-            yield self._wait(handle.descriptor)
+            yield self._wait(handle.descriptor, meanwhile)
         finally:
             with suppress(OSError):
                 fcntl.flock(handle.descriptor, fcntl.LOCK_UN)
@@ -60,7 +63,7 @@ class Turn:
         except OSError:
             return True
 
-    def _wait(self, descriptor: int) -> bool:
+    def _wait(self, descriptor: int, meanwhile: Callable[[], object]) -> bool:
         deadline_ms = self._clock.boot_ms() + PATIENCE_MS
         pause_ms = _FIRST_PAUSE_MS
         while self._clock.boot_ms() < deadline_ms:
@@ -68,6 +71,7 @@ class Turn:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 return True
             except BlockingIOError:
+                meanwhile()
                 self._clock.sleep_ms(pause_ms)
                 pause_ms = min(pause_ms * 1.5, _LONGEST_PAUSE_MS)
             except OSError:

@@ -67,11 +67,14 @@ class LocalFiles:
             file.write(data)
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """See `Files.put_new`: written under another name, then linked to its own."""
+        """See `Files.put_new`: written without a name, or under another, then linked to its own."""
         target = self._target(path)
         with os_errors("put", path, self.uri):
             if os.path.lexists(target):
                 return False
+            is_named = _put_unnamed(target, data, durable)
+            if is_named is not None:
+                return is_named
             with self._written_aside(target, data, durable) as aside:
                 return self._named_once(path, aside, target)
 
@@ -301,12 +304,47 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 def _write_whole(descriptor: int, view: memoryview, durable: bool) -> None:
     """Write a new file and close it."""
     try:
-        while view:
-            view = view[os.write(descriptor, view) :]
-        if durable:
-            os.fdatasync(descriptor)
+        _write(descriptor, view, durable)
     finally:
         os.close(descriptor)
+
+
+def _write(descriptor: int, view: memoryview, durable: bool) -> None:
+    while view:
+        view = view[os.write(descriptor, view) :]
+    if durable:
+        os.fdatasync(descriptor)
+
+
+def _put_unnamed(target: str, data: "Buffer", durable: bool) -> bool | None:
+    """Write a file without a name and link it; return False when the name is taken.
+
+    None where that cannot be done: on another system than Linux, on some file systems, without
+    /proc, or because the directory is missing. It spares two changes of the directory.
+    """
+    try:
+        descriptor = os.open(os.path.dirname(target), _UNNAMED, 0o666)
+    except OSError:
+        return None
+    try:
+        _write(descriptor, flat_view(data), durable)
+        # With a descriptor of a directory, which an absolute path ignores, Python calls linkat.
+        os.link(f"{_DESCRIPTORS}/{descriptor}", target, src_dir_fd=descriptor)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in _NO_UNNAMED:
+            raise
+        return None
+    finally:
+        os.close(descriptor)
+    return True
+
+
+_UNNAMED = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", os.O_DIRECTORY)
+"""O_DIRECTORY, which no writer may open, stands for a system without files without names."""
+_DESCRIPTORS = "/proc/self/fd"
+_NO_UNNAMED = NO_HARD_LINK | {errno.ENOENT}
 
 
 class _KeptFile:

@@ -1,7 +1,6 @@
 """The naive twin of `metadata.image`: edits interpreted with dicts, and an image as such dicts."""
 
 from copy import deepcopy
-from dataclasses import astuple, replace
 from typing import Any
 
 from sparklog.metadata.edit import Edit, EpochStart, Stamp, TopicEdit
@@ -50,12 +49,12 @@ class NaiveMetadata:
             if key.is_shared:
                 self._count(key.log_path, -1, stamp)
             else:
-                topic["removed"][key] = replace(gone, removed_ms=edit.removed_ms)
+                topic["removed"][key] = gone._replace(removed_ms=edit.removed_ms)
         for key in edit.forget:
             topic["removed"].pop(key, None)
         for number, state in edit.partitions.items():
             partition = self._partition(topic, number)
-            partition["state"] = tuple(map(max, partition["state"], astuple(state)))
+            partition["state"] = tuple(map(max, partition["state"], state))
         for number, open_ones in edit.transactions.items():
             self._partition(topic, number)["transactions"] = open_ones
         topic["vacuum_horizon_ms"] = max(topic["vacuum_horizon_ms"], edit.vacuum_horizon_ms or 0)
@@ -111,7 +110,7 @@ def _topic(topic: TopicImage) -> State:
         "version": topic.version,
         "partitions": {
             number: {
-                "state": astuple(log.state),
+                "state": tuple(log.state),
                 "live": {entry.key: entry for entry in log.entries()},
                 "transactions": log.transactions,
                 "epochs": log.epochs,

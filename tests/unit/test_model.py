@@ -1,7 +1,5 @@
 """The nouns: arithmetic and text."""
 
-from dataclasses import replace
-
 import pytest
 
 from sparklog.model import OffsetRange, SegmentEntry, TopicPartition
@@ -46,4 +44,4 @@ class TestSegmentEntry:
     def test_is_dense_when_every_offset_has_its_record(
         self, records: int | None, is_dense: bool
     ) -> None:
-        assert replace(UNSEALED, record_count=records).is_dense is is_dense
+        assert UNSEALED._replace(record_count=records).is_dense is is_dense

@@ -144,7 +144,7 @@ class TestGroup:
 
         def others_first(*arguments: Any) -> Any:
             monkeypatch.setattr(LocalFiles, "put_new", put)
-            monkeypatch.setattr(Turn, "taken", lambda _: nullcontext(True))  # it is the writer's
+            monkeypatch.setattr(Turn, "taken", lambda *_: nullcontext(True))  # it is the writer's
             other = catalog(log_dir)
             other.commit(other.topic("t"), lambda _: raised(0, 7), operation="TEST")
             return put(*arguments)

@@ -1,6 +1,5 @@
 """Small records of several topics are encoded together, and lie in the log as a TopicWriter's."""
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -141,6 +140,6 @@ def test_a_row_is_that_of_a_segment_builder(
     builder.append(stream.batches, min_timestamp=int(stream.min_timestamps.min()), data=stream.data)
     expected = builder.finish()[0].entry(base_offset, 5, "__shared/x.log")
 
-    assert slice_entry(stream, 3, ("__shared/x.log", 70), settings, 5) == replace(
-        expected, log_position=70
+    assert slice_entry(stream, 3, ("__shared/x.log", 70), settings, 5) == expected._replace(
+        log_position=70
     )

@@ -210,8 +210,8 @@ class TestFiles:
         catalog = kept.catalog
         topic = catalog.topic("magic1-none")
         (entry,) = kept.log("magic1-none").segments
-        moved = replace(
-            entry, base_offset=115, next_offset=130, log_path=f"{entry.log_path[:-4]}.x.log"
+        moved = entry._replace(
+            base_offset=115, next_offset=130, log_path=f"{entry.log_path[:-4]}.x.log"
         )
         catalog.commit(topic, lambda _: TopicEdit(segments=[moved]), operation="TEST")
         directory = kept.log_dir / f"magic1-none-{topic.topic_id}"
@@ -230,7 +230,7 @@ def append_shared(interop: Interop, *counts: int) -> None:
         builder = SegmentBuilder(0, partition)
         builder.append(scan_batches(piece).batches)
         row = builder.finish()[0].entry(0, NOW_MS, path)
-        entries.append(replace(row, log_position=len(data)))
+        entries.append(row._replace(log_position=len(data)))
         data += piece
     catalog.files.write_new(path, data)
     catalog.commit(catalog.topic("t"), appending(*entries), operation="PRODUCE")
@@ -293,10 +293,10 @@ class TestJoined:
         plain = at(5, segment(records=5, log_bytes=10))
         entries = [
             at(0, segment(records=5, log_bytes=99)),
-            replace(plain, max_timestamp=10),
-            replace(at(10, plain), max_timestamp=20, log_path=f"{SHARED_PREFIX}x.log"),
-            replace(at(15, plain), **{"max_timestamp": 30, **changes}),
-            replace(at(20, plain), file_base_offset=20),
+            plain._replace(max_timestamp=10),
+            at(10, plain)._replace(max_timestamp=20, log_path=f"{SHARED_PREFIX}x.log"),
+            at(15, plain)._replace(**{"max_timestamp": 30, **changes}),
+            at(20, plain)._replace(file_base_offset=20),
         ]
         limits = ExportRules(**{"segment_bytes": 100, "segment_ms": 100, **rules})
 

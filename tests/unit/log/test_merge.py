@@ -52,8 +52,7 @@ def joined(group: Sequence[SegmentEntry]) -> SegmentEntry:
     """The row of the segment that a group becomes, as far as a plan looks at it."""
     lowest = [entry.min_timestamp for entry in group if entry.min_timestamp is not None]
     counts = [entry.batch_count for entry in group if entry.batch_count is not None]
-    return replace(
-        group[0],
+    return group[0]._replace(
         next_offset=group[-1].next_offset,
         log_bytes=sum(entry.log_bytes for entry in group),
         batch_count=sum(counts),
@@ -130,7 +129,7 @@ class TestPlanMerge:
         assert sizes_of(row(1, 20, 5)) == []
 
     def test_seals_all_that_is_not_sealed(self) -> None:
-        sealed = replace(segment(0, 999), file_base_offset=0)
+        sealed = segment(0, 999)._replace(file_base_offset=0)
         entries = [sealed, *row(999, 999, 1)[1:]]
         groups = plan_merge(entries, LIMITS, seal=True)
 
@@ -142,7 +141,7 @@ class TestPlanMerge:
         later = segment(10, 10, min_timestamp=5500, max_timestamp=6000)
 
         assert len(plan_merge([first, later], LIMITS)) == 1
-        assert plan_merge([first, replace(later, max_timestamp=6001)], LIMITS) == []
+        assert plan_merge([first, later._replace(max_timestamp=6001)], LIMITS) == []
 
     def test_takes_a_smallest_timestamp_that_is_not_known_for_0(self) -> None:
         assert sizes_of(row(10, 10, min_timestamp=None)) == []
@@ -153,7 +152,7 @@ class TestPlanMerge:
         first, second = row(10, 10, **bare)
 
         assert len(plan_merge([first, second], LIMITS)) == 1
-        assert plan_merge([first, replace(second, created_ms=6001)], LIMITS) == []
+        assert plan_merge([first, second._replace(created_ms=6001)], LIMITS) == []
 
     def test_leaves_room_for_the_last_entry_of_the_time_index(self) -> None:
         assert sizes_of(row(400, 400, batch_count=4)) == [[400, 400]]

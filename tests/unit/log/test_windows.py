@@ -152,7 +152,7 @@ class TestDamage:
     def test_a_file_that_ends_early_is_found_by_its_offsets(self) -> None:
         wrapper = log_of((9,), base=0)
         segment = segment_of(wrapper)
-        longer = replace(segment.entry, next_offset=SHIFT + 3, record_count=3)
+        longer = segment.entry._replace(next_offset=SHIFT + 3, record_count=3)
 
         offsets, error = walk(windows(replace(segment, entry=longer)))
 
@@ -202,7 +202,7 @@ class TestNeeded:
     @pytest.mark.parametrize("dense", (True, False))
     def test_verifies_what_is_passed_over_only_where_gaps_may_be(self, dense: bool) -> None:
         segment = damaged(segment_of(THREE), Log(bytes(THREE)).flip_byte(62).data)
-        entry = replace(segment.entry, record_count=6 if dense else None)
+        entry = segment.entry._replace(record_count=6 if dense else None)
         (window,) = windows(replace(segment, entry=entry))
 
         if dense:

@@ -2,7 +2,6 @@
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -248,7 +247,7 @@ class TestDamagedFile:
 
     def test_a_file_of_other_offsets_is_found_by_its_end(self) -> None:
         partition = Partition().append(batch(1, 2), message_set(3, magic=1, codec="gzip"))
-        entry = replace(partition.segments[0], record_count=4, next_offset=4)
+        entry = partition.segments[0]._replace(record_count=4, next_offset=4)
 
         reading = read_slices(partition.files, DIRECTORY, [Slice(entry, 0, 4)])
 

@@ -1,7 +1,5 @@
 """Where in the files an offset is, against the batches as they were put there."""
 
-from dataclasses import replace
-
 import pytest
 
 from sparklog.errors import OffsetOutOfRangeError
@@ -52,7 +50,7 @@ class TestFindOffset:
     def test_behind_the_last_record_is_nowhere(self) -> None:
         written = Partition().append(batch(1))
         partition = Partition(written.files)
-        partition._commit(replace(written.segments[0], next_offset=6))
+        partition._commit(written.segments[0]._replace(next_offset=6))
 
         assert place(partition, 3) is None
 

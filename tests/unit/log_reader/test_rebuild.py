@@ -1,5 +1,4 @@
 import warnings
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -156,7 +155,7 @@ class TestCommitIndexes:
     def test_leaves_out_a_segment_whose_place_another_has(self) -> None:
         partition = large()
         first, second = partition.segments
-        other = replace(second, log_path="t-0/other.log")
+        other = second._replace(log_path="t-0/other.log")
         partition.commit(segments=[other], remove=[second.key], removed_ms=NOW_MS)
 
         assert commit_indexes(partition.catalog, TOPIC, [first, second]) == [first]

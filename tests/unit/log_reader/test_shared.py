@@ -35,8 +35,7 @@ def slice_of(
     """A segment's bytes within a shared file, and its row there: without indexes."""
     entry, files = partition.segments[slot], MemoryFiles()
     files.write_new(PATH, before + partition.bytes_of(partition.path(slot=slot)) + after)
-    return files, replace(
-        entry,
+    return files, entry._replace(
         log_path=PATH,
         log_position=len(before),
         index_path=None,
@@ -51,7 +50,7 @@ def own_file(partition: Partition, slot: int = 0) -> tuple[MemoryFiles, SegmentE
     files, entry = slice_of(partition, slot)
     own = partition.segments[slot].log_path
     files.write_new(f"{DIRECTORY}/{own}", files.read(PATH))
-    return files, replace(entry, log_path=own)
+    return files, entry._replace(log_path=own)
 
 
 def answer(question: Any, start: int = 0) -> Any:
@@ -139,7 +138,7 @@ class TestSlice:
 
     def test_is_another_segment_than_its_neighbours_in_the_file(self) -> None:
         _, first = slice_of(Partition().append(batch(1)))
-        second = replace(first, log_position=first.log_bytes, base_offset=1, next_offset=2)
+        second = first._replace(log_position=first.log_bytes, base_offset=1, next_offset=2)
         image = Partition().commit(segments=[first, second]).image
 
         assert live_entries(image, [first]) == {first.key: first}

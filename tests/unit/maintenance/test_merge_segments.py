@@ -1,7 +1,6 @@
 """The job over files and metadata; which segments it joins: tests/unit/log/test_merge.py."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -121,7 +120,7 @@ class TestLog:
         last = partition.segments[-1]
         path = last.log_path.replace("0004.log", "00ff.log")
         partition.files.link_or_copy(f"{DIRECTORY}/{last.log_path}", f"{DIRECTORY}/{path}")
-        longer = replace(last, next_offset=9, record_count=None, log_path=path)
+        longer = last._replace(next_offset=9, record_count=None, log_path=path)
         partition.commit(remove=[last.key], removed_ms=NOW_MS)
         partition.commit(segments=[shifted(longer, 6)], allow_gaps=True)
         merge(partition)
@@ -131,7 +130,7 @@ class TestLog:
 
 
 def shifted(entry: SegmentEntry, base_offset: int) -> SegmentEntry:
-    return replace(entry, base_offset=base_offset, next_offset=base_offset + entry.offset_span)
+    return entry._replace(base_offset=base_offset, next_offset=base_offset + entry.offset_span)
 
 
 class TestRow:

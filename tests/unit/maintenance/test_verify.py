@@ -1,7 +1,6 @@
 """Verify over files and the image; which batches of a damaged log are sound: test_salvage.py."""
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -293,7 +292,7 @@ class TestSharedSegment:
         entry = edits.segment(
             records=4, log_path=self.PATH, log_position=6, log_bytes=len(data), max_timestamp=4
         )
-        edits.append(partition.catalog, TOPIC, replace(entry, max_timestamp_delta=3))
+        edits.append(partition.catalog, TOPIC, entry._replace(max_timestamp_delta=3))
         return partition
 
     def test_is_sound(self) -> None:
@@ -321,7 +320,7 @@ class TestImage:
 
     def test_segments_that_overlap_are_a_problem(self) -> None:
         first, second = two().segments
-        live = LiveSegments.of(segments_table([first, replace(second, base_offset=5)]))
+        live = LiveSegments.of(segments_table([first, second._replace(base_offset=5)]))
         log = PartitionLog("t-0", 0, PartitionState(log_end_offset=12), live)
         (problem,) = image_problems(TopicImage(TOPIC, 0, TopicContent(Map({0: log}))))
 
@@ -329,8 +328,8 @@ class TestImage:
 
     def test_a_partition_that_the_topic_does_not_have_is_a_problem(self) -> None:
         partition = two()
-        entry = replace(partition.segments[1], partition=3, base_offset=0, next_offset=6)
-        partition.commit(segments=[replace(entry, log_path="t-3/x")])
+        entry = partition.segments[1]._replace(partition=3, base_offset=0, next_offset=6)
+        partition.commit(segments=[entry._replace(log_path="t-3/x")])
 
         assert "t-3: the topic has no such partition" in check(partition).problems
 

@@ -57,7 +57,7 @@ def removing(*entries: object, **fields: object) -> TopicEdit:
 
 def test_an_edit_may_remove_in_one_partition_and_append_to_another() -> None:
     image = Image().apply((creating(), of_topic(TopicEdit(segments=[FIRST]))), Stamp(1, "1", 0))
-    other = replace(segment(), partition=1)
+    other = segment()._replace(partition=1)
 
     check(image, of_topic(TopicEdit(segments=[other], remove=[FIRST.key], removed_ms=NOW_MS)))
 
@@ -82,7 +82,7 @@ class TestSegments:
             ),
             (TopicEdit(replace=[segment()]), CommitConflictError, "no longer live"),
             (
-                TopicEdit(replace=[replace(FIRST, next_offset=9)]),
+                TopicEdit(replace=[FIRST._replace(next_offset=9)]),
                 UsageError,
                 r"\[0, 9\] instead of \[0, 10\]",
             ),
@@ -280,7 +280,7 @@ class TestSharedSegments:
 
         Method: The only slice goes; a late commit names another, as it might before.
         """
-        other = of_topic(TopicEdit(segments=[at(10, replace(SHARED, log_position=100))]))
+        other = of_topic(TopicEdit(segments=[at(10, SHARED._replace(log_position=100))]))
         used_up = image_of(
             of_topic(TopicEdit(segments=[SHARED])),
             of_topic(TopicEdit(remove=[SHARED.key], removed_ms=5)),

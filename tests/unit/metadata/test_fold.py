@@ -122,11 +122,11 @@ class TestFold:
 
     def test_shared_segments_and_forgotten_receipts(self, world: World) -> None:
         path = "__shared/018bcfe5-6800-7c3e-9f00-000000000001.log"
-        entry = replace(segment(1, 1), log_path=path, index_path=None, index_bytes=None)
+        entry = segment(1, 1)._replace(log_path=path, index_path=None, index_bytes=None)
         world.commit(lambda image: appended(image, entry))
         fold(world.log)
         assert dict(world.fresh().image().shared).keys() == {path}
-        key = replace(entry, base_offset=0).key
+        key = entry._replace(base_offset=0).key
         gone = TopicEdit(remove=(key,), removed_ms=5, forget_receipts_before_ms=2**50)
         world.commit(Edit(operation="MERGE", topics={TOPIC_ID: gone}))
         world.commit(Edit(operation="VACUUM", forget_shared=(path,)))

@@ -344,7 +344,7 @@ class TestReadable:
 
     @pytest.mark.parametrize("name", ["log start offset", "cleaner offset"])
     def test_else_it_is_refused_by_name(self, name: str) -> None:
-        state = replace(NEW_PARTITION, log_end_offset=9, **{name.replace(" ", "_"): 6})
+        state = NEW_PARTITION._replace(log_end_offset=9, **{name.replace(" ", "_"): 6})
         with pytest.raises(OffsetOutOfRangeError, match=f"t-0: version 7 .* its {name} was 2, and"):
             check_readable(PartitionCut(2, 5, 5, 2), PartitionLog("t-0", 0, state), 7)
 

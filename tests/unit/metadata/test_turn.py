@@ -38,6 +38,12 @@ class TestTaken:
         with turn(folder).taken(), waiting.taken():
             assert PATIENCE_MS <= clock.boot_ms() < 2 * PATIENCE_MS
 
+    def test_one_that_waits_works_meanwhile(self, folder: Path) -> None:
+        done: list[str] = []
+        first, second = turn(folder), turn(folder)
+        with first.taken(lambda: done.append("1")), second.taken(lambda: done.append("2")):
+            assert set(done) == {"2"}
+
     def test_a_file_system_without_locks_costs_retries_only(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -3,7 +3,6 @@
 import pickle
 import warnings
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -202,7 +201,7 @@ class TestMissingFile:
         for number, entry in enumerate(old):
             path = entry.log_path.replace(entry.log_path[-8:], f"{number:04d}.log")
             (base / entry.log_path).rename(base / path)
-            new.append(replace(entry, log_path=path, index_path=None, index_bytes=None))
+            new.append(entry._replace(log_path=path, index_path=None, index_bytes=None))
         keys = [entry.key for entry in old]
         edited(found, found.topic("t"), segments=new, remove=keys, removed_ms=1)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import ExistingFileError, MissingFileError, StorageError, StorageFullError
-from sparklog.storage import local_file
+from sparklog.storage import local, local_file
 from sparklog.storage.files import NewFile
 from sparklog.storage.local import LocalFiles
 
@@ -249,11 +249,34 @@ class TestLimit:
 class TestPutNew:
     """Puts of a local file system; the promises of all storages are in the contract."""
 
+    @pytest.fixture(
+        autouse=True,
+        params=[local._UNNAMED, os.O_WRONLY | os.O_DIRECTORY],
+        ids=["without a name first", "under another name first"],
+    )
+    def way(self, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(local, "_UNNAMED", request.param)
+
+    def test_leaves_one_file_of_the_usual_mode(self, files: LocalFiles, tmp_path: Path) -> None:
+        assert files.put_new("d/a", b"xyz")
+        assert files.put_new("d/b", b"")
+        (tmp_path / "c").touch()
+
+        assert [(found.path, found.bytes) for found in files.list("d")] == [("d/a", 3), ("d/b", 0)]
+        found = os.stat(f"{files.uri}/d/a")
+        assert (found.st_nlink, found.st_mode) == (1, (tmp_path / "c").stat().st_mode)
+
+    def test_needs_no_proc(self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(local, "_DESCRIPTORS", "/nowhere")
+
+        assert files.put_new("a", b"xyz")
+        assert bytes(files.read("a")) == b"xyz"
+
     @pytest.mark.parametrize("number", (errno.EPERM, errno.EOPNOTSUPP, errno.EXDEV))
     def test_says_that_there_are_no_hard_links(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch, number: int
     ) -> None:
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **__: object) -> None:
             raise OSError(number, os.strerror(number))
 
         monkeypatch.setattr(os, "link", refuse)
@@ -282,7 +305,7 @@ class TestPutNew:
     def test_tells_that_the_link_failed(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def full(*_: object) -> None:
+        def full(*_: object, **__: object) -> None:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
         monkeypatch.setattr(os, "link", full)

@@ -1,0 +1,87 @@
+"""Durable commits: each version is synced once, before its commit is answered."""
+
+from threading import Lock, Thread
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.errors import CommitOutcomeUnknownError
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import ENTRIES, MetadataLog
+from sparklog.storage.memory import MemoryFiles
+from tests.edits import segment
+from tests.metadata_language import new_log, producing, topic_id, wait_until, whole
+
+TOPIC = [topic_id(0)]
+
+
+def ends(image: Image) -> int:
+    """Return the log end offset of the one partition."""
+    return image.topics[TOPIC[0]].partition(0).log_end_offset
+
+
+def append(log: MetadataLog) -> int:
+    """Append ten records; return the log end offset."""
+    return ends(log.commit(producing(segment()), TOPIC).image)
+
+
+class WaitingLock:
+    """A lock that counts the threads that came to it."""
+
+    def __init__(self) -> None:
+        self.threads = 0
+        self._lock = Lock()
+
+    def __enter__(self) -> None:
+        self.threads += 1
+        self._lock.acquire()
+
+    def __exit__(self, *_: object) -> None:
+        self._lock.release()
+
+
+class TestDurable:
+    def test_an_answer_outlives_a_power_cut(self) -> None:
+        files = MemoryFiles()
+        append(new_log(files))
+        files.lose_unsynced()
+
+        assert ends(whole(MetadataLog(files, ManualClock()))) == 10
+
+    def test_a_sync_that_fails_leaves_the_outcome_unknown(self) -> None:
+        files = MemoryFiles()
+        log = new_log(files)
+        files.fail_next("sync_directory")
+
+        with pytest.raises(CommitOutcomeUnknownError, match="could not be made durable"):
+            append(log)
+
+    def test_a_version_is_synced_once(self) -> None:
+        files = MemoryFiles()
+        log = new_log(files)
+        append(log)
+        before = len(files.trace)
+        log.sync()
+
+        assert len(files.trace) == before
+
+    def test_threads_that_wait_for_a_sync_share_it(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        files, waiting = MemoryFiles(), WaitingLock()
+        new_log(files)
+        log = MetadataLog(files, ManualClock())
+        log.image()
+        synced: list[str] = []
+
+        def sync(directory: str) -> None:
+            wait_until(lambda: waiting.threads == 2)
+            synced.append(directory)
+
+        monkeypatch.setattr(log, "_syncing", waiting)
+        monkeypatch.setattr(files, "sync_directory", sync)
+        threads = [Thread(target=log.sync) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+        assert synced == [ENTRIES]

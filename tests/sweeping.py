@@ -55,11 +55,13 @@ def sweep(
     dry_run: bool = False,
     fleet: Fleet | None = None,
     files: Files | None = None,
+    drop_unknown: Sequence[str] = (),
 ) -> Swept:
     """Run vacuum, tomorrow unless `clock` says otherwise."""
     found = Catalog(files or open_files(log_dir), clock or later())
     swept = Swept(-1)
-    job = JobRun(name="vacuum", job=vacuum, topics=topics, options={}, dry_run=dry_run)
+    options = {"drop_unknown": drop_unknown}
+    job = JobRun(name="vacuum", job=vacuum, topics=topics, options=options, dry_run=dry_run)
     swept.code = job.run(JobContext(found, fleet or LocalFleet()), swept.reports.append)
     return swept
 

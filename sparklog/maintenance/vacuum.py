@@ -17,12 +17,17 @@ from itertools import groupby
 from typing import Any
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import SparklogError
+from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.log.names import partition_dir
 from sparklog.log.vacuum import Fate, fates
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.maintenance.vacuum_log_dir import LogDirFiles, deleted_topic_step, log_dir_steps
+from sparklog.maintenance.vacuum_log_dir import (
+    LogDirFiles,
+    deleted_topic_step,
+    log_dir_steps,
+    unknown_topic_steps,
+)
 from sparklog.metadata.catalog import RECEIPT_TTL_MS, topic_directory
 from sparklog.metadata.check import paths_of
 from sparklog.metadata.edit import TopicEdit
@@ -43,9 +48,13 @@ def vacuum(
     """Unlink files that nothing needs, and drop the rows that stand for them.
 
     A name stands for deleted topics that had it, too. Without names also the log dir's own files
-    are looked at.
+    are looked at. `options["drop_unknown"]` are directories of topics that the metadata log does
+    not know, which are erased. Raises InvalidOptionError when these are given with names.
     """
-    del options
+    unknown: Sequence[str] = options.get("drop_unknown", ())
+    if unknown and topics:
+        problem = "names of topics and directories of unknown topics do not go together"
+        raise InvalidOptionError(problem, option="drop_unknown")
     left = {topic_directory(topic): topic for topic in _chosen(context, topics)}
     found = LogDirFiles(context.catalog.image())
     for directory, files in _listing(context, [*left] if topics else None):
@@ -57,6 +66,7 @@ def vacuum(
     for topic in left.values():
         yield from _steps(context, topic, ())
     if not topics:
+        yield from unknown_topic_steps(context, found, unknown)
         yield from log_dir_steps(context, found)
 
 

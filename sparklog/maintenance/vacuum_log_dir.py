@@ -7,7 +7,8 @@
     other files       left alone, and reported
 
 A directory that is named like a topic's, of a topic that the image does not know, is reported, not
-erased: a log dir whose metadata was restored from a backup would lose its newest topics.
+erased: a log dir whose metadata was restored from a backup would lose its newest topics. It is
+erased when somebody asks for it by its name.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -18,7 +19,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import InvalidConfigError
+from sparklog.errors import InvalidConfigError, UsageError
 from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
 from sparklog.maintenance.deleting import LOCAL_CHUNK, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
@@ -186,6 +187,38 @@ def _delete_directory(context: JobContext, directory: str) -> Outcome:
     if next(context.files.list(directory, recursive=True), None) is None:
         context.files.delete_tree(directory)
     return Outcome(counts=counts)
+
+
+# --- topics that nobody knows --------------------------------------------------------------------
+
+
+def unknown_topic_steps(
+    context: JobContext, found: LogDirFiles, directories: Sequence[str]
+) -> Iterator[Step]:
+    """Yield a step for each directory that is to be erased, of a topic that nobody knows."""
+    for directory in directories:
+        files = found.lost.pop(directory, None)
+        if files is None:
+            problem = (
+                f"{directory!r} is no directory of a topic that the metadata log does not know"
+            )
+            yield failing_step(CLUSTER_METADATA, UsageError(problem))
+        else:
+            execute = partial(_delete_unknown_topic, context, directory)
+            yield Step(topic=directory, rows=[files.as_row("unknown topic")], execute=execute)
+
+
+def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
+    """Erase a directory, unless its topic is known by now or may be about to be."""
+    image = _commit_horizon(context)
+    if topic_id_of(directory) in image.topics:
+        return Outcome(counts={"conflicts": 1})
+    for file in context.files.list(directory, recursive=True):
+        name = parse_segment_name(file.path.rpartition("/")[2])
+        if name and name.uuid and uuid7_ms(name.uuid) >= image.horizon_ms:
+            problem = f"{file.path} is younger than sparklog.orphan.retention.ms: try again later"
+            return Outcome(problems=[problem])
+    return _delete_directory(context, directory)
 
 
 # --- the log dir's own ---------------------------------------------------------------------------

@@ -91,6 +91,7 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
             vacuum_entry.ABOUT,
             "sparklog.vacuum.interval.ms",
             _HOUR_MS,
+            vacuum_entry.add_options,
             takes_deleted=True,
         ),
         ScheduledJob(

@@ -12,6 +12,7 @@ from sparklog.admin import AdminClient
 from sparklog.clock import SystemClock
 from sparklog.errors import (
     CorruptMetadataError,
+    InvalidOptionError,
     LateWriterError,
     MissingFileError,
     StoragePermissionError,
@@ -247,6 +248,52 @@ class TestUnknownTopic:
                 return super().list(*arguments, **options)
 
         assert sweep(log_dir, files=Meanwhile(log_dir)).code == NOTHING_TO_DO
+
+
+class TestDropUnknown:
+    def test_erases_a_directory_but_for_its_quarantine(self, log_dir: str) -> None:
+        segment = put(Path(log_dir) / UNKNOWN)
+        damaged = put(Path(log_dir) / UNKNOWN, "quarantine/t-0/damaged.log")
+        swept = sweep(log_dir, drop_unknown=[UNKNOWN])
+
+        assert swept.outcome(UNKNOWN).counts == {"files": 1, "bytes": 6}
+        assert [report.topic for report in swept.reports] == [UNKNOWN]
+        assert (segment.exists(), damaged.exists()) == (False, True)
+
+    @pytest.mark.parametrize("directory", ["nothing", "__shared", CLUSTER_METADATA, "t"])
+    def test_of_another_directory_is_refused(self, log_dir: str, directory: str) -> None:
+        swept = sweep(log_dir, drop_unknown=[directory])
+
+        assert swept.code == FAILED
+        assert swept.outcome(CLUSTER_METADATA).problems == [
+            f"{directory!r} is no directory of a topic that the metadata log does not know"
+        ]
+
+    def test_waits_until_no_writer_can_be_about_to_commit(self, log_dir: str) -> None:
+        segment = put(Path(log_dir) / UNKNOWN)
+        swept = sweep(log_dir, drop_unknown=[UNKNOWN], clock=later(HOUR_MS))
+
+        (problem,) = swept.outcome(UNKNOWN).problems
+        assert problem.startswith(f"{UNKNOWN}/t-0/{segment.name} is younger than sparklog.orphan")
+        assert segment.exists()
+
+    def test_spares_a_topic_that_came_to_be_while_files_were_listed(self, log_dir: str) -> None:
+        class Meanwhile(LocalFiles):
+            def list(self, *arguments: Any, **options: Any) -> Any:
+                if "new" not in ids(log_dir):
+                    append(new_topic(log_dir, "new"), 0, range(3), topic="new")
+                    directories.append(directory_of(log_dir, "new").name)
+                return super().list(*arguments, **options)
+
+        directories: list[str] = []
+        swept = sweep(log_dir, files=Meanwhile(log_dir), drop_unknown=directories)
+
+        assert swept.outcome(directories[0]).counts == {"conflicts": 1}
+        assert len(rows(log_dir, "new")[0]) == 3
+
+    def test_does_not_go_with_names_of_topics(self, log_dir: str) -> None:
+        with pytest.raises(InvalidOptionError, match="do not go together"):
+            sweep(log_dir, "t", drop_unknown=[UNKNOWN])
 
 
 class TestSharedSegment:

@@ -31,6 +31,7 @@ from sparklog.log.fast_lookup import NOT_NAMED, FoundBatch, find_record
 from sparklog.log.names import INDEX_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.windows import BEGINNING, WINDOW_BYTES, SegmentLog, Window, windows
 from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, OffsetPosition, TimestampOffset
+from sparklog.record.arrays import numbers_of
 from sparklog.record.batches import BatchTable
 
 _ANY_TIME: Final = -(2**63)
@@ -258,4 +259,4 @@ def _records(window: Window, batch: BatchTable, start: int, end: int | None = No
         counts = (batch.record_count > 0) & (offset >= start)
         return _Records(batch.max_timestamp[counts], offset[counts])
     found = window.decoded(("offset", "timestamp"), start, end, batch)
-    return _Records(found.timestamp.to_numpy(), found.offset.to_numpy())
+    return _Records(numbers_of(found.timestamp), numbers_of(found.offset))

@@ -10,8 +10,11 @@
 A writer does not know the offsets it will get, unless its rows bring them: it numbers its files
 from the log end offset that the plan has seen, and goes on where its last file of that partition
 ended; the commit gives them their offsets. Nothing is visible before the commit. Vacuum alone
-unlinks the files of a writer that never commits.
+unlinks the files of a writer that never commits. `TopicWriter` is loaded when it is first used: it
+alone needs the encoder, which a process that plans or commits does without.
 """
+
+from typing import TYPE_CHECKING, Any
 
 from sparklog.log_writer.checks import check_rows, counted_from
 from sparklog.log_writer.commit import PRODUCE, commit_write, in_order, write_of
@@ -25,7 +28,9 @@ from sparklog.log_writer.plan import (
 )
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.log_writer.shared_segment import SharedSegment
-from sparklog.log_writer.topic_writer import TopicWriter
+
+if TYPE_CHECKING:
+    from sparklog.log_writer.topic_writer import TopicWriter
 
 __all__ = [
     "NO_OFFSET",
@@ -45,3 +50,11 @@ __all__ = [
     "plan_write_to",
     "write_of",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "TopicWriter":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from sparklog.log_writer.topic_writer import TopicWriter
+
+    return TopicWriter

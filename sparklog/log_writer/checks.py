@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow.compute as pc
@@ -10,7 +11,9 @@ from numpy.typing import NDArray
 from sparklog.errors import InvalidRecordError, InvalidTimestampError, UsageError
 from sparklog.log_writer.plan import WritePlan
 from sparklog.model import TimestampType
-from sparklog.record.encode import RecordColumns
+
+if TYPE_CHECKING:
+    from sparklog.record.rows import RecordColumns
 
 
 @contextmanager
@@ -23,7 +26,7 @@ def counted_from(place: str) -> Iterator[None]:
         raise
 
 
-def check_rows(columns: RecordColumns, plan: WritePlan) -> None:
+def check_rows(columns: "RecordColumns", plan: WritePlan) -> None:
     """Refuse rows as a leader would (LogValidator). Times are those of the plan."""
     if plan.config.is_compacted and columns.key.null_count:
         row = pc.index(pc.is_null(columns.key), True).as_py()

@@ -11,7 +11,7 @@ column that it does not name.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 import pyarrow as pa
@@ -21,7 +21,10 @@ from sparklog.errors import InvalidRecordError, UnexpectedAppendOffsetError
 from sparklog.log_writer.plan import WritePlan
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry
-from sparklog.record.rows import RecordColumns
+from sparklog.record.arrays import numbers_of
+
+if TYPE_CHECKING:
+    from sparklog.record.rows import RecordColumns
 
 NO_OFFSET: Final = -1
 _OFFSET_MAX: Final = 2**63 - 2
@@ -39,7 +42,7 @@ class OwnOffsets:
         self._is_begun = False
         self._expected = np.full(plan.topic.num_partitions, NO_OFFSET, np.int64)
 
-    def take(self, columns: RecordColumns, partition: pa.Array | None) -> RecordColumns:
+    def take(self, columns: "RecordColumns", partition: pa.Array | None) -> "RecordColumns":
         """Return the next rows, without offsets if they have none; NO_OFFSET stands for null.
 
         Their partitions are known to exist. Raises UnexpectedAppendOffsetError for an offset that
@@ -65,7 +68,7 @@ class OwnOffsets:
             raise InvalidRecordError(
                 f"topic {self.plan.topic.name!r}: a record that brings an offset has no partition"
             )
-        numbers = partition.to_numpy()
+        numbers = numbers_of(partition)
         order = np.argsort(numbers, kind="stable")
         numbers, offset = numbers[order], offset[order]
         firsts = np.flatnonzero(np.diff(numbers, prepend=-1))

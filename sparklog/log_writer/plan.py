@@ -10,7 +10,7 @@ from sparklog.log.roll import RollPolicy
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
 from sparklog.model import Codec, TimestampType, TopicDescription
-from sparklog.record.encode import BatchSettings
+from sparklog.record.batch_settings import BatchSettings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -25,6 +25,7 @@ from sparklog.metadata.history_runs import (
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import TopicDescription
+from sparklog.record.arrays import numbers_of
 
 __all__ = [
     "Cut",
@@ -123,7 +124,7 @@ def version_at(log: MetadataLog, timestamp_ms: int) -> int:
         return low
     for run in reversed(past_of(image.fold)):
         rows = rows_of_run(log.files, run, ["version", "timestamp_ms"])
-        at = int(np.searchsorted(rows.column("timestamp_ms").to_numpy(), timestamp_ms, "right"))
+        at = int(np.searchsorted(numbers_of(rows.column("timestamp_ms")), timestamp_ms, "right"))
         if at:
             return int(rows.column("version")[at - 1].as_py())
     raise VersionOutOfRangeError(

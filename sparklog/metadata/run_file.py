@@ -25,6 +25,7 @@ import pyarrow.parquet as pq
 from sparklog.errors import CorruptMetadataError
 from sparklog.metadata.edit import RunFile
 from sparklog.metadata.tables import LOG_DIR_KINDS, check_columns
+from sparklog.record.arrays import empty_table, strings_of
 from sparklog.storage.files import Files
 
 GROUP_ROWS: Final = 16_384
@@ -61,7 +62,7 @@ def parquet_of(rows: pa.Table) -> bytes:
         if name in _ALWAYS or column.null_count < rows.num_rows
     ]
     rows = rows.select(used)
-    is_log_dirs = pc.is_in(rows.column("kind"), pa.array(sorted(LOG_DIR_KINDS), pa.string()))
+    is_log_dirs = pc.is_in(rows.column("kind"), strings_of(sorted(LOG_DIR_KINDS)))
     cut = pc.sum(is_log_dirs).as_py() or 0
     sink, groups = BytesIO(), []
     with pq.ParquetWriter(
@@ -169,7 +170,7 @@ class RunReader:
                 file = pq.ParquetFile(window, metadata=self._metadata, pre_buffer=False)
                 tables.append(file.read_row_group(at, use_threads=False))
         if not tables:
-            return check_columns(self._metadata.schema.to_arrow_schema().empty_table(), self.path)
+            return check_columns(empty_table(self._metadata.schema.to_arrow_schema()), self.path)
         return check_columns(pa.concat_tables(tables), self.path)
 
 

@@ -9,7 +9,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.metadata.tables import KEY_COLUMNS, LOG_DIR_KINDS, RUN_SCHEMA, nulls
+from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 
+_EMPTY, _LINE_END = strings_of(["", "\n"])
 _KEY_NAMES = tuple(dict.fromkeys(name for names in KEY_COLUMNS.values() for name in names))
 
 
@@ -20,10 +22,10 @@ def in_order(rows: pa.Table) -> pa.Table:
     offset.
     """
     kinds = rows.column("kind")
-    is_topics = pc.invert(pc.is_in(kinds, pa.array(sorted(LOG_DIR_KINDS), pa.string())))
+    is_topics = pc.invert(pc.is_in(kinds, strings_of(sorted(LOG_DIR_KINDS))))
     keys = {
         "part": is_topics,
-        "topic": pc.if_else(is_topics, rows.column("topic_id"), ""),
+        "topic": pc.if_else(is_topics, rows.column("topic_id"), _EMPTY),
         "kind": kinds,
         "partition": _column(rows, "partition"),
         "base_offset": _column(rows, "base_offset"),
@@ -31,7 +33,7 @@ def in_order(rows: pa.Table) -> pa.Table:
         "position": _column(rows, "log_position"),
     }
     order = pc.sort_indices(pa.table(keys), sort_keys=[(name, "ascending") for name in keys])
-    return rows if is_sorted(order.to_numpy()) else rows.take(order)
+    return rows if is_sorted(numbers_of(order)) else rows.take(order)
 
 
 def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
@@ -41,7 +43,7 @@ def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
     """
     tables = [table for table in tables if table.num_rows]
     if not tables:
-        return RUN_SCHEMA.empty_table()
+        return empty_table(RUN_SCHEMA)
     kept = [tables[0]]
     for table in tables[1:]:
         kept.append(_without_replaced(table, kept))
@@ -55,11 +57,11 @@ def _without_replaced(table: pa.Table, newer: Sequence[pa.Table]) -> pa.Table:
     """Return the rows whose keys no newer table has."""
     # Keys are long: only rows of topics that newer tables touch are compared by them.
     ids = pa.chunked_array([one.column("topic_id").unique() for one in newer], pa.string())
-    at = np.flatnonzero(pc.is_in(table.column("topic_id"), ids).to_numpy())
+    at = np.flatnonzero(numbers_of(pc.is_in(table.column("topic_id"), ids)))
     known = pa.chunked_array([chunk for one in newer for chunk in _keys(one).chunks])
     stays = np.ones(table.num_rows, np.bool_)
-    stays[at] = ~pc.is_in(_keys(table.take(at)), known).to_numpy()
-    return table.filter(pa.array(stays))
+    stays[at] = ~numbers_of(pc.is_in(_keys(table.take(array_of(at))), known))
+    return table.filter(array_of(stays))
 
 
 def _keys(table: pa.Table) -> pa.ChunkedArray:
@@ -67,10 +69,10 @@ def _keys(table: pa.Table) -> pa.ChunkedArray:
     kinds = table.column("kind")
     parts = [kinds]
     for name in _KEY_NAMES:
-        has_it = pa.array([kind for kind, names in KEY_COLUMNS.items() if name in names])
-        value = pc.fill_null(_column(table, name).cast(pa.string()), "")
-        parts.append(pc.if_else(pc.is_in(kinds, has_it), value, ""))
-    return pa.chunked_array(pc.binary_join_element_wise(*parts, "\n").chunks, pa.string())
+        has_it = strings_of([kind for kind, names in KEY_COLUMNS.items() if name in names])
+        value = pc.fill_null(_column(table, name).cast(pa.string()), _EMPTY)
+        parts.append(pc.if_else(pc.is_in(kinds, has_it), value, _EMPTY))
+    return pa.chunked_array(pc.binary_join_element_wise(*parts, _LINE_END).chunks, pa.string())
 
 
 def _column(table: pa.Table, name: str) -> pa.ChunkedArray:

@@ -43,6 +43,7 @@ from sparklog.metadata.tables import (
     segment_entry,
 )
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
+from sparklog.record.arrays import numbers_of, strings_of
 
 _STATE: Final = PartitionState._fields
 
@@ -117,10 +118,10 @@ class _Segments:
             for row in found.filter(is_removed).to_pylist():
                 self.removed.setdefault(row["topic_id"], []).append(segment_entry(row))
             found = found.filter(pc.invert(is_removed))
-        codes = pc.index_in(found.column("topic_id"), pa.array(topic_ids, pa.string()))
-        self._bounds = np.searchsorted(codes.to_numpy(), np.arange(len(topic_ids) + 1)).tolist()
+        codes = pc.index_in(found.column("topic_id"), strings_of(topic_ids))
+        self._bounds = np.searchsorted(numbers_of(codes), np.arange(len(topic_ids) + 1)).tolist()
         self._live = padded(found.combine_chunks(), SEGMENT_SCHEMA)
-        self._numbers = self._live.column("partition").to_numpy()
+        self._numbers = numbers_of(self._live.column("partition"))
 
     def logs(self, at: int, topic: TopicImage, rows: Sequence[Row]) -> dict[int, PartitionLog]:
         """Return the partitions of topic number `at`; `rows` are those of kind partition."""
@@ -137,7 +138,7 @@ class _Segments:
 def _of_kind(rows: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
     """Return the rows of one kind, of these columns those that there are."""
     known = set(rows.column_names)
-    is_kind = pc.equal(rows.column("kind"), kind)
+    is_kind = pc.equal(rows.column("kind"), strings_of([kind])[0])
     return rows.select([name for name in names if name in known]).filter(is_kind)
 
 

@@ -22,6 +22,7 @@ from sparklog.metadata.run_file import RunReader, crc32c, footer, parquet_of
 from sparklog.metadata.run_rows import in_order, merged
 from sparklog.metadata.run_values import contents, image_of
 from sparklog.metadata.tables import HORIZON, PARTITION, RUN_SCHEMA, TOPIC, padded
+from sparklog.record.arrays import strings_of
 from sparklog.storage.files import Files
 
 __all__ = ["RUNS", "Runs", "crc32c", "footer", "in_order", "merged", "parquet_of"]
@@ -82,13 +83,15 @@ class Runs:
 
     def outline(self, runs: Sequence[RunFile]) -> pa.Table:
         """Return the newest rows of the kinds horizon, topic and partition: an image's numbers."""
-        kinds = pa.array([HORIZON, PARTITION, TOPIC])
+        kinds = strings_of([HORIZON, PARTITION, TOPIC])
         tables = []
         for run in reversed(runs):
             rows = self.whole(run)
             tables.append(rows.filter(pc.is_in(rows.column("kind"), kinds)))
         rows = merged(tables, drops_gone=True)
-        known = rows.filter(pc.equal(rows.column("kind"), TOPIC)).column("topic_id")
+        known = rows.filter(pc.equal(rows.column("kind"), strings_of([TOPIC])[0])).column(
+            "topic_id"
+        )
         ids = rows.column("topic_id")
         return rows.filter(pc.or_(pc.is_null(ids), pc.is_in(ids, known.combine_chunks())))
 
@@ -122,7 +125,7 @@ class _Session:
     def rows_of(self, topics: Sequence[str]) -> pa.Table:
         """Return the rows of topics, ids in order."""
         tables = [self._reader.read([])]
-        wanted = pa.array(topics, pa.string())
+        wanted = strings_of(topics)
         groups = self._reader.topic_groups(topics[0], topics[-1]) if topics else []
         for at in groups:
             table = self._group(at)

@@ -25,11 +25,12 @@ from sparklog.metadata.tables import (
     segments_table,
 )
 from sparklog.model import SegmentEntry, SegmentKey
+from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 
 TAIL_MAX: Final = 64
 """A longer tail becomes rows: entries take five times their memory."""
 
-NO_ROWS: Final = SEGMENT_SCHEMA.empty_table()
+NO_ROWS: Final = empty_table(SEGMENT_SCHEMA)
 _NAMES: Final = tuple(SEGMENT_SCHEMA.names)
 
 
@@ -88,7 +89,7 @@ class LiveSegments:
 
         def numbers(name: str) -> NDArray[np.int64]:
             ends = np.array([getattr(entry, name) for entry in tail], np.int64)
-            return np.concatenate((rows.column(name).to_numpy(), ends)) if count else ends
+            return np.concatenate((numbers_of(rows.column(name)), ends)) if count else ends
 
         def entry(slot: int) -> SegmentEntry:
             if slot >= count:
@@ -118,11 +119,11 @@ class LiveSegments:
         self, without: Collection[SegmentKey], entries: Iterable[SegmentEntry]
     ) -> "LiveSegments":
         """Return these without some, and with others at their offsets."""
-        table = self.table.filter(pa.array(~self._holds(without)))
+        table = self.table.filter(array_of(~self._holds(without)))
         table = pa.concat_tables([table, segments_table(entries)]).combine_chunks()
-        order = np.argsort(table.column("base_offset").to_numpy(), kind="stable")
+        order = np.argsort(numbers_of(table.column("base_offset")), kind="stable")
         if (order[1:] < order[:-1]).any():
-            table = table.take(pa.array(order))
+            table = table.take(array_of(order))
         return LiveSegments.of(table)
 
     def until(self, end_offset: int) -> "LiveSegments":
@@ -132,16 +133,17 @@ class LiveSegments:
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
         """Return the segments with these keys, those there are, in offset order."""
-        return segment_entries(self.table.filter(pa.array(self._holds(keys))))
+        return segment_entries(self.table.filter(array_of(self._holds(keys))))
 
     def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:
         """Return of each segment whether it has one of the keys."""
         wanted = {(key.log_path, key.log_position) for key in keys}
         paths, positions = self.table.column("log_path"), self.table.column("log_position")
-        names = pa.array(sorted({path for path, _ in wanted}), pa.string())
+        names = strings_of(sorted({path for path, _ in wanted}))
         # The path alone says it of all but slices of shared segments.
-        found: NDArray[np.bool_] = pc.is_in(paths, names).to_numpy().copy()
+        found: NDArray[np.bool_] = numbers_of(pc.is_in(paths, names)).copy()
         at = np.flatnonzero(found)
-        places = zip(paths.take(at).to_pylist(), positions.take(at).to_pylist(), strict=True)
+        rows = array_of(at)
+        places = zip(paths.take(rows).to_pylist(), positions.take(rows).to_pylist(), strict=True)
         found[at] = [place in wanted for place in places]
         return found

@@ -35,6 +35,7 @@ from sparklog.log.names import (
     TXN_INDEX_SUFFIX,
 )
 from sparklog.model import AbortedRange, SegmentEntry
+from sparklog.record.arrays import empty_table
 
 TOPIC: Final = "topic"
 PARTITION: Final = "partition"
@@ -231,7 +232,7 @@ def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
     """Return a table of SEGMENT_SCHEMA, a row an entry, in the order given."""
     columns = list(zip(*map(_values, entries), strict=True))
     if not columns:
-        return SEGMENT_SCHEMA.empty_table()
+        return empty_table(SEGMENT_SCHEMA)
     arrays = [
         pa.array(values, one.type) for values, one in zip(columns, SEGMENT_SCHEMA, strict=True)
     ]

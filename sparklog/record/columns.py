@@ -9,6 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from sparklog.errors import UsageError
+from sparklog.record.arrays import array_of
 from sparklog.record.kernels import decode as kernels
 from sparklog.record.rows import HEADERS_TYPE
 
@@ -118,12 +119,12 @@ class ColumnBuilder:
             rows,
             column(kernels.KEY, lambda: _binary_array(sinks.key, rows, pa.binary())),
             column(kernels.VALUE, lambda: _binary_array(sinks.value, rows, pa.binary())),
-            column(kernels.OFFSETS, lambda: pa.array(sinks.offset[:rows])),
-            column(kernels.TIMESTAMP, lambda: pa.array(sinks.timestamp[:rows])),
-            column(kernels.TIMESTAMP_TYPE, lambda: pa.array(sinks.timestamp_type[:rows])),
+            column(kernels.OFFSETS, lambda: array_of(sinks.offset[:rows])),
+            column(kernels.TIMESTAMP, lambda: array_of(sinks.timestamp[:rows])),
+            column(kernels.TIMESTAMP_TYPE, lambda: array_of(sinks.timestamp_type[:rows])),
             headers,
-            column(kernels.SIZES, lambda: pa.array(sinks.key_size[:rows])),
-            column(kernels.SIZES, lambda: pa.array(sinks.value_size[:rows])),
+            column(kernels.SIZES, lambda: array_of(sinks.key_size[:rows])),
+            column(kernels.SIZES, lambda: array_of(sinks.value_size[:rows])),
         )
 
 

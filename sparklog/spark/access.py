@@ -1,29 +1,28 @@
-"""What the options of the data source mean, once they are all known: its readers and writers."""
+"""What the options of the data source mean, once they are all known: its readers and writers.
 
-import json
+Spark makes a data source in one process, plans its read in another and reads in others again: each
+loads what it needs, when it needs it.
+"""
+
 import warnings
 from collections.abc import Mapping
-from dataclasses import asdict
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
 from pyspark.sql.types import StructType
 
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import SOURCE_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
-from sparklog.metadata.catalog import Catalog
-from sparklog.spark.batch_reader import BatchReader
-from sparklog.spark.plan import ReadRange
 from sparklog.spark.schema import input_columns, output_columns, output_schema
-from sparklog.spark.selection import check_selectors
-from sparklog.spark.stream_reader import StreamReader
-from sparklog.spark.write_job import WriteJob
-from sparklog.spark.writers import BatchWriter, StreamWriter
 from sparklog.storage import Files, open_files
 
+if TYPE_CHECKING:
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.batch_reader import BatchReader
+    from sparklog.spark.stream_reader import StreamReader
+    from sparklog.spark.writers import BatchWriter, StreamWriter
+
 PATH: Final = "path"
-RANGES: Final = "sparklog.ranges"
-"""Internal: the ranges that `consume` has planned, as JSON."""
 
 _STREAM_ONLY: Final = ("maxOffsetsPerTrigger", "minOffsetsPerTrigger")
 _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimestamp")
@@ -39,8 +38,7 @@ class Access:
 
     def __init__(self, options: Mapping[str, str]) -> None:
         self._log_dir = options.get(PATH)
-        self._planned = decode_ranges(options.get(RANGES))
-        given = {name: value for name, value in options.items() if name not in (PATH, RANGES)}
+        given = {name: value for name, value in options.items() if name != PATH}
         self._given, self._storage = parse_options(SOURCE_OPTIONS, without_connector_options(given))
 
     @property
@@ -48,24 +46,29 @@ class Access:
         """The Kafka source's columns, or those that the option `columns` names."""
         return output_schema(output_columns(self._given))
 
-    def batch_reader(self, schema: StructType) -> BatchReader:
+    def batch_reader(self, schema: StructType) -> "BatchReader":
         """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
         self._check_schema(schema)
         for name in _STREAM_ONLY:
             if self._given[name] is not None:
                 problem = f"option {name} is for streams, a batch read ignores it"
                 warnings.warn(problem, SparklogWarning, stacklevel=2)
-        if self._planned is None:
-            check_selectors(self._given)
-        return BatchReader(self._files(), self._given, self._planned)
+        from sparklog.spark.batch_reader import BatchReader
+        from sparklog.spark.selection import check_selectors
 
-    def batch_writer(self, schema: StructType) -> BatchWriter:
+        check_selectors(self._given)
+        return BatchReader(self._files(), self._given)
+
+    def batch_writer(self, schema: StructType) -> "BatchWriter":
         """Return a writer of rows with these columns. Raises SchemaError, UnknownTopicError."""
+        from sparklog.spark.write_job import WriteJob
+        from sparklog.spark.writers import BatchWriter
+
         catalog, columns = self._catalog(), self._columns(schema)
         job = WriteJob.planned(catalog, self._given, columns)
         return BatchWriter(job, columns, is_done=job.is_committed(catalog))
 
-    def stream_reader(self, schema: StructType) -> StreamReader:
+    def stream_reader(self, schema: StructType) -> "StreamReader":
         """Return a reader of a stream. Raises SchemaError for a schema given."""
         self._check_schema(schema)
         for name in _BATCH_ONLY:
@@ -73,10 +76,13 @@ class Access:
                 raise InvalidOptionError(
                     f"option {name} is not allowed in a stream, which has no end", option=name
                 )
+        from sparklog.spark.selection import check_selectors
+        from sparklog.spark.stream_reader import StreamReader
+
         check_selectors(self._given)
         return StreamReader(self._files(), self._given)
 
-    def stream_writer(self, schema: StructType) -> StreamWriter:
+    def stream_writer(self, schema: StructType) -> "StreamWriter":
         """Return a writer of micro-batches. Raises SchemaError, UnknownTopicError."""
         for name in ("txnAppId", "txnVersion"):
             if self._given[name] is not None:
@@ -85,6 +91,9 @@ class Access:
                     f"once for its query id and batch id; it is for foreachBatch",
                     option=name,
                 )
+        from sparklog.spark.write_job import WriteJob
+        from sparklog.spark.writers import StreamWriter
+
         columns = self._columns(schema)
         return StreamWriter(WriteJob.planned(self._catalog(), self._given, columns), columns)
 
@@ -97,7 +106,9 @@ class Access:
             )
         return open_files(self._log_dir, self._storage)
 
-    def _catalog(self) -> Catalog:
+    def _catalog(self) -> "Catalog":
+        from sparklog.metadata.catalog import Catalog
+
         return Catalog(self._files(), flush=self._given["flush"] == "fsync")
 
     def _columns(self, schema: StructType) -> list[str]:
@@ -115,16 +126,3 @@ class Access:
                 f"the source has a fixed schema, so schema(…) cannot be given: it is "
                 f"{self.schema.simpleString()}"
             )
-
-
-def encode_ranges(ranges: list[ReadRange]) -> str:
-    """Return ranges as the text of an option."""
-    return json.dumps([asdict(one) for one in ranges])
-
-
-def decode_ranges(text: str | None) -> list[ReadRange] | None:
-    """Return the ranges of an option's text, None without it."""
-    if text is None:
-        return None
-    rows: list[dict[str, Any]] = json.loads(text)
-    return [ReadRange(**row) for row in rows]

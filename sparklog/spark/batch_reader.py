@@ -7,26 +7,23 @@ import pyarrow as pa
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
+from sparklog.spark.plan import SliceFinder, plan_read
 from sparklog.spark.read_task import RangePartition, ReadTask
 from sparklog.storage.files import Files
 
 
 class BatchReader(DataSourceReader):
-    """Reads what options (parsed CONSUME_OPTIONS) ask for, or ranges that are planned already."""
+    """Reads what options (parsed CONSUME_OPTIONS) ask for."""
 
-    def __init__(
-        self, files: Files, options: Mapping[str, Any], planned: list[ReadRange] | None = None
-    ) -> None:
+    def __init__(self, files: Files, options: Mapping[str, Any]) -> None:
         self._files = files
         self._options = dict(options)
-        self._planned = planned
         self._task = ReadTask(files, options)
 
     def partitions(self) -> list[InputPartition]:
         """Return a partition a range."""
         catalog = Catalog(self._files)
-        ranges = plan_read(catalog, self._options) if self._planned is None else self._planned
+        ranges = plan_read(catalog, self._options)
         isolation, fails = self._options["isolation.level"], self._options["failOnDataLoss"]
         finder = SliceFinder(catalog, isolation, fails=fails)
         return [RangePartition(wanted, finder.slices(wanted)) for wanted in ranges]

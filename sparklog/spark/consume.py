@@ -1,4 +1,8 @@
-"""consume(): a log as a DataFrame, with the options of Spark's Kafka source."""
+"""consume(): a log as a DataFrame, with the options of Spark's Kafka source.
+
+plan     the ranges of offsets, in the driver
+read     a task a range: `mapInArrow` over the numbers of the ranges
+"""
 
 from os import PathLike, fspath
 from typing import Any
@@ -6,13 +10,9 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.connector import without_connector_options
-from sparklog.config.options import CONSUME_OPTIONS, ISOLATION_LEVEL, STORAGE_PREFIX, parse_options
-from sparklog.metadata.catalog import Catalog
-from sparklog.spark.access import RANGES, encode_ranges
-from sparklog.spark.datasource import SparklogDataSource, register
-from sparklog.spark.plan import plan_read
-from sparklog.spark.schema import output_columns
-from sparklog.spark.session import require_classic
+from sparklog.config.options import CONSUME_OPTIONS, ISOLATION_LEVEL, parse_options
+from sparklog.spark.schema import output_columns, output_schema
+from sparklog.spark.session import require_classic, require_workers
 from sparklog.storage import open_files
 
 
@@ -26,20 +26,21 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema).
 
     Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
-    Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError. What goes wrong while it
-    runs is raised by Spark (PythonException), whose last line is the error of sparklog.errors.
+    Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError, and UsageError when the
+    session's workers cannot run it. What goes wrong while it runs is raised by Spark
+    (PythonException), whose last line is the error of sparklog.errors.
     """
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.plan import plan_read
+    from sparklog.spark.read_task import RangesTask, ReadTask
+
     require_classic(spark)
     given = without_connector_options(options, client_options=(ISOLATION_LEVEL,))
     parsed, storage = parse_options(CONSUME_OPTIONS, given)
+    schema = output_schema(output_columns(parsed))
     files = open_files(fspath(log_dir), storage)
     ranges = plan_read(Catalog(files), parsed)
-    register(spark)
-    reader = spark.read.format(SparklogDataSource.name())
-    # All settings, also those of this process's environment, which the JVM may not have.
-    for name, value in files.options.items():
-        reader = reader.option(STORAGE_PREFIX + name, value)
-    reader = reader.option("failOnDataLoss", parsed["failOnDataLoss"])
-    reader = reader.option("isolation.level", parsed["isolation.level"])
-    reader = reader.option("columns", ",".join(output_columns(parsed)))
-    return reader.option(RANGES, encode_ranges(ranges)).load(files.uri)
+    require_workers(spark)
+    count = len(ranges)
+    numbers = spark.range(0, count, 1, max(count, 1))  # the number of a range, a task each
+    return numbers.mapInArrow(RangesTask(ReadTask(files, parsed), ranges), schema)

@@ -6,27 +6,18 @@ commit    one commit of all topics gives the offsets, in (task, file) order
 answer    the offset range of each partition
 """
 
-import pickle
-import re
-from dataclasses import replace
 from os import PathLike, fspath
-from typing import Any, Final
+from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import PRODUCE_OPTIONS, parse_options
-from sparklog.errors import SparklogError, UsageError
-from sparklog.metadata.catalog import Catalog
-from sparklog.spark.cluster import clustered
-from sparklog.spark.first_error import FirstError
+from sparklog.errors import UsageError
+from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.schema import input_columns
 from sparklog.spark.session import require_classic, require_workers
-from sparklog.spark.write_job import FILES_MAX, ProduceResult, TaskSegments, WriteJob
-from sparklog.spark.write_task import RESULT_SCHEMA, TaskResult, WriteTask
 from sparklog.storage import open_files
-
-_LOCAL_MASTER: Final = re.compile(r"local(\[[^,\]]*(,\s*(\d+)\s*)?\])?")
 
 
 def produce(
@@ -50,6 +41,10 @@ def produce(
     (`spark_partition_id`; of the shuffled rows where `clustered`) its row 0 is. What the DataFrame
     itself raises is Spark's.
     """
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.write_job import WriteJob
+    from sparklog.spark.write_rows import written_segments
+
     _require_batch(df)
     require_workers(df.sparkSession)
     given, storage = parse_options(
@@ -59,22 +54,11 @@ def produce(
     columns = input_columns(df.schema, needs_topic=given["topic"] is None)
     catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")
     job = WriteJob.planned(catalog, given, columns)
-    task = replace(job.task(), tries=task_tries(df.sparkSession))
     # A write that has landed is answered from its receipt: its rows are not even computed.
     if job.is_committed(catalog):
         return job.replayed(catalog)
-    results = _write(df.select(*columns), task, given["clustered"])
-    return job.commit(catalog, _segments(results))
-
-
-def _segments(results: list[tuple[int, TaskResult]]) -> list[TaskSegments]:
-    """Return what the tasks wrote, or raise the error of the first."""
-    written: list[TaskSegments] = []
-    for number, result in sorted(results, key=lambda one: one[0]):
-        if isinstance(result, SparklogError):
-            raise result
-        written.append((number, result))
-    return written
+    written = written_segments(df.select(*columns), job.task(), given["clustered"])
+    return job.commit(catalog, written)
 
 
 def _require_batch(df: DataFrame) -> None:
@@ -84,41 +68,3 @@ def _require_batch(df: DataFrame) -> None:
             "produce takes a batch DataFrame, this one is a stream: produce its batches in "
             "writeStream.foreachBatch, with txnAppId and txnVersion=batch id"
         )
-
-
-def task_tries(spark: SparkSession) -> int:
-    """Return how often Spark tries a task: once on a local master that does not say otherwise."""
-    context = spark.sparkContext
-    local = _LOCAL_MASTER.fullmatch(context.master or "")
-    if local is not None:
-        return int(local[3] or 1)
-    return int(context.getConf().get("spark.task.maxFailures", "4") or 4)
-
-
-def _write(df: DataFrame, task: WriteTask, how: str) -> list[tuple[int, TaskResult]]:
-    errors = FirstError(df.sparkSession.sparkContext)
-    task = replace(task, errors=errors.accumulator)
-    written = df.mapInArrow(task, RESULT_SCHEMA)
-    if how == "true" or (how == "auto" and _makes_many_files(df, written, task)):
-        written = clustered(df, task).mapInArrow(task, RESULT_SCHEMA)
-    rows = errors.run(written.collect)
-    return [(row.task, pickle.loads(row.result)) for row in rows]  # noqa: S301 - our own tasks'
-
-
-def _makes_many_files(df: DataFrame, written: DataFrame, task: WriteTask) -> bool:
-    """Whether `written` makes many segment files if every task meets every partition.
-
-    How many tasks an adaptive plan has is known only when the stages before the last one have run:
-    they run here, and `written` goes on from where they ended. The topics of the column `topic` are
-    counted by a pass over it when it matters. Rows that bring their own offsets are a log already,
-    of which a task meets a few partitions.
-    """
-    if "offset" in df.columns:
-        return False
-    widths = {name: plan.topic.num_partitions for name, plan in task.plans.items()}
-    tasks = written.rdd.getNumPartitions()
-    files = tasks * sum(widths.values())
-    if files <= FILES_MAX or task.topic is not None:
-        return files > FILES_MAX
-    found = [row.topic for row in df.select("topic").distinct().collect()]
-    return tasks * sum(widths.get(name, 0) for name in found) > FILES_MAX

@@ -13,7 +13,6 @@ from collections.abc import Callable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, Final
 
-import pyarrow as pa
 from pyspark.sql.types import (
     ArrayType,
     BinaryType,
@@ -29,20 +28,6 @@ from pyspark.sql.types import (
 
 from sparklog.config.options import RECORD_COLUMNS
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
-
-_HEADER_ARROW = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
-
-ARROW_HEADERS: Final = pa.list_(pa.field("element", _HEADER_ARROW))
-ARROW_COLUMNS: Final = {
-    "key": pa.binary(),
-    "value": pa.binary(),
-    "topic": pa.string(),
-    "partition": pa.int32(),
-    "offset": pa.int64(),
-    "timestamp": pa.timestamp("us", tz="UTC"),
-    "timestampType": pa.int32(),
-    "headers": ARROW_HEADERS,
-}
 
 _SPARK_COLUMNS: Final[dict[str, DataType]] = {
     "key": BinaryType(),
@@ -83,11 +68,6 @@ def output_columns(options: Mapping[str, Any]) -> list[str]:
 def output_schema(columns: Sequence[str] = RECORD_COLUMNS) -> StructType:
     """Return columns of a consumed DataFrame; all are nullable, as the connector's are."""
     return StructType([StructField(name, _SPARK_COLUMNS[name]) for name in columns])
-
-
-def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
-    """Return the same columns as a Python data source must hand them to Spark."""
-    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])
 
 
 def _is_text(kind: DataType) -> bool:
@@ -165,7 +145,7 @@ def _missing(name: str, present: list[str]) -> str:
 
 def _warn_of_misspelt(names: list[str]) -> None:
     absent = [name for name in _INPUT if name not in names]
-    ignored = [name for name in names if name not in ARROW_COLUMNS]
+    ignored = [name for name in names if name not in RECORD_COLUMNS]
     for name in ignored:
         near = get_close_matches(name.lower(), absent, n=1, cutoff=0.8)
         if near:

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from sparklog.errors import InvalidOptionError
@@ -17,7 +17,8 @@ from sparklog.log_writer import (
     write_of,
 )
 from sparklog.metadata.catalog import Catalog, Landed, Write
-from sparklog.model import OffsetRange, TopicPartition
+from sparklog.model import TopicPartition
+from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.write_task import TopicSegments, WriteTask
 from sparklog.storage.files import Files
 
@@ -26,25 +27,6 @@ FILES_MAX: Final = 1000
 
 TaskSegments = tuple[int, Mapping[str, TopicSegments]]
 """A task's number, and the segments that it wrote by topic."""
-
-
-@dataclass(frozen=True)
-class ProduceResult:
-    """What a produce got.
-
-    `ranges` holds the offsets of each partition that got records. `replayed` are the topics that
-    had this write already (by txnAppId and txnVersion); those in `forgotten` had it so long ago
-    that their offsets are no longer known.
-    """
-
-    ranges: Mapping[TopicPartition, OffsetRange]
-    replayed: frozenset[str] = field(default_factory=frozenset)
-    forgotten: frozenset[str] = field(default_factory=frozenset)
-
-    @property
-    def count(self) -> int:
-        """How many offsets were taken: one a record, and those left out by allowOffsetGaps."""
-        return sum(got.span for got in self.ranges.values())
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ storage) is raised as long as Spark has tries left, perhaps on another machine.
 import pickle
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -20,16 +20,13 @@ from pyspark.accumulators import Accumulator
 
 from sparklog.clock import SystemClock
 from sparklog.errors import InvalidRecordError, SparklogError, UnknownTopicError
-from sparklog.log_writer import (
-    NO_OFFSET,
-    SharedSegment,
-    TopicWriter,
-    WritePlan,
-    counted_from,
-)
+from sparklog.log_writer import NO_OFFSET, SharedSegment, WritePlan, counted_from
 from sparklog.model import SegmentEntry
-from sparklog.record.encode import RecordColumns
+from sparklog.record.arrays import array_of, binary_of, numbers_of
 from sparklog.storage.files import Files
+
+if TYPE_CHECKING:
+    from sparklog.record.rows import RecordColumns
 
 RESULT_SCHEMA: Final = "task int, result binary"
 _RESULT: Final = pa.schema([("task", pa.int32()), ("result", pa.binary())])
@@ -75,12 +72,15 @@ class WriteTask:
         if isinstance(result, SparklogError) and self.errors is not None:
             self.errors.add(result)
         yield pa.RecordBatch.from_arrays(
-            [pa.array([number], pa.int32()), pa.array([pickle.dumps(result)], pa.binary())],
+            [array_of(np.array([number], np.int32)), binary_of([pickle.dumps(result)])],
             schema=_RESULT,
         )
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> TaskResult:
         """Write all batches and return the segments by topic, or the error."""
+        # The encoder is loaded where rows are written, not where the write is planned.
+        from sparklog.log_writer import TopicWriter
+
         writers: dict[str, TopicWriter] = {}
         shared = SharedSegment(self.files, SystemClock())
         first = 0
@@ -155,9 +155,9 @@ def by_topic(
             f"partition {task_number()}: every record needs a topic, in the column topic or by the "
             f"option topic"
         )
-    names = topics.unique().to_pylist()
+    names = topics.unique()
     for name in names:
-        yield name, batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
+        yield name.as_py(), batch if len(names) == 1 else batch.filter(pc.equal(topics, name))
 
 
 def fed(batches: Iterator[pa.RecordBatch], at_least: int) -> Iterator[pa.RecordBatch]:
@@ -180,8 +180,10 @@ def _joined(batches: list[pa.RecordBatch]) -> pa.RecordBatch:
     return batches[0] if len(batches) == 1 else pa.concat_batches(batches)
 
 
-def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
+def record_columns(batch: pa.RecordBatch, now_ms: int) -> "RecordColumns":
     """Return a batch's columns as records; a record without a time gets `now_ms`."""
+    from sparklog.record.rows import RecordColumns
+
     names = batch.schema.names
     nulls = pa.nulls(batch.num_rows, pa.binary())
     return RecordColumns(
@@ -194,7 +196,7 @@ def record_columns(batch: pa.RecordBatch, now_ms: int) -> RecordColumns:
 
 
 def _offsets(column: pa.Array) -> NDArray[np.int64]:
-    values: NDArray[np.int64] = column.fill_null(NO_OFFSET).to_numpy()
+    values: NDArray[np.int64] = numbers_of(column.fill_null(NO_OFFSET))
     return values
 
 
@@ -206,7 +208,7 @@ def _milliseconds(batch: pa.RecordBatch, now_ms: int) -> NDArray[np.int64]:
     numbers = column.cast(pa.int64())
     if column.null_count:
         numbers = numbers.fill_null(now_ms * 1000 if is_time else now_ms)
-    values: NDArray[np.int64] = numbers.to_numpy()
+    values: NDArray[np.int64] = numbers_of(numbers)
     return values // 1000 if is_time else values
 
 

@@ -229,7 +229,7 @@ class TestDataLoss:
         if fails == "false":
             assert spans(df) == {"t-0": (15, 20)}
         else:
-            with pytest.raises(AnalysisException, match="OffsetOutOfRangeError: t-0: .*15, 20"):
+            with pytest.raises(PythonException, match="OffsetOutOfRangeError: t-0: .*15, 20"):
                 df.collect()
 
     def test_of_a_topic_made_again_is_an_error(self, spark: SparkSession, log_dir: str) -> None:
@@ -239,7 +239,7 @@ class TestDataLoss:
         new_topic(log_dir)
         produce(numbers(spark, 20), log_dir, "t")
 
-        with pytest.raises(AnalysisException, match="UnknownTopicError: topic 't' was deleted aft"):
+        with pytest.raises(PythonException, match="UnknownTopicError: topic 't' was deleted aft"):
             df.collect()
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+import sparklog.log_writer
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
 from sparklog.config import TopicConfig
@@ -449,3 +450,8 @@ class TestCommit:
         first, second, third = self.written(files, 1, 2, 3)
 
         assert in_order([(2, [third]), (0, [first]), (1, [second])]) == [first, second, third]
+
+
+def test_the_package_has_no_other_names() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'Writer'"):
+        getattr(sparklog.log_writer, "Writer")  # noqa: B009 - written out, mypy would object

@@ -2,8 +2,10 @@
 
 import pickle
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -19,11 +21,9 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState
-from sparklog.spark.access import decode_ranges, encode_ranges
-from sparklog.spark.batch_reader import BatchReader
-from sparklog.spark.plan import ReadRange, plan_read
-from sparklog.spark.read_task import RangePartition
-from sparklog.spark.schema import arrow_schema
+from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
+from sparklog.spark.read_task import RangePartition, RangesTask, ReadTask
+from sparklog.spark.record_batches import arrow_schema
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, new_topic
 
@@ -43,13 +43,34 @@ def log_dir(tmp_path: Path) -> str:
     return log_dir
 
 
-def reader(log_dir: str, start: int = 0, end: int = RECORDS, **options: object) -> BatchReader:
+@dataclass(frozen=True)
+class Planned:
+    """Ranges that are planned; their slices are found, and read, when they are asked for."""
+
+    log_dir: str
+    options: dict[str, Any]
+    ranges: list[ReadRange]
+
+    def partitions(self) -> list[RangePartition]:
+        fails = self.options["failOnDataLoss"]
+        finder = SliceFinder(catalog(self.log_dir), self.options["isolation.level"], fails=fails)
+        return [RangePartition(wanted, finder.slices(wanted)) for wanted in self.ranges]
+
+    @property
+    def task(self) -> ReadTask:
+        return ReadTask(catalog(self.log_dir).files, self.options)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        return self.task.read(partition)
+
+
+def reader(log_dir: str, start: int = 0, end: int = RECORDS, **options: object) -> Planned:
     topic = catalog(log_dir).topic("t")
     wanted = [ReadRange("t", topic.topic_id, 0, start, end)]
-    return BatchReader(catalog(log_dir).files, parse_options(CONSUME_OPTIONS, options)[0], wanted)
+    return Planned(log_dir, parse_options(CONSUME_OPTIONS, options)[0], wanted)
 
 
-def read(found: BatchReader) -> list[pa.RecordBatch]:
+def read(found: Planned) -> list[pa.RecordBatch]:
     return [batch for partition in found.partitions() for batch in found.read(partition)]
 
 
@@ -215,12 +236,11 @@ class TestPastVersion:
         edited(found, found.topic("t"), partitions={0: PartitionState(cleaner_offset=100)})
         TestMissingFile().merge(log_dir)
 
-    def past(self, log_dir: str, **more: object) -> BatchReader:
+    def past(self, log_dir: str, **more: object) -> Planned:
         """Return a reader of the version that the log has now."""
         asked = {"subscribe": "t", "versionAsOf": catalog(log_dir).image().version, **more}
         options = parse_options(CONSUME_OPTIONS, asked)[0]
-        planned = plan_read(catalog(log_dir), options)
-        return BatchReader(catalog(log_dir).files, options, decode_ranges(encode_ranges(planned)))
+        return Planned(log_dir, options, plan_read(catalog(log_dir), options))
 
     @pytest.mark.parametrize("fails", [True, False])
     def test_is_refused_before_its_slices_are_found(self, log_dir: str, fails: bool) -> None:
@@ -246,7 +266,7 @@ class TestPastVersion:
     def test_the_newest_version_goes_on(self, log_dir: str) -> None:
         """Goal: only the past is refused. Method: the same without versionAsOf."""
         options = parse_options(CONSUME_OPTIONS, {"subscribe": "t"})[0]
-        found = BatchReader(catalog(log_dir).files, options, plan_read(catalog(log_dir), options))
+        found = Planned(log_dir, options, plan_read(catalog(log_dir), options))
         (partition,) = found.partitions()
         self.compacted(log_dir)
 
@@ -267,3 +287,18 @@ class TestPartition:
 
         assert isinstance(partition, RangePartition)
         assert (arrived.wanted, arrived.slices) == (partition.wanted, partition.slices)
+
+
+class TestRanges:
+    def test_are_read_by_their_numbers(self, log_dir: str) -> None:
+        found = Planned(log_dir, *split(log_dir))
+        task = pickle.loads(pickle.dumps(RangesTask(found.task, found.ranges)))
+        numbers = [pa.record_batch({"id": [2]}), pa.record_batch({"id": [0]})]
+
+        assert offsets(list(task(iter(numbers)))) == [*range(133, 200), *range(66)]
+
+
+def split(log_dir: str) -> tuple[dict[str, Any], list[ReadRange]]:
+    """The whole log in three ranges."""
+    options = parse_options(CONSUME_OPTIONS, {"subscribe": "t", "minPartitions": 3})[0]
+    return options, plan_read(catalog(log_dir), options)

@@ -21,7 +21,8 @@ from sparklog.errors import (
 )
 from sparklog.metadata.entry import Entry
 from sparklog.spark import writers
-from sparklog.spark.write_job import ProduceResult, WriteJob
+from sparklog.spark.produce_result import ProduceResult
+from sparklog.spark.write_job import WriteJob
 from sparklog.spark.writers import BatchWriter, StreamWriter, Written
 from tests.logs import all_values, catalog, log_files, new_topic, rows, values
 

@@ -1,0 +1,86 @@
+"""Decoded records to the batches that Spark takes. Loads the decoder."""
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.config.options import RECORD_COLUMNS
+from sparklog.record.arrays import array_of, numbers_of
+from sparklog.record.decode import ALL, DecodedRecords
+from sparklog.spark.plan import ReadRange
+
+_HEADER_ARROW = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
+
+ARROW_HEADERS: Final = pa.list_(pa.field("element", _HEADER_ARROW))
+ARROW_COLUMNS: Final = {
+    "key": pa.binary(),
+    "value": pa.binary(),
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", tz="UTC"),
+    "timestampType": pa.int32(),
+    "headers": ARROW_HEADERS,
+}
+
+_MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
+_MIN_TIMESTAMP_MS: Final = -_MAX_TIMESTAMP_MS
+
+_DECODED: Final = {name: name for name in ALL} | {"timestampType": "timestamp_type"}
+"""Columns that cost decoding, and what the decoder calls them."""
+
+
+def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
+    """Return the same columns as a Python data source must hand them to Spark."""
+    return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])
+
+
+def decoded_columns(columns: Sequence[str]) -> set[str]:
+    """Return what must be decoded: what is asked for, and offsets, which say where to go on."""
+    return {"offset", *(_DECODED[name] for name in columns if name in _DECODED)}
+
+
+class BatchMaker:
+    """Turns decoded records of one partition into the batches that Spark takes."""
+
+    def __init__(self, wanted: ReadRange, columns: Sequence[str]) -> None:
+        self._schema = arrow_schema(columns)
+        made: dict[str, Callable[[DecodedRecords], pa.Array]] = {
+            "key": lambda records: records.key,
+            "value": lambda records: records.value,
+            "topic": lambda records: _constant_text(wanted.topic, records.num_rows),
+            "partition": lambda records: _constant_int(wanted.partition, records.num_rows),
+            "offset": lambda records: records.offset,
+            "timestamp": lambda records: _microseconds(records.timestamp),
+            "timestampType": lambda records: records.timestamp_type,
+            "headers": lambda records: records.headers.cast(ARROW_HEADERS),
+        }
+        self._columns = [made[name] for name in columns]
+
+    def __call__(self, records: DecodedRecords) -> pa.RecordBatch:
+        """Return the columns asked for."""
+        return pa.RecordBatch.from_arrays(
+            [column(records) for column in self._columns], schema=self._schema
+        )
+
+
+@lru_cache(maxsize=4)
+def _constant_text(text: str, count: int) -> pa.Array:
+    data = text.encode()
+    offsets = np.arange(count + 1, dtype=np.int32) * np.int32(len(data))
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data * count)]
+    return pa.Array.from_buffers(pa.string(), count, buffers)
+
+
+@lru_cache(maxsize=4)
+def _constant_int(value: int, count: int) -> pa.Array:
+    return array_of(np.full(count, value, np.int32))
+
+
+def _microseconds(milliseconds: pa.Array) -> pa.Array:
+    """Spark's timestamps; what they cannot hold becomes the nearest they can."""
+    values = np.clip(numbers_of(milliseconds), _MIN_TIMESTAMP_MS, _MAX_TIMESTAMP_MS) * 1000
+    return array_of(values).view(ARROW_COLUMNS["timestamp"])

@@ -107,7 +107,7 @@ def partitions_of(
     assigned = partitioner.assign(columns, count)
     for key, rows in _keyed(requests):
         keyed = KeyedPartitioner(plan.partitioner, key)
-        assigned[rows] = keyed.assign(_part(columns, rows), count)
+        assigned[rows] = keyed.assign(columns.rows(rows.start, rows.stop), count)
     return np.where(named >= 0, named, assigned).astype(np.int32)
 
 
@@ -119,11 +119,6 @@ def _keyed(requests: Sequence[Request]) -> Iterator[tuple[str, slice]]:
         if key is not None:
             yield key, slice(start, stop)
         start = stop
-
-
-def _part(columns: RecordColumns, rows: slice) -> RecordColumns:
-    key, value = columns.key[rows], columns.value[rows]
-    return RecordColumns(key, value, columns.timestamp[rows])
 
 
 class KeyedPartitioner:
@@ -149,6 +144,8 @@ class KeyedPartitioner:
 
 def ranks_of(partitions: Int32s, count: int) -> Int64s:
     """Return how many rows before each one go to the same partition."""
+    if len(partitions) == 1:
+        return np.zeros(1, np.int64)
     order = np.argsort(partitions, kind="stable")
     sizes = np.bincount(partitions, minlength=count)
     ranks = np.empty(len(partitions), np.int64)

@@ -11,7 +11,7 @@ others. A request that the log refuses is found by halving its topic's share of 
 that were written and not committed stay for vacuum.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -51,9 +51,12 @@ from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
+from sparklog.record.rows import RecordColumns
 
 PLANS_MAX: Final = 3
 """How often a request is planned again after an import or a vacuum came between."""
+TABLE_BYTES: Final = 64 * 1024 * 1024
+"""Records of several topics become one Arrow table, up to this size; an array ends at 2 GiB."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -108,17 +111,23 @@ class _Share:
         return [_Share(self.topic, part, self.plans) for part in (slots[:half], slots[half:])]
 
 
+_Planned = tuple[_Share, WritePlan]
+
+
 class _Batch:
     """The records of a share as they are written, and the outcome of the newest try to commit."""
 
-    def __init__(self, share: _Share, plan: WritePlan, partitioner: Partitioner) -> None:
+    def __init__(
+        self, share: _Share, plan: WritePlan, partitioner: Partitioner, columns: RecordColumns
+    ) -> None:
+        """`columns` are the records of the share's open requests."""
         self.share = share
         self.plan = plan
         self.slots = share.open
         self.requests = [slot.request for slot in self.slots]
-        self.columns = columns_of(self.requests, plan.now_ms)
+        self.columns = columns
         count = plan.topic.num_partitions
-        self.partitions = partitions_of(self.requests, self.columns, plan, partitioner, count)
+        self.partitions = partitions_of(self.requests, columns, plan, partitioner, count)
         self.ranks = ranks_of(self.partitions, count)
         self._spans = key_spans(self.requests, self.partitions, self.ranks)
         self._content = {
@@ -222,15 +231,7 @@ class GroupWriter:
         names = self._catalog.topics()
         known = [names[share.topic] for share in shares if share.topic in names]
         image, now_ms = self._catalog.image(*known), self._catalog.clock.now_ms()
-        again: list[_Share] = []
-        batches: list[_Batch] = []
-        for share in shares:
-            try:
-                batch = self._planned(share, image, now_ms)
-            except UsageError as error:
-                again += share.after_refusal(error)
-            else:
-                batches += [] if batch is None else [batch]
+        batches, again = self._batches(shares, image, now_ms)
         written, refused = self._written(batches)
         for batch, refusal in refused:
             again += batch.share.after_refusal(refusal)
@@ -239,10 +240,36 @@ class GroupWriter:
             again += [batch.share for batch in written if not self._is_settled(batch)]
         return again
 
-    def _planned(self, share: _Share, image: Image, now_ms: int) -> _Batch | None:
-        """Return the records to be written; None when there are none (any more).
+    def _batches(
+        self, shares: Sequence[_Share], image: Image, now_ms: int
+    ) -> tuple[list[_Batch], list[_Share]]:
+        """Return the records to be written, and the halves of the shares that are refused."""
+        plans: list[_Planned] = []
+        batches: list[_Batch] = []
+        refused: list[_Share] = []
+        for share in shares:
+            try:
+                plan = self._planned(share, image, now_ms)
+            except UsageError as error:
+                refused += share.after_refusal(error)
+            else:
+                plans += [] if plan is None else [(share, plan)]
+        for some in _together(plans):
+            requests = [slot.request for share, _ in some for slot in share.open]
+            columns, start = columns_of(requests, now_ms), 0
+            for share, plan in some:
+                stop = start + sum(len(slot.request.rows) for slot in share.open)
+                rows, start = columns.rows(start, stop), stop
+                try:
+                    batches.append(_Batch(share, plan, self._partitioner(plan), rows))
+                except UsageError as error:
+                    refused += share.after_refusal(error)
+        return batches, refused
 
-        Requests whose key has landed before get their outcome here. Raises UnknownTopicError.
+    def _planned(self, share: _Share, image: Image, now_ms: int) -> WritePlan | None:
+        """Return the plan of a share; None when it has no open requests (any more).
+
+        Requests whose key has landed before get their outcome here.
         """
         description = image.names.get(share.topic)
         topic = None if description is None else image.topic(description.topic_id)
@@ -256,7 +283,7 @@ class GroupWriter:
             receipt = None if key is None else topic.receipts.get(ReceiptKey(key))
             if receipt is not None:
                 slot.outcome = _replayed(plan, slot.request, receipt, partitioner)
-        return _Batch(share, plan, partitioner) if share.open else None
+        return plan if share.open else None
 
     def _written(
         self, batches: Sequence[_Batch]
@@ -332,6 +359,21 @@ class GroupWriter:
             found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
             self._partitioners[place] = found
         return self._partitioners[place]
+
+
+def _together(plans: Sequence[_Planned]) -> Iterator[list[_Planned]]:
+    """Return the shares in pieces whose records become one Arrow table each."""
+    piece: list[_Planned] = []
+    size = 0
+    for share, plan in plans:
+        own = sum(slot.request.rows.size_bytes for slot in share.open)
+        if piece and size + own > TABLE_BYTES:
+            yield piece
+            piece, size = [], 0
+        piece.append((share, plan))
+        size += own
+    if piece:
+        yield piece
 
 
 def _live(image: Image, plan: WritePlan) -> TopicImage:

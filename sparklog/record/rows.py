@@ -14,6 +14,7 @@ from sparklog.record.kernels.columns import BinaryColumn, HeaderColumn, Rows
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
 """Kafka's headers: an ordered list, keys may repeat."""
 
+_BINARY: Final = pa.binary()
 _NO_BYTES: Final = np.empty(0, np.uint8)
 _NO_BYTES.setflags(write=False)
 _NO_OFFSETS: Final = np.empty(0, np.int32)
@@ -43,6 +44,17 @@ class RecordColumns:
     def __len__(self) -> int:
         return len(self.timestamp)
 
+    def rows(self, start: int, stop: int) -> "RecordColumns":
+        """Return the rows [start, stop), without a copy."""
+        count = stop - start
+        return RecordColumns(
+            self.key.slice(start, count),
+            self.value.slice(start, count),
+            self.timestamp[start:stop],
+            None if self.headers is None else self.headers.slice(start, count),
+            None if self.offset is None else self.offset[start:stop],
+        )
+
 
 def kernel_rows(columns: RecordColumns, stream: NDArray[np.int32] | None) -> Rows:
     """The columns as kernels take them; `stream` None means that all rows belong to stream 0.
@@ -69,9 +81,10 @@ def binary_column(array: pa.Array, name: str) -> BinaryColumn:
 
     Raises SchemaError, naming the column, for another type or more than 2 GiB.
     """
-    if not _holds_bytes(array.type):
-        raise SchemaError(f"column {name} is {array.type}, it must be binary or string")
-    array = _cast(array, pa.binary(), name)
+    if array.type != _BINARY:
+        if not _holds_bytes(array.type):
+            raise SchemaError(f"column {name} is {array.type}, it must be binary or string")
+        array = _cast(array, _BINARY, name)
     validity, _, data = array.buffers()
     return BinaryColumn(
         _offsets(array),

@@ -15,6 +15,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock, SystemClock
 from sparklog.errors import (
     FencedLeaderEpochError,
+    InvalidOptionError,
     InvalidRecordError,
     LogDirError,
     RecordTooLargeError,
@@ -189,6 +190,22 @@ class TestTopics:
             "records": "3",
             "bytes": "",
         }
+
+    def test_is_the_same_when_it_is_too_large_for_one_table(
+        self, writer: Writer, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.group_commit.writer.TABLE_BYTES", 40)
+        found = self.write(writer, "t", "u", "v")
+
+        assert found == [[[(0, 0)]]] * 3
+        assert [all_values(log_dir, topic) for topic in "tuv"] == [["t"], ["u"], ["v"]]
+
+    def test_with_a_partitioner_that_is_not_there(self, log_dir: str) -> None:
+        options = WriteOptions(partitioner="nowhere:at_all")
+        writer = GroupWriter(catalog(log_dir), options, lambda: None)
+        found = writer.write({topic: [Request(rows("a")), Request(rows("b"))] for topic in "tu"})
+
+        assert [places(found[topic]) for topic in "tu"] == [[InvalidOptionError] * 2] * 2
 
     def test_is_written_without_the_topics_that_are_refused(
         self, writer: Writer, log_dir: str

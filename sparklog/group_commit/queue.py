@@ -17,7 +17,8 @@ from dataclasses import dataclass
 
 from sparklog.errors import ThrottlingQuotaExceededError
 from sparklog.group_commit.rows import Request, Rows
-from sparklog.group_commit.writer import GroupWriter, Outcome, Written
+from sparklog.group_commit.share import Outcome, Written
+from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
 

@@ -11,8 +11,7 @@ others. A request that the log refuses is found by halving its topic's share of 
 that were written and not committed stay for vacuum.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -27,8 +26,6 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.group_commit.rows import (
-    Int32s,
-    Int64s,
     Request,
     columns_of,
     content_crc32c,
@@ -36,6 +33,7 @@ from sparklog.group_commit.rows import (
     partitions_of,
     ranks_of,
 )
+from sparklog.group_commit.share import Outcome, Planned, Share, Slot, Written, together
 from sparklog.group_commit.slices import Records, write_slices
 from sparklog.log_writer import (
     PRODUCE,
@@ -55,70 +53,13 @@ from sparklog.record.rows import RecordColumns
 
 PLANS_MAX: Final = 3
 """How often a request is planned again after an import or a vacuum came between."""
-TABLE_BYTES: Final = 64 * 1024 * 1024
-"""Records of several topics become one Arrow table, up to this size; an array ends at 2 GiB."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Written:
-    """The answer to one request: partition and offset of each of its records.
-
-    `now_ms` is the time of records that brought none, -1 when a replay no longer knows it.
-    """
-
-    partition: Int32s
-    offset: Int64s
-    now_ms: int
-    replayed: bool = False
-
-
-Outcome = Written | SparklogError
-
-
-@dataclass(eq=False, slots=True)
-class _Slot:
-    """A request, and its outcome."""
-
-    request: Request
-    outcome: Outcome | None = None
-
-
-@dataclass(eq=False, slots=True)
-class _Share:
-    """Requests of one topic that share a round."""
-
-    topic: str
-    slots: list[_Slot]
-    plans: int = 0
-
-    @property
-    def open(self) -> list[_Slot]:
-        """The requests without an outcome."""
-        return [slot for slot in self.slots if slot.outcome is None]
-
-    def settle(self, outcome: Outcome) -> None:
-        """Give all requests without an outcome this one."""
-        for slot in self.open:
-            slot.outcome = outcome
-
-    def after_refusal(self, error: UsageError) -> list["_Share"]:
-        """Return the two halves of a refused share; a single request gets the error instead."""
-        slots = self.open
-        if len(slots) == 1:
-            self.settle(error)
-            return []
-        half = len(slots) // 2
-        return [_Share(self.topic, part, self.plans) for part in (slots[:half], slots[half:])]
-
-
-_Planned = tuple[_Share, WritePlan]
 
 
 class _Batch:
     """The records of a share as they are written, and the outcome of the newest try to commit."""
 
     def __init__(
-        self, share: _Share, plan: WritePlan, partitioner: Partitioner, columns: RecordColumns
+        self, share: Share, plan: WritePlan, partitioner: Partitioner, columns: RecordColumns
     ) -> None:
         """`columns` are the records of the share's open requests."""
         self.share = share
@@ -207,12 +148,12 @@ class GroupWriter:
     def write(self, group: Mapping[str, Sequence[Request]]) -> dict[str, list[Outcome]]:
         """Write and commit; return by topic the outcome of each request, in their order."""
         whole = [
-            _Share(topic, [_Slot(request) for request in requests])
+            Share(topic, [Slot(request) for request in requests])
             for topic, requests in group.items()
         ]
         shares = whole
         while shares:
-            now: dict[str, _Share] = {}
+            now: dict[str, Share] = {}
             later = [share for share in shares if now.setdefault(share.topic, share) is not share]
             try:
                 again = self._round(list(now.values()))
@@ -226,7 +167,7 @@ class GroupWriter:
             for share in whole
         }
 
-    def _round(self, shares: Sequence[_Share]) -> list[_Share]:
+    def _round(self, shares: Sequence[Share]) -> list[Share]:
         """Write one share of each topic in one commit; return those to be written again."""
         names = self._catalog.topics()
         known = [names[share.topic] for share in shares if share.topic in names]
@@ -241,12 +182,12 @@ class GroupWriter:
         return again
 
     def _batches(
-        self, shares: Sequence[_Share], image: Image, now_ms: int
-    ) -> tuple[list[_Batch], list[_Share]]:
+        self, shares: Sequence[Share], image: Image, now_ms: int
+    ) -> tuple[list[_Batch], list[Share]]:
         """Return the records to be written, and the halves of the shares that are refused."""
-        plans: list[_Planned] = []
+        plans: list[Planned] = []
         batches: list[_Batch] = []
-        refused: list[_Share] = []
+        refused: list[Share] = []
         for share in shares:
             try:
                 plan = self._planned(share, image, now_ms)
@@ -254,7 +195,7 @@ class GroupWriter:
                 refused += share.after_refusal(error)
             else:
                 plans += [] if plan is None else [(share, plan)]
-        for some in _together(plans):
+        for some in together(plans):
             requests = [slot.request for share, _ in some for slot in share.open]
             columns, start = columns_of(requests, now_ms), 0
             for share, plan in some:
@@ -266,7 +207,7 @@ class GroupWriter:
                     refused += share.after_refusal(error)
         return batches, refused
 
-    def _planned(self, share: _Share, image: Image, now_ms: int) -> WritePlan | None:
+    def _planned(self, share: Share, image: Image, now_ms: int) -> WritePlan | None:
         """Return the plan of a share; None when it has no open requests (any more).
 
         Requests whose key has landed before get their outcome here.
@@ -359,21 +300,6 @@ class GroupWriter:
             found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
             self._partitioners[place] = found
         return self._partitioners[place]
-
-
-def _together(plans: Sequence[_Planned]) -> Iterator[list[_Planned]]:
-    """Return the shares in pieces whose records become one Arrow table each."""
-    piece: list[_Planned] = []
-    size = 0
-    for share, plan in plans:
-        own = sum(slot.request.rows.size_bytes for slot in share.open)
-        if piece and size + own > TABLE_BYTES:
-            yield piece
-            piece, size = [], 0
-        piece.append((share, plan))
-        size += own
-    if piece:
-        yield piece
 
 
 def _live(image: Image, plan: WritePlan) -> TopicImage:

@@ -26,7 +26,8 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.queue import GroupCommit, GroupLimits
 from sparklog.group_commit.rows import KeyedPartitioner, Request, Rows, content_crc32c, ranks_of
-from sparklog.group_commit.writer import GroupWriter, Outcome, Written
+from sparklog.group_commit.share import Outcome, Written
+from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import PartitionState, Receipt, ReceiptKey, TopicEdit
@@ -194,7 +195,7 @@ class TestTopics:
     def test_is_the_same_when_it_is_too_large_for_one_table(
         self, writer: Writer, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.group_commit.writer.TABLE_BYTES", 40)
+        monkeypatch.setattr("sparklog.group_commit.share.TABLE_BYTES", 40)
         found = self.write(writer, "t", "u", "v")
 
         assert found == [[[(0, 0)]]] * 3

@@ -10,8 +10,9 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import InvalidTimestampError, RecordTooLargeError
 from sparklog.group_commit.rows import Request, Rows
+from sparklog.group_commit.share import Written
 from sparklog.group_commit.slices import slice_entry
-from sparklog.group_commit.writer import GroupWriter, Written
+from sparklog.group_commit.writer import GroupWriter
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import TopicWriter, WriteOptions
 from sparklog.model import Codec

@@ -1,0 +1,83 @@
+"""JSON text -> places where it may be cut, so that it can be parsed a part at a time.
+
+Nothing is parsed: strings are skipped, brackets and commas are counted. Text that is no JSON gets
+cuts, too, and its parser finds out.
+"""
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.record.kernels.jit import bytes_in, inlined, int64, int64s_out, kernel, types
+from sparklog.record.kernels.primitives import Bytes
+
+Int64s = NDArray[np.int64]
+
+QUOTE: Final = ord('"')
+BACKSLASH: Final = ord("\\")
+COMMA: Final = ord(",")
+OPEN_LIST: Final = ord("[")
+CLOSE_LIST: Final = ord("]")
+OPEN_OBJECT: Final = ord("{")
+CLOSE_OBJECT: Final = ord("}")
+
+ELEMENTS: Final = 0
+LARGEST: Final = 1
+STOP: Final = 2
+CUTS: Final = 3
+FOUND_SIZE: Final = 4
+"""The places of the numbers in `found`."""
+
+
+@inlined
+def string_end(data: Bytes, position: int) -> int:
+    """The position of the quote that ends a string, or one behind the data; it begins here."""
+    position += 1
+    while position < len(data) and data[position] != QUOTE:
+        position += 2 if data[position] == BACKSLASH else 1
+    return position
+
+
+@kernel(types.void(bytes_in, int64, int64, int64, int64s_out, int64s_out))
+def cut_json(
+    data: Bytes, start: int, is_list: int, part_values: int, cuts: Int64s, found: Int64s
+) -> None:
+    """Cut text into parts of `part_values` values, or more where an element has more.
+
+    The elements are those of a list whose text begins at `start`, and a cut is the position of the
+    comma behind one; or they are objects and lists that stand one after another, and a cut is the
+    position behind one. The text ends with the bracket that closes the list, at STOP, or at its
+    end. A value is a bracket or a comma: so no element has more than one value that is not counted.
+    `cuts` has room for len(data) // part_values + 1. ELEMENTS are those that end; LARGEST is the
+    most values of one.
+    """
+    level, values, part, elements, largest, count, position = 0, 0, 0, 0, 0, 0, start
+    while position < len(data):
+        byte = data[position]
+        if byte == QUOTE:
+            position = string_end(data, position)
+        elif byte == COMMA:
+            values += 1
+        elif byte in (OPEN_LIST, OPEN_OBJECT):
+            level += 1
+            values += 1
+        elif byte in (CLOSE_LIST, CLOSE_OBJECT):
+            level -= 1
+            if level < 0:
+                break
+        position += 1
+        is_last = byte == COMMA if is_list else byte in (CLOSE_LIST, CLOSE_OBJECT)
+        if level == 0 and is_last:
+            elements += 1
+            largest = max(largest, values)
+            part += values
+            values = 0
+            if part >= part_values:
+                cuts[count] = position - is_list
+                count += 1
+                part = 0
+    found[ELEMENTS] = elements + is_list
+    found[LARGEST] = max(largest, values)
+    found[STOP] = min(position, len(data))
+    found[CUTS] = count

@@ -66,6 +66,10 @@ class FollowedTopics:
         self._seen = _Seen(image, looked_ms)
         return image
 
+    def has_seen(self, name: str) -> bool:
+        """Whether the topic was there when somebody last looked; it may be deleted since."""
+        return self._seen is not None and name in self._seen.image.names
+
     def topic(self, name: str) -> TopicDescription:
         """Return a topic. Raises UnknownTopicError; names of other topics are not told."""
         return _named(self.topics(), name)

@@ -3,14 +3,16 @@
 {"entries": [{"id": "1", "partition_id", "headers", "key", "value", "timestamp"}, …]}
 """
 
-from typing import Annotated, Final
+from collections.abc import Iterator
+from typing import Annotated, Any, Final
 
-from pydantic import ConfigDict, Field, TypeAdapter, with_config
+from pydantic import ConfigDict, FailFast, Field, TypeAdapter, with_config
 from typing_extensions import TypedDict
 
 from sparklog.group_commit import Rows
 from sparklog.rest.bodies import parsed
 from sparklog.rest.errors import INVALID_BATCH, INVALID_JSON, ApiError
+from sparklog.rest.json_parts import list_parts
 from sparklog.rest.records import Record3In, Sent, rows_of_objects
 
 ENTRIES_MAX: Final = 50
@@ -28,10 +30,11 @@ class Entry3In(Record3In):
 class Batch3In(TypedDict):
     """The records of a batch; their ids differ."""
 
-    entries: Annotated[list[Entry3In], Field(min_length=1, max_length=ENTRIES_MAX)]
+    entries: Annotated[list[Entry3In], FailFast(), Field(min_length=1, max_length=ENTRIES_MAX)]
 
 
 BATCH3: Final[TypeAdapter[Batch3In]] = TypeAdapter(Batch3In)
+ENTRIES: Final = TypeAdapter(Annotated[list[Entry3In], FailFast(), Field(min_length=1)])
 
 
 def batch_of(body: bytes) -> tuple[list[str], Rows, list[Sent]]:
@@ -39,13 +42,29 @@ def batch_of(body: bytes) -> tuple[list[str], Rows, list[Sent]]:
 
     Raises ApiError (422) for a body that is no batch; an entry that is no record is told apart.
     """
+    ids: list[str] = []
+
+    def records() -> Iterator[dict[str, Any]]:
+        for entry in _entries(body):
+            ids.append(entry["id"])
+            yield {name: one for name, one in entry.items() if name != "id"}
+
+    rows, sent = rows_of_objects(records())
+    if len(set(ids)) < len(ids):
+        raise ApiError(INVALID_BATCH, "two entries of a batch have the same id")
+    return ids, rows, sent
+
+
+def _entries(body: bytes) -> Iterator[Entry3In]:
+    count = 0
     try:
-        entries = parsed(body, BATCH3)["entries"]
+        for part in list_parts(body, "entries", ENTRIES_MAX):
+            if count:
+                entries = parsed(part, ENTRIES, ("entries", count))
+            else:
+                entries = parsed(part, BATCH3)["entries"]
+            yield from entries
+            count += len(entries)
     except ApiError as refusal:
         code = refusal.error_code if refusal.error_code == INVALID_JSON else INVALID_BATCH
         raise ApiError(code, refusal.message) from None
-    ids = [entry["id"] for entry in entries]
-    if len(set(ids)) < len(ids):
-        raise ApiError(INVALID_BATCH, "two entries of a batch have the same id")
-    records = ({name: one for name, one in entry.items() if name != "id"} for entry in entries)
-    return ids, *rows_of_objects(records)

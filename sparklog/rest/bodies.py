@@ -8,6 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from sparklog.rest.errors import INVALID_JSON, ApiError
+from sparklog.rest.json_parts import check_values
 
 Model = TypeVar("Model")
 
@@ -21,6 +22,9 @@ def _not_lax(value: Any) -> Any:
 NUMBER: Final = BeforeValidator(_not_lax)
 """Of an int in a body: pydantic would take true and '5' for numbers as well."""
 
+BYTES_MAX: Final = 4 * 1024 * 1024
+"""Of a body that holds no records: ten thousand lookups take a quarter of it."""
+
 JSON_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json")
 
 
@@ -30,30 +34,48 @@ def content_type(request: Request) -> str:
 
 
 async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
-    """Return the JSON body. Raises ApiError: 415 for another type, 422 for what it may not be."""
+    """Return the JSON body of a request that asks for little.
+
+    Raises ApiError: 413 for too many bytes or values, 415 for another type, 422 for a body that the
+    adapter refuses.
+    """
     if content_type(request) not in JSON_TYPES:
         raise ApiError(415, f"the body has the Content-Type {' or '.join(JSON_TYPES)}")
-    return parsed(await request.body(), adapter)
+    body = await request.body()
+    if len(body) > BYTES_MAX:
+        raise ApiError(413, f"a body without records has at most {BYTES_MAX} bytes")
+    check_values(body)
+    return parsed(body, adapter)
 
 
-def parsed(body: bytes, adapter: TypeAdapter[Model]) -> Model:
-    """Return what JSON says. Raises ApiError (422)."""
+def parsed(body: bytes, adapter: TypeAdapter[Model], place: tuple[str, int] = ("", 0)) -> Model:
+    """Return what JSON says. Raises ApiError (422), as `invalid`."""
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
-        raise invalid(error) from None
+        raise invalid(error, place) from None
 
 
-def invalid(error: ValidationError) -> ApiError:
-    """Return the refusal of a body, naming the first five problems."""
+def invalid(error: ValidationError, place: tuple[str, int] = ("", 0)) -> ApiError:
+    """Return the refusal of a body, naming the first five problems.
+
+    A list that is a part of a body has a `place` there: its name, and the number of its first
+    element.
+    """
     problems = error.errors(include_url=False, include_input=False, include_context=False)[:5]
-    places = [".".join(map(str, problem["loc"])) for problem in problems]
+    places = [".".join(map(str, _placed(problem["loc"], *place))) for problem in problems]
     told = [
         f"{place}: {problem['msg']}" if place else problem["msg"]
         for place, problem in zip(places, problems, strict=True)
     ]
     is_json = all(problem["type"] != "json_invalid" for problem in problems)
     return ApiError(422 if is_json else INVALID_JSON, "; ".join(told))
+
+
+def _placed(loc: tuple[int | str, ...], name: str, first: int) -> tuple[int | str, ...]:
+    if not name:
+        return loc
+    return (name, first + int(loc[0]), *loc[1:]) if loc else (name, first)
 
 
 def body_docs(models: type[BaseModel] | Mapping[str, str], example: Any) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, model_validator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, TypeAdapter, model_validator
 
 from sparklog.model import NO_TIMESTAMP
 from sparklog.rest.bodies import NUMBER
@@ -107,7 +107,7 @@ class Lookup(In):
 class LookupsIn(In):
     """Many questions about one topic."""
 
-    lookups: Annotated[list[Lookup], Field(min_length=1, max_length=10_000)]
+    lookups: Annotated[list[Lookup], FailFast(), Field(min_length=1, max_length=10_000)]
 
 
 class LookupAnswer(BaseModel):

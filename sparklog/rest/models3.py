@@ -24,7 +24,7 @@ class NewTopicIn(In):
     topic_name: Annotated[str, Field(pattern="^[a-zA-Z0-9._-]{1,249}$")]
     partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER] = 1
     replication_factor: Annotated[int, Field(ge=-1, lt=2**15), NUMBER] | None = None
-    replicas_assignments: list[Any] | None = None
+    replicas_assignments: Annotated[list[Any], Field(max_length=PARTITIONS_MAX)] | None = None
     configs: Annotated[list[ConfigIn], Field(max_length=100)] = Field(default_factory=list)
     validate_only: StrictBool = False
 

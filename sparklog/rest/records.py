@@ -10,17 +10,18 @@ A JSON value is kept as compact JSON; null is null, a tombstone.
 import json
 from binascii import Error as Base64Error
 from binascii import a2b_base64
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final, Literal, NotRequired
 
 import orjson
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
+from pydantic import ConfigDict, FailFast, Field, TypeAdapter, ValidationError, with_config
 from typing_extensions import TypedDict
 
 from sparklog.group_commit import Rows
 from sparklog.rest.bodies import NUMBER, invalid, parsed
 from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
+from sparklog.rest.json_parts import list_parts, stream_parts
 from sparklog.rest.times import parse_time
 
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -32,6 +33,12 @@ PRODUCE_TYPES: Final = {
     JSON: True,
 }
 """Content types of a v2 produce, and whether keys and values are JSON."""
+
+RECORDS_MAX: Final = 100_000
+"""Of a request: a body of empty records would be millions."""
+REFUSALS_MAX: Final = 1000
+"""Of a v3 request: so many are told one by one."""
+HEADERS: Final = Field(max_length=10_000)
 
 Partition = Annotated[int, Field(ge=0, lt=2**31), NUMBER]
 Timestamp = Annotated[int, Field(ge=0, lt=2**63), NUMBER]
@@ -53,14 +60,14 @@ class RecordIn(TypedDict):
     value: NotRequired[Any]
     partition: NotRequired[Partition | None]
     timestamp: NotRequired[Timestamp | None]
-    headers: NotRequired[list[HeaderIn] | None]
+    headers: NotRequired[Annotated[list[HeaderIn], HEADERS] | None]
 
 
 @with_config(ConfigDict(extra="forbid"))
 class ProduceIn(TypedDict):
     """Records to produce. Schemas are not kept here: their fields are accepted when null."""
 
-    records: Annotated[list[RecordIn], Field(min_length=1)]
+    records: Annotated[list[RecordIn], FailFast(), Field(min_length=1, max_length=RECORDS_MAX)]
     key_schema: NotRequired[None]
     key_schema_id: NotRequired[None]
     value_schema: NotRequired[None]
@@ -88,49 +95,52 @@ class Record3In(TypedDict):
     """A record of a v3 produce; several stand one after another."""
 
     partition_id: NotRequired[Partition | None]
-    headers: NotRequired[list[Header3] | None]
+    headers: NotRequired[Annotated[list[Header3], HEADERS] | None]
     key: NotRequired[Data3 | None]
     value: NotRequired[Data3 | None]
     timestamp: NotRequired[Timestamp | str | None]
 
 
 PRODUCE: Final[TypeAdapter[ProduceIn]] = TypeAdapter(ProduceIn)
+RECORDS: Final = TypeAdapter(Annotated[list[RecordIn], FailFast(), Field(min_length=1)])
 RECORD3: Final[TypeAdapter[Record3In]] = TypeAdapter(Record3In)
-
-RECORDS_MAX: Final = 100_000
-"""Of a request: a body of empty records would be millions."""
 
 
 def rows_of(body: bytes, partition: int | None, *, is_json: bool) -> Rows:
     """Return the records of a v2 body; `partition` is the path's, None where records may say.
 
-    Raises ApiError (422) naming the record.
+    Raises ApiError: 413 for too many records, or too many values in one; 422 naming the record.
     """
-    records = _produce_in(body)["records"]
-    if len(records) > RECORDS_MAX:
-        raise _too_many()
-    decode = _json if is_json else _base64
     rows = Rows()
-    for number, record in enumerate(records):
-        try:
-            rows.key.append(decode(record.get("key")))
-            rows.value.append(decode(record.get("value")))
-            pairs = record.get("headers")
-            rows.headers.append(_pairs(pairs, "key") if pairs else None)
-        except ValueError as error:
-            raise ApiError(INVALID_PAYLOAD, f"record {number}: {error}") from None
-        named = record.get("partition")
-        if partition is not None and named not in (None, partition):
-            raise ApiError(
-                INVALID_PAYLOAD, f"record {number}: partition {named} is not that of the path"
-            )
-        rows.partition.append(partition if named is None else named)
-        rows.timestamp.append(record.get("timestamp"))
+    for part in list_parts(body, "records", RECORDS_MAX):
+        first = len(rows)
+        if first:
+            records = parsed(part, RECORDS, ("records", first))
+        else:
+            records = _produce_in(part)["records"]
+        for number, record in enumerate(records, first):
+            try:
+                _append2(rows, record, partition, _json if is_json else _base64)
+            except ValueError as error:
+                raise ApiError(INVALID_PAYLOAD, f"record {number}: {error}") from None
     return rows
 
 
-def _too_many() -> ApiError:
-    return ApiError(413, f"a request has at most {RECORDS_MAX} records")
+def _append2(
+    rows: Rows,
+    record: RecordIn,
+    partition: int | None,
+    decode: Callable[[Any], bytes | None],
+) -> None:
+    rows.key.append(decode(record.get("key")))
+    rows.value.append(decode(record.get("value")))
+    pairs = record.get("headers")
+    rows.headers.append(_pairs(pairs, "key") if pairs else None)
+    named = record.get("partition")
+    if partition is not None and named not in (None, partition):
+        raise ValueError(f"partition {named} is not that of the path")
+    rows.partition.append(partition if named is None else named)
+    rows.timestamp.append(record.get("timestamp"))
 
 
 def _produce_in(body: bytes) -> ProduceIn:
@@ -195,21 +205,32 @@ def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
     """Return the same of parsed objects, an ApiError for one that could not be."""
     rows = Rows()
     sent: list[Sent] = []
+    refusals = 0
     for found in objects:
-        if len(sent) == RECORDS_MAX:
-            raise _too_many()
         try:
             if isinstance(found, ApiError):
                 raise found
             sent.append(_append(rows, _record3(found)))
         except ApiError as refusal:
-            sent.append(Sent(refusal=refusal))
+            refusals += 1
+            if refusals > REFUSALS_MAX:
+                raise ApiError(422, f"more than {REFUSALS_MAX} objects are no records") from None
+            # Another one: the one that was raised keeps what it was raised about.
+            sent.append(Sent(refusal=ApiError(refusal.error_code, refusal.message)))
     return rows, sent
 
 
 def _objects(body: bytes) -> Iterator[Any]:
+    for start, part in stream_parts(body, RECORDS_MAX):
+        for found in _objects_of(start, part):
+            yield found
+            if isinstance(found, ApiError):
+                return
+
+
+def _objects_of(start: int, part: bytes) -> Iterator[Any]:
     try:
-        text = body.decode()
+        text = part.decode()
     except UnicodeDecodeError:
         yield ApiError(INVALID_PAYLOAD, "the body is not UTF-8")
         return
@@ -221,7 +242,8 @@ def _objects(body: bytes) -> Iterator[Any]:
         try:
             found, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
-            yield ApiError(INVALID_PAYLOAD, f"no JSON at character {at}")
+            position = start + len(text[:at].encode())
+            yield ApiError(INVALID_PAYLOAD, f"no JSON at byte {position}")
             return
         yield found
 

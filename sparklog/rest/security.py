@@ -29,6 +29,12 @@ def check(token: Token, scope: Scope, topic: str) -> None:
         raise ApiError(FORBIDDEN, f"this token has no {scope} access to topic {topic!r}")
 
 
+def check_any(token: Token, scope: Scope) -> None:
+    """Raise ApiError (403) for a token that has the scope on no topic at all."""
+    if not any(scope in grant.scopes for grant in token.grants):
+        raise ApiError(FORBIDDEN, f"this token has no {scope} access")
+
+
 def _secret(authorization: str, is_page: bool) -> str:
     scheme, _, value = authorization.partition(" ")
     if scheme.lower() == "bearer":

@@ -175,6 +175,14 @@ class Service:
         at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
 
+    async def check_topic(self, topic: str) -> None:
+        """Raise UnknownTopicError for a topic that does not exist: nobody need read the body.
+
+        One that was deleted lately may pass: the commit refuses it.
+        """
+        if not self.topics.has_seen(topic):
+            await self.lookup(lambda: self.topics.topic(topic))
+
     async def past_reader(self, topic: str, wanted: AsOf) -> TopicReader:
         """Return a reader of a topic as one commit left it.
 

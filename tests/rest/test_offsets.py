@@ -11,6 +11,7 @@ from fastapi.testclient import TestClient
 from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
 from sparklog.metadata.edit import TopicEdit
 from sparklog.rest.app import create_app
+from sparklog.rest.bodies import BYTES_MAX
 from sparklog.rest.service import FEW
 from tests.logs import append, catalog
 from tests.rest.conftest import TickingClock, client_for, settings_for
@@ -204,6 +205,13 @@ class TestLookups:
         assert [one["offset"] for one in found] == [2, 1, 8, None, None, None]
         assert [one["error_code"] for one in found] == [None, None, None, 40002, 40402, 422]
         assert found[0]["place"]["batch_last_offset"] == 3
+
+    def test_of_megabytes_are_refused(self, client: TestClient, filled: str) -> None:
+        body = b'{"lookups": [' + b" " * BYTES_MAX + b"]}"
+        kind = {"Content-Type": "application/json"}
+
+        answer = client.post("/topics/t/offsets:lookup", content=body, headers=kind)
+        assert (answer.status_code, answer.json()["error_code"]) == (413, 413)
 
     @pytest.mark.parametrize("count", [1, FEW, FEW + 1])
     def test_are_as_many_as_are_asked(self, client: TestClient, filled: str, count: int) -> None:

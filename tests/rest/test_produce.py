@@ -130,6 +130,13 @@ class TestV2:
         unknown = client.post("/topics/u", json={"records": [{"value": ""}]})
         assert unknown.json() == {"error_code": 40401, "message": "unknown topic 'u'"}
 
+    def test_an_unknown_topic_is_told_before_the_body_is_looked_at(
+        self, client: TestClient
+    ) -> None:
+        answer = client.post("/topics/u", content="nothing", headers=JSON_TYPE)
+
+        assert (answer.status_code, answer.json()["error_code"]) == (404, 40401)
+
     def test_a_compacted_topic_wants_keys(self, client: TestClient, log_dir: str) -> None:
         config = {**FOREVER, "cleanup.policy": "compact"}
         AdminClient(log_dir).create_topics([NewTopic("c", 1, config)])

@@ -66,6 +66,11 @@ class TestTokens:
         assert answer.status_code == status
         assert status != 403 or answer.json()["error_code"] == 40301
 
+    def test_who_may_create_nothing_need_not_say_what(self, guarded: TestClient) -> None:
+        answer = guarded.post("/v3/clusters/-/topics", content="{", headers=bearer("reader"))
+
+        assert (answer.status_code, answer.json()["error_code"]) == (403, 40301)
+
     def test_see_the_topics_they_may_read(self, guarded: TestClient) -> None:
         cluster = guarded.get("/v3/clusters", headers=bearer("nobody")).json()["data"][0]
         path = f"/v3/clusters/{cluster['cluster_id']}/topics"

@@ -22,7 +22,7 @@ from sparklog.rest.deps import (
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.links import Links, links_to
 from sparklog.rest.routes.configs import NO_CONTENT, check_configs
-from sparklog.rest.security import check
+from sparklog.rest.security import check, check_any
 from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 
@@ -111,6 +111,7 @@ async def create_topic(
 ) -> models3.TopicData:
     """Create a topic. The first one makes the log dir, whose id is not known before: give `-`."""
     token, service = token_of(request), service_of(request)
+    check_any(token, Scope.ADMIN)
     wanted = await body_of(request, models3.NEW_TOPIC)
     check(token, Scope.ADMIN, wanted.topic_name)
     if cluster_id != "-":
@@ -148,6 +149,7 @@ async def add_partitions(
     """Grow a topic to a number of partitions."""
     service = allowed(request, Scope.ADMIN, topic)
     links = await links_to(request, cluster_id)
+    await service.check_topic(topic)
     wanted = await body_of(request, models3.PARTITIONS_COUNT)
     (grown,) = await service.administer(
         lambda: service.admin.create_partitions({topic: wanted.partitions_count})

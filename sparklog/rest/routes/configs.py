@@ -91,6 +91,7 @@ async def set_config(
     """Set a config."""
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
+    await service.check_topic(topic)
     wanted = await body_of(request, models3.CONFIG_VALUE)
     _check_name(name)
     await _alter(service, topic, [AlterConfigOp(name, wanted.value)])
@@ -123,6 +124,7 @@ async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicNam
     """Change several configs, all or none."""
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
+    await service.check_topic(topic)
     wanted = await body_of(request, models3.CONFIG_CHANGES)
     ops = [AlterConfigOp(one.name, one.value or "", OpType(one.operation)) for one in wanted.data]
     await _alter(service, topic, ops, validate_only=wanted.validate_only)

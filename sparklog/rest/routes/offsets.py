@@ -195,6 +195,7 @@ async def look_up_offsets(request: Request) -> Response:
     """
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
+    await service.check_topic(topic)
     wanted = (await body_of(request, models.LOOKUPS)).lookups
     isolation = isolation_of(request)
     reader = await service.reader(topic, is_newest=True)

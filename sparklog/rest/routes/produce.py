@@ -18,13 +18,14 @@ from sparklog.rest.deps import (
     partition_of,
 )
 from sparklog.rest.errors import ApiError
+from sparklog.rest.json_parts import WHOLE_BYTES
 from sparklog.rest.plain import PlainRoute
 from sparklog.rest.records import PRODUCE_TYPES, rows_of
 from sparklog.tokens import Scope
 
 router = APIRouter(tags=["records"], route_class=PlainRoute)
 
-INLINE_BYTES: Final = 16 * 1024
+INLINE_BYTES: Final = WHOLE_BYTES
 """A request of at most this size is parsed, and answered, on the event loop."""
 
 
@@ -77,6 +78,7 @@ async def produce_to_partition(request: Request) -> Response:
 async def _produce(request: Request, partition: int | None) -> Response:
     topic = request.path_params["topic"]
     service = allowed(request, Scope.WRITE, topic)
+    await service.check_topic(topic)
     kind = content_type(request)
     if kind not in PRODUCE_TYPES:
         raise ApiError(415, f"records come as {', '.join(PRODUCE_TYPES)}")

@@ -83,7 +83,7 @@ async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicNam
 async def _writable(request: Request, cluster_id: str, topic: str) -> Service:
     service = allowed(request, Scope.WRITE, topic)
     await check_cluster(service, cluster_id)
-    await service.lookup(lambda: service.topics.topic(topic))
+    await service.check_topic(topic)
     if content_type(request) != _JSON:
         raise ApiError(415, f"records come as {_JSON}")
     return service

@@ -1,0 +1,98 @@
+"""Large JSON bodies in parts: parsing one takes the memory of a part, however much it holds.
+
+A parsed value takes up to a hundred times the bytes that it has as text. So the values of a body
+are counted before it is parsed, in milliseconds, and a body with too many is refused.
+
+    list_parts      {"records": [a, b, c, d]}   ->   {"records": [a, b]}  [c, d]
+    stream_parts    {…} {…} {…}                 ->   {…} {…}  {…}
+"""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from sparklog.record.kernels import json_cut
+from sparklog.rest.errors import ApiError
+
+WHOLE_BYTES: Final = 16 * 1024
+"""A body of at most this size is parsed as it is."""
+PART_VALUES: Final = 10_000
+VALUES_MAX: Final = 50_000
+"""Of one record, or of a body that is no list of records. Brackets and commas are counted."""
+
+
+class Outline(NamedTuple):
+    """What text holds: elements, the values of the largest one, and where it ends and is cut."""
+
+    elements: int
+    largest: int
+    stop: int
+    cuts: list[int]
+
+
+def outline(body: bytes, start: int, *, is_list: bool) -> Outline:
+    """Return what the kernel finds. Raises ApiError (413) for an element of too many values."""
+    cuts = np.empty(len(body) // PART_VALUES + 1, np.int64)
+    found = np.empty(json_cut.FOUND_SIZE, np.int64)
+    data = np.frombuffer(body, np.uint8)
+    json_cut.cut_json(data, start, int(is_list), PART_VALUES, cuts, found)
+    elements, largest, stop, count = found.tolist()
+    if largest > VALUES_MAX:
+        raise ApiError(413, f"a record, or a body without records, has at most {VALUES_MAX} values")
+    return Outline(elements, largest, stop, cuts[:count].tolist())
+
+
+def check_values(body: bytes) -> None:
+    """Raise ApiError (413) for a body of too many values to be parsed at once."""
+    if len(body) > WHOLE_BYTES:
+        outline(body, 0, is_list=False)
+
+
+def list_parts(body: bytes, name: str, elements_max: int) -> Iterator[bytes]:
+    """Yield the body with the first elements of its list `name` alone, then lists of the others.
+
+    Raises ApiError: 413 for more than `elements_max` elements or an element of too many values, 422
+    for too much text beside the list.
+    """
+    pattern = re.compile(rb'"%s"\s*:\s*\[' % name.encode())
+    found = pattern.search(body)
+    if len(body) <= WHOLE_BYTES or found is None:
+        check_values(body)
+        yield body
+        return
+    start = found.end()
+    elements, _, stop, cuts = outline(body, start, is_list=True)
+    if elements > elements_max:
+        raise _too_many(elements_max)
+    if start + len(body) - stop > WHOLE_BYTES:
+        raise ApiError(422, f"a body has at most {WHOLE_BYTES} bytes beside its {name}")
+    if pattern.search(body, stop):
+        raise ApiError(422, f"{name} stands twice in the body")
+    if not cuts:
+        yield body
+        return
+    yield body[: cuts[0]] + body[stop:]
+    for at, end in pairwise([*cuts, stop]):
+        yield b"[" + body[at + 1 : end] + b"]"
+
+
+def stream_parts(body: bytes, elements_max: int) -> Iterator[tuple[int, bytes]]:
+    """Yield parts of a body of objects one after another, each with its position.
+
+    Raises ApiError (413) for more than `elements_max` objects, or one of too many values.
+    """
+    if len(body) <= WHOLE_BYTES:
+        yield 0, body
+        return
+    elements, _, stop, cuts = outline(body, 0, is_list=False)
+    if elements > elements_max:
+        raise _too_many(elements_max)
+    for at, end in pairwise([0, *cuts, stop + 1]):
+        yield at, body[at:end]
+
+
+def _too_many(elements_max: int) -> ApiError:
+    return ApiError(413, f"a request has at most {elements_max} records")

@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from sparklog.errors import InvalidOptionError
-from sparklog.spark.access import Access
+from sparklog.spark.access import PATH, Access
 from sparklog.spark.session import require_workers
 from sparklog.spark.table_options import (
     is_new_table,
@@ -51,7 +51,7 @@ class SparklogDataSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
-        return self._access(schema).batch_reader(plain(schema))
+        return self._reading(schema).batch_reader(plain(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return a writer of rows with these columns."""
@@ -61,11 +61,11 @@ class SparklogDataSource(DataSource):
                 "(to empty a topic: AdminClient.delete_records)",
                 option="mode",
             )
-        return self._access(schema).batch_writer(plain(schema))
+        return self._writing(schema).batch_writer(plain(schema))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Return a reader of a stream."""
-        return self._access(schema).stream_reader(plain(schema))
+        return self._reading(schema).stream_reader(plain(schema))
 
     def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:
         """Return a writer of a micro-batch's rows, or of its commit."""
@@ -74,11 +74,23 @@ class SparklogDataSource(DataSource):
                 "a log is only appended to: output mode complete is not allowed, use append",
                 option="outputMode",
             )
-        return self._access(schema).stream_writer(plain(schema))
+        return self._writing(schema).stream_writer(plain(schema))
 
-    def _access(self, schema: StructType) -> Access:
-        """Return what the options mean, with those of the table that has this schema, if any."""
+    def _reading(self, schema: StructType) -> Access:
+        """Return what the options mean to a reader; without a log dir, of the table they are."""
+        if PATH in self._given:
+            return Access(self._given)
         return Access({**options_of(schema), **self._given})
+
+    def _writing(self, schema: StructType) -> Access:
+        """Return what the options mean to a writer; without any, of the table that has all columns.
+
+        INSERT INTO gives no option and all columns of the table, in their order.
+        """
+        if self._given:
+            return Access(self._given)
+        table = Access(options_of(schema))
+        return table if schema.names == table.schema.names else Access({})
 
 
 def register(spark: SparkSession) -> None:

@@ -2,7 +2,14 @@
 
 `CREATE TABLE … USING sparklog OPTIONS (…)` gives them to the data source that is asked for the
 schema, and to none after it: PythonDataSourceV2.getTable drops them (Spark 4.2). A table's schema
-is handed over in every query, so they travel in the metadata of its first column.
+is handed over in every query, so they travel in the metadata of its columns, of every one alike.
+
+Whatever is derived from the table inherits metadata, too. So
+
+    secrets       storage settings do not travel: a table with one is refused
+    reads         options of a table count where no log dir is given
+    writes        they count where no option is given and the columns are all of the table's, as
+                  INSERT INTO has them
 """
 
 import json
@@ -10,6 +17,9 @@ from collections.abc import Mapping
 from typing import Final
 
 from pyspark.sql.types import StructField, StructType
+
+from sparklog.config.options import STORAGE_PREFIX
+from sparklog.errors import InvalidOptionError
 
 OPTIONS: Final = "sparklog.options"
 
@@ -42,19 +52,28 @@ def without_sparks_own(options: Mapping[str, str]) -> dict[str, str]:
 
 
 def with_options(schema: StructType, options: Mapping[str, str]) -> StructType:
-    """Return the schema of a table with these options."""
-    first, *others = schema.fields
+    """Return the schema of a table with these options (`without_sparks_own`).
+
+    Raises InvalidOptionError for a storage setting.
+    """
+    for name in options:
+        if name.startswith(STORAGE_PREFIX):
+            raise InvalidOptionError(
+                f"option {name} is not allowed in a table: it would stand in the catalog, and in "
+                f"the schema of whatever is derived from the table; set it in the environment of "
+                f"the driver and of the executors",
+                option=name,
+            )
     metadata = {OPTIONS: json.dumps(dict(options))}
-    return StructType([StructField(first.name, first.dataType, metadata=metadata), *others])
+    return StructType([StructField(one.name, one.dataType, metadata=metadata) for one in schema])
 
 
 def options_of(schema: StructType) -> dict[str, str]:
-    """Return the options of the table that has this schema; none when it is no table's."""
-    for field in schema:
-        if OPTIONS in field.metadata:
-            found: dict[str, str] = json.loads(field.metadata[OPTIONS])
-            return found
-    return {}
+    """Return the options of the table whose columns these are; none when one is not a table's."""
+    found = {field.metadata.get(OPTIONS) for field in schema}
+    text = found.pop() if len(found) == 1 else None
+    options: dict[str, str] = {} if text is None else json.loads(text)
+    return options
 
 
 def plain(schema: StructType) -> StructType:

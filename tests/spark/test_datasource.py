@@ -204,6 +204,50 @@ class TestSql:
 
             assert sql.table(table).count() == count
 
+    def test_rows_of_a_table_go_where_their_writer_says(
+        self, sql: SparkSession, table: str, log_dir: str
+    ) -> None:
+        """A frame that is derived from a table has its metadata, and none of its options."""
+        new_topic(log_dir, "copy")
+        sql.sql(f"INSERT INTO {table} (value) VALUES (encode('v', 'utf-8'))")
+        derived = sql.table(table).withColumn("topic", f.lit("copy"))
+        derived.write.format("sparklog").mode("append").save(log_dir)
+
+        assert all_values(log_dir, "t") == ["v"]
+        assert all_values(log_dir, "copy") == ["v"]
+
+    @pytest.mark.parametrize(
+        ("columns", "options"), [(["value"], {}), (["key", "value"], {}), (["*"], {"topic": "t"})]
+    )
+    def test_rows_of_a_table_are_not_written_back_by_chance(
+        self,
+        sql: SparkSession,
+        table: str,
+        log_dir: str,
+        columns: list[str],
+        options: dict[str, str],
+    ) -> None:
+        derived = sql.table(table).select(*columns)
+
+        with pytest.raises(AnalysisException, match="no log dir: give it to"):
+            derived.write.format("sparklog").options(**options).mode("append").save()
+        assert rows(log_dir) == {}
+
+    def test_a_read_may_add_options(self, sql: SparkSession, table: str, log_dir: str) -> None:
+        append(log_dir, 0, ["a", "b", "c"])
+        offsets = '{"t": {"0": 1, "1": -2, "2": -2, "3": -2}}'
+
+        assert sql.read.option("startingOffsets", offsets).table(table).count() == 2
+        assert sql.table(table).count() == 3
+
+    def test_a_table_takes_no_storage_settings(self, sql: SparkSession, log_dir: str) -> None:
+        """They would stand in the catalog, and in the schema of all that comes from the table."""
+        options = f"path '{log_dir}', subscribe 't', storage.AWS_SECRET_ACCESS_KEY 'hunter2'"
+
+        with pytest.raises(AnalysisException, match="storage.aws_secret_access_key is not allowed"):
+            sql.sql(f"CREATE TABLE secret USING sparklog OPTIONS ({options})")
+        assert not sql.catalog.tableExists("secret")
+
     def test_drops_the_table_and_keeps_the_log(
         self, sql: SparkSession, table: str, log_dir: str
     ) -> None:

@@ -1,0 +1,31 @@
+"""Options of a table in the metadata of its columns."""
+
+import pytest
+from pyspark.sql.types import StructType
+
+from sparklog.errors import InvalidOptionError
+from sparklog.spark.schema import output_schema
+from sparklog.spark.table_options import options_of, plain, with_options
+
+GIVEN = {"path": "/data/log", "subscribe": "t"}
+
+
+class TestOptions:
+    def test_are_those_that_were_given(self) -> None:
+        assert options_of(with_options(output_schema(), GIVEN)) == GIVEN
+
+    def test_are_none_where_a_column_is_not_the_tables(self) -> None:
+        table = with_options(output_schema(), GIVEN)
+
+        assert options_of(StructType([*table, *output_schema()])) == {}
+        assert options_of(output_schema()) == {}
+        assert options_of(StructType()) == {}
+
+    def test_leave_nothing_in_a_plain_schema(self) -> None:
+        assert plain(with_options(output_schema(), GIVEN)) == output_schema()
+
+    def test_are_no_storage_settings(self) -> None:
+        with pytest.raises(InvalidOptionError, match="set it in the environment") as caught:
+            with_options(output_schema(), {**GIVEN, "storage.aws_secret_access_key": "hunter2"})
+        assert caught.value.option == "storage.aws_secret_access_key"
+        assert "hunter2" not in str(caught.value)

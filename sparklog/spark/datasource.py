@@ -14,7 +14,7 @@ from pyspark.sql.types import StructType
 
 from sparklog.errors import InvalidOptionError
 from sparklog.spark.access import PATH, Access
-from sparklog.spark.session import require_workers
+from sparklog.spark.session import require_pyarrow, require_workers
 from sparklog.spark.table_options import (
     is_new_table,
     options_of,
@@ -40,6 +40,7 @@ class SparklogDataSource(DataSource):
         return "sparklog"
 
     def __init__(self, options: Mapping[str, str]) -> None:
+        require_pyarrow()
         self._given = without_sparks_own(options)
         self._is_new_table = is_new_table(options)
         Access(self._given)  # a wrong option is told where it is given

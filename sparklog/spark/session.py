@@ -4,12 +4,14 @@ import os
 import subprocess
 import sys
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.errors import UsageError
 
+DAEMON = "sparklog.spark.daemon"
 DEFAULTS = {
     # Batches of 100,000 rows are 8 % faster than Spark's 10,000; 500,000 is slower.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -22,13 +24,17 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
 
     Workers use this interpreter: another one may lack sparklog, pyarrow or the right version of
     Python, which Spark reports as "Python worker exited unexpectedly". Without a master given here
-    or by spark-submit, Spark runs on all cores of this machine.
+    or by spark-submit, Spark runs on all cores of this machine, and forks its workers from a daemon
+    that has loaded what they need (sparklog.spark.daemon).
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
     settings = {"spark.pyspark.python": os.environ["PYSPARK_PYTHON"], **DEFAULTS, **conf}
     if "spark.master" not in conf and "PYSPARK_GATEWAY_PORT" not in os.environ:
         settings["spark.master"] = os.environ.get("SPARK_MASTER", "local[*]")
+    if settings.get("spark.master", "").startswith("local"):
+        # Elsewhere sparklog may come to the workers with the job, which is after the daemon starts.
+        settings.setdefault("spark.python.daemon.module", DAEMON)
     for key, value in settings.items():
         builder = builder.config(key, str(value))
     spark = builder.getOrCreate()
@@ -43,12 +49,24 @@ def require_workers(spark: SparkSession) -> None:
     """
     context = spark.sparkContext
     if (context.master or "").startswith("local") and not _has_pyarrow(context.pythonExec):
-        raise UsageError(
-            f"Spark's workers run {context.pythonExec!r}, which has no pyarrow: set the "
-            f"environment variable PYSPARK_PYTHON={sys.executable} before the session is started "
-            f"(spark.pyspark.python is for spark-submit only), or start it by "
-            f"sparklog.spark.session"
-        )
+        raise _without_pyarrow(context.pythonExec, sys.executable)
+
+
+def require_pyarrow() -> None:
+    """Refuse to run in a worker of Spark's whose Python has no pyarrow. Raises UsageError.
+
+    Nobody has looked at the workers of a session that did not go through sparklog before.
+    """
+    if find_spec("pyarrow") is None:
+        raise _without_pyarrow(sys.executable, "the Python that has sparklog and its dependencies")
+
+
+def _without_pyarrow(worker: str, right: str) -> UsageError:
+    return UsageError(
+        f"Spark's workers run {worker!r}, which has no pyarrow: before the session is started set "
+        f"the environment variable PYSPARK_PYTHON to {right} (the configuration "
+        f"spark.pyspark.python is for spark-submit only), or start it by sparklog.spark.session"
+    )
 
 
 @cache

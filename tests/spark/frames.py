@@ -1,5 +1,6 @@
 """DataFrames that tests produce, and functions that run in Spark's workers."""
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import suppress
@@ -90,6 +91,13 @@ def failing_task(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     assert context is not None
     if context.partitionId() == 2:
         raise KeyError("no such customer")
+
+
+def parent_of_worker(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """The command line of the process that a worker was forked from."""
+    for _ in batches:
+        command = Path(f"/proc/{os.getppid()}/cmdline").read_text().replace("\0", " ")
+        yield pa.record_batch({"command": [command]})
 
 
 def own_files(log_dir: str | Path, name: str = "t") -> None:

@@ -17,7 +17,7 @@ from sparklog.errors import (
 )
 from sparklog.spark import consume, produce, register
 from tests.logs import log_files, new_topic
-from tests.spark.frames import numbers, one, own_files
+from tests.spark.frames import numbers, one, own_files, parent_of_worker
 
 pytestmark = pytest.mark.spark
 
@@ -186,6 +186,11 @@ class TestDataFrame:
         with pytest.warns(SparklogWarning, match="kafka.bootstrap.servers has no meaning"):
             df = consume(spark, log, **given)
         assert spans(df) == all_of_t()
+
+    def test_runs_in_workers_that_have_everything_loaded(self, spark: SparkSession) -> None:
+        (row,) = spark.range(0, 1, 1, 1).mapInArrow(parent_of_worker, "command string").collect()
+
+        assert row.command.split()[1:3] == ["-m", "sparklog.spark.daemon"]
 
     def test_may_be_a_view(self, spark: SparkSession, log: str) -> None:
         register(spark)

@@ -65,6 +65,14 @@ class TestPlanning:
         assert loaded(code, log_dir).isdisjoint(HEAVY)
 
 
+class TestDaemon:
+    def test_has_what_a_task_needs_and_no_pandas(self) -> None:
+        found = loaded("import sparklog.spark.daemon")
+
+        assert {"sparklog.record.decode", "sparklog.record.encode", "pyspark.worker"} <= found
+        assert "pandas" not in found
+
+
 class TestReading:
     def test_loads_no_pandas(self, log_dir: str) -> None:
         code = READER + "[list(reader.read(one)) for one in reader.partitions()]"

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from sparklog.errors import UsageError
+from sparklog.spark.datasource import SparklogDataSource
 from sparklog.spark.session import require_workers
 
 
@@ -40,7 +41,7 @@ class TestWorkers:
         require_workers(session_of(same_python))
 
     def test_without_pyarrow_are_refused(self, other_python: Path) -> None:
-        with pytest.raises(UsageError, match=f"no pyarrow: set .* PYSPARK_PYTHON={sys.executable}"):
+        with pytest.raises(UsageError, match=f"no pyarrow: .* PYSPARK_PYTHON to {sys.executable}"):
             require_workers(session_of(other_python))
 
     def test_that_do_not_exist_are_refused(self, tmp_path: Path) -> None:
@@ -49,3 +50,11 @@ class TestWorkers:
 
     def test_of_other_machines_are_not_looked_at(self, other_python: Path) -> None:
         require_workers(session_of(other_python, master="spark://a:7077"))
+
+    def test_find_out_themselves_in_a_session_that_nobody_looked_at(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+        with pytest.raises(UsageError, match=f"run '{sys.executable}', which has no pyarrow"):
+            SparklogDataSource({"path": "/data/log", "subscribe": "t"})

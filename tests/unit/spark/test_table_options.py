@@ -25,7 +25,8 @@ class TestOptions:
         assert plain(with_options(output_schema(), GIVEN)) == output_schema()
 
     def test_are_no_storage_settings(self) -> None:
-        with pytest.raises(InvalidOptionError, match="set it in the environment") as caught:
+        with pytest.raises(
+            InvalidOptionError, match=r"storage.aws_secret_access_key .* set it in"
+        ) as caught:
             with_options(output_schema(), {**GIVEN, "storage.aws_secret_access_key": "hunter2"})
-        assert caught.value.option == "storage.aws_secret_access_key"
         assert "hunter2" not in str(caught.value)

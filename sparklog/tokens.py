@@ -12,6 +12,7 @@ everything, so a service then listens on loopback alone.
 
 import hashlib
 import hmac
+import logging
 import secrets
 import sys
 import tomllib
@@ -21,9 +22,11 @@ from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from sparklog.errors import InvalidConfigError, InvalidOptionError
+
+log: Final = logging.getLogger("sparklog.tokens")
 
 
 class Scope(StrEnum):
@@ -73,29 +76,56 @@ EVERYBODY: Final = Token(
 
 
 class Tokens:
-    """The tokens of a service; None for a service without."""
+    """The tokens of a service, as their file has them now; without a file everybody is known.
 
-    def __init__(self, tokens: tuple[Token, ...] | None) -> None:
-        self._tokens = tokens
+    The file is looked at with every question and read again when it has changed. One that cannot be
+    read is told to the log, and the tokens stay as they are.
+    """
 
-    @classmethod
-    def read(cls, path: Path | None) -> "Tokens":
+    def __init__(self, path: Path | None) -> None:
         """Read the file. Raises InvalidConfigError for one that cannot be read or understood."""
-        if path is None:
-            return cls(None)
-        try:
-            found = TokenFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
-        except (OSError, tomllib.TOMLDecodeError, ValidationError) as error:
-            raise InvalidConfigError(f"file of tokens {path}: {error}") from error
-        return cls(found.tokens)
+        self._path = path
+        if path is not None:
+            self._stamp = _stamp(path)
+            self._tokens = _read(path)
 
     def known(self, secret: str) -> Token | None:
         """Return the token that is shown, None for an unknown one; without a file EVERYBODY."""
-        if self._tokens is None:
+        if self._path is None:
             return EVERYBODY
+        self._follow(self._path)
         shown = hashlib.sha256(secret.encode()).hexdigest()
         found = [token for token in self._tokens if hmac.compare_digest(token.sha256, shown)]
         return found[0] if found else None
+
+    def _follow(self, path: Path) -> None:
+        stamp = _stamp(path)
+        if stamp == self._stamp:
+            return
+        self._stamp = stamp
+        try:
+            self._tokens = _read(path)
+        except InvalidConfigError as error:
+            log.error("%s; the tokens stay as they were", error)
+        else:
+            log.info("file of tokens %s read again: %d tokens", path, len(self._tokens))
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Return what changes with a file's content; None for a file that is not there."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def _read(path: Path) -> tuple[Token, ...]:
+    try:
+        found = TokenFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except (OSError, ValueError) as error:
+        raise InvalidConfigError(f"file of tokens {path}: {error}") from error
+    return found.tokens
 
 
 def check_listening(host: str, tokens_file: Path | None) -> None:

@@ -24,9 +24,9 @@ class Links:
         """Where a resource is, and its name."""
         return models3.ResourceMetadata(self=f"{self._base}{path}", resource_name=self._crn + name)
 
-    def list_at(self, path: str) -> models3.ListMetadata:
-        """Where a list is."""
-        return models3.ListMetadata(self=f"{self._base}{path}")
+    def list_at(self, path: str, following: str | None = None) -> models3.ListMetadata:
+        """Where a list is, and its next page."""
+        return models3.ListMetadata(self=f"{self._base}{path}", next=following)
 
     def cluster(self) -> models3.ClusterData:
         """The cluster."""

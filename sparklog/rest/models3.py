@@ -62,7 +62,7 @@ class ResourceMetadata(BaseModel):
 
 
 class ListMetadata(BaseModel):
-    """Where a list is; everything is on one page."""
+    """Where a list is, and its next page; null on the last one."""
 
     self: str
     next: str | None = None

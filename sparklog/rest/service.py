@@ -45,7 +45,7 @@ class Service:
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
         self.clock = clock
-        self.tokens = Tokens.read(settings.tokens_file)
+        self.tokens = Tokens(settings.tokens_file)
         catalog = Catalog(open_files(settings.log_dir), clock)
         self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
         self.admin = AdminClient(settings.log_dir, clock=clock)

@@ -71,6 +71,17 @@ class TestTokens:
 
         assert (answer.status_code, answer.json()["error_code"]) == (403, 40301)
 
+    def test_of_a_new_file_are_known_without_a_restart(
+        self, guarded: TestClient, tmp_path: Path
+    ) -> None:
+        token_file(tmp_path, {"another token": [("", ["read"])]})
+        answers = [
+            guarded.get("/topics", headers=bearer(token)).status_code
+            for token in ("another token", "reader")
+        ]
+
+        assert answers == [200, 401]
+
     def test_see_the_topics_they_may_read(self, guarded: TestClient) -> None:
         cluster = guarded.get("/v3/clusters", headers=bearer("nobody")).json()["data"][0]
         path = f"/v3/clusters/{cluster['cluster_id']}/topics"

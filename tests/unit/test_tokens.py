@@ -1,6 +1,7 @@
 """Tokens: read from a file, known by their hash, made at random; and where none are needed."""
 
 import hashlib
+import os
 from pathlib import Path
 
 import pytest
@@ -15,12 +16,16 @@ def file_of(folder: Path, text: str) -> Path:
     return path
 
 
+def text_of(secret: str) -> str:
+    """The file of one token, which may read topics that begin with a."""
+    digest = hashlib.sha256(secret.encode()).hexdigest()
+    grants = '[{ prefix = "a", scopes = ["read"] }]'
+    return f"[[tokens]]\nname = 'etl'\nsha256 = '{digest}'\ngrants = {grants}"
+
+
 class TestTokens:
     def test_are_known_by_their_hash(self, tmp_path: Path) -> None:
-        digest = hashlib.sha256(b"secret").hexdigest()
-        grants = '[{ prefix = "a", scopes = ["read"] }]'
-        text = f"[[tokens]]\nname = 'etl'\nsha256 = '{digest}'\ngrants = {grants}"
-        tokens = Tokens.read(file_of(tmp_path, text))
+        tokens = Tokens(file_of(tmp_path, text_of("secret")))
 
         found = tokens.known("secret")
         assert found is not None
@@ -29,7 +34,7 @@ class TestTokens:
         assert not found.allows(Scope.WRITE, "ab")
 
     def test_without_a_file_everybody_may_do_everything(self) -> None:
-        assert Tokens.read(None).known("") is EVERYBODY
+        assert Tokens(None).known("") is EVERYBODY
         assert all(EVERYBODY.allows(scope, "t") for scope in Scope)
 
     def test_are_made_at_random(self) -> None:
@@ -41,11 +46,43 @@ class TestTokens:
     @pytest.mark.parametrize("text", ["tokens = 5", "[", "[[tokens]]\nname = 'a'\nsha256 = 'x'"])
     def test_of_a_damaged_file_are_refused(self, tmp_path: Path, text: str) -> None:
         with pytest.raises(InvalidConfigError, match=r"file of tokens .*tokens\.toml: "):
-            Tokens.read(file_of(tmp_path, text))
+            Tokens(file_of(tmp_path, text))
 
     def test_of_a_missing_file_are_refused(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidConfigError, match="No such file"):
-            Tokens.read(tmp_path / "missing")
+            Tokens(tmp_path / "missing")
+
+
+class TestRotation:
+    def test_a_file_that_changes_is_read_again(self, tmp_path: Path) -> None:
+        tokens = Tokens(file_of(tmp_path, text_of("old")))
+        file_of(tmp_path, text_of("the new one"))
+
+        assert tokens.known("old") is None
+        assert tokens.known("the new one") is not None
+
+    def test_a_file_in_place_of_it_is_read_again(self, tmp_path: Path) -> None:
+        path = file_of(tmp_path, text_of("old"))
+        tokens = Tokens(path)
+        (tmp_path / "new").write_text(text_of("new"))
+        os.utime(tmp_path / "new", ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+        (tmp_path / "new").replace(path)
+
+        assert (tokens.known("old"), tokens.known("new") is not None) == (None, True)
+
+    def test_a_damaged_file_changes_nothing_and_is_told_once(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = file_of(tmp_path, text_of("old"))
+        tokens = Tokens(path)
+        file_of(tmp_path, "[")
+        known = [tokens.known("old")]
+        path.unlink()
+        known += [tokens.known("old"), tokens.known("old")]
+
+        assert None not in known
+        assert [record.levelname for record in caplog.records] == ["ERROR", "ERROR"]
+        assert "the tokens stay as they were" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from sparklog.rest.deps import (
 )
 from sparklog.rest.errors import PARTITION_NOT_FOUND, ApiError
 from sparklog.rest.links import Links, links_to
+from sparklog.rest.paging import PageAsked
 from sparklog.rest.routes.configs import NO_CONTENT, check_configs
 from sparklog.rest.security import check, check_any
 from sparklog.rest.service import Service
@@ -84,13 +85,17 @@ async def read_cluster_broker(
 
 
 @router.get("/clusters/{cluster_id}/topics")
-async def read_cluster_topics(request: Request, cluster_id: ClusterId) -> models3.TopicList:
+async def read_cluster_topics(
+    request: Request, cluster_id: ClusterId, page: PageAsked
+) -> models3.TopicList:
     """The topics that the token may read."""
     token, service = token_of(request), service_of(request)
     links = await links_to(request, cluster_id)
     topics = await service.lookup(service.topics.topics)
-    data = [links.topic(one) for name, one in topics.items() if token.allows(Scope.READ, name)]
-    return models3.TopicList(metadata=links.list_at("/topics"), data=data)
+    names = [name for name in topics if token.allows(Scope.READ, name)]
+    names, following = page.of(names, str, str)
+    data = [links.topic(topics[name]) for name in names]
+    return models3.TopicList(metadata=links.list_at("/topics", following), data=data)
 
 
 @router.post(
@@ -173,14 +178,16 @@ async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName
 
 @router.get("/clusters/{cluster_id}/topics/{topic}/partitions")
 async def read_cluster_partitions(
-    request: Request, cluster_id: ClusterId, topic: TopicName
+    request: Request, cluster_id: ClusterId, topic: TopicName, page: PageAsked
 ) -> models3.PartitionList:
     """The partitions of a topic."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
     found = await _described(service, topic)
-    data = [links.partition(topic, number) for number in range(found.num_partitions)]
-    return models3.PartitionList(metadata=links.list_at(f"/topics/{topic}/partitions"), data=data)
+    numbers, following = page.of(range(found.num_partitions), int, int)
+    data = [links.partition(topic, number) for number in numbers]
+    metadata = links.list_at(f"/topics/{topic}/partitions", following)
+    return models3.PartitionList(metadata=metadata, data=data)
 
 
 @router.get("/clusters/{cluster_id}/topics/{topic}/partitions/{partition}")
@@ -188,10 +195,11 @@ async def read_cluster_partition(
     request: Request, cluster_id: ClusterId, topic: TopicName, partition: PartitionNumber
 ) -> models3.PartitionData:
     """One partition."""
-    partitions = (await read_cluster_partitions(request, cluster_id, topic)).data
-    if partition >= len(partitions):
+    service = allowed(request, Scope.READ, topic)
+    links = await links_to(request, cluster_id)
+    if partition >= (await _described(service, topic)).num_partitions:
         raise ApiError(PARTITION_NOT_FOUND, f"topic {topic!r} has no partition {partition}")
-    return partitions[partition]
+    return links.partition(topic, partition)
 
 
 @router.get("/clusters/{cluster_id}/topics/{topic}/partitions/{partition}/offset")

@@ -16,6 +16,7 @@ from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import ClusterId, TopicName, allowed, check_cluster, service_of, token_of
 from sparklog.rest.errors import BAD_REQUEST, ApiError
 from sparklog.rest.links import Links, links_to
+from sparklog.rest.paging import PageAsked
 from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 
@@ -30,18 +31,23 @@ _PARTITIONERS: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
 
 
 @router.get("/-/configs", response_model=models3.ConfigList)
-async def read_all_configs(request: Request, cluster_id: ClusterId) -> Response:
-    """Every config of every topic that the token may read."""
+async def read_all_configs(request: Request, cluster_id: ClusterId, page: PageAsked) -> Response:
+    """Every config of every topic that the token may read; a page has the configs of its topics."""
     token, service = token_of(request), service_of(request)
     links = await links_to(request, cluster_id)
     topics = await service.lookup(service.topics.topics)
-    mine = [topic for name, topic in topics.items() if token.allows(Scope.READ, name)]
-    return StreamingResponse(_listed(links, mine), media_type="application/json")
+    names = [name for name in topics if token.allows(Scope.READ, name)]
+    names, following = page.of(names, str, str)
+    mine = [topics[name] for name in names]
+    metadata = links.list_at("/topics/-/configs", following)
+    return StreamingResponse(_listed(links, mine, metadata), media_type="application/json")
 
 
-async def _listed(links: Links, topics: Iterable[TopicDescription]) -> AsyncIterator[bytes]:
+async def _listed(
+    links: Links, topics: Iterable[TopicDescription], place: models3.ListMetadata
+) -> AsyncIterator[bytes]:
     """A list's JSON, a topic at a time: there may be thousands."""
-    metadata = links.list_at("/topics/-/configs").model_dump()
+    metadata = place.model_dump()
     yield b'{"kind":"KafkaTopicConfigList","metadata":' + orjson.dumps(metadata) + b',"data":['
     separator = b""
     for topic in topics:
@@ -57,14 +63,22 @@ def _configs(links: Links, topic: TopicDescription) -> list[models3.ConfigData]:
 
 @router.get("/{topic}/configs")
 async def read_configs(
-    request: Request, cluster_id: ClusterId, topic: TopicName
+    request: Request, cluster_id: ClusterId, topic: TopicName, page: PageAsked
 ) -> models3.ConfigList:
     """Every config of a topic, defaults included."""
+    links, found = await _readable(request, cluster_id, topic)
+    data, following = page.of(_configs(links, found), lambda one: one.name, str)
+    metadata = links.list_at(f"/topics/{topic}/configs", following)
+    return models3.ConfigList(metadata=metadata, data=data)
+
+
+async def _readable(
+    request: Request, cluster_id: str, topic: str
+) -> tuple[Links, TopicDescription]:
+    """Return the links and a topic to somebody who may read it. Raises ApiError."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
-    found = await service.lookup(lambda: service.topics.topic(topic))
-    data = _configs(links, found)
-    return models3.ConfigList(metadata=links.list_at(f"/topics/{topic}/configs"), data=data)
+    return links, await service.lookup(lambda: service.topics.topic(topic))
 
 
 @router.get("/{topic}/configs/{name}")
@@ -72,8 +86,7 @@ async def read_config(
     request: Request, cluster_id: ClusterId, topic: TopicName, name: ConfigName
 ) -> models3.ConfigData:
     """One config of a topic."""
-    configs = await read_configs(request, cluster_id, topic)
-    for one in configs.data:
+    for one in _configs(*await _readable(request, cluster_id, topic)):
         if one.name == name:
             return one
     raise _unknown(name)

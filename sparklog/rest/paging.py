@@ -1,0 +1,74 @@
+"""Pages of v3 lists: `page_size` elements, and behind them `metadata.next`, where to go on.
+
+    GET …/topics?page_size=2      ["a", "b"]   next: …/topics?page_size=2&page_token=ImIi
+    GET …/topics?page_size=2&…    ["c"]        next: null
+
+A token says which element was the last, not how many there were: an element that comes or goes
+between two pages is neither told twice nor makes others be left out.
+"""
+
+import base64
+import binascii
+from bisect import bisect_right
+from collections.abc import Callable, Sequence
+from typing import Annotated, TypeVar
+
+import orjson
+from fastapi import Depends, Query, Request
+
+from sparklog.rest.errors import ApiError
+
+PAGE_SIZE_MAX = 10_000
+
+Element = TypeVar("Element")
+Key = TypeVar("Key", str, int)
+
+
+class Page:
+    """The page of a list that a request asks for; without `page_size` all of it from there on."""
+
+    def __init__(
+        self,
+        request: Request,
+        page_size: Annotated[
+            int | None, Query(ge=1, le=PAGE_SIZE_MAX, description="Elements of a page; all without")
+        ] = None,
+        page_token: Annotated[
+            str | None, Query(max_length=400, description="Of metadata.next: where to go on")
+        ] = None,
+    ) -> None:
+        self._url = request.url
+        self._size = page_size
+        self._token = page_token
+
+    def of(
+        self, elements: Sequence[Element], key: Callable[[Element], Key], kind: type[Key]
+    ) -> tuple[list[Element], str | None]:
+        """Return the elements on the page and the address of the next one, None on the last.
+
+        `elements` are in the order of their keys, which are of type `kind`. Raises ApiError (422)
+        for a token that is none of this list.
+        """
+        start = 0
+        if self._token is not None:
+            start = bisect_right(elements, _last(self._token, kind), key=key)
+        rest = list(elements[start:])
+        if self._size is None or self._size >= len(rest):
+            return rest, None
+        chosen = rest[: self._size]
+        token = base64.urlsafe_b64encode(orjson.dumps(key(chosen[-1]))).decode().rstrip("=")
+        link = self._url.include_query_params(page_size=self._size, page_token=token)
+        return chosen, str(link)
+
+
+def _last(token: str, kind: type[Key]) -> Key:
+    try:
+        found = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
+    except (binascii.Error, ValueError):
+        found = None
+    if type(found) is not kind:
+        raise ApiError(422, "query.page_token: it is none of this list; take it of metadata.next")
+    return found
+
+
+PageAsked = Annotated[Page, Depends(Page)]

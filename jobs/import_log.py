@@ -2,7 +2,7 @@
 
 import sys
 
-from sparklog.spark.jobs.import_log import main
+from sparklog.cli.app import run
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(run(["jobs", "import_log", *sys.argv[1:]]))

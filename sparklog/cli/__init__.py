@@ -28,7 +28,7 @@ class WithoutPandas:
 
 def main() -> None:
     """Run the command line and leave with its exit code: 0, 1 for a failure, 2 for misuse."""
-    if not {"produce", "rest"} & set(sys.argv):  # a partitioner of the user's own may want it
+    if not {"produce", "rest", "jobs"} & set(sys.argv):  # Spark or a user's partitioner may want it
         sys.meta_path.insert(0, WithoutPandas())
     from sparklog.cli.app import run
 

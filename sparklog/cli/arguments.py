@@ -13,7 +13,7 @@ D topic list` and `sparklog topic list --log-dir D` mean the same.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import MISSING, Field, dataclass, fields
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
@@ -170,21 +170,59 @@ Arguments = TypeVar("Arguments", bound=CommonArguments)
 def add_command(app: typer.Typer, name: str, function: Callable[[Arguments], None]) -> None:
     """Register a function of one dataclass as a command whose options are the fields."""
     hints = get_type_hints(function)
-    kind: type[Arguments] = hints[next(iter(hints))]
+    add_command_of(app, name, function, hints[next(iter(hints))], inspect.getdoc(function))
+
+
+def add_command_of(
+    app: typer.Typer,
+    name: str,
+    function: Callable[[Arguments], None],
+    kind: type[Arguments],
+    about: str | None,
+) -> None:
+    """Register the same for a dataclass that was made at run time; `about` is the help."""
 
     def callback(context: typer.Context, **given: Any) -> None:
         common = _with_common(given, context.find_root().params)
         function(kind(**common | {"log_dir": log_dir_of(context)}))
 
-    app.command(name, help=inspect.getdoc(function))(with_signature(callback, kind))
+    app.command(name, help=about)(with_signature(callback, kind))
+
+
+def add_lazily(
+    app: typer.Typer, name: str, function: Callable[[typer.Context], None], metavar: str
+) -> None:
+    """Register a command that reads its own options, with `run_within`, when it runs.
+
+    For commands whose options are known by modules that take long to load.
+    """
+    settings = {
+        "allow_extra_args": True,
+        "ignore_unknown_options": True,
+        "help_option_names": [],
+    }
+    app.command(name, context_settings=settings, options_metavar=metavar)(function)
+
+
+def run_within(context: typer.Context, app: typer.Typer, arguments: Sequence[str]) -> None:
+    """Run a command line with `app` in the place of the command that `context` belongs to."""
+    command = typer.main.get_command(app)
+    code = command.main(
+        list(arguments), prog_name=context.info_name, standalone_mode=False, parent=context.parent
+    )
+    raise typer.Exit(code if isinstance(code, int) else 0)
 
 
 def log_dir_of(context: typer.Context) -> str | None:
     """The log dir typed after the command's name, else before it, else the environment's."""
-    source = context.get_parameter_source("log_dir")
-    is_typed = source is not None and source.name == "COMMANDLINE"
-    params = context.params if is_typed else context.find_root().params
+    params = (context if is_typed(context, "log_dir") else context.find_root()).params
     return params.get("log_dir")
+
+
+def is_typed(context: Any, name: str) -> bool:
+    """Whether an option stands on the command line, not in the environment alone."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
 
 
 def with_signature(callback: Callable[..., None], kind: type) -> Callable[..., None]:

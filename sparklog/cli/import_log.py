@@ -12,6 +12,7 @@ from sparklog.cli.output import print_json, print_table, warn
 
 if TYPE_CHECKING:
     from sparklog.interop.import_log import PartitionReport
+    from sparklog.tasks import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,10 +51,16 @@ def import_log(arguments: ImportArguments) -> None:
     Nothing in LOGDIR is changed. Importing again takes what came since. A partition that is damaged
     is refused, the others go on, and the exit code is 1.
     """
-    from sparklog.config.pairs import pairs
-    from sparklog.interop.import_log import ImportOptions, import_log_dir
     from sparklog.interop.workers import Threads
     from sparklog.maintenance.progress import progress_bar
+
+    import_on(Threads(bar=partial(progress_bar, is_quiet=arguments.quiet)), arguments)
+
+
+def import_on(workers: "Workers", arguments: ImportArguments) -> None:
+    """Import, the partitions taken by these workers; print the rows, and exit 1 for a problem."""
+    from sparklog.config.pairs import pairs
+    from sparklog.interop.import_log import ImportOptions, import_log_dir
 
     if arguments.consumer_offsets:
         _print_offsets(arguments)
@@ -64,7 +71,6 @@ def import_log(arguments: ImportArguments) -> None:
         link=not arguments.copy,
         config=pairs(arguments.config or (), "--config"),
     )
-    workers = Threads(bar=partial(progress_bar, is_quiet=arguments.quiet))
     reports = import_log_dir(
         arguments.admin(), arguments.catalog(), arguments.broker, options, workers
     )

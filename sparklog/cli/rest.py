@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from sparklog.cli.arguments import HELP_OPTIONS, with_signature
+from sparklog.cli.arguments import HELP_OPTIONS, add_lazily, run_within, with_signature
 from sparklog.cli.extras import extra
 from sparklog.errors import InvalidOptionError
 
@@ -41,8 +41,7 @@ def rest(context: typer.Context) -> None:
     ]
     service = typer.Typer(add_completion=False, context_settings=HELP_OPTIONS)
     service.command()(with_signature(start, make_dataclass("RestArguments", fields)))
-    command = typer.main.get_command(service)
-    command.main(list(context.args), prog_name=context.command_path, standalone_mode=False)
+    run_within(context, service, context.args)
 
 
 def _option(name: str, setting: Any) -> Any:
@@ -69,10 +68,5 @@ def _option(name: str, setting: Any) -> Any:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register `rest`, whose options are the settings of the service."""
-    settings = {
-        "allow_extra_args": True,
-        "ignore_unknown_options": True,
-        "help_option_names": [],
-    }
-    app.command("rest", context_settings=settings, options_metavar="[OPTIONS]")(rest)
+    """Register `rest`."""
+    add_lazily(app, "rest", rest, "[OPTIONS]")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from sparklog.spark.jobs import import_log
+from sparklog.cli import app as cli
 from tests.broker_files import batch, write_segment
 from tests.command_line import CommandLine
 from tests.compat.cases import BROKER
@@ -31,7 +31,7 @@ def broker(tmp_path: Path) -> Path:
 
 
 def run(log_dir: Path, *arguments: object) -> int:
-    return import_log.main([*map(str, arguments), "--log-dir", str(log_dir)])
+    return cli.run(["jobs", "import_log", *map(str, arguments), "--log-dir", str(log_dir)])
 
 
 def lines(text: str) -> list[dict[str, Any]]:
@@ -46,7 +46,7 @@ class TestImport:
         theirs = CommandLine(str(tmp_path / "theirs"))("import", broker, "--format", "json")
 
         assert (code, lines(ours.out)) == (theirs.code, theirs.json) == (1, theirs.json)
-        assert ours.err == theirs.err.replace("sparklog:", "sparklog import_log:")
+        assert ours.err == theirs.err
         for topic in ("t", "u"):
             assert rows(tmp_path / "ours", topic) == rows(tmp_path / "theirs", topic)
 
@@ -91,6 +91,6 @@ class TestImport:
 
         assert codes == [1, 2]
         error, misuse = capsys.readouterr().err.splitlines()
-        assert error.startswith("sparklog import_log: error: ")
-        expected = "sparklog import_log: error: --config 'retention.ms': allowed is NAME=VALUE"
+        assert error.startswith("sparklog: error: ")
+        expected = "sparklog: error: --config 'retention.ms': allowed is NAME=VALUE"
         assert misuse == expected

@@ -11,11 +11,12 @@ import pytest
 from pyspark.errors import AnalysisException, PythonException
 from pyspark.sql import DataFrame, SparkSession
 
+from sparklog.cli.app import run
 from sparklog.clock import SystemClock
 from sparklog.errors import SparklogError
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.spark import consume
-from sparklog.spark.jobs import compact, fleet, merge_segments, retention
+from sparklog.spark.jobs import fleet
 from sparklog.spark.jobs.fleet import SparkFleet
 from tests.compaction import COMPACTED
 from tests.logs import OWN_FILES, append, image, log_files, new_topic, rows
@@ -135,14 +136,14 @@ class TestCommand:
     def test_does_the_job_and_then_has_nothing_to_do(
         self, spark: SparkSession, compacted: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        assert compact.main(["--log-dir", compacted]) == 0
+        assert run(["jobs", "compact", "--log-dir", compacted]) == 0
         (done,) = lines(capsys)
         counts = {"partitions": 2, "segments_before": 4, "segments_after": 2, "problems": []}
         assert (done["job"], done["topic"]) == ("compact", "t")
         assert {name: done[name] for name in counts} == counts
         assert values(consume(spark, compacted, subscribe="t")) == ["2", "3", "4"] * 2
 
-        assert compact.main(["--log-dir", compacted]) == 3
+        assert run(["jobs", "compact", "--log-dir", compacted]) == 3
         assert lines(capsys) == []
 
     def test_fails_for_its_damaged_partition_alone(
@@ -153,7 +154,7 @@ class TestCommand:
         data[-1] ^= 1
         bad.write_bytes(data)
 
-        assert compact.main(["--log-dir", compacted, "--quiet"]) == 1
+        assert run(["jobs", "compact", "--log-dir", compacted, "--quiet"]) == 1
         (done,) = lines(capsys)
         (problem,) = done["problems"]
         assert problem.startswith(f"t-0: {bad.relative_to(compacted)}, position 0, offset 0: ")
@@ -162,10 +163,10 @@ class TestCommand:
     def test_plans_without_a_session(
         self, compacted: str, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr("sparklog.spark.jobs.command.session", started)
+        monkeypatch.setattr(sys.modules["sparklog.spark.session"], "session", started)
         before = image(compacted).version
 
-        assert compact.main(["--log-dir", compacted, "--topic", "t", "--dry-run"]) == 0
+        assert run(["jobs", "compact", "--log-dir", compacted, "--topic", "t", "--dry-run"]) == 0
         (planned,) = lines(capsys)
         assert (planned["dry_run"], [row["partition"] for row in planned["plan"]]) == (True, [0, 1])
         assert image(compacted).version == before
@@ -178,12 +179,13 @@ class TestCommand:
         monkeypatch: pytest.MonkeyPatch,
     ) -> None:
         monkeypatch.setenv("COLUMNS", "120")
-        assert compact.main(["--log-dir", compacted, "--dry-run", "--format", "text"]) == 0
+        command = ["jobs", "compact", "--log-dir", compacted, "--format", "text"]
+        assert run([*command, "--dry-run"]) == 0
         table = capsys.readouterr().out
         assert "compact t: would do" in table
         assert "partition" in table
 
-        assert compact.main(["--log-dir", compacted, "--format", "text", "--force"]) == 0
+        assert run([*command, "--force"]) == 0
         assert "compact t: partitions 2, segments_before 4" in capsys.readouterr().out
 
     @pytest.mark.parametrize(
@@ -201,11 +203,11 @@ class TestCommand:
         code: int,
         problem: str,
     ) -> None:
-        assert compact.main(["--log-dir", compacted, *arguments]) == code
+        assert run(["jobs", "compact", "--log-dir", compacted, *arguments]) == code
 
         captured = capsys.readouterr()
         (line,) = captured.err.splitlines()
-        assert line.startswith("sparklog compact: error: ")
+        assert line.startswith("sparklog: error: ")
         assert problem in line
         assert captured.out == ""
 
@@ -231,7 +233,7 @@ class TestDriver:
             append(log_dir, 0, [number] * count, keys=range(count))
             append(log_dir, 0, [number] * count, keys=range(count))
             append(log_dir, 0, ["newest"], keys=["n"])
-            assert compact.main(["--log-dir", log_dir, "--force"]) == 0
+            assert run(["jobs", "compact", "--log-dir", log_dir, "--force"]) == 0
 
         assert [row.value for row in rows(log_dir)[0]] == [b"newest", *[b"1"] * count, b"newest"]
 
@@ -244,7 +246,7 @@ class TestPlannedBefore:
         has_run = consume(spark, compacted, subscribe="t", maxRecordsPerPartition=2)
         is_new = consume(spark, compacted, subscribe="t")
         assert values(has_run) == ["1", "2", "3", "4"] * 2
-        assert compact.main(["--log-dir", compacted]) == 0
+        assert run(["jobs", "compact", "--log-dir", compacted]) == 0
 
         assert values(has_run) == ["1", "2", "3", "4"] * 2
         assert values(is_new) == ["2", "3", "4"] * 2
@@ -256,7 +258,7 @@ class TestPlannedBefore:
             append(log_dir, 0, [f"{number}-{one}" for one in range(5)])
         df = consume(spark, log_dir, subscribe="t", maxRecordsPerPartition=7)
         before = values(df)
-        assert merge_segments.main(["--log-dir", log_dir, "--seal"]) == 0
+        assert run(["jobs", "merge_segments", "--log-dir", log_dir, "--seal"]) == 0
         assert len(image(log_dir).live) < 4
 
         assert values(df) == before
@@ -272,7 +274,7 @@ class TestPlannedBefore:
         has_run, is_new = (consume(spark, log_dir, subscribe="t") for _ in range(2))
         lenient = consume(spark, log_dir, subscribe="t", failOnDataLoss=False)
         assert values(has_run) == ["old", "new"]
-        assert retention.main(["--log-dir", log_dir]) == 0
+        assert run(["jobs", "retention", "--log-dir", log_dir]) == 0
 
         assert values(has_run) == ["old", "new"]
         sweep(log_dir)

@@ -160,5 +160,5 @@ class TestMisuse:
         ended = subprocess.run(command, capture_output=True, text=True, check=False)
 
         assert ended.returncode == 2
-        assert ended.stderr.startswith("sparklog scheduler: error: ")
+        assert ended.stderr.startswith("sparklog: error: --config ")
         assert ended.stderr.count("\n") == 1

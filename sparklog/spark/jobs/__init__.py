@@ -1,1 +1,1 @@
-"""The jobs' tasks on Spark, and their entry points: `python -m sparklog.spark.jobs.retention …`."""
+"""The jobs on Spark: their tasks, and the scheduler that runs them by the clock."""

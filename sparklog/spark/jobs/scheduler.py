@@ -1,6 +1,6 @@
 """The scheduler: every job at its interval, each in its own thread, over one warm SparkSession.
 
-    python -m jobs.scheduler --config scheduler.toml
+    sparklog jobs scheduler --config scheduler.toml
 
 One JSON line a run:
 
@@ -17,29 +17,24 @@ keeps it running (systemd, Kubernetes) starts a new one. Several schedulers may 
 leases keep them from doing the same work. A wrong configuration is exit code 2.
 """
 
-import argparse
 import json
 import signal
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
-from pathlib import Path
 from threading import Event, Lock, Thread
 from typing import Any, Final
 
 from pyspark.sql import SparkSession
 
 from sparklog.clock import SystemClock
-from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.maintenance.timetable import RETRY_MS, Timetable
 from sparklog.metadata.catalog import Catalog
-from sparklog.spark.jobs.command import MISUSE, storage_settings
 from sparklog.spark.jobs.fleet import SparkFleet
-from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
+from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig
 from sparklog.spark.jobs.scheduler_metrics import JobMetrics
 from sparklog.spark.session import session
 from sparklog.storage import open_files
@@ -201,39 +196,11 @@ def say(line: dict[str, Any]) -> None:
     print(f"{text}\n", end="", flush=True)  # in one piece: several threads tell
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def serve(config: SchedulerConfig) -> int:
     """Serve until SIGTERM or SIGINT; return the exit code."""
-    given = _parser().parse_args(arguments)
-    try:
-        text = Path(given.config).read_text(encoding="utf-8")
-        config = parse(text, given.log_dir)
-        config.storage.update(storage_settings(given.storage))
-    except (SparklogError, OSError, UnicodeDecodeError) as error:
-        print(f"sparklog scheduler: error: {error}", file=sys.stderr)
-        return MISUSE
     scheduler = Scheduler(config)
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: scheduler.stopping.set())
     if config.metrics_port >= 0:
         say({"metrics_port": scheduler.metrics.serve(config.metrics_host, config.metrics_port)})
     return scheduler.serve()
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="sparklog jobs scheduler", description="Run every job at its interval."
-    )
-    parser.add_argument("--config", metavar="FILE", required=True, help="A TOML file.")
-    parser.add_argument(
-        "--log-dir", metavar="DIR", action="append", default=[], help="Instead of log.dirs."
-    )
-    parser.add_argument(
-        "-S", "--storage", metavar="NAME=VALUE", action="append", default=[], help="A setting."
-    )
-    parser.add_argument("--format", choices=["json"], help="JSON lines, always.")
-    parser.add_argument("--quiet", "-q", action="store_true", help="As always: no progress bar.")
-    return parser
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -20,7 +20,7 @@ from difflib import get_close_matches
 from typing import Any, Final
 
 from sparklog.errors import InvalidConfigError
-from sparklog.spark.jobs.registry import JOBS, ScheduledJob
+from sparklog.maintenance.registry import JOBS, ScheduledJob
 
 NEVER: Final = -1
 METRICS_PORT: Final = 9465

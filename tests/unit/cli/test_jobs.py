@@ -1,114 +1,213 @@
-"""`sparklog jobs`: processes of their own. No job here has a task to run, so none starts a JVM."""
+"""`sparklog jobs`: every job of the registry with its options. No job here starts a JVM."""
 
-import json
-import signal
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sparklog.cli import jobs
-from sparklog.spark.jobs import registry
+from sparklog.cli.app import run
+from sparklog.cli.job_commands import JobArguments, print_report, spark_fleet
+from sparklog.maintenance.fleet import LocalFleet
+from sparklog.maintenance.job import Job, Outcome
+from sparklog.maintenance.registry import JOBS, ScheduledJob
+from sparklog.maintenance.runner import StepReport
+from sparklog.spark.jobs import scheduler as spark_scheduler
+from sparklog.spark.jobs.scheduler_config import SchedulerConfig
+from tests.broker_files import batch, write_segment
 from tests.command_line import CommandLine
+
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture
-def commands(monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-    """The command lines that would have been run; each ends with 3."""
-    found: list[list[str]] = []
-
-    def run(command: list[str]) -> int:
-        found.append(command)
-        return 3
-
-    monkeypatch.setattr(jobs, "run_process", run)
-    return found
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tasks run in this process."""
+    monkeypatch.setattr("sparklog.cli.job_commands.spark_fleet", lambda *_: LocalFleet())
 
 
-class TestJobs:
-    def test_a_job_runs_as_a_process(
-        self, flights: CommandLine, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        outcome = flights("jobs", "merge-segments", "--topic", "flights", "--seal", "--dry-run")
+class TestNames:
+    def test_are_those_of_the_registry_the_import_and_the_scheduler(self) -> None:
+        text = CommandLine().done("jobs", "--help").text
+        names = [*JOBS, "import_log", "scheduler"]
 
-        assert (outcome.code, outcome.err) == (3, "")
-        assert capfd.readouterr() == ("", "")
+        assert [name for name in names if f" {name} " not in text] == []
 
-    def test_a_person_is_told_of_nothing(
-        self, flights: CommandLine, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        assert flights("jobs", "retention", "--format", "text").code == 3
+    def test_have_a_script_each_in_a_checkout(self) -> None:
+        scripts = sorted(path.stem for path in (ROOT / "jobs").glob("[a-z]*.py"))
 
-        assert capfd.readouterr().out == "retention: nothing to do\n"
+        assert scripts == sorted([*JOBS, "import_log", "scheduler"])
 
-    def test_its_output_is_the_jobs(
-        self, flights: CommandLine, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        assert flights("jobs", "verify", "--dry-run").code == 0
-
-        report = json.loads(capfd.readouterr().out.splitlines()[-1])
-        assert (report["job"], report["topic"], len(report["plan"])) == ("verify", "flights", 2)
-
-    def test_its_errors_are_the_jobs(
-        self, flights: CommandLine, capfd: pytest.CaptureFixture[str]
-    ) -> None:
-        codes = [
-            flights("jobs", "retention", *arguments).code
-            for arguments in (["--topic", "nothing"], ["--nothing"])
-        ]
-
-        assert codes == [1, 2]
-        assert "unknown topic 'nothing'" in capfd.readouterr().err
-
-    def test_options_are_handed_on_as_they_are(self, commands: list[list[str]]) -> None:
-        given = ["-S", "A=1", "--format", "json", "-q"]
-        own = ["--help", "-S", "B=2"]
-        outcome = CommandLine("log")(*given, "jobs", "compact", *own)
-
-        before = ["--log-dir", "log", "-S", "A=1", "--format", "json", "--quiet"]
-        module = [sys.executable, "-m", "sparklog.spark.jobs.compact"]
-        assert outcome.code == 3
-        assert commands == [[*module, *before, *own]]
-
-    @pytest.mark.parametrize("option", ["--help", "-h"])
-    def test_help_names_the_jobs(self, option: str) -> None:
-        assert "merge_segments" in CommandLine().done("jobs", option).text
-
-    def test_nothing_is_added_where_nothing_stands_before(self, commands: list[list[str]]) -> None:
-        assert CommandLine()("jobs", "vacuum", "--topic", "t").code == 3
-
-        assert commands[0][2:] == ["sparklog.spark.jobs.vacuum", "--topic", "t"]
-
-    @pytest.mark.parametrize("arguments", [[], ["nothing"], ["command"]])
-    def test_no_job_of_that_name_is_misuse(self, arguments: list[str]) -> None:
+    @pytest.mark.parametrize("arguments", [[], ["nothing"], ["job_commands"]])
+    def test_that_are_none_are_misuse(self, arguments: list[str]) -> None:
         outcome = CommandLine("log")("jobs", *arguments)
 
         assert outcome.code == 2
         assert "; there are build_index, compact, import_log, merge_segments" in outcome.err
 
 
-class TestNames:
-    def test_are_those_of_all_jobs_the_import_and_the_scheduler(self) -> None:
-        """The command line is none of Spark's and cannot ask its registry."""
-        assert list(jobs.JOBS) == sorted([*registry.JOBS, "import_log", "scheduler"])
+class TestJob:
+    def test_has_nothing_to_do(self, flights: CommandLine) -> None:
+        outcome = flights("jobs", "merge-segments", "--topic", "flights", "--seal", "--dry-run")
+
+        assert (outcome.code, outcome.out, outcome.err) == (3, b"", "")
+
+    def test_tells_a_person_that_it_has_nothing_to_do(self, flights: CommandLine) -> None:
+        outcome = flights("jobs", "retention", "--format", "text")
+
+        assert (outcome.code, outcome.text) == (3, "retention: nothing to do\n")
+
+    def test_prints_json_lines_unless_a_person_looks_on(self, flights: CommandLine) -> None:
+        plain = flights("jobs", "verify", "--dry-run")
+        shown = flights("jobs", "verify", "--dry-run", terminal=True)
+
+        assert (plain.code, shown.code) == (0, 0)
+        report = plain.json[-1]
+        assert (report["job"], report["topic"], len(report["plan"])) == ("verify", "flights", 2)
+        assert "verify flights: would do" in shown.text
+
+    def test_takes_options_before_and_behind_its_name(self, flights: CommandLine) -> None:
+        both = flights("--format", "text", "jobs", "retention", "--topic", "flights", "-q")
+
+        assert both.text == "retention: nothing to do\n"
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "told"),
+        [
+            (["--topic", "nothing"], 1, "unknown topic 'nothing'"),
+            (["--nothing"], 2, "No such option: --nothing"),
+            (["-S", "colour"], 2, "NAME=VALUE"),
+        ],
+    )
+    def test_says_in_a_line_what_it_cannot_do(
+        self, flights: CommandLine, arguments: list[str], code: int, told: str
+    ) -> None:
+        outcome = flights("jobs", "retention", *arguments)
+
+        assert (outcome.code, outcome.out) == (code, b"")
+        assert outcome.err.startswith("sparklog: error: ")
+        assert told in outcome.err
+
+    @pytest.mark.parametrize("job", JOBS.values())
+    def test_shows_its_own_options(self, job: ScheduledJob) -> None:
+        text = CommandLine().done("jobs", job.name, "--help").text
+
+        names = [name.replace("_", "-") for name in ("topic", "dry_run", *job.own)]
+        assert [name for name in names if f"--{name}" not in text] == []
+
+    def test_gets_its_own_options(self, flights: CommandLine, monkeypatch: Any) -> None:
+        seen: list[Mapping[str, Any]] = []
+
+        def job(context: object, topics: Sequence[str], options: Mapping[str, Any]) -> list[Any]:
+            del context
+            seen.append({"topics": [*topics], **options})
+            return []
+
+        one = JOBS["verify"]._replace(job=cast_job(job))
+        monkeypatch.setattr("sparklog.cli.job_commands.JOBS", {"verify": one})
+
+        assert flights("jobs", "verify", "--records", "--topic", "a", "--topic", "b").code == 3
+        assert seen == [{"topics": ["a", "b"], "repair": False, "records": True}]
+
+    def test_is_a_script_too(self, flights: CommandLine) -> None:
+        command = [sys.executable, "jobs/retention.py", "--log-dir", flights.log_dir]
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, check=False, text=True)
+
+        assert (done.returncode, done.stdout, done.stderr) == (3, "", "")
 
 
-class TestRunProcess:
-    def test_a_signal_is_told_as_a_shell_tells_it(self) -> None:
-        kill = "import os; os.kill(os.getpid(), 9)"
+def cast_job(job: Any) -> Job:
+    """A function as a job."""
+    return job  # type: ignore[no-any-return] # it is called as one
 
-        assert jobs.run_process([sys.executable, "-c", kill]) == 128 + signal.SIGKILL
 
-    def test_an_interrupt_leaves_the_end_to_the_job(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        class Interrupted(subprocess.Popen[bytes]):
-            is_new = True
+class TestReport:
+    def test_tells_counts_notes_and_problems(self, capsys: pytest.CaptureFixture[str]) -> None:
+        outcome = Outcome(counts={"segments": 1234}, notes=["a note"], problems=["a problem"])
+        print_report(
+            StepReport(job="compact", topic="t", rows=(), outcome=outcome, duration_ms=1500)
+        )
 
-            def wait(self, timeout: float | None = None) -> Any:
-                if self.is_new:
-                    self.is_new = False
-                    raise KeyboardInterrupt
-                return super().wait(timeout)
+        first, *more = capsys.readouterr().out.splitlines()
+        assert first == "compact t: segments 1,234 (1.5 s)"
+        assert more == ["  a note", "  a problem"]
 
-        monkeypatch.setattr(subprocess, "Popen", Interrupted)
-        assert jobs.run_process([sys.executable, "-c", "raise SystemExit(7)"]) == 7
+    def test_without_counts_says_done(self, capsys: pytest.CaptureFixture[str]) -> None:
+        print_report(StepReport(job="vacuum", topic="t", rows=(), outcome=Outcome()))
+
+        assert capsys.readouterr().out == "vacuum t: done (0.0 s)\n"
+
+
+class TestImport:
+    @pytest.mark.usefixtures("here")
+    def test_prints_the_rows_of_the_command(self, sparklog: CommandLine, tmp_path: Path) -> None:
+        (tmp_path / "broker" / "t-0").mkdir(parents=True)
+        write_segment(tmp_path / "broker" / "t-0", 0, batch(0), batch(2))
+        outcome = sparklog("jobs", "import_log", tmp_path / "broker")
+
+        assert (outcome.code, [row["topic"] for row in outcome.json]) == (0, ["t"])
+
+
+class TestSession:
+    def test_is_not_started_before_it_is_needed(self) -> None:
+        assert spark_fleet("compact", JobArguments()).map(len, [], "nothing") == []
+
+    def test_needs_the_extra(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.delitem(sys.modules, "sparklog.spark.jobs.fleet")
+        monkeypatch.setitem(sys.modules, "pyspark", None)
+        outcome = CommandLine("log")("jobs", "compact")
+
+        assert outcome.code == 1
+        assert "pip install 'sparklog[spark]'" in outcome.err
+
+
+class TestScheduler:
+    @pytest.fixture
+    def started(self, monkeypatch: pytest.MonkeyPatch) -> list[SchedulerConfig]:
+        """The configurations that would have been served; each ends with 1."""
+        found: list[SchedulerConfig] = []
+
+        def serve(config: SchedulerConfig) -> int:
+            found.append(config)
+            return 1
+
+        monkeypatch.setattr(spark_scheduler, "serve", serve)
+        return found
+
+    @pytest.fixture
+    def file(self, tmp_path: Path) -> Path:
+        path = tmp_path / "scheduler.toml"
+        path.write_text('log.dirs = ["there"]', encoding="utf-8")
+        return path
+
+    def test_takes_log_dirs_and_storage(self, started: list[SchedulerConfig], file: Path) -> None:
+        options = ["--log-dir", "a", "--log-dir", "b", "-S", "AWS_REGION=x"]
+        codes = [
+            CommandLine()("jobs", "scheduler", "--config", file, *options, "-q").code,
+            CommandLine("c")("-S", "A=1", "jobs", "scheduler", "--config", file).code,
+            CommandLine()("jobs", "scheduler", "--config", file, "--format", "json").code,
+        ]
+
+        assert codes == [1, 1, 1]
+        assert [one.log_dirs for one in started] == [["a", "b"], ["c"], ["there"]]
+        assert [one.storage for one in started] == [{"AWS_REGION": "x"}, {"A": "1"}, {}]
+
+    def test_a_variable_does_not_replace_its_log_dirs(
+        self, started: list[SchedulerConfig], file: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("SPARKLOG_LOG_DIR", "elsewhere")
+
+        assert run(["jobs", "scheduler", "--config", str(file)]) == 1
+        assert [one.log_dirs for one in started] == [["there"]]
+
+    @pytest.mark.parametrize("text", ["", "log.dir = []", None])
+    def test_a_broken_configuration_is_misuse(self, tmp_path: Path, text: str | None) -> None:
+        file = tmp_path / "broken.toml"
+        if text is not None:
+            file.write_text(text, encoding="utf-8")
+        outcome = CommandLine()("jobs", "scheduler", "--config", file)
+
+        assert outcome.code == 2
+        assert outcome.err.startswith(f"sparklog: error: --config {file}: ")

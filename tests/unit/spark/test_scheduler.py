@@ -11,8 +11,8 @@ import pytest
 from sparklog.clock import SystemClock
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
+from sparklog.maintenance.registry import ScheduledJob
 from sparklog.maintenance.timetable import RETRY_MS
-from sparklog.spark.jobs.registry import ScheduledJob
 from sparklog.spark.jobs.scheduler import SKIPPED_MS, Scheduler
 from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
 from tests.maintenance import context_of, new_topic

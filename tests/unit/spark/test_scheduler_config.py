@@ -4,9 +4,8 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.cli.jobs import JOBS as COMMAND_LINE_JOBS
 from sparklog.errors import InvalidConfigError
-from sparklog.spark.jobs.registry import JOBS
+from sparklog.maintenance.registry import JOBS
 from sparklog.spark.jobs.scheduler import Scheduler, matching
 from sparklog.spark.jobs.scheduler_config import Schedule, known_keys, parse
 
@@ -41,10 +40,6 @@ class TestDefaults:
         assert found is not None
         assert found.options["repair"] is False
         assert found.topics == []
-
-    def test_the_command_line_knows_the_same_jobs(self) -> None:
-        """An import has no interval: it is done once, or again when there is more."""
-        assert sorted(COMMAND_LINE_JOBS) == sorted([*JOBS, "scheduler", "import_log"])
 
 
 class TestKeys:

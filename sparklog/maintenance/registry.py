@@ -1,0 +1,135 @@
+"""Every job: its name, its work, how often it is due, and its own options.
+
+Adding a job is a row here. The command line (`sparklog jobs`), the scheduler and its configuration
+read no other list.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from sparklog.maintenance.build_index import build_index
+from sparklog.maintenance.compact import compact
+from sparklog.maintenance.job import Job
+from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.retention import retention
+from sparklog.maintenance.vacuum import vacuum
+from sparklog.maintenance.verify import verify
+
+_MINUTE_MS: Final = 60_000
+_HOUR_MS: Final = 60 * _MINUTE_MS
+
+
+class JobOption(NamedTuple):
+    """An option of one job: a switch, or with a `metavar` values, given one at a time."""
+
+    about: str
+    metavar: str | None = None
+
+    @property
+    def default(self) -> Any:
+        """The value where nothing is given: False of a switch, else no values."""
+        return False if self.metavar is None else []
+
+
+class ScheduledJob(NamedTuple):
+    """A job and its schedule: the time between two runs, by the key that sets it.
+
+    `own`: the options that this job alone takes, by name.
+    `takes_deleted`: a name given to it may be that of a deleted topic.
+    """
+
+    name: str
+    job: Job
+    about: str
+    interval_key: str
+    interval_ms: int
+    own: Mapping[str, JobOption] = {}
+    takes_deleted: bool = False
+
+    def options(self) -> dict[str, Any]:
+        """Return the job's own options with their defaults, by name."""
+        return {name: option.default for name, option in self.own.items()}
+
+
+JOBS: Final[Mapping[str, ScheduledJob]] = {
+    one.name: one
+    for one in (
+        ScheduledJob(
+            "build_index",
+            build_index,
+            "Build indexes that are missing, damaged or left to this job.",
+            "sparklog.build.index.interval.ms",
+            _MINUTE_MS,
+            {
+                "list": JobOption("List the files: build what is missing or cut, too."),
+                "check": JobOption("Read every log, not only sizes."),
+                "rebuild": JobOption("Build every index anew."),
+            },
+        ),
+        ScheduledJob(
+            "retention",
+            retention,
+            "Remove segments that are too old, too many or below the log start.",
+            "log.retention.check.interval.ms",
+            5 * _MINUTE_MS,
+        ),
+        ScheduledJob(
+            "compact",
+            compact,
+            "Keep the latest record of each key of compacted topics.",
+            "log.cleaner.backoff.ms",
+            15_000,
+            {
+                "force": JobOption(
+                    "Compact all records that are not compacted yet, whatever "
+                    "min.cleanable.dirty.ratio says."
+                ),
+                "reindex": JobOption(
+                    "Read the keys of clean segments, whose key indexes may be damaged, "
+                    "and index anew."
+                ),
+            },
+        ),
+        ScheduledJob(
+            "merge_segments",
+            merge_segments,
+            "Join small segments of each partition into sealed ones.",
+            "sparklog.merge.segments.interval.ms",
+            10 * _MINUTE_MS,
+            {
+                "seal": JobOption(
+                    "Join and rewrite until every segment carries the log's own offsets."
+                )
+            },
+        ),
+        ScheduledJob(
+            "vacuum",
+            vacuum,
+            "Delete files that nothing needs any more, and what deleted topics have left.",
+            "sparklog.vacuum.interval.ms",
+            _HOUR_MS,
+            {
+                "drop_unknown": JobOption(
+                    "Erase this directory of a topic that the metadata log does not know; "
+                    "again for more.",
+                    "DIRECTORY",
+                )
+            },
+            takes_deleted=True,
+        ),
+        ScheduledJob(
+            "verify",
+            verify,
+            "Check the metadata log, files, logs and indexes.",
+            "sparklog.verify.interval.ms",
+            7 * 24 * _HOUR_MS,
+            {
+                "repair": JobOption(
+                    "Rebuild indexes; put damaged logs aside and go on with their sound batches."
+                ),
+                "records": JobOption("Decode every record, too."),
+            },
+        ),
+    )
+}
+"""The jobs by name, in the order in which they run when all are due. Intervals are Kafka's."""

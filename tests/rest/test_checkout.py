@@ -1,6 +1,7 @@
-"""`api/` in a checkout: the application for any ASGI server, with settings of the environment."""
+"""`api/` in a checkout: the application for any ASGI server, and the older name of the command."""
 
 import runpy
+import sys
 
 import pytest
 
@@ -15,3 +16,14 @@ def test_the_application_has_the_settings_of_the_environment(
 
     assert isinstance(app, Application)
     assert app.state.service.settings.log_dir == log_dir
+
+
+def test_the_older_name_is_the_command(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["api", "--help"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_module("api", run_name="__main__")
+
+    assert ended.value.code == 0
+    assert "--linger-ms" in capsys.readouterr().out

@@ -166,7 +166,6 @@ class _Compaction:
                 first=mine.first,
                 segment=number,
                 bits=mine.bits,
-                aborted=one.aborted,
             )
             for mine, one in zip(buckets, self.partitions, strict=True)
             for number, entry in enumerate(one.unread)
@@ -209,7 +208,6 @@ class _Compaction:
                 end_offset=one.plan.end_offset,
                 now_ms=self.now_ms,
                 delete_retention_ms=self.config.delete_retention_ms,
-                aborted=one.aborted,
                 last_producers=frozenset().union(
                     *(one.last_producers[entry.key] for entry in group)
                 ),

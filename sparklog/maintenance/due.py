@@ -9,7 +9,6 @@ from typing import Any, Final
 
 from sparklog.config import TopicConfig
 from sparklog.log.compaction import CompactionPlan, CompactionPolicy, plan_compaction
-from sparklog.log_reader.isolation import AbortedSpan, aborted_spans
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import SegmentEntry, SegmentKey
 
@@ -28,7 +27,6 @@ class DuePartition:
     """Clean segments with a key index."""
     next_offset: int
     """Where the first segment begins that must be read, too, but in a later round."""
-    aborted: Sequence[AbortedSpan]
     last_producers: Mapping[SegmentKey, frozenset[int]]
     """Of each segment, by its key, the producers that no later one holds."""
 
@@ -93,7 +91,6 @@ def due_partition(
         unread=unread[:count],
         indexed=[one for one in plan.clean if is_indexed(one)],
         next_offset=following,
-        aborted=aborted_spans(segments),
         last_producers=_last_producers(segments),
     )
 

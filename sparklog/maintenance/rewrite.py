@@ -24,7 +24,7 @@ from sparklog.log.names import KEY_INDEX_SUFFIX, segment_name, uuid7
 from sparklog.log.roll import RollPolicy
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
-from sparklog.log_reader.isolation import AbortedSpan, is_aborted
+from sparklog.log_reader.isolation import aborted_spans, is_aborted
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer import SegmentFile
 from sparklog.maintenance.superseded import KeyRows, KeySource, Suspects, key_records
@@ -67,7 +67,6 @@ class Rewrite:
     """Where the round ends: the batch in front of it stays, if only as a header."""
     now_ms: int
     delete_retention_ms: int
-    aborted: Sequence[AbortedSpan] = ()
     last_producers: frozenset[int] = frozenset()
     """Producers that no later segment holds: the last batch of each stays, if only as a header."""
 
@@ -159,7 +158,7 @@ def _retained(
         raise error.in_file(path, window.entry.log_position) from None
     try:
         for data, batches in up_convert(window.data, window.batches):
-            rules = _rules(work, batches, dropped, last_batches, shift)
+            rules = _rules(work, window.entry, batches, dropped, last_batches)
             yield retain(data, batches, rules, shift=shift)
     except CorruptRecordError as error:
         origin = window.entry.log_position + window.position
@@ -167,13 +166,18 @@ def _retained(
 
 
 def _rules(
-    work: Rewrite, batches: BatchTable, dropped: Int64s, last_batches: Int64s, shift: int
+    work: Rewrite,
+    entry: SegmentEntry,
+    batches: BatchTable,
+    dropped: Int64s,
+    last_batches: Int64s,
 ) -> Rules:
+    shift = entry.shift
     start, stop = np.searchsorted(dropped, [batches.base_offset[0], batches.last_offset[-1] + 1])
     ends_round = batches.last_offset + shift + 1 == work.end_offset
     return Rules(
         dropped=dropped[start:stop],
-        aborted=is_aborted(batches, shift, work.aborted),
+        aborted=is_aborted(batches, shift, aborted_spans([entry])),
         stays_empty=ends_round | np.isin(batches.base_offset + shift, last_batches),
         now_ms=work.now_ms,
         delete_retention_ms=work.delete_retention_ms,

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from sparklog.errors import SparklogError
 from sparklog.log import key_index
 from sparklog.log.key_index import KeyHashes
-from sparklog.log_reader.isolation import AbortedSpan
+from sparklog.log_reader.isolation import aborted_spans
 from sparklog.log_reader.slices import read_slices
 from sparklog.maintenance.aborted import without_aborted
 from sparklog.metadata.image import Slice
@@ -60,7 +60,6 @@ class KeySource:
     first: int = 0
     segment: int = 0
     bits: int = 0
-    aborted: Sequence[AbortedSpan] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -210,9 +209,10 @@ def key_records(source: KeySource) -> Iterator[DecodedRecords]:
         rows_max=CHUNK_RECORDS,
         window_bytes=CHUNK_BYTES,
     )
-    if not source.aborted:
+    if not entry.aborted:
         return records
-    return without_aborted(source.files, source.directory, entry, source.aborted, records)
+    spans = aborted_spans([entry])
+    return without_aborted(source.files, source.directory, entry, spans, records)
 
 
 def mark(

@@ -18,6 +18,7 @@ from sparklog.clock import SystemClock
 from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
+from sparklog.metadata.log import entry_path
 from tests.logs import append, catalog, image, new_topic
 
 pytestmark = pytest.mark.spark
@@ -118,19 +119,20 @@ class TestProcess:
         assert done["steps"][0]["segments"] == 1
 
     def test_goes_on_after_a_failure(self, log_dir: str) -> None:
-        meta = Path(log_dir) / "meta.properties"
         with scheduler(log_dir) as process:
             runs = lines(process.stdout)
             port = next(runs)["metrics_port"]
-            meta.rename(meta.with_name("away"))
+            next_run(runs, "retention")
+            torn = Path(log_dir) / entry_path(catalog(log_dir).image().version + 1)
+            torn.write_bytes(b"{")
             broken = next(run for run in runs if run["exit_code"] == 1)
             failures = metric(port, "sparklog_job_failures_total", "retention")
-            meta.with_name("away").rename(meta)
+            torn.unlink()
             mended = next(run for run in runs if run["exit_code"] != 1)
             process.send_signal(signal.SIGINT)
             ended = process.wait(120)
 
-        assert "is not a log dir" in broken["error"]
+        assert broken["error"].startswith(f"CorruptMetadataError: {torn.relative_to(log_dir)}")
         assert failures >= 1
         assert mended["exit_code"] in (0, 3)
         assert ended == 0

@@ -79,7 +79,8 @@ class SparkFleet:
                 partial(_reduced, reducer)
             )
             kept = reduced.persist(StorageLevel.DISK_ONLY)
-            kept.foreachPartition(_nothing)
+            # By the JVM: an action of Python's would send every answer to a second worker.
+            kept._jrdd.count()  # noqa: SLF001 - nothing else makes them and looks at none
         return _SparkAnswers(kept, self._spread, is_quiet=self._is_quiet)
 
     def _spread(self, works: Sequence[Work]) -> "RDD[Work]":
@@ -184,11 +185,6 @@ def _values(
 
 def _same(number: int) -> int:
     return number
-
-
-def _nothing(answers: Iterable[Any]) -> None:
-    """Make the answers, and look at none."""
-    del answers
 
 
 def _looked(look: Callable[[Answer], Seen], answer: Answer | SparklogError) -> Seen | SparklogError:

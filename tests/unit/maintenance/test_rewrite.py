@@ -11,10 +11,9 @@ from sparklog.errors import CorruptRecordError, StorageError
 from sparklog.log import key_index
 from sparklog.log.roll import RollPolicy
 from sparklog.log.windows import WINDOW_BYTES
-from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.maintenance.rewrite import PRODUCER_ID_EXPIRATION_MS, Found, Rewrite, rewrite
 from sparklog.maintenance.superseded import Suspects
-from sparklog.model import SegmentEntry
+from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage.memory import MemoryFiles
 from tests.compaction import Compacted, keyed_batch, of_producer
@@ -213,8 +212,12 @@ class TestProducers:
 class TestAborted:
     def test_records_go(self) -> None:
         lost = of_producer(keyed_batch("a=1"), attributes=TRANSACTIONAL)
-        log = Compacted().put("x=0").add(keyed_batch("b=1"), lost, marker())
-        entry = written(log, part(log, 1), aborted=[AbortedSpan(7, 2, 3)])
+        log = (
+            Compacted()
+            .put("x=0")
+            .add(keyed_batch("b=1"), lost, marker(), aborted=(AbortedRange(7, 1, 2),))
+        )
+        entry = written(log, part(log, 1))
 
         assert keys(log, entry) == [b"b"]
         assert entry.aborted == ()

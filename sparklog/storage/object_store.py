@@ -20,7 +20,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain, islice
 from typing import TYPE_CHECKING, Any, Final
 
@@ -41,6 +41,7 @@ from sparklog.errors import (
 )
 from sparklog.storage import aws_credentials
 from sparklog.storage.at_once import each_at_once
+from sparklog.storage.client import client_options, config_of, retry_config
 from sparklog.storage.failures import failure
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
 from sparklog.storage.paths import check_directory, check_path, check_range
@@ -49,7 +50,7 @@ from sparklog.storage.settings import StorageOptions
 
 if TYPE_CHECKING:
     from obstore import ObjectMeta
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import ObjectStore
 
     from sparklog.record.batches import Buffer
 
@@ -57,11 +58,6 @@ PART_BYTES: Final = 10 * 1024 * 1024
 """A file that is larger is uploaded in parts of this size."""
 DELETED_AT_ONCE: Final = 1000
 """How many objects a request deletes at most: S3's limit."""
-RETRY_SECONDS: Final = 60
-"""For how long the client repeats a failed request; a commit that takes longer is given up."""
-RETRIES = 10
-BACKOFF_SECONDS_MAX: Final = 3
-"""After this time a server that does not answer is an error."""
 REASON_MAX: Final = 500
 """How many characters of a store's answer an error repeats."""
 
@@ -315,22 +311,21 @@ def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
     """The store of an address that `open_files` has checked; asks nobody."""
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
-    retry: RetryConfig = {
-        "max_retries": RETRIES,
-        "backoff": {"max_backoff": timedelta(seconds=BACKOFF_SECONDS_MAX)},
-        "retry_timeout": timedelta(seconds=RETRY_SECONDS),
+    store = {"s3": "AWS", "gs": "GOOGLE"}.get(scheme, "AZURE")
+    config: Any = config_of(options, store)
+    common: dict[str, Any] = {
+        "prefix": prefix or None,
+        "client_options": client_options(options, store),
+        "retry_config": retry_config(options),
     }
-    common: dict[str, Any] = {"prefix": prefix or None, "retry_config": retry}
     if scheme == "s3":
         provider: Any = aws_credentials.given(options) or aws_credentials.provided(os.environ)
-        config: Any = options.of("AWS") | {"aws_copy_if_not_exists": "multipart"}
+        config["aws_copy_if_not_exists"] = "multipart"
         return S3Store(bucket, config=config, credential_provider=provider, **common)
     if scheme == "gs":
-        client: ClientConfig = {"allow_http": options.is_true("GOOGLE_ALLOW_HTTP")}
-        config = {key: value for key, value in options.of("GOOGLE").items() if "allow" not in key}
-        return GCSStore(bucket, config=config, client_options=client, **common)
+        return GCSStore(bucket, config=config, **common)
     container, _, host = bucket.partition("@")
-    config = options.of("AZURE") | _chosen_credential(options)
+    config |= _chosen_credential(options)
     if host:
         config["azure_storage_account_name"] = host.partition(".")[0]
     return AzureStore(container, config=config, **common)

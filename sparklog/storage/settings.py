@@ -2,11 +2,13 @@
 
 They come from the options of a call (`storage.<NAME>`, or the bare name; Spark hands options over
 in lower case, so case does not count). A setting that is not given there and is no secret comes
-from the environment. The result goes to obstore, and travels to Spark's workers inside a pickled
-`Files`. Secrets of the environment do not travel: the process that connects takes them from its
-environment, or from the platform, and takes them anew when they have expired.
+from the environment; names that hold for every store have SPARKLOG_STORAGE_ before them there. The
+result goes to obstore, and travels to Spark's workers inside a pickled `Files`. Secrets of the
+environment do not travel: the process that connects takes them from its environment, or from the
+platform, and takes them anew when they have expired.
 """
 
+import re
 from collections.abc import Mapping
 from typing import Literal, NamedTuple
 from urllib.parse import urlsplit
@@ -28,7 +30,7 @@ class StorageSetting(NamedTuple):
     """One setting: delta-rs's name, its type, whether it must stay out of sight, what it does."""
 
     name: str
-    type: Literal["string", "boolean", "url"]
+    type: Literal["string", "boolean", "url", "duration", "integer"]
     secret: bool
     doc: str
 
@@ -82,11 +84,28 @@ STORAGE_SETTINGS = (
     StorageSetting(
         "AZURE_ALLOW_HTTP", "boolean", False, "allow an endpoint without TLS; false by default"
     ),
+    StorageSetting("TIMEOUT", "duration", False, "how long a try of a request may take; 30s"),
+    StorageSetting("CONNECT_TIMEOUT", "duration", False, "how long to connect may take; 5s"),
+    StorageSetting(
+        "MAX_RETRIES", "integer", False, "how often a request that failed is tried again; 10"
+    ),
+    StorageSetting(
+        "RETRY_TIMEOUT", "duration", False, "how long after its first try it is tried again; 60s"
+    ),
 )
 """Every storage setting there is."""
 
+ENVIRONMENT_PREFIX = "SPARKLOG_STORAGE_"
+"""In the environment, of the settings that have no store's name before them."""
+RETRIES_MAX = 100
+SECONDS_MAX = 300
+"""A commit that is put after its entry was deleted would be lost; entries are there for an hour."""
+
+_DURATION = re.compile(r"([0-9]{1,6})(ms|s|m)")
+_UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60}
 _BY_NAME = {setting.name: setting for setting in STORAGE_SETTINGS}
 _SECRETS = tuple(setting.name for setting in STORAGE_SETTINGS if setting.secret)
+_OF_EVERY_STORE = tuple(name for name in _BY_NAME if not name.startswith(STORES))
 _ENDPOINTS = ("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
 
 
@@ -113,6 +132,29 @@ class StorageOptions(dict[str, str]):
                 option=name,
             )
         return value in TRUE
+
+    def seconds(self, name: str) -> float | None:
+        """Return a duration, None for one that is not given. Raises InvalidOptionError."""
+        if name not in self:
+            return None
+        match = _DURATION.fullmatch(self[name])
+        found = int(match[1]) * _UNIT_SECONDS[match[2]] if match else 0
+        if not 0 < found <= SECONDS_MAX:
+            raise InvalidOptionError(
+                f"{name} is {self[name]!r}; allowed: 1ms to {SECONDS_MAX}s, with ms, s or m",
+                option=name,
+            )
+        return found
+
+    def count(self, name: str) -> int | None:
+        """Return a number of retries, None when it is not given. Raises InvalidOptionError."""
+        if name not in self:
+            return None
+        if not re.fullmatch(r"[0-9]{1,3}", self[name]) or int(self[name]) > RETRIES_MAX:
+            raise InvalidOptionError(
+                f"{name} is {self[name]!r}; allowed: 0 to {RETRIES_MAX}", option=name
+            )
+        return int(self[name])
 
     def of(self, store: str) -> dict[str, str]:
         """The settings of one of STORES by the names that its client has for them."""
@@ -157,6 +199,9 @@ def _from_environment(environ: Mapping[str, str], store: str) -> dict[str, str]:
         for name, setting in _BY_NAME.items()
         if environ.get(name) and name.startswith(f"{store}_") and not setting.secret
     }
+    for name in _OF_EVERY_STORE:
+        if environ.get(f"{ENVIRONMENT_PREFIX}{name}"):
+            found[name] = environ[f"{ENVIRONMENT_PREFIX}{name}"]
     region = environ.get("AWS_DEFAULT_REGION")
     if region and store == "AWS":
         found.setdefault("AWS_REGION", region)
@@ -167,6 +212,10 @@ def _check(options: StorageOptions) -> None:
     for setting in STORAGE_SETTINGS:
         if setting.type == "boolean":
             options.is_true(setting.name)
+        elif setting.type == "duration":
+            options.seconds(setting.name)
+        elif setting.type == "integer":
+            options.count(setting.name)
     if ("AWS_ACCESS_KEY_ID" in options) != ("AWS_SECRET_ACCESS_KEY" in options):
         raise InvalidOptionError(
             "only one of AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY is given; allowed: both, "

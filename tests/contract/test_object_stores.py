@@ -7,7 +7,7 @@ import deltalake
 import pytest
 
 from sparklog.errors import LogDirError, StorageError, StoragePermissionError
-from sparklog.storage import Files, object_store, open_files
+from sparklog.storage import Files, open_files
 from sparklog.storage.log_dir import create_log_dir, open_log_dir, probe_conditional_put
 from tests.emulators import GcsProxy, gcs_dir
 from tests.s3 import S3LogDir, S3Server
@@ -20,8 +20,8 @@ def proxy(s3_server: S3Server) -> Iterator[StoreProxy]:
         yield found
 
 
-def behind(proxy: StoreProxy, place: S3LogDir) -> Files:
-    return open_files(place.uri, place.options | {"AWS_ENDPOINT_URL": proxy.endpoint})
+def behind(proxy: StoreProxy, place: S3LogDir, **options: str) -> Files:
+    return open_files(place.uri, place.options | {"AWS_ENDPOINT_URL": proxy.endpoint, **options})
 
 
 @pytest.fixture
@@ -136,13 +136,22 @@ class TestFaults:
         assert sum(len(read(start, 100_000)) for start in (0, 100_000)) == 200_000
         assert time.monotonic() - begun >= 0.05
 
-    def test_what_does_not_end_is_told(
-        self, files: Files, proxy: StoreProxy, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(object_store, "RETRIES", 1)
+    def test_what_does_not_end_is_told(self, s3_log_dir: S3LogDir, proxy: StoreProxy) -> None:
+        files = behind(proxy, s3_log_dir, MAX_RETRIES="1")
         proxy.add(Fault("GET", "/a$", answer=500, times=2))
 
         with pytest.raises(StorageError, match="cannot read a in .*500 Internal") as caught:
+            files.read("a")
+
+        assert caught.value.retriable
+
+    def test_a_timeout_ends_a_try(self, s3_log_dir: S3LogDir, proxy: StoreProxy) -> None:
+        files = behind(proxy, s3_log_dir, TIMEOUT="100ms", MAX_RETRIES="0")
+        proxy.add(Fault("GET", "/a$", stall_s=1))
+
+        with pytest.raises(
+            StorageError, match="cannot read a in .*error sending request"
+        ) as caught:
             files.read("a")
 
         assert caught.value.retriable

@@ -14,7 +14,7 @@ from sparklog.errors import (
     StorageError,
     StoragePermissionError,
 )
-from sparklog.storage import Files, object_store, open_files
+from sparklog.storage import Files, open_files
 from sparklog.storage.log_dir import create_log_dir, open_log_dir
 from tests.command_line import CommandLine
 from tests.s3 import S3LogDir, S3Server, start_s3_server
@@ -148,14 +148,14 @@ class TestAbsence:
             "there is no such bucket\n"
         )
 
-    def test_a_server_that_is_not_there_is_named(
-        self, s3_log_dir: S3LogDir, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(object_store, "RETRIES", 0)
+    def test_a_server_that_is_not_there_is_named(self, s3_log_dir: S3LogDir) -> None:
         with socket.socket() as unused:
             unused.bind(("127.0.0.1", 0))
             endpoint = f"http://127.0.0.1:{unused.getsockname()[1]}"
-            files = open_files(s3_log_dir.uri, s3_log_dir.options | {"AWS_ENDPOINT_URL": endpoint})
+            files = open_files(
+                s3_log_dir.uri,
+                s3_log_dir.options | {"AWS_ENDPOINT_URL": endpoint, "MAX_RETRIES": "0"},
+            )
 
             with pytest.raises(
                 StorageError, match="cannot read a in .*error sending request"

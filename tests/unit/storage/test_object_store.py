@@ -1,6 +1,7 @@
 """Cases beyond the contract suite: obstore's errors, and uploads that break."""
 
 import os
+from datetime import timedelta
 from typing import Any
 
 import obstore
@@ -247,6 +248,18 @@ class TestOpenedStore:
         assert isinstance(store, S3Store)
         assert store.prefix is None
         assert store.credential_provider is None
+
+    @pytest.mark.parametrize("uri", ("s3://bucket", "gs://bucket", "az://container"))
+    def test_gives_every_store_its_timeouts_and_retries(self, uri: str) -> None:
+        given = {"TIMEOUT": "2s", "CONNECT_TIMEOUT": "300ms", "MAX_RETRIES": "0"}
+        account = {"AZURE_STORAGE_ACCOUNT_NAME": "account1", "AZURE_ALLOW_HTTP": "true"}
+        store: Any = opened_store(uri, StorageOptions(given | {"RETRY_TIMEOUT": "7s"} | account))
+
+        assert store.client_options["timeout"] == "2s"
+        assert store.client_options["connect_timeout"] == "300ms"
+        assert store.client_options["allow_http"] == str(uri.startswith("az")).lower()
+        assert store.retry_config["max_retries"] == 0
+        assert store.retry_config["retry_timeout"] == timedelta(seconds=7)
 
     def test_opens_google(self) -> None:
         options = StorageOptions({"GOOGLE_BEARER_TOKEN": "t0ken", "GOOGLE_ALLOW_HTTP": "true"})

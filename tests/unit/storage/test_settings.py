@@ -122,6 +122,30 @@ class TestStorageOptions:
         assert storage_options(endpoint, {}) == endpoint
 
 
+class TestTimeouts:
+    def test_come_from_options_and_the_environment(self) -> None:
+        environ = {"SPARKLOG_STORAGE_TIMEOUT": "500ms", "SPARKLOG_STORAGE_MAX_RETRIES": "3"}
+        found = storage_options({"storage.timeout": "2m"}, environ, "AZURE")
+
+        assert (found.seconds("TIMEOUT"), found.count("MAX_RETRIES")) == (120, 3)
+        assert (found.seconds("RETRY_TIMEOUT"), StorageOptions().count("MAX_RETRIES")) == (
+            None,
+            None,
+        )
+
+    @pytest.mark.parametrize("text", ("30", "0s", "6m", "1h", "-1s", "1.5s"))
+    def test_out_of_bounds_are_refused(self, text: str) -> None:
+        with pytest.raises(InvalidOptionError, match="allowed: 1ms to 300s") as caught:
+            storage_options({"RETRY_TIMEOUT": text}, {})
+
+        assert caught.value.__dict__ == {"option": "RETRY_TIMEOUT"}
+
+    @pytest.mark.parametrize("text", ("-1", "101", "ten"))
+    def test_retries_out_of_bounds_are_refused(self, text: str) -> None:
+        with pytest.raises(InvalidOptionError, match="allowed: 0 to 100"):
+            storage_options({"MAX_RETRIES": text}, {})
+
+
 class TestSecrets:
     options = StorageOptions(KEYS | TOKEN)
 

@@ -22,6 +22,7 @@ import signal
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
+from itertools import product
 from threading import Event, Lock, Thread
 from typing import Any, Final
 
@@ -50,7 +51,7 @@ class _Stopped(Exception):  # noqa: N818 - no error: the scheduler was asked to 
 
 @dataclass
 class Scheduler:
-    """Runs jobs until it is told to stop: one thread a job, which goes from log dir to log dir."""
+    """Runs jobs until it is told to stop, each over each log dir in a thread of its own."""
 
     config: SchedulerConfig
     metrics: JobMetrics = field(default_factory=JobMetrics)
@@ -59,7 +60,7 @@ class Scheduler:
     def __post_init__(self) -> None:
         self._owner = new_owner()
         self._clock = SystemClock()
-        self._lock = Lock()
+        self._opening, self._starting = Lock(), Lock()
         self._catalogs: dict[str, Catalog] = {}
         self._spark: SparkSession | None = None
         self._exit_code = 0
@@ -67,13 +68,13 @@ class Scheduler:
     def _session(self) -> SparkSession:
         """Return the session, started by the first job that needs it; jobs share it fairly."""
         conf = {"spark.ui.showConsoleProgress": "false", "spark.scheduler.mode": "FAIR"}
-        with self._lock:
+        with self._starting:
             self._spark = session(APP_NAME, **{**conf, **self.config.spark})
             return self._spark
 
     def _catalog(self, log_dir: str) -> Catalog:
         """Return the catalog of a log dir, which all its runs share until one breaks off."""
-        with self._lock:
+        with self._opening:
             if log_dir not in self._catalogs:
                 files = open_files(log_dir, dict(self.config.storage))
                 self._catalogs[log_dir] = Catalog(files, self._clock)
@@ -85,8 +86,8 @@ class Scheduler:
         Returns the exit code: 0 when it was told to stop, 1 when Spark is lost.
         """
         threads = [
-            Thread(target=self._serve, args=(schedule,), name=schedule.job.name)
-            for schedule in self.config.schedules
+            Thread(target=self._serve, args=(schedule, log_dir), name=schedule.job.name)
+            for log_dir, schedule in product(self.config.log_dirs, self.config.schedules)
         ]
         for thread in threads:
             thread.start()
@@ -97,16 +98,13 @@ class Scheduler:
             self._spark.stop()
         return self._exit_code
 
-    def _serve(self, schedule: Schedule) -> None:
-        """Run one job over every log dir when it is due there, one at a time."""
-        due_ms = dict.fromkeys(self.config.log_dirs, self._clock.boot_ms())
-        while True:
-            log_dir = min(due_ms, key=due_ms.__getitem__)
-            left_ms = due_ms[log_dir] - self._clock.boot_ms()
-            if self.stopping.wait(max(0, left_ms) / 1000):
-                return
+    def _serve(self, schedule: Schedule, log_dir: str) -> None:
+        """Run a job over a log dir when it is due."""
+        left_ms = 0
+        while not self.stopping.wait(left_ms / 1000):
             started_ms = self._clock.boot_ms()
-            due_ms[log_dir] = started_ms + self.run(schedule, log_dir)
+            due_ms = started_ms + self.run(schedule, log_dir)
+            left_ms = max(0, due_ms - self._clock.boot_ms())
 
     def run(self, schedule: Schedule, log_dir: str) -> int:
         """Run a job once, and tell of it; whatever it raises is told and ends nothing else.

@@ -1,6 +1,6 @@
 """`sparklog import`: a stopped broker's log directory becomes topics of the log dir."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Annotated
@@ -9,8 +9,11 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import print_json, print_table, warn
+from sparklog.errors import InvalidOptionError
+from sparklog.model import TopicPartition, offsets_json
 
 if TYPE_CHECKING:
+    from sparklog.interop.consumer_offsets import GroupOffset
     from sparklog.interop.import_log import PartitionReport
     from sparklog.tasks import Workers
 
@@ -43,6 +46,16 @@ class ImportArguments(CommonArguments):
             "--consumer-offsets", help="Import nothing: print what consumer groups committed."
         ),
     ] = False
+    group: Annotated[
+        str | None, typer.Option("--group", help="With --consumer-offsets, this group only.")
+    ] = None
+    spark: Annotated[
+        bool,
+        typer.Option(
+            "--spark",
+            help="With --consumer-offsets, one group's as Spark's startingOffsets takes them.",
+        ),
+    ] = False
 
 
 def import_log(arguments: ImportArguments) -> None:
@@ -65,6 +78,8 @@ def import_on(workers: "Workers", arguments: ImportArguments) -> None:
     if arguments.consumer_offsets:
         _print_offsets(arguments)
         return
+    if arguments.group is not None or arguments.spark:
+        raise InvalidOptionError("--group and --spark go with --consumer-offsets", option="group")
     options = ImportOptions(
         topics=arguments.topics or None,
         check=not arguments.no_check,
@@ -95,12 +110,30 @@ def _print_reports(arguments: ImportArguments, reports: "Sequence[PartitionRepor
 def _print_offsets(arguments: ImportArguments) -> None:
     from sparklog.interop.consumer_offsets import GroupOffset, committed_offsets
 
-    found = committed_offsets(arguments.broker)
-    if arguments.is_json:
+    found = [
+        one
+        for one in committed_offsets(arguments.broker)
+        if arguments.group in (None, one.group)
+        and (not arguments.topics or one.topic in arguments.topics)
+    ]
+    if arguments.spark:
+        _check_one_group(found)
+        offsets = {TopicPartition(one.topic, one.partition): one.offset for one in found}
+        print_json(offsets_json(offsets))
+    elif arguments.is_json:
         for row in found:
             print_json(row._asdict())
     else:
         print_table("committed offsets", GroupOffset._fields, found)
+
+
+def _check_one_group(found: Iterable["GroupOffset"]) -> None:
+    groups = sorted({one.group for one in found})
+    if len(groups) != 1:
+        told = ", ".join(groups[:5]) or "none"
+        raise InvalidOptionError(
+            f"--spark prints the offsets of one group: give --group; found: {told}", option="group"
+        )
 
 
 def add_to(app: typer.Typer) -> None:

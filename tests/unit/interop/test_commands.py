@@ -71,6 +71,28 @@ class TestImport:
         ]
         assert "group-classic" in text.text
 
+    def test_committed_offsets_of_a_group_as_spark_takes_them(self, sparklog: CommandLine) -> None:
+        options = ["--consumer-offsets", "--group", "group-classic", "--spark"]
+
+        assert sparklog.done("import", BROKER, *options).json == [{"grouped": {"0": 7}}]
+        outcome = sparklog("import", BROKER, *options, "--topic", "other")
+        assert (outcome.code, "give --group; found: none" in outcome.err) == (2, True)
+
+    @pytest.mark.parametrize(
+        ("options", "why"),
+        [
+            (["--consumer-offsets", "--spark"], "found: group-classic, group-consumer"),
+            (["--spark"], "go with --consumer-offsets"),
+            (["--group", "g"], "go with --consumer-offsets"),
+        ],
+    )
+    def test_of_no_one_group_are_refused(
+        self, sparklog: CommandLine, options: list[str], why: str
+    ) -> None:
+        outcome = sparklog("import", BROKER, *options)
+
+        assert (outcome.code, why in outcome.err) == (2, True), outcome.err
+
 
 class TestExport:
     def test_to_a_directory(self, sparklog: CommandLine, broker: Path, tmp_path: Path) -> None:

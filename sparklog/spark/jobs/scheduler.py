@@ -44,6 +44,9 @@ APP_NAME = "sparklog scheduler"
 SKIPPED_MS: Final = 60_000
 """When a run is repeated that left a step out, because somebody else was at it."""
 
+WAKES_S: Final = 1
+"""How often the main thread wakes: Python handles a signal there, whichever thread was given it."""
+
 
 class _Stopped(Exception):  # noqa: N818 - no error: the scheduler was asked to end
     """Ends a run between two steps."""
@@ -83,7 +86,7 @@ class Scheduler:
     def serve(self) -> int:
         """Run every job when it is due, until `stopping` is set.
 
-        Returns the exit code: 0 when it was told to stop, 1 when Spark is lost.
+        Returns the exit code: 0 when it was told to stop, 1 when Spark is lost or its output is closed.
         """
         threads = [
             Thread(target=self._serve, args=(schedule, log_dir), name=schedule.job.name)
@@ -91,7 +94,8 @@ class Scheduler:
         ]
         for thread in threads:
             thread.start()
-        self.stopping.wait()
+        while not self.stopping.wait(WAKES_S):
+            pass
         for thread in threads:
             thread.join()
         if self._spark is not None and self._exit_code == 0:
@@ -99,12 +103,16 @@ class Scheduler:
         return self._exit_code
 
     def _serve(self, schedule: Schedule, log_dir: str) -> None:
-        """Run a job over a log dir when it is due."""
+        """Run a job over a log dir when it is due; end the scheduler when nobody can be told."""
         left_ms = 0
-        while not self.stopping.wait(left_ms / 1000):
-            started_ms = self._clock.boot_ms()
-            due_ms = started_ms + self.run(schedule, log_dir)
-            left_ms = max(0, due_ms - self._clock.boot_ms())
+        try:
+            while not self.stopping.wait(left_ms / 1000):
+                started_ms = self._clock.boot_ms()
+                due_ms = started_ms + self.run(schedule, log_dir)
+                left_ms = max(0, due_ms - self._clock.boot_ms())
+        except BrokenPipeError:
+            self._exit_code = FAILED
+            self.stopping.set()
 
     def run(self, schedule: Schedule, log_dir: str) -> int:
         """Run a job once, and tell of it; whatever it raises is told and ends nothing else.

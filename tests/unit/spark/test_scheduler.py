@@ -13,6 +13,7 @@ from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.registry import ScheduledJob
 from sparklog.maintenance.timetable import RETRY_MS
+from sparklog.spark.jobs import scheduler as scheduler_module
 from sparklog.spark.jobs.scheduler import SKIPPED_MS, Scheduler
 from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
 from tests.maintenance import context_of, new_topic
@@ -100,6 +101,16 @@ class TestThreads:
         Scheduler(config(dirs, one), stopping=stopping).serve()
 
         assert sorted(run["log_dir"] for run in runs(capsys)) == dirs
+
+    def test_a_closed_output_ends_it(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def closed(_line: object) -> None:
+            raise BrokenPipeError
+
+        monkeypatch.setattr(scheduler_module, "say", closed)
+
+        assert Scheduler(config([log_dir], schedule("one", nothing))).serve() == 1
 
 
 class TestRun:

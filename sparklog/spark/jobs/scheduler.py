@@ -86,7 +86,7 @@ class Scheduler:
     def serve(self) -> int:
         """Run every job when it is due, until `stopping` is set.
 
-        Returns the exit code: 0 when it was told to stop, 1 when Spark is lost or its output is closed.
+        Returns the exit code: 0 when it was told to stop, 1 when Spark or the output is lost.
         """
         threads = [
             Thread(target=self._serve, args=(schedule, log_dir), name=schedule.job.name)

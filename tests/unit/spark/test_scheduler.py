@@ -102,9 +102,7 @@ class TestThreads:
 
         assert sorted(run["log_dir"] for run in runs(capsys)) == dirs
 
-    def test_a_closed_output_ends_it(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
+    def test_a_closed_output_ends_it(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
         def closed(_line: object) -> None:
             raise BrokenPipeError
 

@@ -8,6 +8,11 @@ from hypothesis import settings
 
 from tests.logs import FOREVER, new_topic
 
+# An editable install has sparklog alone: processes that tests start find the rest by this.
+os.environ["PYTHONPATH"] = os.pathsep.join(
+    [str(Path(__file__).parents[1]), *filter(None, [os.environ.get("PYTHONPATH")])]
+)
+
 # Without the JIT a kernel is a thousand times slower, and CI's machine is shared: no deadline. CI
 # draws the same examples on every run, so that a red run is about the change; elsewhere each run
 # draws new ones.

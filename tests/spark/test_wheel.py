@@ -1,0 +1,183 @@
+"""The wheel in an empty environment: each extra does what the README says of it, and no more."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+import tomllib
+import urllib.request
+import venv
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+from zipfile import ZipFile
+
+import pytest
+
+pytestmark = [
+    pytest.mark.spark,
+    pytest.mark.slow,
+    pytest.mark.skipif("SPARKLOG_OFFLINE" in os.environ, reason="needs a package index"),
+]
+
+ROOT = Path(__file__).parents[2]
+PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+START_S = 60
+ROUND_TRIP = """
+import sys
+import sparklog.spark
+from sparklog import AdminClient, NewTopic
+
+if __name__ == "__main__":
+    log_dir = sys.argv[1]
+    AdminClient(log_dir).create_topics([NewTopic("numbers", 2, {"cleanup.policy": "compact"})])
+    spark = sparklog.spark.session("wheel")
+    df = spark.range(100).selectExpr("string(id % 10) AS key", "string(id) AS value")
+    sparklog.spark.produce(df, log_dir, topic="numbers")
+    found = spark.read.format("sparklog").option("subscribe", "numbers").load(log_dir)
+    print(found.count())
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel of this checkout."""
+    folder = tmp_path_factory.mktemp("dist")
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, ROOT], check=True
+    )
+    (found,) = folder.glob("*.whl")
+    return found
+
+
+class Environment:
+    """A virtual environment without sparklog."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.bin = folder / "env" / "bin"
+        venv.create(self.bin.parent, with_pip=True)
+
+    def install(self, requirement: str) -> None:
+        """Install a requirement, in the versions of constraints.txt."""
+        constraints = str(ROOT / "constraints.txt")
+        self.run("python", "-m", "pip", "install", "-q", "-c", constraints, requirement)
+
+    def run(self, program: str, *arguments: str, code: int = 0) -> subprocess.CompletedProcess[str]:
+        """Run a program of the environment, in a folder of its own; it ends with `code`."""
+        ended = subprocess.run(
+            [self.bin / program, *arguments],
+            cwd=self.folder,
+            env=self.variables(),
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert ended.returncode == code, ended.stderr
+        return ended
+
+    def variables(self) -> dict[str, str]:
+        """The variables of this process, but for those that lead back to the checkout."""
+        left_out = ("PYTHONPATH", "PYSPARK_PYTHON", "SPARKLOG_LOG_DIR", "NUMBA_DISABLE_JIT")
+        return {name: one for name, one in os.environ.items() if name not in left_out}
+
+
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory: pytest.TempPathFactory) -> Environment:
+    return Environment(tmp_path_factory.mktemp("wheel"))
+
+
+class TestWheel:
+    def test_has_the_library_and_nothing_else(self, wheel: Path) -> None:
+        names = ZipFile(wheel).namelist()
+        tops = {name.partition("/")[0] for name in names}
+
+        assert {name for name in tops if not name.endswith(".dist-info")} == {
+            "sparklog",
+            "pyspark_sparklog",
+        }
+        assert {"sparklog/py.typed", "sparklog/rest/templates/index.html"} <= set(names)
+
+    def test_does_what_each_extra_says(self, wheel: Path, environment: Environment) -> None:
+        """One environment that grows, for each takes half a minute to make."""
+        environment.install(str(wheel))
+        alone(environment)
+        environment.install(f"{wheel}[rest]")
+        answers(environment)
+        environment.install(f"{wheel}[testing]")
+        environment.run("python", "-c", "import sparklog.testing")
+        environment.install(f"{wheel}[spark]")
+        runs_spark(environment)
+
+
+class TestEditable:
+    def test_has_the_library_and_nothing_else(self, tmp_path: Path) -> None:
+        environment = Environment(tmp_path)
+        environment.run("python", "-m", "pip", "install", "-q", "--no-deps", "-e", str(ROOT))
+        names = ["sparklog", "pyspark_sparklog", "api", "bench", "jobs", "schemas", "tests"]
+        code = f"from importlib.util import find_spec\nprint(*filter(find_spec, {names}))"
+
+        assert environment.run("python", "-c", code).stdout.split() == names[:2]
+
+
+def alone(environment: Environment) -> None:
+    """The command line works; a command whose extra is missing names it."""
+    environment.run("sparklog", "--log-dir", "log", "topic", "create", "t")
+    environment.run("sparklog", "--log-dir", "log", "get-offsets", "--topic", "t")
+    for extra, command in (("rest", ["rest"]), ("spark", ["jobs", "compact"])):
+        ended = environment.run("sparklog", "--log-dir", "log", *command, code=1)
+        assert f"pip install 'sparklog[{extra}]'" in ended.stderr
+
+
+def answers(environment: Environment) -> None:
+    """The service answers."""
+    with service(environment) as address, urllib.request.urlopen(f"{address}/topics") as answer:
+        assert json.load(answer) == ["t"]
+
+
+def runs_spark(environment: Environment) -> None:
+    """Records go in and out, and a job with tasks runs."""
+    script = environment.folder / "round_trip.py"
+    script.write_text(ROUND_TRIP)
+    assert environment.run("python", str(script), "log").stdout.split() == ["100"]
+
+    job = ["jobs", "compact", "--log-dir", "log", "--topic", "numbers", "--force"]
+    report = json.loads(environment.run("sparklog", *job).stdout)
+    assert (report["topic"], report["problems"]) == ("numbers", [])
+
+
+@contextmanager
+def service(environment: Environment) -> Iterator[str]:
+    """`sparklog rest` on a port that the system chose: its address."""
+    log = environment.folder / "rest.log"
+    with log.open("wb") as out:
+        process = subprocess.Popen(
+            [environment.bin / "sparklog", "rest", "--log-dir", "log", "--port", "0"],
+            cwd=environment.folder,
+            env=environment.variables(),
+            stderr=out,
+        )
+    try:
+        deadline = time.monotonic() + START_S
+        while (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())) is None:
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        yield found[0]
+    finally:
+        process.terminate()
+        process.wait()
+
+
+@pytest.mark.parametrize("version", ["3.12", "3.13"])
+def test_there_are_wheels_for_later_pythons(version: str) -> None:
+    """But for PySpark and delta-spark, which are one source distribution for all versions."""
+    extras = PROJECT["optional-dependencies"]
+    wanted = [*PROJECT["dependencies"], *extras["rest"], *extras["testing"], *extras["spark"]]
+    wheels = [one for one in wanted if not one.startswith("pyspark")]
+    options = ["--only-binary=:all:", "--python-version", version, "--target", "unused"]
+
+    pip = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed"]
+    subprocess.run([*pip, *options, *wheels], check=True)

@@ -3,6 +3,7 @@
 request id     taken from X-Request-Id, or made; sent back and logged
 who may ask    beyond loopback nobody without tokens, and no web page through a foreign host name
 limits         bytes and time of a body coming in, time of one going out
+errors         those of the library and refusals, each as a status and a body
 the rest       one line in the log, the counters, and a 500 without a trace
 """
 
@@ -17,7 +18,8 @@ from typing import Any, Final
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from sparklog.rest.errors import KAFKA_ERROR, THROTTLED, ApiError, error_body
+from sparklog.errors import SparklogError
+from sparklog.rest.errors import KAFKA_ERROR, THROTTLED, ApiError, error_body, refusal_of
 from sparklog.rest.metrics import Metrics
 from sparklog.rest.settings import Settings
 from sparklog.tokens import is_loopback
@@ -52,6 +54,8 @@ class Edge:
             await self._app(scope, exchange.receive, exchange.send)
         except ApiError as refusal:
             await exchange.refuse(refusal)
+        except SparklogError as error:
+            await exchange.refuse(refusal_of(error))
         except (ConnectionError, ClientDisconnect):
             exchange.status = exchange.status or 499
         except Exception:

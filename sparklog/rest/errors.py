@@ -8,13 +8,12 @@ where the request id finds it.
 
 import logging
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, NoReturn
 
 import orjson
 from fastapi import FastAPI, Request
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.responses import Response
 
 from sparklog.errors import ErrorCode, SparklogError, UnknownTopicError
 
@@ -121,47 +120,25 @@ def error_body(error_code: int, message: str) -> bytes:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Answer every error in one shape."""
-    app.add_exception_handler(SparklogError, _on_library_error)
-    app.add_exception_handler(ApiError, _on_refusal)
+    """Leave what FastAPI refuses by itself to the edge, which answers every error in one shape."""
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_error)
 
 
-def response_of(refusal: ApiError) -> Response:
-    """Return an error as a response."""
-    return Response(
-        error_body(refusal.error_code, refusal.message),
-        refusal.status,
-        refusal.headers,
-        "application/json",
-    )
-
-
-def _on_library_error(_: Request, error: Exception) -> Response:
-    assert isinstance(error, SparklogError)  # noqa: S101 - what the handler is registered for
-    return response_of(refusal_of(error))
-
-
-def _on_refusal(_: Request, error: Exception) -> Response:
-    assert isinstance(error, ApiError)  # noqa: S101 - what the handler is registered for
-    return response_of(error)
-
-
-def _on_invalid_request(_: Request, error: Exception) -> Response:
-    assert isinstance(error, RequestValidationError)  # noqa: S101 - as above
+async def _on_invalid_request(_: Request, error: Exception) -> NoReturn:
+    assert isinstance(error, RequestValidationError)  # noqa: S101 - what the handler is for
     problems = [
         f"{'.'.join(str(part) for part in problem['loc'])}: {problem['msg']}"
         for problem in error.errors()[:5]
     ]
-    return response_of(ApiError(422, "; ".join(problems)))
+    raise ApiError(422, "; ".join(problems)) from error
 
 
-def _on_http_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is registered for
-    if error.status_code == METHOD_NOT_ALLOWED:
-        return response_of(ApiError(error.status_code, error.detail, {"Allow": _methods(request)}))
-    return response_of(ApiError(error.status_code, error.detail, error.headers))
+async def _on_http_error(request: Request, error: Exception) -> NoReturn:
+    assert isinstance(error, HTTPException)  # noqa: S101 - what the handler is for
+    is_method = error.status_code == METHOD_NOT_ALLOWED
+    headers = {"Allow": _methods(request)} if is_method else error.headers
+    raise ApiError(error.status_code, error.detail, headers) from error
 
 
 def _methods(request: Request) -> str:

@@ -16,9 +16,6 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute
 from starlette.types import Receive, Scope, Send
 
-from sparklog.errors import SparklogError
-from sparklog.rest.errors import refusal_of
-
 
 class PlainRoute(APIRoute):
     """A route whose endpoint takes the request alone and returns a Response."""
@@ -33,7 +30,7 @@ class PlainRoute(APIRoute):
 
 
 class PlainRoutes:
-    """ASGI application of the PlainRoutes among the routes; errors leave it as ApiError."""
+    """ASGI application of the PlainRoutes among the routes; errors leave it as they are."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         plain = [route for route in routes if isinstance(route, PlainRoute)]
@@ -57,10 +54,7 @@ class PlainRoutes:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request that `takes` was true for."""
-        try:
-            await scope["route"].app(scope, receive, send)
-        except SparklogError as error:
-            raise refusal_of(error) from error
+        await scope["route"].app(scope, receive, send)
 
 
 def query_of(request: Request, name: str) -> str | None:

@@ -7,7 +7,7 @@
 
 This process sees rows of segments alone: the superseded offsets go from the tasks that find them
 to those that rewrite. A round reads a bounded number of records, as a round of Kafka's cleaner
-does, whose map of offsets has a size; rounds follow each other until nothing is due.
+does, whose map of offsets has a size; a run makes as many rounds as it takes.
 
 All older records of a key, wherever in the clean part they lie, go in the commit that makes the
 newer one clean. So when the time of a tombstone has come, nothing is left that it hides.
@@ -62,7 +62,10 @@ def compact(
 def _rounds(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Yield a step for each round; a partition that its round has not compacted has no other."""
+    """Yield a step for each round, until each partition was read up to its end of now.
+
+    A partition that its round has not compacted has no other; neither has what is produced since.
+    """
     config = TopicConfig.parse(topic.configs)
     if not config.is_compacted:
         return

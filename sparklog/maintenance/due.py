@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from sparklog.config import TopicConfig
 from sparklog.log.compaction import CompactionPlan, CompactionPolicy, plan_compaction
+from sparklog.log.names import OFFSET_MAX
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import SegmentEntry, SegmentKey
 
@@ -26,7 +27,7 @@ class DuePartition:
     indexed: Sequence[SegmentEntry]
     """Clean segments with a key index."""
     next_offset: int
-    """Where the first segment begins that must be read, too, but in a later round."""
+    """Where the first segment begins that a later round must read; OFFSET_MAX without one."""
     last_producers: Mapping[SegmentKey, frozenset[int]]
     """Of each segment, by its key, the producers that no later one holds."""
 
@@ -61,8 +62,9 @@ def due_partition(
     """Return what one round compacts of a partition, None when it is not due.
 
     `options` are those of the job. Segments below `reached` were read in an earlier round of this
-    run: None when one of them is still to be read, for that round was given up. The round reads
-    `records_max` records at most, but a segment at least.
+    run: None when one of them is still to be read, for that round was given up, or it was the last
+    one and this segment came later. The round reads `records_max` records at most, but a segment at
+    least.
     """
     segments = log.entries(log.log_start_offset)
     policy = CompactionPolicy(
@@ -85,12 +87,13 @@ def due_partition(
     if unread[0].base_offset < reached:
         return None
     count = _fitting(unread, records_max)
-    following = unread[count].base_offset if count < len(unread) else plan.end_offset
+    is_whole = count == len(unread)
+    end = plan.end_offset if is_whole else unread[count].base_offset
     return DuePartition(
-        plan=plan.cut_at(max(following, log.cleaner_offset)),
+        plan=plan.cut_at(max(end, log.cleaner_offset)),
         unread=unread[:count],
         indexed=[one for one in plan.clean if is_indexed(one)],
-        next_offset=following,
+        next_offset=OFFSET_MAX if is_whole else end,
         last_producers=_last_producers(segments),
     )
 

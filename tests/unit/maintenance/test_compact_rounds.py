@@ -80,6 +80,16 @@ class TestDirtyPart:
         with records_a_round(6):
             assert planned(log, force=False) == [(6, 3, 0)]
 
+    def test_that_is_written_meanwhile_waits_for_the_next_run(self) -> None:
+        log = four()
+        ends = []
+        for step in compact(log.context, [], OPTIONS):
+            step.execute()
+            ends.append(log.partition.log.cleaner_offset)
+            log.put("a=5").put("newest=1")
+
+        assert ends == [8]
+
 
 class TestCleanPart:
     def test_without_key_indexes_is_read_part_by_part(self) -> None:

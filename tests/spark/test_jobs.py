@@ -96,7 +96,11 @@ class TestShuffle:
         expected = LocalFleet().shuffle(*arguments)
         assert sorted(map(str, answers.view(str))) == sorted(map(str, expected.view(str)))
 
-    def test_joins_answers_with_works_as_one_process_does(self, spark: SparkSession) -> None:
+    @pytest.mark.parametrize("tasks", [1, 1000])
+    def test_joins_answers_with_works_as_one_process_does(
+        self, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, tasks: int
+    ) -> None:
+        monkeypatch.setattr(fleet, "TASKS_MAX", tasks)
         arguments = digits, [21, 13, 359, 5], smallest, 10, "digits"
         works = summed, [100, -1, 300], by_parity, "sums"
         answers = SparkFleet(lambda: spark).shuffle(*arguments)

@@ -4,6 +4,7 @@ The session is started with the first task: a job that finds nothing to do, or t
 never waits for a JVM.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import chain
@@ -125,11 +126,11 @@ class _SparkAnswers(Generic[Answer]):
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:
             spread = self._spread([(number, _Work(work)) for number, work in enumerate(works)])
             pieces = self._answers.mapPartitions(partial(_pieces, send))
-            joined = spread.union(pieces).partitionBy(len(works), _same)
-            done: list[Result | SparklogError] = joined.mapPartitions(
+            joined = spread.union(pieces).partitionBy(min(len(works), TASKS_MAX), _same)
+            done: dict[int, Result | SparklogError] = joined.mapPartitions(
                 partial(_joined, task, _counter(spread, advance))
-            ).collect()
-        return done
+            ).collectAsMap()
+        return [done[number] for number in range(len(works))]
 
     def close(self) -> None:
         """See `Answers.close`."""
@@ -204,13 +205,18 @@ def _joined(
     task: Callable[[Work, Sequence[Piece]], Result],
     done: Any,
     pairs: Iterator[tuple[int, _Work | Piece]],
-) -> Iterator[Result | SparklogError]:
-    """Do the one work that is among the pairs."""
-    values = [value for _, value in pairs]
-    (work,) = (one.work for one in values if isinstance(one, _Work))
-    pieces = [one for one in values if not isinstance(one, _Work)]
-    yield answered(partial(task, work), pieces)
-    done.add(1)
+) -> Iterator[tuple[int, Result | SparklogError]]:
+    """Do the works that are among the pairs, each with the pieces of its number."""
+    works: dict[int, Any] = {}
+    pieces: dict[int, list[Piece]] = defaultdict(list)
+    for number, value in pairs:
+        if isinstance(value, _Work):
+            works[number] = value.work
+        else:
+            pieces[number].append(value)
+    for number, work in works.items():
+        yield number, answered(partial(task, work), pieces.pop(number, []))
+        done.add(1)
 
 
 def _reduced(

@@ -1,6 +1,6 @@
 """When a job is due: at its interval, whichever process keeps the time, and across restarts.
 
-    schedule/<job>   a lease in the metadata log; where it ends, the job is due again
+    schedule/<job>/<interval>   a lease in the metadata log; where it ends, the job is due again
 
     a run begins     it ends in an hour, or after the interval if that is shorter
     the run ended    it ends an interval after the run began
@@ -40,14 +40,15 @@ class Timetable:
             return 0
         now_ms = self.clock.now_ms()
         ttl_ms = min(interval_ms, RETRY_MS)
-        lease = acquire(self.log, _name(job), self.owner, now_ms, ttl_ms=ttl_ms)
+        lease = acquire(self.log, _name(job, interval_ms), self.owner, now_ms, ttl_ms=ttl_ms)
         return 0 if lease.owner == self.owner else lease.expires_ms - now_ms
 
     def ended(self, job: str, interval_ms: int, started_ms: int) -> None:
         """Note that a run that was claimed has ended. Raises as `MetadataLog.commit`."""
         if interval_ms >= KEPT_MS:
-            acquire(self.log, _name(job), self.owner, started_ms, ttl_ms=interval_ms)
+            acquire(self.log, _name(job, interval_ms), self.owner, started_ms, ttl_ms=interval_ms)
 
 
-def _name(job: str) -> str:
-    return f"schedule/{job}"
+def _name(job: str, interval_ms: int) -> str:
+    """Return the name of a job's lease: with another interval it is another schedule."""
+    return f"schedule/{job}/{interval_ms}"

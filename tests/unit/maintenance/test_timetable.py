@@ -76,6 +76,11 @@ class TestTimetable:
 
         assert [life.run(second), life.run(first)] == [0, DAY_MS - 1000]
 
+    def test_another_interval_counts_at_once(self, life: Life) -> None:
+        life.run(life.started())
+
+        assert life.run(life.started(), DAY_MS // 2) == 0
+
     def test_a_process_that_takes_a_job_to_be_due_may_run_it_again(self, life: Life) -> None:
         timetable = life.started()
         life.run(timetable)

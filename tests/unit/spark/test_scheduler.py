@@ -160,7 +160,7 @@ class TestRun:
         """Its claim ends in an hour, not after the interval."""
         scheduler = Scheduler(config([log_dir]))
         scheduler.run(schedule("one", scheduler.stopping.set, 24 * HOUR_MS), log_dir)
-        lease = context_of(log_dir).catalog.image().leases["schedule/one"]
+        lease = context_of(log_dir).catalog.image().leases[f"schedule/one/{24 * HOUR_MS}"]
 
         assert lease.expires_ms <= SystemClock().now_ms() + RETRY_MS
 

@@ -8,6 +8,9 @@
 
 Sticky: records stay with one partition until `batch.size` bytes have gone there, then go to one
 drawn at random. A partition that the row itself names wins (`merge_explicit`).
+
+Sticky and round-robin depend on the rows before. Where the same rows may come again in another
+order, `resolve_by_row` puts a hash of the row in their place.
 """
 
 from collections.abc import Callable
@@ -49,6 +52,47 @@ def resolve_partitioner(name: str, batch_bytes: int, seed: int) -> Partitioner:
     if name == ROUND_ROBIN:
         return RoundRobinPartitioner()
     return FunctionPartitioner(name, _imported(name))
+
+
+def resolve_by_row(name: str, seed: int) -> Partitioner:
+    """The partitioner of that name, but that the partition of a row depends on the row alone.
+
+    Where the named one would look at the rows before, the partition is drawn by a hash of the row's
+    key, value and time, and by `seed`. A function must do so itself. Raises as
+    `resolve_partitioner`.
+    """
+    if name in (DEFAULT, UNIFORM_STICKY, ROUND_ROBIN):
+        return RowPartitioner(seed, is_keyed=name == DEFAULT)
+    return FunctionPartitioner(name, _imported(name))
+
+
+class RowPartitioner:
+    """By the hash of the key, if `is_keyed` and there is one, else by that of the whole row.
+
+    Rows without a key that are alike in value and time go to one partition.
+    """
+
+    def __init__(self, seed: int, *, is_keyed: bool) -> None:
+        self._seed = np.uint64(seed)
+        self._is_keyed = is_keyed
+
+    def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
+        """The partition of each row; headers do not count."""
+        drawn = (self._hashed(columns) % np.uint64(num_partitions)).astype(np.int32)
+        out = np.full(len(columns), -1, np.int32)
+        if self._is_keyed:
+            kernels.assign_by_key(binary_column(columns.key, "key"), num_partitions, out)
+        return np.where(out < 0, drawn, out)
+
+    def _hashed(self, columns: RecordColumns) -> NDArray[np.uint64]:
+        """A hash of key, value, time and seed of each row: rounds of MurmurHash3's finalizer."""
+        hashed = columns.timestamp.view(np.uint64) ^ self._seed
+        for column, name in ((columns.key, "key"), (columns.value, "value")):
+            found = binary_column(column, name)
+            # All rows are null where there are no offsets, as in a column of Arrow's type null.
+            numbers = kernels.murmur2(found.offsets, found.data).astype(np.int64).view(np.uint64)
+            hashed = _mixed(hashed) ^ (numbers if len(numbers) else np.uint64(0))
+        return _mixed(hashed)
 
 
 class StickyPartitioner:
@@ -207,6 +251,13 @@ def _imported(name: str) -> Callable[[pa.Array, pa.Array, int], Any]:
         )
     checked: Callable[[pa.Array, pa.Array, int], Any] = function
     return checked
+
+
+def _mixed(numbers: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Numbers whose every bit depends on every bit (fmix64); multiplication wraps."""
+    for factor in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
+        numbers = (numbers ^ (numbers >> np.uint64(33))) * np.uint64(factor)
+    return numbers ^ (numbers >> np.uint64(33))
 
 
 def _first_outside(partitions: NDArray[Any], num_partitions: int) -> int | None:

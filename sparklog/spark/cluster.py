@@ -15,13 +15,13 @@ from pyspark.sql import DataFrame
 from pyspark.sql.types import IntegerType, StructField, StructType
 
 from sparklog.errors import SparklogError
-from sparklog.produce.partitioner import Partitioner, merge_explicit, resolve_partitioner
+from sparklog.produce.partitioner import Partitioner, merge_explicit, resolve_by_row
+from sparklog.record.arrays import array_of
 from sparklog.spark.write_task import (
     WriteTask,
     by_topic,
     explicit_partition,
     record_columns,
-    task_number,
 )
 
 
@@ -43,9 +43,11 @@ def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
 class AssignTask:
     """The function of `mapInArrow` that chooses the partition of every row.
 
-    A batch that deserves an error passes as it is: the writer meets it again, and says so. The
-    same rows in the same order get the same partitions again. Spark may run a task anew after some
-    of what follows the shuffle is done: a row that then went elsewhere would be lost or doubled.
+    A batch that deserves an error passes as it is: the writer meets it again, and says so.
+
+    The partition of a row depends on the row alone. Spark may run a task anew when some of the tasks
+    behind the shuffle are done, and what comes before it (another shuffle) may hand over the same
+    rows in another order: a row that went elsewhere then would be lost or doubled.
     """
 
     task: WriteTask
@@ -56,7 +58,7 @@ class AssignTask:
         for batch in batches:
             try:
                 yield from [
-                    _with_partition(rows, pa.array(self._assign(topic, rows)))
+                    _with_partition(rows, array_of(self._assign(topic, rows)))
                     for topic, rows in by_topic(batch, self.task.topic)
                 ]
             except SparklogError:
@@ -67,9 +69,7 @@ class AssignTask:
     def _assign(self, topic: str, rows: pa.RecordBatch) -> NDArray[np.int32]:
         plan = self.task.plan(topic)
         if topic not in self._partitioners:
-            self._partitioners[topic] = resolve_partitioner(
-                plan.partitioner, plan.options.batch_size, self.task.seed_of(task_number())
-            )
+            self._partitioners[topic] = resolve_by_row(plan.partitioner, self.task.seed)
         columns = record_columns(rows, plan.now_ms)
         count = plan.topic.num_partitions
         chosen = self._partitioners[topic]

@@ -12,7 +12,12 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from sparklog.errors import InvalidOptionError, SchemaError, UnknownTopicError
-from sparklog.produce.partitioner import Partitioner, merge_explicit, resolve_partitioner
+from sparklog.produce.partitioner import (
+    Partitioner,
+    merge_explicit,
+    resolve_by_row,
+    resolve_partitioner,
+)
 from sparklog.record.rows import RecordColumns
 from tests.naive.murmur2 import partition
 
@@ -38,6 +43,42 @@ def runs(partitions: NDArray[np.int32]) -> list[int]:
     borders = np.flatnonzero(np.diff(partitions)) + 1
     lengths: list[int] = np.diff([0, *borders.tolist(), len(partitions)]).tolist()
     return lengths
+
+
+class TestByRow:
+    @given(KEYS, COUNTS)
+    def test_keys_go_where_kafka_sends_them(self, keys: list[bytes | None], count: int) -> None:
+        """Goal: keys as ever. Method: compare with the default partitioner."""
+        given = columns(keys)
+        assigned = resolve_by_row("default", 1).assign(given, count)
+        has_key = np.array([key is not None for key in keys], np.bool_)
+
+        assert assigned.dtype == np.int32
+        assert ((assigned >= 0) & (assigned < count)).all()
+        assert (assigned == made().assign(given, count))[has_key].all()
+
+    @pytest.mark.parametrize("name", ["default", "uniform-sticky", "round-robin"])
+    @pytest.mark.parametrize("key", [pa.nulls(4000, pa.binary()), pa.nulls(4000)])
+    def test_rows_without_keys_are_spread_evenly(self, name: str, key: pa.Array) -> None:
+        value = pa.array([b"%d" % number for number in range(4000)])
+        rows = RecordColumns(key, value, np.zeros(4000, np.int64))
+        counts = Counter(resolve_by_row(name, 1).assign(rows, 4).tolist())
+
+        assert sorted(counts) == [0, 1, 2, 3]
+        assert min(counts.values()) > 900
+
+    def test_time_tells_rows_of_one_value_apart(self) -> None:
+        rows = keyless(1000)
+        found = resolve_by_row("default", 1)
+
+        assert len(set(found.assign(rows, 4).tolist())) == 1
+        later = RecordColumns(rows.key, rows.value, np.arange(1000))
+        assert len(set(found.assign(later, 4).tolist())) == 4
+
+    def test_a_function_is_asked_as_ever(self) -> None:
+        found = resolve_by_row("tests.spark.frames:last_partition", 1)
+
+        assert found.assign(keyless(3), 4).tolist() == [3, 3, 3]
 
 
 class TestDefault:

@@ -1,4 +1,8 @@
+from dataclasses import replace
+
+import numpy as np
 import pyarrow as pa
+import pytest
 
 from sparklog.config import TopicConfig
 from sparklog.log_writer import WriteOptions, WritePlan
@@ -25,6 +29,18 @@ def assigned(seed: int) -> list[int]:
 
 
 class TestAssignTask:
+    @pytest.mark.parametrize("partitioner", ["default", "uniform-sticky", "round-robin"])
+    def test_sends_each_row_to_its_partition_whatever_the_order(self, partitioner: str) -> None:
+        """Goal: a task that runs again after a shuffle loses no row. Method: rows in reverse."""
+        plan = replace(PLAN, options=WriteOptions(partitioner=partitioner))
+        found = []
+        for rows in (KEYLESS, KEYLESS.take(np.arange(499, -1, -1))):
+            task = AssignTask(WriteTask(MemoryFiles(), {"t": plan}, "t", seed=7))
+            halves = task(iter([rows.slice(0, 100), rows.slice(100)]))
+            found.append({tuple(row.values()) for half in halves for row in half.to_pylist()})
+
+        assert found[0] == found[1]
+
     def test_that_runs_again_chooses_the_same(self) -> None:
         assert assigned(seed=7) == assigned(seed=7)
 

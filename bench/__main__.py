@@ -29,6 +29,7 @@ PARTS = (
     "jobs_compact",
     "memory",
     "startup",
+    "cold",
     "rest",
 )
 BY_HAND = ("jobs_compact_memory",)

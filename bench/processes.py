@@ -92,9 +92,9 @@ def worker_pids() -> list[int]:
 
 def pids_below() -> list[int]:
     """All processes that this one started, and those that they did."""
-    parents = dict(_parents())
+    found_parents = dict(parents())
     children: dict[int, list[int]] = {}
-    for pid, parent in parents.items():
+    for pid, parent in found_parents.items():
         children.setdefault(parent, []).append(pid)
     below, found = [os.getpid()], []
     while below:
@@ -104,7 +104,8 @@ def pids_below() -> list[int]:
     return found
 
 
-def _parents() -> Iterator[tuple[int, int]]:
+def parents() -> Iterator[tuple[int, int]]:
+    """Yield (process, its parent) of all processes."""
     for path in Path("/proc").glob("[0-9]*/stat"):
         try:
             fields = path.read_text().rpartition(")")[2].split()

@@ -103,6 +103,7 @@ def _close_stdout() -> None:
 app = typer.Typer(
     cls=RootGroup,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # rich takes longer to load than everything else together
     context_settings=HELP_OPTIONS,
 )
 _PARTS = (

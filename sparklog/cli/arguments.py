@@ -66,7 +66,6 @@ class CommonArguments:
             metavar="DIR",
             envvar=LOG_DIR_VARIABLE,
             help="The log dir: a path, file://, s3://, gs:// or az://.",
-            rich_help_panel="Everywhere",
         ),
     ] = None
     storage: Annotated[
@@ -76,7 +75,6 @@ class CommonArguments:
             "-S",
             metavar="NAME=VALUE",
             help="A storage setting, such as AWS_ENDPOINT_URL; better kept in the environment.",
-            rich_help_panel="Everywhere",
         ),
     ] = None
     output: Annotated[
@@ -84,20 +82,15 @@ class CommonArguments:
         typer.Option(
             "--format",
             help="text, or json: an object a line.",
-            rich_help_panel="Everywhere",
         ),
     ] = None
     quiet: Annotated[
         bool,
-        typer.Option(
-            "--quiet", "-q", help="No summaries, no warnings.", rich_help_panel="Everywhere"
-        ),
+        typer.Option("--quiet", "-q", help="No summaries, no warnings."),
     ] = False
     debug: Annotated[
         bool,
-        typer.Option(
-            "--debug", help="Show the traceback of an error.", rich_help_panel="Everywhere"
-        ),
+        typer.Option("--debug", help="Show the traceback of an error."),
     ] = False
 
     @property

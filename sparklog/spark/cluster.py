@@ -45,9 +45,10 @@ class AssignTask:
 
     A batch that deserves an error passes as it is: the writer meets it again, and says so.
 
-    The partition of a row depends on the row alone. Spark may run a task anew when some of the tasks
-    behind the shuffle are done, and what comes before it (another shuffle) may hand over the same
-    rows in another order: a row that went elsewhere then would be lost or doubled.
+    The partition of a row depends on the row alone. Spark may run a task anew when tasks behind
+    the shuffle are done, and what comes before it (another shuffle) may hand over the same rows in
+    another order. A row that went elsewhere then would be lost or doubled; Spark 4.2 fails such a
+    job.
     """
 
     task: WriteTask

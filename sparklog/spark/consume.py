@@ -1,6 +1,6 @@
 """consume(): a log as a DataFrame, with the options of Spark's Kafka source.
 
-plan     the ranges of offsets, in the driver
+plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
 read     a task a range: `mapInArrow` over the numbers of the ranges
 """
 
@@ -11,8 +11,9 @@ from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import CONSUME_OPTIONS, ISOLATION_LEVEL, parse_options
+from sparklog.spark.connect import PlanTask, is_connect, planned_on_server
 from sparklog.spark.schema import output_columns, output_schema
-from sparklog.spark.session import require_classic, require_workers
+from sparklog.spark.session import require_workers
 from sparklog.storage import open_files
 
 
@@ -34,12 +35,14 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     from sparklog.spark.plan import plan_read
     from sparklog.spark.read_task import RangesTask, ReadTask
 
-    require_classic(spark)
     given = without_connector_options(options, client_options=(ISOLATION_LEVEL,))
     parsed, storage = parse_options(CONSUME_OPTIONS, given)
     schema = output_schema(output_columns(parsed))
     files = open_files(fspath(log_dir), storage)
-    ranges = plan_read(Catalog(files), parsed)
+    if is_connect(spark):
+        ranges = planned_on_server(spark, PlanTask(files, parsed))
+    else:
+        ranges = plan_read(Catalog(files), parsed)
     require_workers(spark)
     count = len(ranges)
     numbers = spark.range(0, count, 1, max(count, 1))  # the number of a range, a task each

@@ -14,6 +14,7 @@ from pyspark.sql.types import StructType
 
 from sparklog.errors import InvalidOptionError
 from sparklog.spark.access import PATH, Access
+from sparklog.spark.connect import is_connect
 from sparklog.spark.session import require_pyarrow, require_workers
 from sparklog.spark.table_options import (
     is_new_table,
@@ -101,6 +102,9 @@ def register(spark: SparkSession) -> None:
     a second registration. Raises UsageError when the session's workers cannot run it.
     """
     require_workers(spark)
+    if is_connect(spark):
+        spark.dataSource.register(SparklogDataSource)
+        return
     session = spark._jsparkSession  # noqa: SLF001 - nothing public tells which sources there are
     if not session.sessionState().dataSourceManager().dataSourceExists(SparklogDataSource.name()):
         spark.dataSource.register(SparklogDataSource)

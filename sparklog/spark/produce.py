@@ -14,9 +14,10 @@ from pyspark.sql import DataFrame
 from sparklog.config.connector import without_connector_options
 from sparklog.config.options import PRODUCE_OPTIONS, parse_options
 from sparklog.errors import UsageError
+from sparklog.spark.connect import require_classic
 from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.schema import input_columns
-from sparklog.spark.session import require_classic, require_workers
+from sparklog.spark.session import require_workers
 from sparklog.storage import open_files
 
 

@@ -7,9 +7,10 @@ from functools import cache
 from importlib.util import find_spec
 from typing import Any
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 
 from sparklog.errors import UsageError
+from sparklog.spark.connect import is_connect
 
 DAEMON = "sparklog.spark.daemon"
 DEFAULTS = {
@@ -46,7 +47,10 @@ def require_workers(spark: SparkSession) -> None:
     """Refuse a session of this machine whose workers run a Python without pyarrow.
 
     Spark would report it as a ModuleNotFoundError of a worker, or not at all. Raises UsageError.
+    A server of Spark Connect does not tell what its workers run.
     """
+    if is_connect(spark):
+        return
     context = spark.sparkContext
     if (context.master or "").startswith("local") and not _has_pyarrow(context.pythonExec):
         raise _without_pyarrow(context.pythonExec, sys.executable)
@@ -80,16 +84,3 @@ def _has_pyarrow(python: str) -> bool:
         )
     except OSError:
         return False
-
-
-def require_classic(what: DataFrame | SparkSession) -> None:
-    """Refuse what belongs to a Spark Connect client.
-
-    Planning and committing happen in this process, which must see the log dir as the executors see
-    it, and a Connect client is anywhere. Raises UsageError.
-    """
-    if type(what).__module__.startswith("pyspark.sql.connect"):
-        raise UsageError(
-            "Spark Connect is not supported: run where the driver runs, with a session that has no "
-            "remote (SPARK_REMOTE unset)"
-        )

@@ -13,7 +13,6 @@ from sparklog.errors import (
     OffsetOutOfRangeError,
     SparklogWarning,
     UnknownTopicError,
-    UsageError,
 )
 from sparklog.spark import consume, produce, register
 from tests.logs import log_files, new_topic
@@ -214,12 +213,6 @@ class TestDataFrame:
             ).count()
         with pytest.raises(AnalysisException, match="no log dir: give it to load"):
             spark.read.format("sparklog").option("subscribe", "t").load().count()
-
-    def test_may_not_be_of_spark_connect(self, log: str) -> None:
-        remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})()
-
-        with pytest.raises(UsageError, match="Spark Connect is not supported"):
-            consume(remote, log, subscribe="t")
 
 
 class TestDataLoss:

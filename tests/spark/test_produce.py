@@ -330,5 +330,5 @@ class TestDataFrame:
     def test_may_not_be_of_spark_connect(self, log_dir: str) -> None:
         remote = type("DataFrame", (), {"__module__": "pyspark.sql.connect.dataframe"})()
 
-        with pytest.raises(UsageError, match="Spark Connect is not supported"):
+        with pytest.raises(UsageError, match="Spark Connect has none: write by df.write"):
             produce(remote, log_dir, "t")

@@ -32,7 +32,7 @@ class TestHelp:
     def test_it_lists_every_command(self) -> None:
         text = CommandLine().done("--help").text
 
-        assert [name for name in COMMANDS if f"│ {name} " in text] == COMMANDS
+        assert [name for name in COMMANDS if f"\n  {name} " in text] == COMMANDS
 
     @pytest.mark.parametrize("name", COMMANDS)
     def test_every_command_has_its_own(self, name: str) -> None:

@@ -1,0 +1,75 @@
+"""Spark Connect: the client may be anywhere, so its reads are planned where the executors run."""
+
+import pickle
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.errors import SparklogError, UsageError
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from sparklog.spark.plan import ReadRange
+    from sparklog.storage.files import Files
+
+_ANSWER: Final = "answer binary"
+
+
+def is_connect(what: DataFrame | SparkSession) -> bool:
+    """Whether this belongs to a client of Spark Connect."""
+    return type(what).__module__.startswith("pyspark.sql.connect")
+
+
+def require_classic(df: DataFrame) -> None:
+    """Refuse to produce a DataFrame of a Spark Connect client.
+
+    The commit happens in this process, which must see the log dir as the executors see it. Raises
+    UsageError.
+    """
+    if is_connect(df):
+        raise UsageError(
+            "produce commits in the driver, and a client of Spark Connect has none: write by "
+            'df.write.format("sparklog").option("topic", topic).mode("append").save(log_dir), or '
+            "run where the driver runs, with a session that has no remote (SPARK_REMOTE unset)"
+        )
+
+
+@dataclass(frozen=True)
+class PlanTask:
+    """The function of `mapInArrow` that plans a read; `options` are parsed CONSUME_OPTIONS."""
+
+    files: "Files"
+    options: Mapping[str, Any]
+
+    def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
+        """Yield one row: the pickled ranges, or the error that the caller deserves."""
+        import pyarrow as pa
+
+        from sparklog.record.arrays import binary_of
+
+        for _ in batches:
+            answer = binary_of([pickle.dumps(self.plan())])
+            yield pa.RecordBatch.from_arrays([answer], ["answer"])
+
+    def plan(self) -> "list[ReadRange] | SparklogError":
+        """Return the ranges, or what `plan_read` raises."""
+        from sparklog.metadata.catalog import Catalog
+        from sparklog.spark.plan import plan_read
+
+        try:
+            return plan_read(Catalog(self.files), self.options)
+        except SparklogError as error:
+            return error
+
+
+def planned_on_server(spark: SparkSession, task: PlanTask) -> "list[ReadRange]":
+    """Return the ranges of a read, planned by a task. Raises what `plan_read` raises."""
+    rows = spark.range(0, 1, 1, 1).mapInArrow(task, _ANSWER).collect()
+    answer = pickle.loads(rows[0].answer)  # noqa: S301 - our own task's
+    if isinstance(answer, SparklogError):
+        raise answer
+    ranges: list[ReadRange] = answer
+    return ranges

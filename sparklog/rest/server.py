@@ -176,8 +176,8 @@ def serve(settings: Settings) -> None:
     """
     # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
-    set_up_logs(settings.log_level)
     server = server_of(settings)
+    set_up_logs(settings.log_level)
     # uvicorn takes signals while it serves and raises them once more behind: obeyed already.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 from sparklog.group_commit import Rows
 from sparklog.rest.bodies import parsed
 from sparklog.rest.errors import INVALID_BATCH, INVALID_JSON, ApiError
-from sparklog.rest.json_parts import list_parts
+from sparklog.rest.json_parts import Text, list_parts
 from sparklog.rest.records import Record3In, Sent, rows_of_objects
 
 ENTRIES_MAX: Final = 50
@@ -37,7 +37,7 @@ BATCH3: Final[TypeAdapter[Batch3In]] = TypeAdapter(Batch3In)
 ENTRIES: Final = TypeAdapter(Annotated[list[Entry3In], FailFast(), Field(min_length=1)])
 
 
-def batch_of(body: bytes) -> tuple[list[str], Rows, list[Sent]]:
+def batch_of(body: Text) -> tuple[list[str], Rows, list[Sent]]:
     """Return the ids, the records that are some, and every entry's outcome.
 
     Raises ApiError (422) for a body that is no batch; an entry that is no record is told apart.
@@ -55,7 +55,7 @@ def batch_of(body: bytes) -> tuple[list[str], Rows, list[Sent]]:
     return ids, rows, sent
 
 
-def _entries(body: bytes) -> Iterator[Entry3In]:
+def _entries(body: Text) -> Iterator[Entry3In]:
     count = 0
     try:
         for part in list_parts(body, "entries", ENTRIES_MAX):

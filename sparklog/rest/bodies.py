@@ -8,7 +8,7 @@ from fastapi import Request
 from pydantic import BaseModel, BeforeValidator, TypeAdapter, ValidationError
 
 from sparklog.rest.errors import INVALID_JSON, ApiError
-from sparklog.rest.json_parts import check_values
+from sparklog.rest.json_parts import Text, check_values
 
 Model = TypeVar("Model")
 
@@ -33,6 +33,14 @@ def content_type(request: Request) -> str:
     return request.headers.get("content-type", "").partition(";")[0].strip().lower()
 
 
+async def received(request: Request) -> bytearray:
+    """Return the body. `request.body()` would hold it twice while it joins the parts."""
+    body = bytearray()
+    async for part in request.stream():
+        body += part
+    return body
+
+
 async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
     """Return the JSON body of a request that asks for little.
 
@@ -41,14 +49,14 @@ async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
     """
     if content_type(request) not in JSON_TYPES:
         raise ApiError(415, f"the body has the Content-Type {' or '.join(JSON_TYPES)}")
-    body = await request.body()
+    body = await received(request)
     if len(body) > BYTES_MAX:
         raise ApiError(413, f"a body without records has at most {BYTES_MAX} bytes")
     check_values(body)
     return parsed(body, adapter)
 
 
-def parsed(body: bytes, adapter: TypeAdapter[Model], place: tuple[str, int] = ("", 0)) -> Model:
+def parsed(body: Text, adapter: TypeAdapter[Model], place: tuple[str, int] = ("", 0)) -> Model:
     """Return what JSON says. Raises ApiError (422), as `invalid`."""
     try:
         return adapter.validate_json(body)

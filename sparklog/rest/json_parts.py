@@ -24,6 +24,9 @@ VALUES_MAX: Final = 50_000
 """Of one record, or of a body that is no list of records. Brackets and commas are counted."""
 
 
+Text = bytes | bytearray
+
+
 class Outline(NamedTuple):
     """What text holds: elements, the values of the largest one, and where it ends and is cut."""
 
@@ -33,7 +36,7 @@ class Outline(NamedTuple):
     cuts: list[int]
 
 
-def outline(body: bytes, start: int, *, is_list: bool) -> Outline:
+def outline(body: Text, start: int, *, is_list: bool) -> Outline:
     """Return what the kernel finds. Raises ApiError (413) for an element of too many values."""
     cuts = np.empty(len(body) // PART_VALUES + 1, np.int64)
     found = np.empty(json_cut.FOUND_SIZE, np.int64)
@@ -45,24 +48,25 @@ def outline(body: bytes, start: int, *, is_list: bool) -> Outline:
     return Outline(elements, largest, stop, cuts[:count].tolist())
 
 
-def check_values(body: bytes) -> None:
+def check_values(body: Text) -> None:
     """Raise ApiError (413) for a body of too many values to be parsed at once."""
     if len(body) > WHOLE_BYTES:
         outline(body, 0, is_list=False)
 
 
-def list_parts(body: bytes, name: str, elements_max: int) -> Iterator[bytes]:
+def list_parts(body: Text, name: str, elements_max: int) -> Iterator[Text]:
     """Yield the body with the first elements of its list `name` alone, then lists of the others.
 
     Raises ApiError: 413 for more than `elements_max` elements or an element of too many values, 422
-    for too much text beside the list.
+    for a large body without the list, or with too much beside it.
     """
     pattern = re.compile(rb'"%s"\s*:\s*\[' % name.encode())
     found = pattern.search(body)
-    if len(body) <= WHOLE_BYTES or found is None:
-        check_values(body)
+    if len(body) <= WHOLE_BYTES:
         yield body
         return
+    if found is None:
+        raise ApiError(422, f"a body of more than {WHOLE_BYTES} bytes has a list {name!r}")
     start = found.end()
     elements, _, stop, cuts = outline(body, start, is_list=True)
     if elements > elements_max:
@@ -79,7 +83,7 @@ def list_parts(body: bytes, name: str, elements_max: int) -> Iterator[bytes]:
         yield b"[" + body[at + 1 : end] + b"]"
 
 
-def stream_parts(body: bytes, elements_max: int) -> Iterator[tuple[int, bytes]]:
+def stream_parts(body: Text, elements_max: int) -> Iterator[tuple[int, Text]]:
     """Yield parts of a body of objects one after another, each with its position.
 
     Raises ApiError (413) for more than `elements_max` objects, or one of too many values.
@@ -90,6 +94,9 @@ def stream_parts(body: bytes, elements_max: int) -> Iterator[tuple[int, bytes]]:
     elements, _, stop, cuts = outline(body, 0, is_list=False)
     if elements > elements_max:
         raise _too_many(elements_max)
+    if not cuts:
+        yield 0, body
+        return
     for at, end in pairwise([0, *cuts, stop + 1]):
         yield at, body[at:end]
 

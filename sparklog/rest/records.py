@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from sparklog.group_commit import Rows
 from sparklog.rest.bodies import NUMBER, invalid, parsed
 from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
-from sparklog.rest.json_parts import list_parts, stream_parts
+from sparklog.rest.json_parts import Text, list_parts, stream_parts
 from sparklog.rest.times import parse_time
 
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -106,7 +106,7 @@ RECORDS: Final = TypeAdapter(Annotated[list[RecordIn], FailFast(), Field(min_len
 RECORD3: Final[TypeAdapter[Record3In]] = TypeAdapter(Record3In)
 
 
-def rows_of(body: bytes, partition: int | None, *, is_json: bool) -> Rows:
+def rows_of(body: Text, partition: int | None, *, is_json: bool) -> Rows:
     """Return the records of a v2 body; `partition` is the path's, None where records may say.
 
     Raises ApiError: 413 for too many records, or too many values in one; 422 naming the record.
@@ -143,7 +143,7 @@ def _append2(
     rows.timestamp.append(record.get("timestamp"))
 
 
-def _produce_in(body: bytes) -> ProduceIn:
+def _produce_in(body: Text) -> ProduceIn:
     try:
         return parsed(body, PRODUCE)
     except ApiError as refusal:
@@ -164,10 +164,17 @@ def _base64(text: Any) -> bytes | None:
 
 
 def _json(data: Any) -> bytes | None:
+    if data is None:
+        return None
     try:
-        return None if data is None else orjson.dumps(data)
+        text = orjson.dumps(data)
     except TypeError:  # a number of more than 64 bits, or many levels
-        return json.dumps(data, separators=(",", ":"), ensure_ascii=False).encode()
+        text = b""
+    if text and b"null" not in text:
+        return text
+    # What is no number (NaN, 1e999) is null to orjson, and an error to json.
+    plain = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text or plain.encode()
 
 
 def _pairs(headers: Any, name: str) -> list[dict[str, Any]]:
@@ -193,7 +200,7 @@ class Sent:
     refusal: ApiError | None = None
 
 
-def rows_of_stream(body: bytes) -> tuple[Rows, list[Sent]]:
+def rows_of_stream(body: Text) -> tuple[Rows, list[Sent]]:
     """Return the records of a v3 body that are some, and every one's outcome, in their order.
 
     What follows text that is no JSON cannot be told apart, so there it ends.
@@ -220,7 +227,7 @@ def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
     return rows, sent
 
 
-def _objects(body: bytes) -> Iterator[Any]:
+def _objects(body: Text) -> Iterator[Any]:
     for start, part in stream_parts(body, RECORDS_MAX):
         for found in _objects_of(start, part):
             yield found
@@ -228,7 +235,7 @@ def _objects(body: bytes) -> Iterator[Any]:
                 return
 
 
-def _objects_of(start: int, part: bytes) -> Iterator[Any]:
+def _objects_of(start: int, part: Text) -> Iterator[Any]:
     try:
         text = part.decode()
     except UnicodeDecodeError:

@@ -12,6 +12,7 @@ from sparklog.admin import AdminClient, AlterConfigOp, NewTopic
 from sparklog.metadata.edit import TopicEdit
 from sparklog.rest.app import create_app
 from sparklog.rest.bodies import BYTES_MAX
+from sparklog.rest.json_parts import VALUES_MAX
 from sparklog.rest.service import FEW
 from tests.logs import append, catalog
 from tests.rest.conftest import TickingClock, client_for, settings_for
@@ -206,8 +207,9 @@ class TestLookups:
         assert [one["error_code"] for one in found] == [None, None, None, 40002, 40402, 422]
         assert found[0]["place"]["batch_last_offset"] == 3
 
-    def test_of_megabytes_are_refused(self, client: TestClient, filled: str) -> None:
-        body = b'{"lookups": [' + b" " * BYTES_MAX + b"]}"
+    @pytest.mark.parametrize("inside", [b" " * BYTES_MAX, b"0," * VALUES_MAX])
+    def test_of_too_much_are_refused(self, client: TestClient, filled: str, inside: bytes) -> None:
+        body = b'{"lookups": [' + inside + b"]}"
         kind = {"Content-Type": "application/json"}
 
         answer = client.post("/topics/t/offsets:lookup", content=body, headers=kind)

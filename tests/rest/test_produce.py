@@ -69,6 +69,13 @@ class TestV2:
 
         assert [row[1:3] for row in rows(log_dir)[0]] == [(b'"k"', b'{"a":[1,null]}')]
 
+    @pytest.mark.parametrize("value", ["NaN", '{"a": -Infinity}', "[1e999, 99999999999999999999]"])
+    def test_numbers_that_json_has_not_are_refused(self, client: TestClient, value: str) -> None:
+        body = f'{{"records": [{{"value": {value}}}]}}'
+        answer = client.post("/topics/t", content=body, headers=JSON_TYPE)
+
+        assert (answer.status_code, answer.json()["error_code"]) == (422, 42206)
+
     def test_a_large_body_is_parsed_on_a_thread(self, client: TestClient) -> None:
         value = b64("x" * 1000)
 

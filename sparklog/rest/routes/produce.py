@@ -6,9 +6,9 @@ import orjson
 from fastapi import APIRouter, Request
 from starlette.responses import JSONResponse, Response
 
-from sparklog.group_commit import Written
+from sparklog.group_commit import Rows, Written
 from sparklog.rest import models
-from sparklog.rest.bodies import body_docs, content_type
+from sparklog.rest.bodies import body_docs, content_type, received
 from sparklog.rest.deps import (
     IDEMPOTENCY_DOCS,
     PARTITION_DOCS,
@@ -21,6 +21,7 @@ from sparklog.rest.errors import ApiError
 from sparklog.rest.json_parts import WHOLE_BYTES
 from sparklog.rest.plain import PlainRoute
 from sparklog.rest.records import PRODUCE_TYPES, rows_of
+from sparklog.rest.service import Service
 from sparklog.tokens import Scope
 
 router = APIRouter(tags=["records"], route_class=PlainRoute)
@@ -82,15 +83,21 @@ async def _produce(request: Request, partition: int | None) -> Response:
     kind = content_type(request)
     if kind not in PRODUCE_TYPES:
         raise ApiError(415, f"records come as {', '.join(PRODUCE_TYPES)}")
-    body, key = await request.body(), idempotency_key_of(request)
-    is_json, is_large = PRODUCE_TYPES[kind], len(body) > INLINE_BYTES
-    if is_large:
-        rows = await service.bulk(lambda: rows_of(body, partition, is_json=is_json))
-    else:
-        rows = rows_of(body, partition, is_json=is_json)
+    key = idempotency_key_of(request)
+    rows, is_large = await _rows(request, service, partition, is_json=PRODUCE_TYPES[kind])
     written = await service.group_commit.produce(topic, rows, key)
     answer = await service.bulk(lambda: _produced(written)) if is_large else _produced(written)
     return V2Response(answer)
+
+
+async def _rows(
+    request: Request, service: Service, partition: int | None, *, is_json: bool
+) -> tuple[Rows, bool]:
+    """Return the records of the body, which is then let go of, and whether it was a large one."""
+    body = await received(request)
+    if len(body) <= INLINE_BYTES:
+        return rows_of(body, partition, is_json=is_json), False
+    return await service.bulk(lambda: rows_of(body, partition, is_json=is_json)), True
 
 
 def _produced(written: Written) -> bytes:

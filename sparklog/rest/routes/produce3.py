@@ -1,7 +1,7 @@
 """Produce as Confluent's v3 has it: records one after another, or a batch of named ones."""
 
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
 
 import orjson
 from fastapi import APIRouter, Request
@@ -11,7 +11,7 @@ from sparklog.errors import SparklogError
 from sparklog.group_commit import Rows, Written
 from sparklog.rest import models3
 from sparklog.rest.batch import batch_of
-from sparklog.rest.bodies import body_docs, content_type
+from sparklog.rest.bodies import body_docs, content_type, received
 from sparklog.rest.deps import (
     IDEMPOTENCY_DOCS,
     ClusterId,
@@ -21,12 +21,15 @@ from sparklog.rest.deps import (
     idempotency_key_of,
 )
 from sparklog.rest.errors import ApiError, refusal_of
+from sparklog.rest.json_parts import Text
 from sparklog.rest.records import Sent, rows_of_stream
 from sparklog.rest.service import Service
 from sparklog.rest.times import iso_time
 from sparklog.tokens import Scope
 
 router = APIRouter(prefix="/v3/clusters/{cluster_id}/topics/{topic}", tags=["v3"])
+
+Read = TypeVar("Read")
 
 MULTI_STATUS: Final = 207
 _JSON: Final = "application/json"
@@ -47,8 +50,7 @@ async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicNa
     Those that are no record are told so in their report, the others share a commit.
     """
     service = await _writable(request, cluster_id, topic)
-    body = await request.body()
-    rows, sent = await service.bulk(lambda: rows_of_stream(body))
+    rows, sent = await _read(request, service, rows_of_stream)
     if not sent:
         raise ApiError(422, "no record")
     outcome = await _outcome(service, request, topic, rows)
@@ -68,8 +70,7 @@ async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicNa
 async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
     """Produce up to 50 records with ids of their own, in one commit; those that failed are told."""
     service = await _writable(request, cluster_id, topic)
-    body = await request.body()
-    ids, rows, sent = await service.bulk(lambda: batch_of(body))
+    ids, rows, sent = await _read(request, service, batch_of)
     outcome = await _outcome(service, request, topic, rows)
     reports = _reports((cluster_id, topic), rows, sent, outcome)
     answer: dict[str, list[dict[str, Any]]] = {"successes": [], "failures": []}
@@ -78,6 +79,12 @@ async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicNam
             del report["error_code"]
         answer["successes" if "offset" in report else "failures"].append({"id": name, **report})
     return Response(orjson.dumps(answer), MULTI_STATUS, media_type=_JSON)
+
+
+async def _read(request: Request, service: Service, read: Callable[[Text], Read]) -> Read:
+    """Return what a body says, which is then let go of."""
+    body = await received(request)
+    return await service.bulk(lambda: read(body))
 
 
 async def _writable(request: Request, cluster_id: str, topic: str) -> Service:

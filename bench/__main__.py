@@ -20,6 +20,7 @@ PARTS = (
     "streams",
     "kernels",
     "metadata",
+    "metadata_busy",
     "lookups",
     "object_store",
     # Before the jobs: for minutes after files were deleted, ext4 is slow at making others.

@@ -145,7 +145,7 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
             forget_topics=[topic.topic_id],
         )
 
-    context.catalog.log.commit(plan, [topic.topic_id])
+    context.catalog.log.commit(plan, [topic.topic_id], patient=True)
     return outcome
 
 

@@ -37,9 +37,10 @@ class Committed:
 class Request:
     """One call of `commit`: its plan, the plan's result on the newest try, and its outcome."""
 
-    def __init__(self, plan: Plan, topics: Collection[str]) -> None:
+    def __init__(self, plan: Plan, topics: Collection[str], *, is_patient: bool = False) -> None:
         self.plan = plan
         self.topics = topics
+        self.is_patient = is_patient
         self.is_settled = False
         self._planned: Committed | Exception | None = None
         self._outcome: Committed | BaseException | None = None
@@ -113,6 +114,11 @@ class Batch:
     def waiting(self) -> list[Request]:
         """The requests without an outcome."""
         return [request for request in self.requests if not request.is_settled]
+
+    @property
+    def is_patient(self) -> bool:
+        """Whether none of the requests is in a hurry."""
+        return all(request.is_patient for request in self.waiting)
 
     @property
     def topics(self) -> list[str]:

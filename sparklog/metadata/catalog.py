@@ -140,9 +140,10 @@ class Catalog:
         app_id: str | None = None,
         version: int | None = None,
     ) -> Landed:
-        """Commit the edit that a plan makes of one topic; raises as `MetadataLog.commit`."""
+        """Commit the edit that a job makes of one topic; raises as `MetadataLog.commit`."""
         write = Write(topic=topic, plan=plan, app_id=app_id, version=version)
-        return self.commit_all([write], operation=operation, parameters=parameters)[0]
+        landed = self.commit_all([write], operation=operation, parameters=parameters, patient=True)
+        return landed[0]
 
     def commit_all(
         self,
@@ -150,6 +151,7 @@ class Catalog:
         *,
         operation: str,
         parameters: Mapping[str, str] | None = None,
+        patient: bool = False,
     ) -> list[Landed]:
         """Commit several topics' writes in one entry, all or none; return an answer for each.
 
@@ -178,7 +180,8 @@ class Catalog:
             told = {"topics": ", ".join(named), **told_of(topics.values()), **(parameters or {})}
             return Edit(operation=operation, parameters=told, topics=topics) if topics else Done()
 
-        committed = self.log.commit(plan, [write.topic.topic_id for write in writes])
+        ids = [write.topic.topic_id for write in writes]
+        committed = self.log.commit(plan, ids, patient=patient)
         version = committed.image.version
         return [replace(answer, version=version) for answer in answers]
 

@@ -49,15 +49,7 @@ class PartitionState(NamedTuple):
 
     def grown(self, other: "PartitionState") -> "PartitionState":
         """Return the larger of each field."""
-        if self == other:
-            return self
-        return PartitionState(
-            max(self.log_start_offset, other.log_start_offset),
-            max(self.log_end_offset, other.log_end_offset),
-            max(self.leader_epoch, other.leader_epoch),
-            max(self.cleaner_offset, other.cleaner_offset),
-            max(self.imported_end_offset, other.imported_end_offset),
-        )
+        return PartitionState(*map(max, self, other))
 
 
 NEW_PARTITION: Final = PartitionState()

@@ -159,7 +159,7 @@ def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicI
     """Return the topics; the edits that new runs hold wait no longer."""
     shorter = topics.mutate()
     for topic_id, topic in topics.items():
-        if topic.waiting and topic.waiting[0][1].version <= cover:
+        if not topic.is_open and topic.waiting and topic.waiting[0][1].version <= cover:
             shorter[topic_id] = topic.without_folded(cover)
     return shorter.finish()
 

@@ -66,6 +66,8 @@ __all__ = [
 
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit goes on when others keep winning: Kafka's delivery.timeout.ms."""
+PATIENT_TRIES: Final = 8
+"""How often a job plans without the turn: nobody has to wait for its planning."""
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -139,18 +141,25 @@ class MetadataLog(FollowedLog):
     # ------------------------------------------------------------------------------------- commit
 
     def commit(
-        self, plan: Plan, topics: Collection[str] = (), *, housekeeping: bool = True
+        self,
+        plan: Plan,
+        topics: Collection[str] = (),
+        *,
+        housekeeping: bool = True,
+        patient: bool = False,
     ) -> Committed:
         """Plan on the newest image and commit, again and again until it lands.
 
         `topics` are the ids of the topics that the plan looks into. An empty edit is not committed.
+        `patient` is for jobs: their edits are large, and take long to plan. They let others go
+        first, up to PATIENT_TRIES times.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
         of a put (probed once a process); CommitConflictError when others kept winning for two
         minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError when it may
         have landed and the slot cannot be read.
         """
-        request = Request(plan, topics)
+        request = Request(plan, topics, is_patient=patient)
         if not (self._is_probed or self.files.is_local):
             # A bucket may have moved to a store that ignores the condition of a put.
             probe_conditional_put(self.files)
@@ -193,6 +202,8 @@ class MetadataLog(FollowedLog):
         self._open_for(batch)  # read before the turn: opening topics may take long
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
+        if batch.is_patient and any(self._try(batch) for _ in range(PATIENT_TRIES)):
+            return
         with self._turn.taken(lambda: self._open_for(batch)):
             while batch.waiting and not self._try(batch):
                 tries += 1

@@ -71,9 +71,10 @@ class PastCatalog(Catalog):
         *,
         operation: str,
         parameters: Mapping[str, str] | None = None,
+        patient: bool = False,
     ) -> list[Landed]:
         """Raise UsageError."""
-        del writes, operation, parameters
+        del writes, operation, parameters, patient
         raise UsageError(f"version {self.version} of the log dir is past: nothing can be written")
 
     def _as_it_was(self, image: Image, topic: TopicDescription) -> TopicImage:

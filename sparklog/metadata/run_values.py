@@ -172,7 +172,7 @@ def _closed(row: Row) -> TopicImage:
         vacuum_horizon_ms=row["vacuum_horizon_ms"] or 0,
         receipts_before_ms=row["receipts_before_ms"] or 0,
     )
-    return TopicImage(description, row["version"], content, waiting=())
+    return TopicImage(description, row["version"], content, is_open=False)
 
 
 def _partition(topic: TopicImage, row: Row, live: LiveSegments) -> PartitionLog:

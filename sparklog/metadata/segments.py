@@ -30,6 +30,9 @@ from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 TAIL_MAX: Final = 64
 """A longer tail becomes rows: entries take five times their memory."""
 
+CHUNKS_MAX: Final = 8
+"""A table of more chunks is copied into one."""
+
 NO_ROWS: Final = empty_table(SEGMENT_SCHEMA)
 _NAMES: Final = tuple(SEGMENT_SCHEMA.names)
 
@@ -119,12 +122,29 @@ class LiveSegments:
         self, without: Collection[SegmentKey], entries: Iterable[SegmentEntry]
     ) -> "LiveSegments":
         """Return these without some, and with others at their offsets."""
-        table = self.table.filter(array_of(~self._holds(without)))
-        table = pa.concat_tables([table, segments_table(entries)]).combine_chunks()
+        held = self._holds(without)
+        gone, added = np.flatnonzero(held), segments_table(entries)
+        if len(gone) and gone[-1] - gone[0] + 1 == len(gone):
+            return self._spliced(int(gone[0]), int(gone[-1]) + 1, added)
+        table = self.table.filter(array_of(~held))
+        table = pa.concat_tables([table, added]).combine_chunks()
         order = np.argsort(numbers_of(table.column("base_offset")), kind="stable")
         if (order[1:] < order[:-1]).any():
             table = table.take(array_of(order))
         return LiveSegments.of(table)
+
+    def _spliced(self, start: int, stop: int, added: pa.Table) -> "LiveSegments":
+        """Return these with others in place of rows that follow each other, mostly uncopied."""
+        table = self.table
+        if table.column(0).num_chunks > CHUNKS_MAX:
+            table = table.combine_chunks()
+        order = np.argsort(numbers_of(added.column("base_offset")), kind="stable")
+        pieces = (
+            Rows(table, 0, start),
+            Rows(added.take(array_of(order)), 0, len(order)),
+            Rows(table, stop, table.num_rows),
+        )
+        return LiveSegments(tuple(rows for rows in pieces if rows.length))
 
     def until(self, end_offset: int) -> "LiveSegments":
         """Return those that begin below an offset."""

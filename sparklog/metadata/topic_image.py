@@ -1,7 +1,8 @@
 """TopicImage: one topic as of one version.
 
 A topic that was not asked for is *closed to view*: its description is known, its partitions are
-not. Edits of it wait, and are applied when the log opens it.
+not. Edits of it wait, and are applied when the log opens it. Edits of an open topic wait, too,
+until its content is asked for: a follower pays only for the topics that it looks into.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,13 +40,15 @@ class TopicContent:
 
 
 NO_CONTENT: Final = TopicContent()
+WAITING_MAX: Final = 64
+"""So many edits of an open topic wait at most: they take more memory than their rows."""
 
 
 class TopicImage:
     """One topic as of one version. `version` is that of the last entry that touched it.
 
-    `waiting` holds the edits since the fold while the topic is closed to view, None once it is
-    open: until then only the description can be asked for.
+    `is_open` says whether partitions, segments and receipts can be asked for. `waiting` are the
+    edits that are not yet in the content: of a topic that is closed to view those since the fold.
     """
 
     def __init__(
@@ -53,17 +56,20 @@ class TopicImage:
         description: TopicDescription,
         version: int,
         content: TopicContent = NO_CONTENT,
-        waiting: Waiting | None = None,
+        waiting: Waiting = (),
+        *,
+        is_open: bool = True,
     ) -> None:
         self.description = description
         self.version = version
-        self.waiting = waiting
-        self._content = content
+        self.is_open = is_open
+        # One attribute: another thread must not see the content with edits that are in it.
+        self._state = content, waiting
 
     @property
-    def is_open(self) -> bool:
-        """Whether partitions, segments and receipts can be asked for."""
-        return self.waiting is None
+    def waiting(self) -> Waiting:
+        """The edits that are not applied yet, oldest first."""
+        return self._state[1]
 
     @property
     def closed_ms(self) -> int | None:
@@ -78,15 +84,18 @@ class TopicImage:
     @property
     def content(self) -> TopicContent:
         """The parts of the topic. Raises UsageError while it is closed to view."""
-        if self.waiting is not None:
+        if not self.is_open:
             name = self.description.name
             raise UsageError(f"topic {name!r} is closed to view: ask the metadata log to open it")
-        return self._content
+        content, waiting = self._state
+        if waiting:
+            content = _applied(content, self.description.name, waiting)
+            self._state = content, ()
+        return content
 
     def partition(self, partition: int) -> PartitionLog:
         """Return a partition's log; a partition never written to is empty."""
-        found = self.content.partitions.get(partition)
-        return found or PartitionLog(f"{self.description.name}-{partition}", partition)
+        return _partition(self.content, self.description.name, partition)
 
     @property
     def partitions(self) -> Mapping[int, PartitionLog]:
@@ -106,12 +115,12 @@ class TopicImage:
     @property
     def vacuum_horizon_ms(self) -> int:
         """Files of the topic that were born before may be gone."""
-        return self._content.vacuum_horizon_ms
+        return self._state[0].vacuum_horizon_ms
 
     @property
     def receipts_before_ms(self) -> int:
         """Receipts of keys last used before are forgotten."""
-        return self._content.receipts_before_ms
+        return self._state[0].receipts_before_ms
 
     def segments(self, partition: int) -> SegmentList:
         """Return the live segments of one partition, in offset order; empty when there are none."""
@@ -132,63 +141,85 @@ class TopicImage:
     def apply(self, edit: TopicEdit, stamp: Stamp) -> "TopicImage":
         """Return the topic after one edit of it."""
         description = edit.description or self.description
-        if self.waiting is not None:
-            content = _with_horizons(self._content, edit, stamp)
-            return TopicImage(description, stamp.version, content, (*self.waiting, (edit, stamp)))
-        return TopicImage(description, stamp.version, self._after(edit, stamp))
+        content, waiting = self._state
+        if self.is_open and len(waiting) >= WAITING_MAX:
+            content, waiting = self.content, ()
+        return TopicImage(
+            description,
+            stamp.version,
+            _with_horizons(content, edit, stamp),
+            (*waiting, (edit, stamp)),
+            is_open=self.is_open,
+        )
 
     def opened(self, content: TopicContent) -> "TopicImage":
         """Return the topic opened: its content as of the fold, and the waiting edits applied."""
-        topic = TopicImage(self.description, self.version, content)
-        for edit, stamp in self.waiting or ():
-            topic = topic.apply(edit, stamp)
-        return TopicImage(self.description, self.version, topic.content)
+        applied = _applied(content, self.description.name, self.waiting)
+        return TopicImage(self.description, self.version, applied)
 
     def without_folded(self, cover: int) -> "TopicImage":
-        """Return the topic, still closed, without the waiting edits that a fold covers."""
-        rest = tuple(one for one in self.waiting or () if one[1].version > cover)
-        return TopicImage(self.description, self.version, self._content, rest)
+        """Return a topic that is closed to view without the waiting edits that a fold covers."""
+        content, waiting = self._state
+        rest = tuple(one for one in waiting if one[1].version > cover)
+        return TopicImage(self.description, self.version, content, rest, is_open=False)
 
-    def _after(self, edit: TopicEdit, stamp: Stamp) -> TopicContent:
-        changes = changes_by_partition(edit)
-        logs = self.content.partitions.mutate()
-        for number in {*changes, *edit.partitions, *edit.transactions, *edit.epochs}:
-            logs[number] = self.partition(number).apply(edit, changes.get(number))
-        content = TopicContent(
-            logs.finish(),
-            self._removed_after(edit, changes),
-            self._receipts_after(edit, stamp),
-            self.vacuum_horizon_ms,
-            self.receipts_before_ms,
-        )
-        return _with_horizons(content, edit, stamp)
 
-    def _removed_after(
-        self, edit: TopicEdit, changes: Mapping[int, SegmentChanges]
-    ) -> Map[SegmentKey, SegmentEntry]:
-        if not edit.remove and not edit.forget:
-            return self.content.removed
-        removed = self.content.removed.mutate()
-        for number, of_partition in changes.items():
-            for entry in self.partition(number).live.find(of_partition.removed):
-                if not entry.is_shared:
-                    removed[entry.key] = entry._replace(removed_ms=edit.removed_ms)
-        for key in edit.forget:
-            removed.pop(key, None)
-        return removed.finish()
+def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLog:
+    return content.partitions.get(partition) or PartitionLog(f"{topic}-{partition}", partition)
 
-    def _receipts_after(self, edit: TopicEdit, stamp: Stamp) -> Map[ReceiptKey, Receipt]:
-        known, before_ms = self.content.receipts, _forgets_before(edit, stamp)
-        if not edit.receipts and not before_ms:
-            return known
-        receipts = known.mutate()
-        if before_ms:
-            for key, one in known.items():
-                if not key.is_versioned and one.used_ms < before_ms:
-                    del receipts[key]
-        for key, one in edit.receipts.items():
-            receipts[key] = one._replace(used_ms=stamp.timestamp_ms)
-        return receipts.finish()
+
+def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
+    """Return the content after edits, one after another."""
+    for edit, stamp in waiting:
+        content = _after(content, topic, edit, stamp)
+    return content
+
+
+def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:
+    changes = changes_by_partition(edit)
+    logs = content.partitions.mutate()
+    for number in {*changes, *edit.partitions, *edit.transactions, *edit.epochs}:
+        logs[number] = _partition(content, topic, number).apply(edit, changes.get(number))
+    after = TopicContent(
+        logs.finish(),
+        _removed_after(content, topic, edit, changes),
+        _receipts_after(content, edit, stamp),
+        content.vacuum_horizon_ms,
+        content.receipts_before_ms,
+    )
+    return _with_horizons(after, edit, stamp)
+
+
+def _removed_after(
+    content: TopicContent, topic: str, edit: TopicEdit, changes: Mapping[int, SegmentChanges]
+) -> Map[SegmentKey, SegmentEntry]:
+    if not edit.remove and not edit.forget:
+        return content.removed
+    removed = content.removed.mutate()
+    for number, of_partition in changes.items():
+        log = _partition(content, topic, number)
+        for entry in log.live.find(of_partition.removed):
+            if not entry.is_shared:
+                removed[entry.key] = entry._replace(removed_ms=edit.removed_ms)
+    for key in edit.forget:
+        removed.pop(key, None)
+    return removed.finish()
+
+
+def _receipts_after(
+    content: TopicContent, edit: TopicEdit, stamp: Stamp
+) -> Map[ReceiptKey, Receipt]:
+    known, before_ms = content.receipts, _forgets_before(edit, stamp)
+    if not edit.receipts and not before_ms:
+        return known
+    receipts = known.mutate()
+    if before_ms:
+        for key, one in known.items():
+            if not key.is_versioned and one.used_ms < before_ms:
+                del receipts[key]
+    for key, one in edit.receipts.items():
+        receipts[key] = one._replace(used_ms=stamp.timestamp_ms)
+    return receipts.finish()
 
 
 def _forgets_before(edit: TopicEdit, stamp: Stamp) -> int:

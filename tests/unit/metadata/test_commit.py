@@ -25,8 +25,17 @@ from sparklog.metadata.entry import EDITS_BYTES_MAX
 from sparklog.metadata.fold import fold
 from sparklog.metadata.housekeeping import keep_house
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import COMMIT_TIMEOUT_MS, ENTRIES, HINT, MetadataLog, Plan, entry_path
+from sparklog.metadata.log import (
+    COMMIT_TIMEOUT_MS,
+    ENTRIES,
+    HINT,
+    PATIENT_TRIES,
+    MetadataLog,
+    Plan,
+    entry_path,
+)
 from sparklog.metadata.marks import Mark, write_mark
+from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -414,6 +423,36 @@ class TestBatches:
             thread.join()
 
         assert sorted(got) == list(range(10, 1010, 10))
+
+
+class TestPatience:
+    """Jobs plan without the turn."""
+
+    def test_a_job_waits_for_nobody(self, tmp_path: Path) -> None:
+        files, clock = LocalFiles(str(tmp_path)), ManualClock()
+        log = new_log(files, clock)
+        before_ms = clock.boot_ms()
+        with Turn(files, ENTRIES, clock).taken():
+            log.commit(producing(segment()), TOPIC, patient=True)
+
+        assert clock.boot_ms() == before_ms
+
+    def test_a_job_that_lost_often_takes_its_turn(self, tmp_path: Path) -> None:
+        files = LocalFiles(str(tmp_path))
+        log, other = new_log(files), MetadataLog(files, ManualClock())
+        turns: list[bool] = []
+
+        def plan(image: Image) -> Edit:
+            with Turn(files, ENTRIES, ManualClock()).taken() as is_free:
+                turns.append(is_free)
+            if is_free:
+                append(other)
+            return producing(segment())(image)
+
+        log.commit(plan, TOPIC, patient=True)
+
+        assert turns == [True] * PATIENT_TRIES + [False]
+        assert ends(log.image(TOPIC)) == 10 * (PATIENT_TRIES + 1)
 
 
 class TestTime:

@@ -22,6 +22,7 @@ from sparklog.metadata.edit import (
 )
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.metadata.segments import TAIL_MAX
+from sparklog.metadata.topic_image import WAITING_MAX
 from tests.edits import NOW_MS, at, segment
 from tests.metadata_language import Author, creating, description, of_topic, producing, topic_id
 from tests.naive.metadata import NaiveMetadata, said_by
@@ -176,7 +177,7 @@ class TestReceipts:
 
 class TestClosedToView:
     def closed(self) -> TopicImage:
-        return TopicImage(description(), 0, waiting=())
+        return TopicImage(description(), 0, is_open=False)
 
     def test_only_the_description_can_be_asked_for(self) -> None:
         with pytest.raises(UsageError, match="'t0' is closed to view"):
@@ -187,6 +188,30 @@ class TestClosedToView:
         topic = self.closed().apply(edit, Stamp(1, "1", NOW_MS))
 
         assert (topic.vacuum_horizon_ms, topic.receipts_before_ms) == (5, 6)
+
+
+class TestWaiting:
+    """Edits of an open topic wait until it is looked into."""
+
+    def after(self, edits: int) -> TopicImage:
+        topic = TopicImage(description(), 0)
+        for number in range(edits):
+            grown = PartitionState(log_end_offset=number + 1)
+            topic = topic.apply(TopicEdit(partitions={0: grown}), Stamp(number, "", NOW_MS))
+        return topic
+
+    def test_they_are_applied_when_it_is_asked(self) -> None:
+        topic = self.after(3)
+        before = len(topic.waiting)
+
+        assert topic.partition(0).log_end_offset == 3
+        assert (before, len(topic.waiting)) == (3, 0)
+
+    def test_they_are_applied_when_they_are_many(self) -> None:
+        topic = self.after(WAITING_MAX + 2)
+
+        assert len(topic.waiting) == 2
+        assert topic.partition(0).log_end_offset == WAITING_MAX + 2
 
 
 class TestManySegments:

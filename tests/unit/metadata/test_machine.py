@@ -1,6 +1,6 @@
 """The metadata log as a state machine: every reader sees the same as the twin."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from random import Random
 
 import hypothesis.strategies as st
@@ -26,11 +26,11 @@ class InterruptedLog(MetadataLog):
 
     meanwhile: Callable[[], object] | None = None
 
-    def commit(self, plan: Plan, topics: object = (), *, housekeeping: bool = True) -> Committed:
+    def commit(self, plan: Plan, topics: Collection[str] = (), **options: bool) -> Committed:
         meanwhile, self.meanwhile = self.meanwhile, None
         if meanwhile is not None:
             meanwhile()
-        return super().commit(plan, topics, housekeeping=housekeeping)  # type: ignore[arg-type] # handed on as it came
+        return super().commit(plan, topics, **options)
 
 
 class MetadataMachine(RuleBasedStateMachine):

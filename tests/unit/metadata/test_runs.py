@@ -224,5 +224,5 @@ class TestFolds:
         log.commit(producing(segment()), [topic_id(0)])
         closed = other.image().topics[topic_id(0)]
 
-        assert [stamp.version for _, stamp in closed.waiting or ()] == [5]
+        assert [stamp.version for _, stamp in closed.waiting] == [5]
         assert said_by(whole(other)) == said_by(whole(log))

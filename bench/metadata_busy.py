@@ -1,0 +1,205 @@
+"""The metadata log at work: edits of jobs beside produces, and an hour of entries.
+
+edits of jobs     on a log dir of a million segments, while another process commits 20 produces
+                  a second: retention, merge and compaction as edits alone, without their data
+an hour           an hour of entries at 100 a second, committed as fast as they go, with the
+                  folds that the housekeeping of every process makes
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from statistics import median, quantiles
+
+from bench.figures import Bar, Figure
+from bench.metadata_scale import (
+    PARTITIONS,
+    RECORDS,
+    SEGMENTS,
+    TOPICS,
+    measured_alone,
+    write_large,
+)
+from bench.settings import Settings
+from sparklog.clock import SystemClock
+from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
+from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
+from sparklog.metadata.entries import CLUSTER_METADATA
+from sparklog.metadata.housekeeping import keep_house_now
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import MetadataLog
+from sparklog.model import SegmentEntry
+from sparklog.storage.open import open_files
+
+PER_SECOND = 20
+SECONDS = 20
+PER_HOUR = 360_000
+REMOVED = 20
+"""Segments of a partition that an edit of retention removes."""
+MERGED = 4
+"""Segments that an edit of a merge makes one."""
+MS = 1e3
+
+_PRODUCER = """
+import json, sys
+from pathlib import Path
+from bench.metadata_busy import produce
+print(json.dumps(produce(Path(sys.argv[1]), float(sys.argv[2]))))
+"""
+
+
+def run(settings: Settings) -> list[Figure]:
+    """Jobs beside produces, and an hour."""
+    folder = settings.directory / "metadata-busy"
+    return [*_beside_produces(folder, settings.quick), *_hour(folder, settings.quick)]
+
+
+def _beside_produces(folder: Path, is_quick: bool) -> list[Figure]:
+    write_large(folder, TOPICS, SEGMENTS)
+    seconds = SECONDS / 4 if is_quick else SECONDS
+    alone = json.loads(_producer(folder, seconds).communicate()[0])
+    beside, tries = _jobs_beside(folder, seconds)
+    shutil.rmtree(folder)
+    group = f"metadata log: {PER_SECOND} produces/s beside edits of jobs, {SEGMENTS:,} segments"
+    return [
+        Figure(group, "a commit of a produce without jobs, median", median(alone) * MS, "ms"),
+        Figure(group, "a commit of a produce without jobs, p99", _p99(alone), "ms"),
+        Figure(group, "a commit of a produce, median", median(beside) * MS, "ms"),
+        Figure(group, "a commit of a produce, p99", _p99(beside), "ms", Bar(most=5)),
+        Figure(group, "edits of jobs", len(tries) / seconds, "edits/s"),
+        Figure(group, "tries of one of them, at most", max(tries), "", Bar(most=10)),
+    ]
+
+
+def _hour(folder: Path, is_quick: bool) -> list[Figure]:
+    """Commit the entries of an hour, none of them cleaned; open the log dir again."""
+    (topic,) = write_large(folder, 1, PARTITIONS)
+    files = open_files(str(folder))
+    log = MetadataLog(files, SystemClock(), flush=False, after_commit=keep_house_now)
+    count = PER_HOUR // 20 if is_quick else PER_HOUR
+    begun = time.perf_counter()
+    for number in range(count):
+        log.commit(_produced(topic, number % PARTITIONS), [topic])
+    made = time.perf_counter() - begun
+    found = list(files.list(CLUSTER_METADATA, recursive=True))
+    opened = measured_alone("open all", folder)
+    shutil.rmtree(folder)
+    group = f"metadata log: {count:,} entries, none cleaned"
+    return [
+        Figure(group, "committed, with folds", count / made, "entries/s"),
+        Figure(group, "files", len(found), ""),
+        Figure(group, "disk", sum(one.bytes for one in found) / 1e6, "MB"),
+        Figure(group, "opening behind the last fold", opened.seconds, "s", Bar(most=0.5)),
+    ]
+
+
+def _p99(seconds: list[float]) -> float:
+    return quantiles(seconds, n=100)[98] * MS
+
+
+def _producer(folder: Path, seconds: float) -> "subprocess.Popen[str]":
+    command = [sys.executable, "-c", _PRODUCER, str(folder), str(seconds)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+
+
+def produce(folder: Path, seconds: float) -> list[float]:
+    """Commit at an even pace; return the seconds that each commit took."""
+    log = MetadataLog(open_files(str(folder)), SystemClock())
+    topics = list(log.image().topics)
+    log.image(topics)
+    found = []
+    begun = time.perf_counter()
+    for number in range(int(seconds * PER_SECOND)):
+        time.sleep(max(0.0, begun + number / PER_SECOND - time.perf_counter()))
+        topic = topics[number % len(topics)]
+        started = time.perf_counter()
+        log.commit(_produced(topic, number % PARTITIONS), [topic])
+        found.append(time.perf_counter() - started)
+    return found
+
+
+def _produced(topic: str, partition: int) -> Callable[[Image], Edit]:
+    path = _path(partition, 0)
+
+    def plan(image: Image) -> Edit:
+        end = image.topics[topic].partition(partition).log_end_offset
+        added = _segment(partition, end, end + RECORDS, path)
+        return Edit(operation="PRODUCE", topics={topic: TopicEdit(segments=[added])})
+
+    return plan
+
+
+def _jobs_beside(folder: Path, seconds: float) -> tuple[list[float], list[int]]:
+    """Commit edits of jobs while a producer runs; return its seconds, and the tries of each."""
+    log = MetadataLog(open_files(str(folder)), SystemClock())
+    topics = list(log.image().topics)
+    log.image(topics)
+    producer = _producer(folder, seconds)
+    tries: list[int] = []
+    while producer.poll() is None:
+        topic = topics[len(tries) // 3 % len(topics)]
+        job = (_retention, _merge, _compaction)[len(tries) % 3]
+        tries.append(_tries(log, topic, job))
+    out, _ = producer.communicate()
+    return json.loads(out), tries
+
+
+def _tries(log: MetadataLog, topic: str, job: Callable[[Image, str], TopicEdit]) -> int:
+    count = 0
+
+    def plan(image: Image) -> Edit:
+        nonlocal count
+        count += 1
+        return Edit(operation="JOB", topics={topic: job(image, topic)})
+
+    log.commit(plan, [topic], patient=True)
+    return count
+
+
+def _retention(image: Image, topic: str) -> TopicEdit:
+    logs = [image.topics[topic].partition(number) for number in range(PARTITIONS)]
+    old = [entry for log in logs for entry in log.entries()[:REMOVED]]
+    starts = {log.partition: PartitionState(log.entries()[REMOVED].base_offset) for log in logs}
+    keys = [entry.key for entry in old]
+    return TopicEdit(remove=keys, removed_ms=SystemClock().now_ms(), partitions=starts)
+
+
+def _merge(image: Image, topic: str) -> TopicEdit:
+    return _replaced(image, topic, MERGED)
+
+
+def _compaction(image: Image, topic: str) -> TopicEdit:
+    return _replaced(image, topic, 1)
+
+
+def _replaced(image: Image, topic: str, count: int) -> TopicEdit:
+    """Remove the first segments of every partition and put one in their place."""
+    added, removed = [], []
+    for number in range(PARTITIONS):
+        old = image.topics[topic].partition(number).entries()[:count]
+        start, end = old[0].base_offset, old[-1].next_offset
+        added.append(_segment(number, start, end, _path(number, start)))
+        removed += [entry.key for entry in old]
+    return TopicEdit(segments=added, remove=removed, removed_ms=SystemClock().now_ms())
+
+
+def _path(partition: int, base_offset: int) -> str:
+    uuid = uuid7(SystemClock().now_ms(), os.urandom(10))
+    return f"t-{partition}/{segment_name(base_offset, uuid, LOG_SUFFIX)}"
+
+
+def _segment(partition: int, start: int, end: int, path: str) -> SegmentEntry:
+    return SegmentEntry(
+        partition=partition,
+        base_offset=start,
+        next_offset=end,
+        file_base_offset=start,
+        log_path=path,
+        log_bytes=100_000,
+        created_ms=SystemClock().now_ms(),
+    )

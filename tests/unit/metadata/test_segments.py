@@ -1,0 +1,82 @@
+"""The live segments of a partition against a list: appended, spliced, changed, searched."""
+
+from random import Random
+
+import hypothesis.strategies as st
+from hypothesis import given
+
+from sparklog.metadata.segments import CHUNKS_MAX, LiveSegments
+from sparklog.metadata.tables import segment_entries
+from sparklog.model import SegmentEntry
+from tests.edits import segment
+
+RECORDS = 10
+
+
+def entry(base_offset: int, number: int, span: int = RECORDS) -> SegmentEntry:
+    """A segment of its own path."""
+    return segment()._replace(
+        base_offset=base_offset,
+        next_offset=base_offset + span,
+        log_path=f"t-0/{base_offset}.{number}.log",
+        index_path=None,
+        index_bytes=None,
+    )
+
+
+def appended(count: int) -> tuple[LiveSegments, list[SegmentEntry]]:
+    """That many segments, one after another."""
+    entries = [entry(number * RECORDS, 0) for number in range(count)]
+    live = LiveSegments(())
+    for one in entries:
+        live = live.appended(one)
+    return live, entries
+
+
+def replaced(
+    live: LiveSegments, gone: list[SegmentEntry], added: list[SegmentEntry]
+) -> LiveSegments:
+    return live.changed([one.key for one in gone], added)
+
+
+class TestChanged:
+    @given(st.integers(1, 90), st.randoms(use_true_random=False))
+    def test_is_a_list_of_which_some_are_swapped(self, count: int, random: Random) -> None:
+        live, twin = appended(count)
+        for number in range(1, 6):
+            gone = random.sample(twin, random.randint(0, min(len(twin), 4)))
+            kept = [one for one in gone if random.random() < 0.6]
+            added = [entry(one.base_offset, number) for one in kept]
+            random.shuffle(added)
+            live = replaced(live, gone, added)
+            rest = [one for one in twin if one not in gone]
+            twin = sorted([*rest, *added], key=lambda one: one.base_offset)
+
+        assert segment_entries(live.table) == twin
+        assert len(live) == len(twin)
+
+    def test_some_that_lie_apart_are_swapped(self) -> None:
+        live, twin = appended(4)
+        new = [entry(20, 1), entry(0, 1)]
+
+        found = replaced(live, [twin[0], twin[2]], new)
+
+        assert segment_entries(found.table) == [new[1], twin[1], new[0], twin[3]]
+
+    def test_some_that_follow_each_other_become_one(self) -> None:
+        live, twin = appended(70)
+        joined = entry(10, 1, 3 * RECORDS)
+
+        found = replaced(live, twin[1:4], [joined])
+
+        assert segment_entries(found.table) == [twin[0], joined, *twin[4:]]
+        assert found.by_offset.first_ending_after(25) == 1
+
+    def test_the_table_of_many_changes_is_joined_again(self) -> None:
+        live, twin = appended(4 * CHUNKS_MAX)
+        for at in range(0, len(twin), 2):
+            new = entry(twin[at].base_offset, 1)
+            live, twin[at] = replaced(live, [twin[at]], [new]), new
+            assert live.table.column(0).num_chunks <= CHUNKS_MAX + 3
+
+        assert segment_entries(live.table) == twin

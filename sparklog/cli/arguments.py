@@ -197,6 +197,11 @@ def add_lazily(
     app.command(name, context_settings=settings, options_metavar=metavar)(function)
 
 
+def app_within() -> typer.Typer:
+    """Return an application for `run_within`, which looks as `sparklog` itself."""
+    return typer.Typer(add_completion=False, context_settings=HELP_OPTIONS, rich_markup_mode=None)
+
+
 def run_within(context: typer.Context, app: typer.Typer, arguments: Sequence[str]) -> None:
     """Run a command line with `app` in the place of the command that `context` belongs to."""
     command = typer.main.get_command(app)

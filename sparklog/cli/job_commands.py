@@ -18,11 +18,11 @@ import typer
 
 from sparklog.cli import scheduler
 from sparklog.cli.arguments import (
-    HELP_OPTIONS,
     CommonArguments,
     OutputFormat,
     add_command,
     add_command_of,
+    app_within,
 )
 from sparklog.cli.extras import extra
 from sparklog.cli.import_log import ImportArguments, import_on
@@ -51,7 +51,7 @@ class JobArguments(CommonArguments):
 
 def job_commands() -> typer.Typer:
     """Return the commands, in the order of their names."""
-    app = typer.Typer(add_completion=False, context_settings=HELP_OPTIONS)
+    app = app_within()
     for name in sorted([*JOBS, IMPORT]):
         if name == IMPORT:
             add_command(app, IMPORT, import_with_spark)

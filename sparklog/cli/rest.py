@@ -8,7 +8,7 @@ from typing import Annotated, Any, get_args, get_origin
 
 import typer
 
-from sparklog.cli.arguments import HELP_OPTIONS, add_lazily, run_within, with_signature
+from sparklog.cli.arguments import add_lazily, app_within, run_within, with_signature
 from sparklog.cli.extras import extra
 from sparklog.errors import InvalidOptionError
 
@@ -39,7 +39,7 @@ def rest(context: typer.Context) -> None:
         (name, _option(option_of(name), info), field(default=None))
         for name, info in Settings.model_fields.items()
     ]
-    service = typer.Typer(add_completion=False, context_settings=HELP_OPTIONS)
+    service = app_within()
     service.command()(with_signature(start, make_dataclass("RestArguments", fields)))
     run_within(context, service, context.args)
 
@@ -50,20 +50,16 @@ def _option(name: str, setting: Any) -> Any:
     A setting of several values is an option that is given several times.
     """
     kind, default = setting.annotation, setting.default
-    about = setting.description
+    is_tuple = get_origin(kind) is tuple
+    shown = ", ".join(default) if is_tuple else default
+    is_shown = not setting.is_required() and default is not None
+    about = f"{setting.description} [default: {shown}]" if is_shown else setting.description
     if kind is bool:
         names = f"{name}/--no-{name.removeprefix('--')}"
-        return Annotated[bool | None, typer.Option(names, help=about, show_default=str(default))]
-    is_tuple = get_origin(kind) is tuple
-    shown = ", ".join(default) if is_tuple else str(default)
-    shows_default: Any = shown if not setting.is_required() and default is not None else False
+        return Annotated[bool | None, typer.Option(names, help=about)]
     values = [one for one in get_args(kind) if isinstance(one, str)]
-    option = typer.Option(
-        name,
-        help=about,
-        metavar="|".join(values) or ("N" if kind is int else "TEXT"),
-        show_default=shows_default,
-    )
+    metavar = "|".join(values) or ("N" if kind is int else "TEXT")
+    option = typer.Option(name, help=about, metavar=metavar)
     return Annotated[list[str] | None if is_tuple else str | None, option]
 
 

@@ -10,9 +10,9 @@ A request is acknowledged when the commit is durable, with the offsets of its re
 Services stand on it; it knows no protocol.
 """
 
-from sparklog.group_commit.queue import Counts, GroupCommit, GroupLimits
+from sparklog.group_commit.queue import GroupCommit, GroupLimits
 from sparklog.group_commit.rows import Request, Rows
-from sparklog.group_commit.share import Written
+from sparklog.group_commit.share import Counts, Written
 from sparklog.group_commit.writer import GroupWriter
 
 __all__ = ["Counts", "GroupCommit", "GroupLimits", "GroupWriter", "Request", "Rows", "Written"]

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 from sparklog.errors import ThrottlingQuotaExceededError
 from sparklog.group_commit.rows import Request, Rows
-from sparklog.group_commit.share import Outcome, Written
+from sparklog.group_commit.share import Counts, Outcome, Written
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
@@ -37,17 +37,6 @@ class GroupLimits:
     """Bytes that may wait for their commit in one topic; more is refused."""
     compression_type: str = "none"
     """Of topics that leave it to the producer."""
-
-
-@dataclass(slots=True)
-class Counts:
-    """Groups of one instance since its start, in numbers that only grow."""
-
-    records: int = 0
-    """Records acknowledged; those of a replayed request were counted before."""
-    commits: int = 0
-    conflicts: int = 0
-    """Times that a commit was planned again because another came first."""
 
 
 @dataclass(eq=False, slots=True)
@@ -73,7 +62,7 @@ class GroupCommit:
         self._limits = limits
         self.counts = Counts()
         options = WriteOptions(compression_type=limits.compression_type)
-        self._writer = GroupWriter(catalog, options, self._note_conflict)
+        self._writer = GroupWriter(catalog, options, self.counts)
         self._thread = ThreadPoolExecutor(1, "commit")
         self._waiting: list[_Waiting] = []
         self._keys: dict[tuple[str, str | None], asyncio.Future[Written]] = {}
@@ -185,9 +174,6 @@ class GroupCommit:
     def _note_full(self, topic: str) -> None:
         if self._is_ending or self._bytes_waiting[topic] >= self._limits.batch_size:
             self._full.set()
-
-    def _note_conflict(self) -> None:
-        self.counts.conflicts += 1
 
     async def close(self) -> None:
         """Commit all requests that wait, at once."""

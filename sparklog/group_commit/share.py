@@ -28,6 +28,17 @@ class Written:
 Outcome = Written | SparklogError
 
 
+@dataclass(slots=True)
+class Counts:
+    """Groups of one instance since its start, in numbers that only grow."""
+
+    records: int = 0
+    """Records acknowledged; those of a replayed request were counted before."""
+    commits: int = 0
+    conflicts: int = 0
+    """Times that a commit was planned again because another came first."""
+
+
 @dataclass(eq=False, slots=True)
 class Slot:
     """A request, and its outcome."""

@@ -11,7 +11,7 @@ others. A request that the log refuses is found by halving its topic's share of 
 that were written and not committed stay for vacuum.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import numpy as np
@@ -33,7 +33,7 @@ from sparklog.group_commit.rows import (
     partitions_of,
     ranks_of,
 )
-from sparklog.group_commit.share import Outcome, Planned, Share, Slot, Written, together
+from sparklog.group_commit.share import Counts, Outcome, Planned, Share, Slot, Written, together
 from sparklog.group_commit.slices import Records, write_slices
 from sparklog.log_writer import (
     PRODUCE,
@@ -137,12 +137,10 @@ class _Batch:
 class GroupWriter:
     """Writes groups, one at a time."""
 
-    def __init__(
-        self, catalog: Catalog, options: WriteOptions, on_conflict: Callable[[], None]
-    ) -> None:
+    def __init__(self, catalog: Catalog, options: WriteOptions, counts: Counts) -> None:
         self._catalog = catalog
         self._options = options
-        self._on_conflict = on_conflict
+        self._counts = counts
         self._partitioners: dict[tuple[str, str], Partitioner] = {}
 
     def write(self, group: Mapping[str, Sequence[Request]]) -> dict[str, list[Outcome]]:
@@ -267,7 +265,7 @@ class GroupWriter:
 
         def plan(image: Image) -> Edit | Done:
             if tries:
-                self._on_conflict()
+                self._counts.conflicts += 1
             tries.append(image.version)
             placed = [(batch, batch.placed(image)) for batch in batches]
             edits = {batch.topic_id: edit for batch, edit in placed if edit is not None}

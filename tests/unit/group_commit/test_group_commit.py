@@ -26,7 +26,7 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.queue import GroupCommit, GroupLimits
 from sparklog.group_commit.rows import KeyedPartitioner, Request, Rows, content_crc32c, ranks_of
-from sparklog.group_commit.share import Outcome, Written
+from sparklog.group_commit.share import Counts, Outcome, Written
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.catalog import Catalog
@@ -55,14 +55,11 @@ class Writer(GroupWriter):
     """A writer that something happens to while it writes; counts the plans that it made again."""
 
     def __init__(self, log_dir: str) -> None:
-        self.conflicts = 0
+        self.counts = Counts()
         clock = ManualClock(SystemClock().now_ms())  # its pauses take no time
         found = Catalog(open_files(log_dir), clock)
-        super().__init__(found, WriteOptions(flush=False), self._count)
+        super().__init__(found, WriteOptions(flush=False), self.counts)
         self.meanwhile: list[Callable[[], object]] = []
-
-    def _count(self) -> None:
-        self.conflicts += 1
 
     def _written(self, *arguments: Any) -> Any:
         written = super()._written(*arguments)
@@ -154,7 +151,7 @@ class TestGroup:
         monkeypatch.setattr(LocalFiles, "put_new", others_first)
 
         assert writer.to("t", Request(rows("a", partition=1))) == [[(1, 0)]]
-        assert writer.conflicts == 1
+        assert writer.counts.conflicts == 1
 
 
 def raised(partition: int, epoch: int) -> TopicEdit:
@@ -203,7 +200,7 @@ class TestTopics:
 
     def test_with_a_partitioner_that_is_not_there(self, log_dir: str) -> None:
         options = WriteOptions(partitioner="nowhere:at_all")
-        writer = GroupWriter(catalog(log_dir), options, lambda: None)
+        writer = GroupWriter(catalog(log_dir), options, Counts())
         found = writer.write({topic: [Request(rows("a")), Request(rows("b"))] for topic in "tu"})
 
         assert [places(found[topic]) for topic in "tu"] == [[InvalidOptionError] * 2] * 2

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import InvalidTimestampError, RecordTooLargeError
 from sparklog.group_commit.rows import Request, Rows
-from sparklog.group_commit.share import Written
+from sparklog.group_commit.share import Counts, Written
 from sparklog.group_commit.slices import slice_entry
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log.segment_writer import SegmentBuilder
@@ -59,7 +59,7 @@ def writer(log_dir: str) -> GroupWriter:
             NewTopic("c", 2, {**FOREVER, "compression.type": "gzip"}),
         ]
     )
-    return GroupWriter(catalog(log_dir), WriteOptions(batch_size=200), lambda: None)
+    return GroupWriter(catalog(log_dir), WriteOptions(batch_size=200), Counts())
 
 
 def values(log_dir: str, topic: str) -> dict[int, list[tuple[int, str]]]:

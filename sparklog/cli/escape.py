@@ -9,6 +9,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from sparklog.record.arrays import array_of, binary_of
+
 _ESCAPED: Final = [json.dumps(chr(byte))[1:-1].encode() for byte in range(127)]
 """What a byte of ASCII is in a JSON string; all others stand for themselves."""
 _EXTRA: Final = np.zeros(256, np.uint8)
@@ -27,14 +29,14 @@ def json_text(column: pa.Array) -> tuple[pa.Array, pa.Array | None]:
     if not _is_utf8(column):
         rows = column.to_pylist()
         flags = [row is not None and not _is_text(row) for row in rows]
-        is_base64 = pa.array(flags, pa.bool_())
+        is_base64 = array_of(np.array(flags, np.bool_))
         escaped = pa.array(
             [base64.b64encode(row) if flag else row for row, flag in zip(rows, flags, strict=True)],
             pa.binary(),
         )
-    quote = pa.scalar(b'"', pa.binary())
-    texts = pc.binary_join_element_wise(quote, escape(escaped), quote, pa.scalar(b"", pa.binary()))
-    return texts.fill_null(b"null"), is_base64
+    quote, nothing, null = binary_of([b'"', b"", b"null"])
+    texts = pc.binary_join_element_wise(quote, escape(escaped), quote, nothing)
+    return texts.fill_null(null), is_base64
 
 
 def escape(column: pa.Array) -> pa.Array:
@@ -77,7 +79,9 @@ def _column(offsets: NDArray[np.int64], data: NDArray[Any], like: pa.Array) -> p
     wide = pa.Array.from_buffers(
         pa.large_binary(), len(like), [None, pa.py_buffer(offsets), pa.py_buffer(data)]
     ).cast(pa.binary())
-    return pc.if_else(like.is_valid(), wide, None) if like.null_count else wide
+    return (
+        pc.if_else(like.is_valid(), wide, pa.nulls(1, pa.binary())[0]) if like.null_count else wide
+    )
 
 
 def _is_utf8(column: pa.Array) -> bool:

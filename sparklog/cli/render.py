@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 
 from sparklog.cli.escape import json_text
 from sparklog.errors import InvalidOptionError
+from sparklog.record.arrays import array_of, binary_of, numbers_of
 
 _COLUMN_OF: Final = {
     "k": "key",
@@ -34,7 +35,12 @@ _PLACEHOLDERS: Final = "tpokKsSRTh"
 _ESCAPES: Final = {"n": b"\n", "r": b"\r", "t": b"\t", "0": b"\0"}
 _ESCAPE: Final = re.compile(r"\\(x[0-9a-fA-F]{1,2}|.)", re.DOTALL)
 _TOKEN: Final = re.compile(r"%(.?)|((?:[^%\\]|\\.)+|\\)", re.DOTALL)
-_NOTHING: Final = pa.scalar(b"", pa.binary())
+
+
+_NOTHING: Final = binary_of([b""])[0]
+_NO_TIME: Final = array_of(np.array([-1]))[0]
+_NO_NUMBER: Final = pa.nulls(1, pa.int64())[0]
+_NULL_SIZE, _NO_SIZE = array_of(np.array([-1, 0], np.int32))
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +59,7 @@ class Format:
     def render(self, topic: str, partition: int, records: Any) -> pa.Buffer:
         """The bytes of a block of DecodedRecords, one record after another."""
         columns = [
-            pa.scalar(part, pa.binary())
+            binary_of([part])[0]
             if isinstance(part, bytes)
             else _placeholder(part, topic, partition, records, self.null)
             for part in self.parts
@@ -73,12 +79,12 @@ class JsonLines:
     def render(self, topic: str, partition: int, records: Any) -> pa.Buffer:
         """The lines of a block of DecodedRecords."""
         head = f'{{"topic":{json.dumps(topic)},"partition":{partition},"offset":'
-        timestamp = pc.if_else(pc.equal(records.timestamp, -1), None, records.timestamp)
+        timestamp = pc.if_else(pc.equal(records.timestamp, _NO_TIME), _NO_NUMBER, records.timestamp)
         columns = [
             _literal(head),
             _text(records.offset),
             _literal(',"timestamp":'),
-            _text(timestamp).fill_null(b"null"),
+            _text(timestamp).fill_null(_literal("null")),
             *_json_field("key", records.key),
             *_json_field("value", records.value),
             _literal(',"headers":['),
@@ -132,11 +138,11 @@ def _placeholder(letter: str, topic: str, partition: int, records: Any, null: by
         return _big_endian(_sizes(column))
     if letter == "h":
         return _header_text(column)
-    return column.fill_null(null)
+    return column.fill_null(binary_of([null])[0])
 
 
 def _literal(text: str) -> pa.Scalar:
-    return pa.scalar(text.encode(), pa.binary())
+    return binary_of([text.encode()])[0]
 
 
 def _text(numbers: pa.Array) -> pa.Array:
@@ -144,11 +150,11 @@ def _text(numbers: pa.Array) -> pa.Array:
 
 
 def _sizes(column: pa.Array) -> pa.Array:
-    return pc.binary_length(column).fill_null(-1)
+    return pc.binary_length(column).fill_null(_NULL_SIZE)
 
 
 def _big_endian(sizes: pa.Array) -> pa.Array:
-    data = sizes.to_numpy().astype(">i4").tobytes()
+    data = numbers_of(sizes).astype(">i4").tobytes()
     return pa.Array.from_buffers(pa.binary(4), len(sizes), [None, pa.py_buffer(data)]).cast(
         pa.binary()
     )
@@ -158,8 +164,8 @@ def _header_text(headers: pa.Array) -> pa.Array:
     pairs = headers.flatten()
     texts = pc.binary_join_element_wise(
         pairs.field("key").cast(pa.binary()),
-        pairs.field("value").fill_null(b"NULL"),
-        pa.scalar(b"=", pa.binary()),
+        pairs.field("value").fill_null(_literal("NULL")),
+        _literal("="),
     )
     return _joined_lists(headers, texts)
 
@@ -181,9 +187,9 @@ def _json_headers(headers: pa.Array) -> pa.Array:
 
 
 def _joined_lists(headers: pa.Array, texts: pa.Array) -> pa.Array:
-    sizes = pc.list_value_length(headers).fill_null(0).to_numpy(zero_copy_only=False)
+    sizes = numbers_of(pc.list_value_length(headers).fill_null(_NO_SIZE))
     offsets = np.concatenate(([0], np.cumsum(sizes))).astype(np.int32)
-    return pc.binary_join(pa.ListArray.from_arrays(pa.array(offsets), texts), b",")
+    return pc.binary_join(pa.ListArray.from_arrays(array_of(offsets), texts), _literal(","))
 
 
 def _json_field(name: str, column: pa.Array) -> list[Any]:
@@ -200,7 +206,7 @@ def _encoding(name: str, is_base64: pa.Array | None) -> Any:
 def _joined(columns: list[Any], rows: int) -> pa.Buffer:
     """The rows of all columns in one buffer; scalars stand in every row."""
     # An array among the columns makes Arrow answer with an array, literals alone would not.
-    first = pa.array([b""], pa.binary()).take(pa.array(np.zeros(rows, np.int64)))
+    first = binary_of([b""]).take(array_of(np.zeros(rows, np.int64)))
     texts = pc.binary_join_element_wise(first, *columns, _NOTHING)
     ends = np.frombuffer(texts.buffers()[1], np.int32)[texts.offset :]
     if not rows:

@@ -152,8 +152,6 @@ def _shown(partitions: Sequence[Mapping[str, int]]) -> list[str]:
 
 
 def _partitions(topic: "TopicDescription", image: "TopicImage") -> list[dict[str, int]]:
-    import pyarrow.compute as pc
-
     rows = []
     for number in range(topic.num_partitions):
         log = image.partition(number)
@@ -163,7 +161,7 @@ def _partitions(topic: "TopicDescription", image: "TopicImage") -> list[dict[str
             log.last_stable_offset,
             log.log_end_offset,
             len(log.live),
-            pc.sum(log.live.table.column("log_bytes")).as_py() or 0,
+            log.live.by_offset.total_bytes,
         )
         rows.append(dict(zip(_PARTITION_COLUMNS, row, strict=True)))
     return rows

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
-from sparklog.cli import WithoutPandas, main
+from sparklog.cli import main
 from sparklog.cli.app import run
 from tests.command_line import CommandLine
 
@@ -164,25 +164,10 @@ class TestPipes:
 class TestMain:
     def test_it_leaves_with_the_exit_code(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(sys, "argv", ["sparklog", "topic", "list"])
-        monkeypatch.setattr(sys, "meta_path", [*sys.meta_path])
         with pytest.raises(SystemExit) as exit_:
             main()
 
         assert exit_.value.code == 2
-        assert isinstance(sys.meta_path[0], WithoutPandas)
-
-    def test_a_partitioner_may_use_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(sys, "argv", ["sparklog", "produce"])
-        monkeypatch.setattr(sys, "meta_path", before := [*sys.meta_path])
-        with pytest.raises(SystemExit):
-            main()
-
-        assert sys.meta_path == before
-
-    def test_only_pandas_is_absent(self) -> None:
-        assert WithoutPandas().find_spec("pandas.core") is None
-        with pytest.raises(ModuleNotFoundError):
-            WithoutPandas().find_spec("pandas")
 
 
 class TestStartup:
@@ -195,6 +180,8 @@ class TestStartup:
             (["get-offsets"], ["numba", "pandas", "pyspark"]),
             (["get-offsets", "--time", "earliest"], ["numba", "pandas", "pyspark"]),
             (["consume", "flights"], ["pandas", "pyspark"]),
+            (["consume", "flights", "-f", "%p %T %K %s %h\\n"], ["pandas", "pyspark"]),
+            (["consume", "flights", "--format", "json"], ["pandas", "pyspark"]),
         ],
     )
     def test_a_command_loads_only_what_it_needs(

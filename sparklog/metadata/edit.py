@@ -187,6 +187,21 @@ class TopicEdit:
         return frozenset((*self.remove, *(entry.key for entry in self.replace)))
 
     @property
+    def only_appends(self) -> bool:
+        """Whether it does nothing but put segments at the log's end, as a produce does."""
+        return not (
+            self.remove
+            or self.receipts
+            or self.partitions
+            or self.replace
+            or self.transactions
+            or self.epochs
+            or self.forget
+            or self.forget_receipts_before_ms is not None
+            or self.vacuum_horizon_ms is not None
+        )
+
+    @property
     def is_empty(self) -> bool:
         """Whether it changes nothing."""
         return not any(

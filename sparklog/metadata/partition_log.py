@@ -1,7 +1,7 @@
 """PartitionLog: one partition's log as of one version (Kafka's UnifiedLog without its bytes)."""
 
 from bisect import bisect_right
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -50,9 +50,8 @@ class SegmentChanges:
             inside = [entry for entry in self.added if entry.base_offset < end_offset]
             gone = [*self.removed, *(entry.key for entry in self.replaced)]
             live = live.changed(gone, [*inside, *self.replaced])
-        for entry in self.appended(end_offset):
-            live = live.appended(entry)
-        return live
+        appended = self.appended(end_offset)
+        return live.appended(appended) if appended else live
 
 
 def changes_by_partition(edit: TopicEdit) -> dict[int, SegmentChanges]:
@@ -184,6 +183,18 @@ class PartitionLog:
             Slice(entry, max(start, entry.base_offset), min(end, entry.next_offset))
             for entry in entries
         )
+
+    def grown(self, added: Sequence[tuple[SegmentEntry, int | None]]) -> "PartitionLog":
+        """Return the log after segments at its end, each with the epoch that it was planned with.
+
+        It is the log after as many edits that do nothing else.
+        """
+        epochs = self.epochs
+        for entry, epoch in added:
+            epochs = _assigned(epochs, epoch, entry.base_offset)
+        state = self.state._replace(log_end_offset=added[-1][0].next_offset)
+        live = self.live.appended([entry for entry, _ in added])
+        return PartitionLog(self.name, self.partition, state, live, self.transactions, epochs)
 
     def apply(self, edit: TopicEdit, changes: SegmentChanges | None) -> "PartitionLog":
         """Return the log after an edit of its topic; `changes` are the edit's of this partition.

@@ -8,7 +8,7 @@ O(log n) times. Everything else (a removal, a segment inside the log) makes the 
 anew.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
 from typing import Final, NamedTuple
 
@@ -107,16 +107,17 @@ class LiveSegments:
             entry,
         )
 
-    def appended(self, entry: SegmentEntry) -> "LiveSegments":
-        """Return these and one more, behind them."""
-        if len(self._tail) < TAIL_MAX:
-            return LiveSegments(self._pieces, (*self._tail, entry))
-        pieces = [*self._pieces, Rows(segments_table(self._tail), 0, TAIL_MAX)]
+    def appended(self, entries: Sequence[SegmentEntry]) -> "LiveSegments":
+        """Return these and more, behind them."""
+        tail = (*self._tail, *entries)
+        if len(tail) <= TAIL_MAX:
+            return LiveSegments(self._pieces, tail)
+        pieces = [*self._pieces, Rows(segments_table(tail), 0, len(tail))]
         while len(pieces) > 1 and pieces[-2].length <= 2 * pieces[-1].length:
             last, before = pieces.pop(), pieces.pop()
             table = pa.concat_tables([before.table(), last.table()]).combine_chunks()
             pieces.append(Rows(table, 0, table.num_rows))
-        return LiveSegments(tuple(pieces), (entry,))
+        return LiveSegments(tuple(pieces))
 
     def changed(
         self, without: Collection[SegmentKey], entries: Iterable[SegmentEntry]

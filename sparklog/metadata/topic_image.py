@@ -8,6 +8,7 @@ until its content is asked for: a follower pays only for the topics that it look
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import Final
 
 import pyarrow as pa
@@ -169,10 +170,26 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 
 
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
-    """Return the content after edits, one after another."""
-    for edit, stamp in waiting:
-        content = _after(content, topic, edit, stamp)
+    """Return the content after edits, one after another; produces in a row are applied at once."""
+    for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
+        if appends:
+            content = _grown(content, topic, [edit for edit, _ in some])
+        else:
+            for edit, stamp in some:
+                content = _after(content, topic, edit, stamp)
     return content
+
+
+def _grown(content: TopicContent, topic: str, edits: Iterable[TopicEdit]) -> TopicContent:
+    added: dict[int, list[tuple[SegmentEntry, int | None]]] = {}
+    for edit in edits:
+        for entry in edit.segments:
+            epoch = edit.leader_epochs.get(entry.partition)
+            added.setdefault(entry.partition, []).append((entry, epoch))
+    logs = content.partitions.mutate()
+    for number, entries in added.items():
+        logs[number] = _partition(content, topic, number).grown(entries)
+    return replace(content, partitions=logs.finish())
 
 
 def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:

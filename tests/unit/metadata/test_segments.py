@@ -29,7 +29,7 @@ def appended(count: int) -> tuple[LiveSegments, list[SegmentEntry]]:
     entries = [entry(number * RECORDS, 0) for number in range(count)]
     live = LiveSegments(())
     for one in entries:
-        live = live.appended(one)
+        live = live.appended([one])
     return live, entries
 
 

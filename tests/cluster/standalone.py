@@ -16,7 +16,7 @@ from tests.kafka.jars import java
 HOST = "127.0.0.1"
 WORKERS = 2
 START_SECONDS = 60
-DRIVER_SECONDS = 120
+DRIVER_SECONDS = 600
 ROOT = Path(__file__).parents[2]
 
 _MASTER = "org.apache.spark.deploy.master.Master"

@@ -229,18 +229,19 @@ def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
 
 def _objects(body: Text) -> Iterator[Any]:
     for start, part in stream_parts(body, RECORDS_MAX):
-        for found in _objects_of(start, part):
-            yield found
-            if isinstance(found, ApiError):
-                return
+        try:
+            yield from _objects_of(start, part)
+        except ApiError as refusal:
+            yield refusal
+            return
 
 
 def _objects_of(start: int, part: Text) -> Iterator[Any]:
+    """Yield the objects of a part; raises ApiError (42206) where it is no JSON."""
     try:
         text = part.decode()
     except UnicodeDecodeError:
-        yield ApiError(INVALID_PAYLOAD, "the body is not UTF-8")
-        return
+        raise ApiError(INVALID_PAYLOAD, "the body is not UTF-8") from None
     at = 0
     while at < len(text):
         if text[at] in _BLANK:
@@ -250,8 +251,7 @@ def _objects_of(start: int, part: Text) -> Iterator[Any]:
             found, at = _DECODER.raw_decode(text, at)
         except (ValueError, RecursionError):
             position = start + len(text[:at].encode())
-            yield ApiError(INVALID_PAYLOAD, f"no JSON at byte {position}")
-            return
+            raise ApiError(INVALID_PAYLOAD, f"no JSON at byte {position}") from None
         yield found
 
 

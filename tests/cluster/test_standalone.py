@@ -78,7 +78,7 @@ class TestSecrets:
         """The keys stand in no log, no plan and no event; what is there shows that we looked."""
         settings = finished.remote.options
 
-        assert any("RelationV2" in text for text in finished.printed)
+        assert any("MapInArrow" in text for text in finished.printed)
         assert any("SparkListenerSQLExecutionStart" in text for text in finished.printed)
         for name in ("AWS_SECRET_ACCESS_KEY", "AWS_ACCESS_KEY_ID"):
             assert not any(settings[name] in text for text in finished.printed)

@@ -4,6 +4,7 @@ edits of jobs     on a log dir of a million segments, while another process comm
                   a second: retention, merge and compaction as edits alone, without their data
 an hour           an hour of entries at 100 a second, committed as fast as they go, with the
                   folds that the housekeeping of every process makes
+many partitions   2 KB to each of 1,000 partitions, as a task writes and commits them
 """
 
 import json
@@ -16,6 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 from statistics import median, quantiles
 
+import numpy as np
+import pyarrow as pa
+
 from bench.figures import Bar, Figure
 from bench.metadata_scale import (
     PARTITIONS,
@@ -26,19 +30,25 @@ from bench.metadata_scale import (
     write_large,
 )
 from bench.settings import Settings
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Edit, PartitionState, TopicEdit
 from sparklog.metadata.entries import CLUSTER_METADATA
 from sparklog.metadata.housekeeping import keep_house_now
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import SegmentEntry
+from sparklog.record.rows import RecordColumns
 from sparklog.storage.open import open_files
 
 PER_SECOND = 20
 SECONDS = 20
 PER_HOUR = 360_000
+MANY = 1_000
+RECORDS_OF_2_KB = 20
 REMOVED = 20
 """Segments of a partition that an edit of retention removes."""
 MERGED = 4
@@ -56,7 +66,11 @@ print(json.dumps(produce(Path(sys.argv[1]), float(sys.argv[2]))))
 def run(settings: Settings) -> list[Figure]:
     """Jobs beside produces, and an hour."""
     folder = settings.directory / "metadata-busy"
-    return [*_beside_produces(folder, settings.quick), *_hour(folder, settings.quick)]
+    return [
+        *_beside_produces(folder, settings.quick),
+        *_hour(folder, settings.quick),
+        *_many_partitions(folder, 1 if settings.quick else settings.rounds),
+    ]
 
 
 def _beside_produces(folder: Path, is_quick: bool) -> list[Figure]:
@@ -96,6 +110,29 @@ def _hour(folder: Path, is_quick: bool) -> list[Figure]:
         Figure(group, "disk", sum(one.bytes for one in found) / 1e6, "MB"),
         Figure(group, "opening behind the last fold", opened.seconds, "s", Bar(most=0.5)),
     ]
+
+
+def _many_partitions(folder: Path, rounds: int) -> list[Figure]:
+    AdminClient(folder).create_topics([NewTopic("t", MANY, {"retention.ms": "-1"})])
+    count = MANY * RECORDS_OF_2_KB
+    rows = RecordColumns(
+        key=pa.nulls(count, pa.binary()),
+        value=pa.array([b"x" * 100] * count),
+        timestamp=np.full(count, SystemClock().now_ms()),
+    )
+    partitions = pa.array(np.arange(count, dtype=np.int32) % MANY)
+    seconds = []
+    for _ in range(rounds + 1):  # the first compiles and loads
+        begun = time.perf_counter()
+        catalog = Catalog(open_files(str(folder)))
+        plan = plan_write(catalog, "t", WriteOptions())
+        writer = TopicWriter(catalog.files, plan, SystemClock(), seed=0)
+        writer.write(rows, partitions)
+        commit_write(catalog, plan, writer.close())
+        seconds.append(time.perf_counter() - begun)
+    shutil.rmtree(folder)
+    group = f"writing 2 KB to each of {MANY:,} partitions"
+    return [Figure.of_rounds(group, "planned, written, committed", seconds[1:], "s")]
 
 
 def _p99(seconds: list[float]) -> float:
@@ -162,10 +199,11 @@ def _tries(log: MetadataLog, topic: str, job: Callable[[Image, str], TopicEdit])
 
 
 def _retention(image: Image, topic: str) -> TopicEdit:
-    logs = [image.topics[topic].partition(number) for number in range(PARTITIONS)]
-    old = [entry for log in logs for entry in log.entries()[:REMOVED]]
-    starts = {log.partition: PartitionState(log.entries()[REMOVED].base_offset) for log in logs}
-    keys = [entry.key for entry in old]
+    logs = [image.topics[topic].partition(number).entries() for number in range(PARTITIONS)]
+    keys = [entry.key for entries in logs for entry in entries[:REMOVED]]
+    starts = {
+        number: PartitionState(entries[REMOVED].base_offset) for number, entries in enumerate(logs)
+    }
     return TopicEdit(remove=keys, removed_ms=SystemClock().now_ms(), partitions=starts)
 
 

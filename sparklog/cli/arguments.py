@@ -218,7 +218,7 @@ def log_dir_of(context: typer.Context) -> str | None:
 
 
 def is_typed(context: Any, name: str) -> bool:
-    """Whether an option stands on the command line, not in the environment alone."""
+    """Whether an option was typed; a value of the environment or a default was not."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 

@@ -33,7 +33,7 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 RECORD_BYTES: Final = 16
-"""What a record counts beside its key and its value."""
+"""Each record adds so many bytes to the size of its request, beside key and value."""
 
 
 @dataclass(slots=True)

@@ -258,7 +258,7 @@ def _commit_horizon(context: JobContext) -> Image:
 def _configs(image: Image) -> list[TopicConfig]:
     """Return all configs that a topic has, a deleted one too, and the default ones.
 
-    A shared segment is nobody's alone: it stays as long as any of them says.
+    Several topics share a shared segment: the longest of their delays decides.
     """
     given = {tuple(topic.description.configs.items()) for topic in image.topics.values()}
     return [TopicConfig.parse(dict(one)) for one in {(), *given}]

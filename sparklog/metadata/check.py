@@ -44,10 +44,9 @@ def check(image: Image, edit: Edit) -> None:
     (files that may be gone, a shared segment that is used up), FencedLeaderEpochError,
     CommitConflictError (a segment to replace or remove is no longer live, a fold built on runs that
     were replaced, a shared segment that is in use, a topic to erase that is not deleted, or one to
-    forget that is not erased), OffsetOutOfRangeError (offsets that do not
-    continue the log, or a log start behind the log end), UsageError (a replacement of other
-    offsets, a forgotten topic with slices of shared segments) or UnsupportedFeatureError (the log
-    dir is of a newer release).
+    forget that is not erased), OffsetOutOfRangeError (offsets that do not continue the log, or a
+    log start behind the log end), UsageError (a replacement of other offsets, a forgotten topic
+    with slices of shared segments) or UnsupportedFeatureError (the log dir is of a newer release).
     """
     level = max(image.level, edit.level or 0)
     if level > FEATURE_LEVEL:

@@ -72,7 +72,7 @@ def keep_house(log: MetadataLog) -> None:
 
 
 def keep_house_now(log: MetadataLog) -> None:
-    """Do the same in this thread: for tests that count steps, and for jobs."""
+    """Do the same in this thread: for tests and measurements that must not overlap with it."""
     if is_due(log.read_last(), log.bytes_behind):
         fold(log)
         clean(log)

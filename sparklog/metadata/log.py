@@ -202,8 +202,11 @@ class MetadataLog(FollowedLog):
         self._open_for(batch)  # read before the turn: opening topics may take long
         deadline_ms = self.clock.boot_ms() + COMMIT_TIMEOUT_MS
         tries = 0
-        if batch.is_patient and any(self._try(batch) for _ in range(PATIENT_TRIES)):
-            return
+        while batch.is_patient and tries < PATIENT_TRIES:
+            if self._try(batch):
+                return
+            tries += 1
+            self.entries.pause(tries)
         with self._turn.taken(lambda: self._open_for(batch)):
             while batch.waiting and not self._try(batch):
                 tries += 1

@@ -26,7 +26,7 @@ def with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
             )
         _check_name(topic.name, names)
         names.add(topic.name)
-    return described_edit("CREATE TOPICS", wanted)
+    return _described_edit("CREATE TOPICS", wanted)
 
 
 def _check_name(wanted: str, names: Iterable[str]) -> None:
@@ -47,7 +47,7 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
         image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
     ]
     gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
-    return described_edit("DELETE TOPICS", gone) if gone else Done()
+    return _described_edit("DELETE TOPICS", gone) if gone else Done()
 
 
 def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
@@ -68,7 +68,7 @@ def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
             topic=name,
         )
     last = max(found, key=lambda topic: topic.deleted_ms or 0)
-    return described_edit("UNDELETE TOPIC", [replace(last, deleted_ms=None)])
+    return _described_edit("UNDELETE TOPIC", [replace(last, deleted_ms=None)])
 
 
 def restorable(image: Image) -> list[TopicDescription]:
@@ -82,11 +82,10 @@ def describing(
 ) -> Edit | Done:
     """Return the edit that alters topics, those that change; Done when none does."""
     changed = [new for old, new in zip(before, after, strict=True) if new != old]
-    return described_edit(operation, changed) if changed else Done()
+    return _described_edit(operation, changed) if changed else Done()
 
 
-def described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
-    """Return the edit that gives topics these descriptions."""
+def _described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
     return Edit(
         operation=operation,
         parameters={"topics": ", ".join(topic.name for topic in topics)},

@@ -45,7 +45,7 @@ class PlanTask:
     options: Mapping[str, Any]
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield one row: the pickled ranges, or the error that the caller deserves."""
+        """Yield one row: the pickled ranges, or the pickled error of `plan_read`."""
         import pyarrow as pa
 
         from sparklog.record.arrays import binary_of
@@ -55,7 +55,7 @@ class PlanTask:
             yield pa.RecordBatch.from_arrays([answer], ["answer"])
 
     def plan(self) -> "list[ReadRange] | SparklogError":
-        """Return the ranges, or what `plan_read` raises."""
+        """Return the ranges, or the error that `plan_read` raises."""
         from sparklog.metadata.catalog import Catalog
         from sparklog.spark.plan import plan_read
 
@@ -66,7 +66,7 @@ class PlanTask:
 
 
 def planned_on_server(spark: SparkSession, task: PlanTask) -> "list[ReadRange]":
-    """Return the ranges of a read, planned by a task. Raises what `plan_read` raises."""
+    """Return the ranges of a read, planned by a task. Raises as `plan_read`."""
     rows = spark.range(0, 1, 1, 1).mapInArrow(task, _ANSWER).collect()
     answer = pickle.loads(rows[0].answer)  # noqa: S301 - our own task's
     if isinstance(answer, SparklogError):

@@ -20,6 +20,7 @@ import typer
 from typer.core import TyperGroup
 from typer.exceptions import TyperException
 
+import sparklog
 from sparklog.cli import (
     consume,
     dump_log,
@@ -34,7 +35,7 @@ from sparklog.cli import (
     topic,
     verify,
 )
-from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments, with_signature
+from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments
 from sparklog.cli.output import warn
 from sparklog.errors import InvalidOptionError, SparklogError, SparklogWarning
 
@@ -47,7 +48,10 @@ class RootGroup(TyperGroup):
     """The commands; a pipe that nobody reads any more ends them without an error."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Run the command that was named."""
+        """Show the version if asked, or run the command that was named."""
+        if ctx.params["version"]:
+            print(f"{NAME} {sparklog.__version__}")
+            raise typer.Exit(0)
         try:
             answer = super().invoke(ctx)
             sys.stdout.flush()
@@ -121,15 +125,4 @@ class RootArguments(CommonArguments):
     version: Annotated[bool, typer.Option("--version", help="Show the version and exit.")] = False
 
 
-def _root(context: typer.Context, **given: Any) -> None:
-    """Kafka's log on Spark and Delta. No server needed; no JVM but for jobs."""
-    if given["version"]:
-        import sparklog
-
-        print(f"{NAME} {sparklog.__version__}")
-        raise typer.Exit(0)
-    if context.invoked_subcommand is None:
-        raise InvalidOptionError(f"no command: see {NAME} --help")
-
-
-app.callback(invoke_without_command=True)(with_signature(_root, RootArguments))
+app.callback(help="Kafka's log on Spark. No server needed; no JVM but for jobs.")(RootArguments)

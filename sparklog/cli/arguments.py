@@ -13,12 +13,13 @@ D topic list` and `sparklog topic list --log-dir D` mean the same.
 """
 
 import inspect
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import MISSING, Field, dataclass, fields
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, fields, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
 
 import typer
+from typer.core import TyperCommand
 
 from sparklog.errors import InvalidOptionError
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED
@@ -175,40 +176,23 @@ def add_command_of(
 ) -> None:
     """Register the same for a dataclass that was made at run time; `about` is the help."""
 
-    def callback(context: typer.Context, **given: Any) -> None:
-        common = _with_common(given, context.find_root().params)
-        function(kind(**common | {"log_dir": log_dir_of(context)}))
+    def run(context: typer.Context, arguments: Arguments) -> None:
+        function(_with_root(arguments, context))
 
-    app.command(name, help=about)(with_signature(callback, kind))
+    app.command(name, help=about, cls=command_class(run))(kind)
 
 
-def add_lazily(
-    app: typer.Typer, name: str, function: Callable[[typer.Context], None], metavar: str
-) -> None:
-    """Register a command that reads its own options, with `run_within`, when it runs.
+def command_class(function: Callable[[typer.Context, Any], None]) -> type[TyperCommand]:
+    """Return the class of a command that calls `function` with its context and its arguments.
 
-    For commands whose options are known by modules that take long to load.
+    The callback that Typer reads the options from is the class of the arguments.
     """
-    settings = {
-        "allow_extra_args": True,
-        "ignore_unknown_options": True,
-        "help_option_names": [],
-    }
-    app.command(name, context_settings=settings, options_metavar=metavar)(function)
 
+    class Command(TyperCommand):
+        def invoke(self, ctx: Any) -> None:
+            function(ctx, super().invoke(ctx))
 
-def app_within() -> typer.Typer:
-    """Return an application for `run_within`, which looks as `sparklog` itself."""
-    return typer.Typer(add_completion=False, context_settings=HELP_OPTIONS, rich_markup_mode=None)
-
-
-def run_within(context: typer.Context, app: typer.Typer, arguments: Sequence[str]) -> None:
-    """Run a command line with `app` in the place of the command that `context` belongs to."""
-    command = typer.main.get_command(app)
-    code = command.main(
-        list(arguments), prog_name=context.info_name, standalone_mode=False, parent=context.parent
-    )
-    raise typer.Exit(code if isinstance(code, int) else 0)
+    return Command
 
 
 def log_dir_of(context: typer.Context) -> str | None:
@@ -223,37 +207,18 @@ def is_typed(context: Any, name: str) -> bool:
     return source is not None and source.name == "COMMANDLINE"
 
 
-def with_signature(callback: Callable[..., None], kind: type) -> Callable[..., None]:
-    """The same function, with the parameters that Typer reads: a context and the fields."""
-    hints = get_type_hints(kind, include_extras=True)
-    parameters = [
-        inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        *(
-            inspect.Parameter(
-                field.name,
-                inspect.Parameter.KEYWORD_ONLY,
-                default=_default(field),
-                annotation=hints[field.name],
-            )
-            for field in fields(kind)
-        ),
-    ]
-    callback.__annotations__ = {item.name: item.annotation for item in parameters}
-    vars(callback)["__signature__"] = inspect.Signature(parameters)
-    return callback
+def _with_root(arguments: Arguments, context: typer.Context) -> Arguments:
+    """Return the arguments with the common options that were given before the command.
 
-
-def _default(field: "Field[Any]") -> Any:
-    return inspect.Parameter.empty if field.default is MISSING else field.default
-
-
-def _with_common(given: dict[str, Any], root: Mapping[str, Any]) -> dict[str, Any]:
-    """The command's own options, and those given before it where it was not told otherwise."""
-    both = [*(root.get("storage") or ()), *(given["storage"] or ())]
-    own = {
-        field.name: given[field.name] or root.get(field.name) for field in fields(CommonArguments)
+    The command's own win; storage settings add up.
+    """
+    root = context.find_root().params
+    common: dict[str, Any] = {
+        field.name: getattr(arguments, field.name) or root.get(field.name)
+        for field in fields(CommonArguments)
     }
-    return given | own | {"storage": both}
+    common["storage"] = [*(root.get("storage") or ()), *(arguments.storage or ())]
+    return replace(arguments, **common | {"log_dir": log_dir_of(context)})
 
 
 def numbers(texts: Iterable[str], option: str) -> list[int]:

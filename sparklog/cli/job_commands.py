@@ -22,7 +22,6 @@ from sparklog.cli.arguments import (
     OutputFormat,
     add_command,
     add_command_of,
-    app_within,
 )
 from sparklog.cli.extras import extra
 from sparklog.cli.import_log import ImportArguments, import_on
@@ -51,7 +50,7 @@ class JobArguments(CommonArguments):
 
 def job_commands() -> typer.Typer:
     """Return the commands, in the order of their names."""
-    app = app_within()
+    app = typer.Typer(rich_markup_mode=None)
     for name in sorted([*JOBS, IMPORT]):
         if name == IMPORT:
             add_command(app, IMPORT, import_with_spark)
@@ -59,12 +58,7 @@ def job_commands() -> typer.Typer:
             job = JOBS[name]
             add_command_of(app, name, partial(run_job, job), arguments_of(job), job.about)
     scheduler.add_to(app)
-    app.callback()(_jobs)
     return app
-
-
-def _jobs() -> None:
-    """Jobs whose work is done by Spark's tasks, and the scheduler, which runs them by the clock."""
 
 
 def arguments_of(job: ScheduledJob) -> type[JobArguments]:

@@ -1,38 +1,48 @@
 """`sparklog jobs JOB …`: jobs whose work is done by Spark's tasks, and the scheduler.
 
-The jobs and their options are those of `maintenance.registry`, which takes a second to load: they
-are looked up when the command runs.
+The jobs and their options are those of `maintenance.registry`, which takes a second to load: the
+group looks them up when a job is named, listed or completed.
 """
 
-from typing import Final
+from typing import Any
 
 import typer
+from typer.core import TyperGroup
 
-from sparklog.cli.arguments import add_lazily, run_within
-from sparklog.errors import InvalidOptionError
+from sparklog.cli.arguments import HELP_OPTIONS
 
-HELP: Final = ("--help", "-h")
+ABOUT = """Run a job with Spark, or the scheduler, which runs jobs by the clock.
+
+`sparklog jobs --help` lists them, `sparklog jobs JOB --help` has the options of one.
+"""
 
 
-def jobs(context: typer.Context) -> None:
-    """Run a job with Spark, or the scheduler, which runs jobs by the clock.
+class JobsGroup(TyperGroup):
+    """The commands of `job_commands`, loaded at the first use. A name may have `-` for `_`."""
 
-    `sparklog jobs --help` lists them, `sparklog jobs JOB --help` has the options of one.
-    """
-    from sparklog.cli.job_commands import job_commands
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all jobs, sorted."""
+        self._load()
+        return super().list_commands(ctx)
 
-    commands = job_commands()
-    given = list(context.args)
-    if not given or given[0] not in HELP:
-        names = [str(one.name) for one in commands.registered_commands]
-        name = given.pop(0).replace("-", "_") if given else ""
-        if name not in names:
-            what = f"no job {name!r}" if name else "no job: give its name"
-            raise InvalidOptionError(f"{what}; there are {', '.join(names)}", option="job")
-        given = [name, *given]
-    run_within(context, commands, given)
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Return the command of a job; None for a name that is none."""
+        self._load()
+        return super().get_command(ctx, cmd_name.replace("-", "_"))
+
+    def _load(self) -> None:
+        if not self.commands:
+            from sparklog.cli.job_commands import job_commands
+
+            self.commands = typer.main.get_group(job_commands()).commands
 
 
 def add_to(app: typer.Typer) -> None:
     """Register `jobs`."""
-    add_lazily(app, "jobs", jobs, "JOB [OPTIONS]")
+    jobs = typer.Typer(
+        cls=JobsGroup,
+        help=ABOUT,
+        subcommand_metavar="JOB [OPTIONS]",
+        context_settings=HELP_OPTIONS,
+    )
+    app.add_typer(jobs, name="jobs")

@@ -7,14 +7,33 @@ from dataclasses import field, make_dataclass
 from typing import Annotated, Any, get_args, get_origin
 
 import typer
+from typer.core import TyperCommand
 
-from sparklog.cli.arguments import add_lazily, app_within, run_within, with_signature
 from sparklog.cli.extras import extra
 from sparklog.errors import InvalidOptionError
 
 
+class RestCommand(TyperCommand):
+    """A command whose options are the service's settings."""
+
+    def get_params(self, ctx: Any) -> list[Any]:
+        """Return the options, and --help."""
+        if not self.params:
+            service = typer.Typer(add_completion=False)
+            service.command()(_arguments())
+            self.params = typer.main.get_command(service).params
+        return super().get_params(ctx)
+
+    def invoke(self, ctx: Any) -> None:
+        """Call `rest`, which reads the options from the context."""
+        ctx.invoke(self.callback)
+
+
 def rest(context: typer.Context) -> None:
-    """Serve the log dir over HTTP until SIGTERM; `sparklog rest --help` has the options."""
+    """Serve the log dir over HTTP until SIGTERM.
+
+    Every option is a variable, too: --linger-ms is SPARKLOG_LINGER_MS.
+    """
     before = context.find_root().params
     if before["storage"]:
         raise InvalidOptionError(
@@ -23,25 +42,25 @@ def rest(context: typer.Context) -> None:
         )
     with extra("rest"):
         from sparklog.rest.server import serve
-        from sparklog.rest.settings import Settings, option_of, settings_of
+        from sparklog.rest.settings import settings_of
 
-    def start(context: typer.Context, **given: Any) -> None:
-        """Serve the log dir over HTTP until SIGTERM.
+    given = {name: value for name, value in context.params.items() if value not in (None, ())}
+    told = {"log_dir": before["log_dir"]} if before["log_dir"] else {}
+    serve(settings_of(told | given))
 
-        Every option is a variable, too: --linger-ms is SPARKLOG_LINGER_MS.
-        """
-        del context
-        options = {name: value for name, value in given.items() if value is not None}
-        told = {"log_dir": before["log_dir"]} if before["log_dir"] else {}
-        serve(settings_of(told | options))
 
-    fields = [
-        (name, _option(option_of(name), info), field(default=None))
-        for name, info in Settings.model_fields.items()
-    ]
-    service = app_within()
-    service.command()(with_signature(start, make_dataclass("RestArguments", fields)))
-    run_within(context, service, context.args)
+def _arguments() -> type:
+    """Return a class with a field for each setting, None where the option is not given."""
+    with extra("rest"):
+        from sparklog.rest.settings import Settings, option_of
+
+    return make_dataclass(
+        "RestArguments",
+        [
+            (name, _option(option_of(name), info), field(default=None))
+            for name, info in Settings.model_fields.items()
+        ],
+    )
 
 
 def _option(name: str, setting: Any) -> Any:
@@ -65,4 +84,4 @@ def _option(name: str, setting: Any) -> Any:
 
 def add_to(app: typer.Typer) -> None:
     """Register `rest`."""
-    add_lazily(app, "rest", rest, "[OPTIONS]")
+    app.command("rest", cls=RestCommand)(rest)

@@ -1,12 +1,13 @@
 """`sparklog jobs scheduler`: every job at its interval, until SIGTERM or SIGINT."""
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sparklog.cli.arguments import OutputFormat, is_typed, with_signature
+from sparklog.cli.arguments import OutputFormat, command_class, is_typed
 from sparklog.cli.extras import extra
 from sparklog.config.pairs import pairs
 from sparklog.errors import InvalidConfigError, InvalidOptionError
@@ -31,7 +32,7 @@ class SchedulerArguments:
     quiet: Annotated[bool, typer.Option("--quiet", "-q", hidden=True)] = True
 
 
-def scheduler(context: typer.Context, **given: Any) -> None:
+def scheduler(context: typer.Context, arguments: SchedulerArguments) -> None:
     """Run every job at its interval, each in its own thread, over one warm SparkSession."""
     with extra("spark"):
         from sparklog.spark.jobs.scheduler import serve
@@ -39,17 +40,20 @@ def scheduler(context: typer.Context, **given: Any) -> None:
 
     root = context.find_root()
     before = [root.params["log_dir"]] if is_typed(root, "log_dir") else []
-    texts = [*(root.params["storage"] or ()), *(given["storage"] or ())]
+    texts = [*(root.params["storage"] or ()), *(arguments.storage or ())]
     storage = pairs(texts, "-S/--storage", is_secret=True)
     try:
-        text = given["config"].read_text(encoding="utf-8")
-        config = parse(text, given["log_dir"] or before)
+        text = arguments.config.read_text(encoding="utf-8")
+        config = parse(text, arguments.log_dir or before)
     except (InvalidConfigError, OSError, UnicodeDecodeError) as error:
-        raise InvalidOptionError(f"--config {given['config']}: {error}", option="config") from error
+        raise InvalidOptionError(
+            f"--config {arguments.config}: {error}", option="config"
+        ) from error
     config.storage.update(storage)
     raise typer.Exit(serve(config))
 
 
 def add_to(app: typer.Typer) -> None:
     """Register `scheduler`."""
-    app.command("scheduler")(with_signature(scheduler, SchedulerArguments))
+    about = inspect.getdoc(scheduler)
+    app.command("scheduler", help=about, cls=command_class(scheduler))(SchedulerArguments)

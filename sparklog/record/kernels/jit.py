@@ -3,12 +3,13 @@
 With the JIT off they run as plain Python, and numba, which takes 0.1 s to load, is not imported.
 """
 
-import os
 from collections.abc import Callable
 from hashlib import blake2b
 from importlib import import_module
 from importlib.resources import files
 from typing import Any, Final, TypeVar, cast
+
+from sparklog.record.kernels import is_plain
 
 
 def _digest() -> str:
@@ -37,8 +38,8 @@ def plain_njit(*_signature: Any, **_options: Any) -> Callable[[F], F]:
     return lambda function: function
 
 
-JIT_OFF = os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")
-"""Whether kernels run as plain Python (NUMBA_DISABLE_JIT=1), without loading numba."""
+JIT_OFF = is_plain()
+"""Whether kernels run as plain Python, without loading numba."""
 
 # Untyped on purpose: numba annotates neither its types' constructors nor the option `_nrt`.
 types: Any = AnyType()

@@ -49,7 +49,7 @@ class TestMisuse:
     @pytest.mark.parametrize(
         ("arguments", "message"),
         [
-            ([], "no command: see sparklog --help"),
+            ([], "Missing command (see sparklog --help)"),
             (["topics"], "No such command 'topics'. Did you mean 'topic'? (see sparklog --help)"),
             (["topic"], "Missing command (see sparklog topic --help)"),
             (["consume", "--offsets"], "No such option: --offsets"),
@@ -240,5 +240,17 @@ class TestCompletion:
 
         assert "flights" not in " ".join(found)
 
-    def test_commands_are_completed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert "produce" in " ".join(self.complete("sparklog pro", "", monkeypatch))
+    @pytest.mark.parametrize(
+        ("line", "word"),
+        [
+            ("sparklog pro", "produce"),
+            ("sparklog jobs comp", "compact"),
+            ("sparklog jobs compact --re", "--reindex"),
+            ("sparklog jobs scheduler --con", "--config"),
+            ("sparklog rest --compression-t", "--compression-type"),
+        ],
+    )
+    def test_commands_and_options_are_completed(
+        self, line: str, word: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert word in " ".join(self.complete(line, "", monkeypatch))

@@ -9,7 +9,7 @@ from typing import Any
 import typer
 
 from sparklog.cli.app import app
-from sparklog.cli.arguments import CommonArguments, with_signature
+from sparklog.cli.arguments import CommonArguments
 from tests.command_line import CommandLine
 
 ROOT = Path(__file__).parents[3]
@@ -18,8 +18,9 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def commands_of(group: Any, path: str = "sparklog") -> Iterator[tuple[str, Any]]:
+    """Every command; one whose own are loaded when it runs, as `jobs`, stands for them."""
     for name, command in group.commands.items():
-        if hasattr(command, "commands"):
+        if getattr(command, "commands", None):
             yield from commands_of(command, f"{path} {name}")
         else:
             yield f"{path} {name}", command
@@ -32,7 +33,7 @@ def options_of(command: Any) -> set[str]:
 
 def common_options() -> set[str]:
     probe = typer.Typer()
-    probe.command()(with_signature(lambda **_: None, CommonArguments))
+    probe.command()(CommonArguments)
     return options_of(typer.main.get_command(probe)) - {
         "--install-completion",
         "--show-completion",

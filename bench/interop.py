@@ -14,10 +14,10 @@ import pyarrow as pa
 from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient
+from sparklog.fleet import LocalFleet
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.export_log import ExportOptions, export_to
 from sparklog.interop.import_log import ImportOptions, import_log_dir
-from sparklog.interop.workers import Threads
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.encode import BatchSettings, encode
@@ -131,7 +131,7 @@ def _checked(directory: Path, rounds: int) -> list[Figure]:
     for turn in range(rounds):
         log_dir = str(directory / f"log-{turn}")
         catalog, admin = Catalog(open_files(log_dir)), AdminClient(log_dir)
-        work = (admin, catalog, str(broker), ImportOptions(), Threads(1))
+        work = (admin, catalog, str(broker), ImportOptions(), LocalFleet())
         taken = _seconds(partial(import_log_dir, *work))
         rates.append(size / taken / 1e6)
     bar = Bar(least=CHECKED_MB_PER_SECOND)

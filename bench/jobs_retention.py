@@ -12,8 +12,8 @@ from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import ManualClock, SystemClock
+from sparklog.fleet import LocalFleet
 from sparklog.log.names import LOG_SUFFIX, TIME_INDEX_SUFFIX, segment_name, uuid7
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, JobRun, StepReport

@@ -13,8 +13,8 @@ from typing import Any, Self
 import numpy as np
 from hypothesis import strategies as st
 
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.compact import compact
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.metadata.catalog import Landed, TopicPlan
 from sparklog.metadata.edit import PartitionState

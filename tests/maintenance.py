@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from sparklog.errors import CorruptMetadataError
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.metadata.catalog import Catalog

@@ -8,10 +8,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from sparklog.clock import ManualClock, SystemClock
+from sparklog.fleet import Fleet, LocalFleet
 from sparklog.log.names import LOG_SUFFIX, segment_name, uuid7
 from sparklog.log_writer import TopicWriter, WriteOptions, plan_write
 from sparklog.log_writer.plan import WritePlan
-from sparklog.maintenance.fleet import Fleet, LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum

@@ -13,9 +13,9 @@ from sparklog.errors import InvalidOptionError
 from sparklog.model import TopicPartition, offsets_json
 
 if TYPE_CHECKING:
+    from sparklog.fleet import Fleet
     from sparklog.interop.consumer_offsets import GroupOffset
     from sparklog.interop.import_log import PartitionReport
-    from sparklog.tasks import Workers
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -64,14 +64,16 @@ def import_log(arguments: ImportArguments) -> None:
     Nothing in LOGDIR is changed. Importing again takes what came since. A partition that is damaged
     is refused, the others go on, and the exit code is 1.
     """
-    from sparklog.interop.workers import Threads
+    from sparklog.fleet import LocalFleet
     from sparklog.maintenance.progress import progress_bar
 
-    import_on(Threads(bar=partial(progress_bar, is_quiet=arguments.quiet)), arguments)
+    import_on(
+        LocalFleet(threads=None, bar=partial(progress_bar, is_quiet=arguments.quiet)), arguments
+    )
 
 
-def import_on(workers: "Workers", arguments: ImportArguments) -> None:
-    """Import, the partitions taken by these workers; print the rows, and exit 1 for a problem."""
+def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
+    """Import, the partitions taken by this fleet; print the rows, and exit 1 for a problem."""
     from sparklog.config.pairs import pairs
     from sparklog.interop.import_log import ImportOptions, import_log_dir
 
@@ -87,7 +89,7 @@ def import_on(workers: "Workers", arguments: ImportArguments) -> None:
         config=pairs(arguments.config or (), "--config"),
     )
     reports = import_log_dir(
-        arguments.admin(), arguments.catalog(), arguments.broker, options, workers
+        arguments.admin(), arguments.catalog(), arguments.broker, options, fleet
     )
     _print_reports(arguments, reports)
     if any(report.problem is not None for report in reports):

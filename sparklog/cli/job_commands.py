@@ -26,7 +26,7 @@ from sparklog.cli.arguments import (
 from sparklog.cli.extras import extra
 from sparklog.cli.import_log import ImportArguments, import_on
 from sparklog.cli.output import print_json, print_table
-from sparklog.maintenance.fleet import Fleet
+from sparklog.fleet import Fleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.registry import JOBS, ScheduledJob

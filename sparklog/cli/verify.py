@@ -40,7 +40,7 @@ class VerifyArguments(CommonArguments):
 
 def verify(arguments: VerifyArguments) -> None:
     """Check the metadata log, files, logs and indexes; exit 1 when something is wrong."""
-    from sparklog.maintenance.fleet import LocalFleet
+    from sparklog.fleet import LocalFleet
     from sparklog.maintenance.job import JobContext
     from sparklog.maintenance.runner import FAILED, JobRun
     from sparklog.maintenance.verify import verify as job

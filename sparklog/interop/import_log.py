@@ -20,6 +20,7 @@ from sparklog.errors import (
     SparklogError,
     UnknownTopicError,
 )
+from sparklog.fleet import Fleet, LocalFleet
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
 from sparklog.interop.checkpoints import CLEANER, LOG_START
 from sparklog.interop.import_partition import (
@@ -30,13 +31,11 @@ from sparklog.interop.import_partition import (
 )
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
-from sparklog.interop.workers import Threads
 from sparklog.metadata.catalog import Catalog, Write
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription, TopicPartition
 from sparklog.storage.files import Files
-from sparklog.tasks import Workers
 
 IMPORT: Final = "IMPORT"
 KEEP: Final = {"retention.ms": "-1"}
@@ -90,7 +89,7 @@ class PartitionReport:
 
 
 @dataclass(frozen=True, slots=True)
-class Job:
+class ImportWork:
     """One partition to take, what is known of it, and where to. Picklable."""
 
     source: PartitionDir
@@ -111,18 +110,18 @@ def import_log_dir(
     catalog: Catalog,
     log_dir: str,
     options: ImportOptions,
-    workers: Workers | None = None,
+    fleet: Fleet | None = None,
 ) -> list[PartitionReport]:
     """Import a stopped (or copied) broker's log directory; the reports in the order of partitions.
 
-    `workers` take the partitions of all topics, threads unless others are given; then one commit
-    makes them visible. The broker's lock is held until then. Raises LogDirError (also when a broker
-    runs on the directory), UnknownTopicError (a topic the directory does not have), CorruptionError
-    for checkpoints of all of it, and the errors of a commit.
+    `fleet` takes the partitions of all topics, by default in a thread for each core; then one
+    commit makes them visible. The broker's lock is held until then. Raises LogDirError (also when a
+    broker runs on the directory), UnknownTopicError (a topic the directory does not have),
+    CorruptionError for checkpoints of all of it, and the errors of a commit.
     """
     broker = BrokerDir(log_dir)
     with broker.stopped():
-        return _imported(admin, catalog, broker, options, workers or Threads())
+        return _imported(admin, catalog, broker, options, fleet or LocalFleet(threads=None))
 
 
 def _imported(
@@ -130,7 +129,7 @@ def _imported(
     catalog: Catalog,
     broker: BrokerDir,
     options: ImportOptions,
-    workers: Workers,
+    fleet: Fleet,
 ) -> list[PartitionReport]:
     check_finished(broker.path)
     partitions = broker.partitions()
@@ -145,20 +144,20 @@ def _imported(
         if one.problem is None:
             sound.setdefault(one.place.topic, []).append(one)
     if sound:
-        jobs = _jobs(admin, catalog, broker, sound, options)
-        answers = workers.map(take, jobs, "import")
-        reports += _committed(catalog, broker, list(zip(jobs, answers, strict=True)))
+        works = _works(admin, catalog, broker, sound, options)
+        answers = fleet.map(take, works, "import")
+        reports += _committed(catalog, broker, list(zip(works, answers, strict=True)))
     return sorted(reports, key=lambda report: report.place)
 
 
-def _jobs(
+def _works(
     admin: AdminClient,
     catalog: Catalog,
     broker: BrokerDir,
     sources: Mapping[str, Sequence[PartitionDir]],
     options: ImportOptions,
-) -> list[Job]:
-    """Return the jobs of all topics, which are made if need be."""
+) -> list[ImportWork]:
+    """Return the works of all topics, which are made if need be."""
     starts, cleaned = broker.offsets(LOG_START), broker.offsets(CLEANER)
     topics = _topics(admin, catalog, sources, cleaned, options.config)
     rules = ImportRules(
@@ -167,7 +166,7 @@ def _jobs(
         link=options.link,
         durable=options.flush,
     )
-    jobs = []
+    works = []
     for name, parts in sources.items():
         image = catalog.topic_image(topics[name])
         for one in parts:
@@ -179,15 +178,15 @@ def _jobs(
                 log_start=starts.get(one.place, 0),
                 cleaner_offset=cleaned.get(one.place, 0),
             )
-            jobs.append(Job(one, known, catalog.files, topics[name], rules, options.flush))
-    return jobs
+            works.append(ImportWork(one, known, catalog.files, topics[name], rules, options.flush))
+    return works
 
 
-def take(job: Job) -> ImportedPartition:
+def take(work: ImportWork) -> ImportedPartition:
     """Take the files of a partition, durable if asked. Raises what `PartitionImport.run` raises."""
-    found = PartitionImport(job.files, job.topic, job.source, job.rules).run(job.known)
-    if job.flush:
-        job.files.sync(found.paths)
+    found = PartitionImport(work.files, work.topic, work.source, work.rules).run(work.known)
+    if work.flush:
+        work.files.sync(found.paths)
     return found
 
 
@@ -257,35 +256,35 @@ def _known(catalog: Catalog) -> Mapping[str, TopicDescription]:
         return {}
 
 
-Taken = tuple[Job, ImportedPartition]
+Taken = tuple[ImportWork, ImportedPartition]
 
 
 def _committed(
     catalog: Catalog,
     broker: BrokerDir,
-    done: Sequence[tuple[Job, ImportedPartition | SparklogError]],
+    done: Sequence[tuple[ImportWork, ImportedPartition | SparklogError]],
 ) -> list[PartitionReport]:
     """Commit the new segments, and report; a partition that has other new records is refused."""
     taken: dict[str, list[Taken]] = {}
-    for job, answer in done:
+    for work, answer in done:
         if isinstance(answer, ImportedPartition):
-            taken.setdefault(job.topic.topic_id, []).append((job, answer))
+            taken.setdefault(work.topic.topic_id, []).append((work, answer))
     refused: dict[TopicPartition, SparklogError] = {}
     writes = [
         Write(topic=parts[0][0].topic, plan=partial(_planned, taken=parts, refused=refused))
         for parts in taken.values()
     ]
     catalog.commit_all(writes, operation=IMPORT, parameters={"source": broker.path})
-    return [_report(job, refused.get(job.place, answer)) for job, answer in done]
+    return [_report(work, refused.get(work.place, answer)) for work, answer in done]
 
 
-def _report(job: Job, answer: ImportedPartition | SparklogError) -> PartitionReport:
+def _report(work: ImportWork, answer: ImportedPartition | SparklogError) -> PartitionReport:
     if isinstance(answer, SparklogError):
-        return PartitionReport(place=job.place, problem=answer)
-    start, end = job.known.state.imported_end_offset, answer.state.imported_end_offset
+        return PartitionReport(place=work.place, problem=answer)
+    start, end = work.known.state.imported_end_offset, answer.state.imported_end_offset
     return PartitionReport(
-        place=job.place,
-        added=OffsetRange(job.place.partition, start, end),
+        place=work.place,
+        added=OffsetRange(work.place.partition, start, end),
         segments=len(answer.entries),
         bytes=sum(entry.log_bytes for entry in answer.entries),
         torn_bytes=answer.torn_bytes,
@@ -300,15 +299,15 @@ def _planned(
     `refused` gets an error for each partition that is not as it was when it was taken.
     """
     grown: dict[int, ImportedPartition] = {}
-    for job, found in taken:
-        log, known = topic.partition(job.place.partition), job.known.state
-        refused.pop(job.place, None)
+    for work, found in taken:
+        log, known = topic.partition(work.place.partition), work.known.state
+        refused.pop(work.place, None)
         if log.state != known:
-            refused[job.place] = CommitConflictError(
-                f"partition {job.place.partition}: somebody else wrote to it during the import"
+            refused[work.place] = CommitConflictError(
+                f"partition {work.place.partition}: somebody else wrote to it during the import"
             )
         elif found.state.grown(known) != known:
-            grown[job.place.partition] = found
+            grown[work.place.partition] = found
     if not grown:
         return Done()
     return TopicEdit(

@@ -1,7 +1,6 @@
 """The scheduled jobs, without an engine: a broker does this work in background threads.
 
     job             a job as steps: each has rows that describe it, and `execute`
-    fleet           where the parts of a step run: this process, or Spark's tasks
     build_index     indexes made anew where they are missing or wrong
     retention       old segments removed
     compact         the latest record of each key kept
@@ -10,5 +9,5 @@
     verify          files held against the image
 
 The decisions of a job are pure functions in `sparklog.log`; here are its reads, writes and commits.
-Nothing in here knows Spark: `sparklog.spark.jobs` lends the tasks.
+Nothing in here knows Spark: the parts of a step are works for a `sparklog.fleet`.
 """

@@ -23,10 +23,10 @@ from typing import Any, NamedTuple
 
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
+from sparklog.fleet import Answers
 from sparklog.log.compaction import CompactionPlan, GroupLimits, plan_groups
 from sparklog.log.roll import RollPolicy
 from sparklog.maintenance.due import DuePartition, due_partition
-from sparklog.maintenance.fleet import Answers
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.rewrite import Found, Rewrite, rewrite
 from sparklog.maintenance.superseded import (

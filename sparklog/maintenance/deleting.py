@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from sparklog.errors import SparklogError, StorageError
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.storage.files import Files
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 
 from sparklog.clock import Clock
 from sparklog.errors import SparklogError
-from sparklog.maintenance.fleet import Fleet
+from sparklog.fleet import Fleet
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files

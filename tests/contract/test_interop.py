@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.fleet import LocalFleet
 from sparklog.interop.export_log import ExportOptions, export_to
 from sparklog.interop.import_log import ImportOptions, import_log_dir
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, JobRun

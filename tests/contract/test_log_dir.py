@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from sparklog.clock import ManualClock, SystemClock
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.compact import compact
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.maintenance.retention import retention

@@ -10,9 +10,9 @@ import sys
 from typing import Any
 
 from sparklog.admin import AdminClient
+from sparklog.fleet import LocalFleet
 from sparklog.interop.export_log import ExportOptions, export_into
 from sparklog.interop.import_log import ImportOptions, import_log_dir
-from sparklog.interop.workers import Threads
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 
@@ -40,7 +40,7 @@ def import_all(broker: str, log_dir: str, step: int | None = None) -> None:
     if step is not None:
         killed_before(step)
     admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
-    reports = import_log_dir(admin, catalog, broker, ImportOptions(), Threads(1))
+    reports = import_log_dir(admin, catalog, broker, ImportOptions(), LocalFleet())
     assert {report.problem for report in reports} == {None}
 
 

@@ -3,7 +3,7 @@
 from typing import Any
 
 from sparklog.clock import Clock
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.metadata.catalog import Catalog

@@ -17,8 +17,8 @@ import pyarrow as pa
 import zstandard
 
 from sparklog.admin import AdminClient
+from sparklog.fleet import LocalFleet
 from sparklog.interop.import_log import ImportOptions, import_log_dir
-from sparklog.interop.workers import Threads
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import Codec
 from sparklog.storage import open_files
@@ -183,7 +183,7 @@ def bounded_import(broker: str, log_dir: str, answer: str) -> None:
     admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
     import_log_dir(admin, catalog, broker, ImportOptions(topics=["sound"]))
     bound_memory()
-    reports = import_log_dir(admin, catalog, broker, ImportOptions(), Threads(1))
+    reports = import_log_dir(admin, catalog, broker, ImportOptions(), LocalFleet())
     found = {str(one.place): one.problem and str(one.problem) for one in reports}
     Path(answer).write_text(json.dumps(found), encoding="utf-8")
 

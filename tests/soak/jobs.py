@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sparklog.clock import ManualClock, SystemClock
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.compact import compact
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import Job, JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.retention import retention

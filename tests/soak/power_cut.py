@@ -13,7 +13,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import SystemClock
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import JobRun
 from sparklog.maintenance.verify import verify

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from sparklog.cli.app import run
 from sparklog.clock import SystemClock
 from sparklog.errors import SparklogError
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.spark import consume
 from sparklog.spark.jobs import fleet
 from sparklog.spark.jobs.fleet import SparkFleet

@@ -15,7 +15,7 @@ from urllib.request import urlopen
 import pytest
 
 from sparklog.clock import SystemClock
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.leases import Leases
 from sparklog.metadata.log import entry_path

@@ -15,7 +15,8 @@ from pyspark.accumulators import AccumulatorParam
 from pyspark.sql import SparkSession
 
 from sparklog.errors import SparklogError
-from sparklog.maintenance.fleet import (
+from sparklog.fleet import (
+    Answer,
     Answers,
     LocalFleet,
     Mapper,
@@ -24,9 +25,10 @@ from sparklog.maintenance.fleet import (
     Result,
     Seen,
     Value,
+    Work,
+    answered,
 )
 from sparklog.maintenance.progress import progress_bar
-from sparklog.tasks import Answer, Work, answered
 
 TASKS_MAX: Final = 1000
 """Beyond this many works some share a task: a task costs the driver milliseconds."""
@@ -52,7 +54,7 @@ class SparkFleet:
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
     ) -> list[Answer | SparklogError]:
-        """See `Workers.map`."""
+        """See `Fleet.map`."""
         if not works:
             return []
         with progress_bar(what, len(works), is_quiet=self._is_quiet) as advance:

@@ -10,7 +10,7 @@ import pytest
 
 from sparklog.cli.app import run
 from sparklog.cli.job_commands import JobArguments, print_report, spark_fleet
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import Job, Outcome
 from sparklog.maintenance.registry import JOBS, ScheduledJob
 from sparklog.maintenance.runner import StepReport

@@ -259,7 +259,7 @@ class TestAgain:
         for name in ("t-0", "t-1", "u-0"):
             write_segment(interop.partition(name), 0, batch(0))
 
-        def late(job: import_log.Job) -> ImportedPartition:
+        def late(job: import_log.ImportWork) -> ImportedPartition:
             if str(job.place) == "t-0":
                 append(interop.log_dir, 1, ["theirs"])
             return take(job)
@@ -488,7 +488,7 @@ class TestDirectories:
         (interop.broker / ".lock").touch()
         seen = []
 
-        def tried(job: import_log.Job) -> ImportedPartition:
+        def tried(job: import_log.ImportWork) -> ImportedPartition:
             seen.append(broker_starts(interop.broker))
             return take(job)
 

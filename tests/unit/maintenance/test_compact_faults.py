@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from sparklog.errors import SparklogError, UsageError
+from sparklog.fleet import Answers, LocalFleet
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.maintenance.compact import compact
-from sparklog.maintenance.fleet import Answers, LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO

@@ -9,7 +9,7 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.errors import StorageError
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases, new_owner
 from sparklog.maintenance.runner import DONE, JobRun, StepReport

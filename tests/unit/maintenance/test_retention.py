@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport

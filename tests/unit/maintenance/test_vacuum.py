@@ -8,9 +8,9 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.errors import LateWriterError, StorageError, StoragePermissionError
+from sparklog.fleet import LocalFleet
 from sparklog.log_writer import commit_write
 from sparklog.maintenance import deleting
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum

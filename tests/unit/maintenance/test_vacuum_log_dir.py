@@ -19,10 +19,10 @@ from sparklog.errors import (
     TopicClosedError,
     UnknownTopicError,
 )
+from sparklog.fleet import LocalFleet
 from sparklog.log.names import uuid7
 from sparklog.log_writer import commit_write
 from sparklog.maintenance import vacuum_log_dir
-from sparklog.maintenance.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
 from sparklog.maintenance.vacuum import vacuum

@@ -1,14 +1,25 @@
-"""Where the parts of a step run: this process, or Spark's tasks. `sparklog.tasks` says how."""
+"""One task over many works, wherever they are done: a fleet does them here or as Spark's tasks.
 
+A task is a function of one work, and picklable where works may go to another process. A work that
+fails with an error of sparklog's own is answered by that error, so that one damaged segment stops
+its own partition and nothing else. Any other error is raised.
+
+`LocalFleet` works in this process, `sparklog.spark.jobs.fleet.SparkFleet` on Spark's executors.
+"""
+
+import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from sparklog.errors import SparklogError
-from sparklog.tasks import Answer, Work, Workers, answered
 
+Work = TypeVar("Work")
+Answer = TypeVar("Answer")
 Value = TypeVar("Value")
 Kept_co = TypeVar("Kept_co", covariant=True)
 Seen = TypeVar("Seen")
@@ -19,6 +30,10 @@ Mapper = Callable[[Work], Iterable[tuple[int, Value]]]
 """Takes a work; returns values, each with the number of the reducer that gets it."""
 Reducer = Callable[[int, Iterator[Value]], Answer]
 """Takes the number of a reducer and all values sent to it, in no order; returns its answer."""
+Advance = Callable[[int], None]
+Bar = Callable[[str, int], AbstractContextManager[Advance]]
+"""A progress bar with a title and a number of works; it yields a function that is told how many
+more are done."""
 
 
 class Answers(Protocol[Kept_co]):
@@ -50,8 +65,17 @@ class Answers(Protocol[Kept_co]):
         ...
 
 
-class Fleet(Workers, Protocol):
-    """Does works, and sends what comes of them to reducers."""
+class Fleet(Protocol):
+    """Does works, several at a time where it can. `what` is the title of a progress bar."""
+
+    def map(
+        self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
+    ) -> list[Answer | SparklogError]:
+        """Return the task's answer to each work, in the order of the works.
+
+        Raises an error that is not a SparklogError.
+        """
+        ...
 
     def shuffle(
         self,
@@ -69,15 +93,52 @@ class Fleet(Workers, Protocol):
         ...
 
 
+def answered(task: Callable[[Work], Answer], work: Work) -> Answer | SparklogError:
+    """Return the task's answer, or the SparklogError that it raises.
+
+    The error comes without traceback and cause: their frames hold what was read and decompressed.
+    """
+    try:
+        return task(work)
+    except SparklogError as error:
+        error.__cause__ = error.__context__ = None
+        return error.with_traceback(None)
+
+
+@contextmanager
+def no_bar(what: str, count: int) -> Iterator[Advance]:
+    """Show nothing."""
+    del what, count
+    yield lambda _: None
+
+
 class LocalFleet:
-    """Runs everything here, one after the other: for small logs, and the specification."""
+    """Does works in this process, in `threads` threads; None is a thread for each core.
+
+    With one thread works are done one after the other by the caller's. A shuffle has one thread
+    always: it is for small logs, and the specification of Spark's.
+    """
+
+    def __init__(self, threads: int | None = 1, bar: Bar = no_bar) -> None:
+        self._threads = threads or os.cpu_count() or 1
+        self._bar = bar
 
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
     ) -> list[Answer | SparklogError]:
-        """See `Workers.map`."""
-        del what
-        return [answered(task, work) for work in works]
+        """See `Fleet.map`."""
+        with self._bar(what, len(works)) as advance:
+
+            def done(work: Work) -> Answer | SparklogError:
+                try:
+                    return answered(task, work)
+                finally:
+                    advance(1)
+
+            if self._threads == 1:
+                return [done(work) for work in works]
+            with ThreadPoolExecutor(self._threads) as pool:
+                return list(pool.map(done, works))
 
     def shuffle(
         self,

@@ -1,8 +1,28 @@
 import pytest
 
 from sparklog.errors import CorruptRecordError
-from sparklog.maintenance.fleet import LocalFleet
+from sparklog.fleet import LocalFleet, answered
 from tests.works import by_parity, digits, halved, smallest, summed
+
+
+def chained(work: int) -> int:
+    """Fail as one that met another error."""
+    try:
+        return work // 0
+    except ZeroDivisionError as error:
+        raise CorruptRecordError(f"{work} is odd") from error
+
+
+class TestAnswered:
+    def test_is_the_answer_or_the_error(self) -> None:
+        assert answered(halved, 4) == 2
+        assert isinstance(answered(halved, 3), CorruptRecordError)
+
+    def test_an_error_holds_no_frames(self) -> None:
+        error = answered(chained, 3)
+
+        assert isinstance(error, CorruptRecordError)
+        assert (error.__traceback__, error.__cause__, error.__context__) == (None, None, None)
 
 
 class TestMap:
@@ -15,6 +35,11 @@ class TestMap:
 
         assert (str(first), second) == ("3 is odd", 2)
         assert isinstance(first, CorruptRecordError)
+
+    def test_threads_answer_the_same(self) -> None:
+        first, second = LocalFleet(threads=2).map(halved, [3, 4], "halves")
+
+        assert (str(first), second) == ("3 is odd", 2)
 
     def test_a_bug_is_raised(self) -> None:
         with pytest.raises(ZeroDivisionError):

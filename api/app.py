@@ -5,6 +5,7 @@ refuses to listen beyond loopback without tokens and lets waiting fetches go whe
 """
 
 from sparklog.rest.app import create_app
-from sparklog.rest.settings import settings_of
+from sparklog.rest.settings import Settings
+from sparklog.service_settings import settings_of
 
-app = create_app(settings_of())
+app = create_app(settings_of(Settings))

@@ -103,11 +103,22 @@ class AdminClient:
         if validate_only or not wanted:
             return wanted
         if image is None:
-            # In this order, a directory that looks like a log dir has its metadata.
-            MetadataLog.create(self._files, self._clock)
-            create_log_dir(self._files, os.urandom(16))
+            self._create_log_dir()
         self._catalog.log.commit(plan)
         return wanted
+
+    def create_log_dir(self) -> None:
+        """Make the log dir where the directory is missing or empty; one that is there stays.
+
+        Raises LogDirError for a directory that holds something else.
+        """
+        if self._image_or_none() is None:
+            self._create_log_dir()
+
+    def _create_log_dir(self) -> None:
+        # In this order, a directory that looks like a log dir has its metadata.
+        MetadataLog.create(self._files, self._clock)
+        create_log_dir(self._files, os.urandom(16))
 
     def _image_or_none(self) -> Image | None:
         """Return what exists, None where a log dir may be made."""

@@ -30,8 +30,8 @@ from sparklog.cli import (
     log,
     offsets,
     produce,
-    rest,
     restore,
+    services,
     topic,
     verify,
 )
@@ -112,7 +112,7 @@ app = typer.Typer(
 )
 _PARTS = (
     *(topic, produce, consume, offsets, log),
-    *(import_log, export_log, dump_log, verify, restore, jobs, rest),
+    *(import_log, export_log, dump_log, verify, restore, jobs, services),
 )
 for part in _PARTS:
     part.add_to(app)

@@ -49,10 +49,10 @@ class FollowedTopics:
         There are none before the first one made the log dir. Raises LogDirError for a directory
         that is no log dir.
         """
-        image = self._newest()
+        image = self.image()
         return {} if image is None else image.names
 
-    def _newest(self, *topics: TopicDescription) -> Image | None:
+    def image(self, *topics: TopicDescription) -> Image | None:
         """Return the newest image with these topics opened; None before there is a log dir."""
         looked_ms = self._clock.boot_ms()
         try:
@@ -76,12 +76,12 @@ class FollowedTopics:
 
     def reader(self, name: str) -> TopicReader:
         """Return a reader of a topic's newest version. Raises UnknownTopicError."""
-        image = self._newest()
+        image = self.image()
         while image is not None:
             topic = image.topic(_named(image.names, name).topic_id)
             if topic is not None and topic.is_open:
                 return self._reader(topic)
-            image = self._newest(image.names[name])
+            image = self.image(image.names[name])
             # To read a whole topic takes more memory than it keeps: that is given back.
             pa.default_memory_pool().release_unused()
         raise _unknown(name)
@@ -100,7 +100,7 @@ class FollowedTopics:
 
         Of an object store never with `is_newest`: it has to be asked. Raises UnknownTopicError.
         """
-        image = self._image_at_hand(is_newest=is_newest)
+        image = self.image_at_hand(is_newest=is_newest)
         if image is None:
             return None
         if name not in image.names:
@@ -110,7 +110,8 @@ class FollowedTopics:
         topic = image.topic(image.names[name].topic_id)
         return self._reader(topic) if topic is not None and topic.is_open else None
 
-    def _image_at_hand(self, *, is_newest: bool) -> Image | None:
+    def image_at_hand(self, *, is_newest: bool = False) -> Image | None:
+        """Return the newest image without reading anything, None when that is not possible."""
         seen, now_ms = self._seen, self._clock.boot_ms()
         if seen is None:
             return None

@@ -1,22 +1,16 @@
-"""Settings of the service: options of `sparklog rest`, or variables of the environment.
+"""Settings of the REST service: options of `sparklog rest`, or variables of the environment."""
 
-The variable of a setting is `SPARKLOG_` and its name in capitals; the option is its name with
-dashes, and wins.
-"""
-
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import Field, ValidationError
+from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from sparklog.errors import InvalidOptionError
 from sparklog.group_commit import GroupLimits
+from sparklog.service_settings import PREFIX
 
 Positive = Annotated[int, Field(gt=0)]
 MIB = 1024 * 1024
-PREFIX = "SPARKLOG_"
 
 
 class Settings(BaseSettings):
@@ -87,28 +81,3 @@ class Settings(BaseSettings):
             max_pending_bytes=self.max_pending_bytes,
             compression_type=self.compression_type,
         )
-
-
-def settings_of(options: Mapping[str, Any] | None = None) -> Settings:
-    """Return the settings: `options` by name, and for the rest the environment.
-
-    Raises InvalidOptionError, which names every setting that is missing or wrong.
-    """
-    try:
-        return Settings(**options or {})
-    except ValidationError as error:
-        problems = [(str(one["loc"][0]), one["msg"]) for one in error.errors()]
-    raise InvalidOptionError(
-        "; ".join(f"{option_of(name)} ({variable_of(name)}): {told}" for name, told in problems),
-        option=problems[0][0],
-    )
-
-
-def option_of(name: str) -> str:
-    """Return the option of a setting."""
-    return f"--{name.replace('_', '-')}"
-
-
-def variable_of(name: str) -> str:
-    """Return the variable of a setting."""
-    return f"{PREFIX}{name.upper()}"

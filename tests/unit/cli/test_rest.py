@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 
 from sparklog.rest import server
-from sparklog.rest.settings import Settings, option_of, variable_of
+from sparklog.rest.settings import Settings
+from sparklog.service_settings import option_of, variable_of
 from tests.command_line import CommandLine
 
 

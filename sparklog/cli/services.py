@@ -1,8 +1,9 @@
-"""`sparklog rest`: the REST service. Its options are the service's settings.
+"""`sparklog rest` and `sparklog gateway`: services. Their options are the service's settings.
 
-They are looked up when the command runs: the extra `rest` may not be there, and takes long to load.
+They are looked up when the command runs: the extra may not be there, and takes long to load.
 """
 
+from collections.abc import Callable
 from dataclasses import field, make_dataclass
 from typing import Annotated, Any, get_args, get_origin
 
@@ -13,19 +14,19 @@ from sparklog.cli.extras import extra
 from sparklog.errors import InvalidOptionError
 
 
-class RestCommand(TyperCommand):
-    """A command whose options are the service's settings."""
+class ServiceCommand(TyperCommand):
+    """A command whose options are the settings of its service."""
 
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the options, and --help."""
         if not self.params:
             service = typer.Typer(add_completion=False)
-            service.command()(_arguments())
+            service.command()(_arguments(_SETTINGS[str(self.name)]()))
             self.params = typer.main.get_command(service).params
         return super().get_params(ctx)
 
     def invoke(self, ctx: Any) -> None:
-        """Call `rest`, which reads the options from the context."""
+        """Call the function, which reads the options from the context."""
         ctx.invoke(self.callback)
 
 
@@ -34,31 +35,63 @@ def rest(context: typer.Context) -> None:
 
     Every option is a variable, too: --linger-ms is SPARKLOG_LINGER_MS.
     """
+    with extra("rest"):
+        from sparklog.rest.server import serve
+    serve(_given(context, _rest_settings()))
+
+
+def gateway(context: typer.Context) -> None:
+    """Serve the log dir to Kafka's clients until SIGTERM.
+
+    Every option is a variable, too: --num-partitions is SPARKLOG_NUM_PARTITIONS.
+    """
+    with extra("gateway"):
+        from sparklog.wire.server import serve
+    serve(_given(context, _gateway_settings()))
+
+
+def _rest_settings() -> type[Any]:
+    with extra("rest"):
+        from sparklog.rest.settings import Settings
+    return Settings
+
+
+def _gateway_settings() -> type[Any]:
+    with extra("gateway"):
+        from sparklog.wire.settings import Settings
+    return Settings
+
+
+_SETTINGS: dict[str, Callable[[], type[Any]]] = {
+    "rest": _rest_settings,
+    "gateway": _gateway_settings,
+}
+
+
+def _given(context: typer.Context, kind: type[Any]) -> Any:
+    """Return the settings: the options that were given, and for the rest the environment."""
+    from sparklog.service_settings import settings_of
+
     before = context.find_root().params
     if before["storage"]:
         raise InvalidOptionError(
             "-S/--storage: the service takes storage settings from the environment alone",
             option="storage",
         )
-    with extra("rest"):
-        from sparklog.rest.server import serve
-        from sparklog.rest.settings import settings_of
-
     given = {name: value for name, value in context.params.items() if value not in (None, ())}
     told = {"log_dir": before["log_dir"]} if before["log_dir"] else {}
-    serve(settings_of(told | given))
+    return settings_of(kind, told | given)
 
 
-def _arguments() -> type:
+def _arguments(kind: type[Any]) -> type:
     """Return a class with a field for each setting, None where the option is not given."""
-    with extra("rest"):
-        from sparklog.rest.settings import Settings, option_of
+    from sparklog.service_settings import option_of
 
     return make_dataclass(
-        "RestArguments",
+        "ServiceArguments",
         [
             (name, _option(option_of(name), info), field(default=None))
-            for name, info in Settings.model_fields.items()
+            for name, info in kind.model_fields.items()
         ],
     )
 
@@ -83,5 +116,6 @@ def _option(name: str, setting: Any) -> Any:
 
 
 def add_to(app: typer.Typer) -> None:
-    """Register `rest`."""
-    app.command("rest", cls=RestCommand)(rest)
+    """Register `rest` and `gateway`."""
+    app.command("rest", cls=ServiceCommand)(rest)
+    app.command("gateway", cls=ServiceCommand)(gateway)

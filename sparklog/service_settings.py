@@ -1,0 +1,41 @@
+"""Settings of a service: options of its command, or variables of the environment.
+
+The variable of a setting is `SPARKLOG_` and its name in capitals; the option is its name with
+dashes, and wins.
+"""
+
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
+from pydantic import ValidationError
+from pydantic_settings import BaseSettings
+
+from sparklog.errors import InvalidOptionError
+
+PREFIX: Final = "SPARKLOG_"
+Settings = TypeVar("Settings", bound=BaseSettings)
+
+
+def settings_of(kind: type[Settings], options: Mapping[str, Any] | None = None) -> Settings:
+    """Return the settings: `options` by name, and for the rest the environment.
+
+    Raises InvalidOptionError, which names every setting that is missing or wrong.
+    """
+    try:
+        return kind(**options or {})
+    except ValidationError as error:
+        problems = [(str(one["loc"][0]), one["msg"]) for one in error.errors()]
+    raise InvalidOptionError(
+        "; ".join(f"{option_of(name)} ({variable_of(name)}): {told}" for name, told in problems),
+        option=problems[0][0],
+    )
+
+
+def option_of(name: str) -> str:
+    """Return the option of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable_of(name: str) -> str:
+    """Return the variable of a setting."""
+    return f"{PREFIX}{name.upper()}"

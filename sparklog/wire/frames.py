@@ -1,0 +1,85 @@
+"""Bytes of a connection to frames: a size of four bytes, big endian, and so many bytes.
+
+A small frame is copied out of the buffer that the socket is read into. A frame that is larger than
+the buffer gets memory of its own, and the socket is read into that.
+"""
+
+import struct
+from typing import Final
+
+from sparklog.errors import UsageError
+
+BUFFER_BYTES: Final = 16 * 1024
+SIZE_BYTES: Final = 4
+_SIZE: Final = struct.Struct(">i")
+
+
+class InvalidFrameError(UsageError):
+    """A size that no frame has. The connection ends (InvalidReceiveException)."""
+
+
+class Frames:
+    """The frames of one connection. `max_bytes` is the largest frame (socket.request.max.bytes)."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self._buffer = bytearray(BUFFER_BYTES)
+        self._filled = 0
+        self._large: bytearray | None = None
+        self._large_filled = 0
+
+    @property
+    def missing_bytes(self) -> int:
+        """How many bytes of a large frame are still to come; 0 when there is none."""
+        return 0 if self._large is None else len(self._large) - self._large_filled
+
+    def space(self) -> memoryview:
+        """Return where the next bytes of the connection go. Never empty."""
+        if self._large is not None:
+            return memoryview(self._large)[self._large_filled :]
+        return memoryview(self._buffer)[self._filled :]
+
+    def received(self, count: int) -> list[memoryview]:
+        """Take note of `count` bytes in `space`; return the frames that are complete.
+
+        Raises InvalidFrameError for a negative size, and for one above `max_bytes`.
+        """
+        if self._large is not None:
+            self._large_filled += count
+            if self.missing_bytes:
+                return []
+            frame, self._large = memoryview(self._large), None
+            return [frame]
+        self._filled += count
+        return self._cut()
+
+    def _cut(self) -> list[memoryview]:
+        found: list[memoryview] = []
+        start, end = 0, self._filled
+        while end - start >= SIZE_BYTES:
+            size = self._size_at(start)
+            body, start = start + SIZE_BYTES, start + SIZE_BYTES + size
+            if start <= end:
+                found.append(memoryview(bytes(self._buffer[body:start])))
+                continue
+            if SIZE_BYTES + size > BUFFER_BYTES:
+                self._large = bytearray(size)
+                self._large_filled = end - body
+                self._large[: end - body] = self._buffer[body:end]
+                start = end
+            else:
+                start = body - SIZE_BYTES
+            break
+        rest = end - start
+        self._buffer[:rest] = self._buffer[start:end]
+        self._filled = rest
+        return found
+
+    def _size_at(self, position: int) -> int:
+        size: int = _SIZE.unpack_from(self._buffer, position)[0]
+        if not 0 <= size <= self.max_bytes:
+            raise InvalidFrameError(
+                f"a frame of {size} bytes: a request has 0 to {self.max_bytes} bytes "
+                f"(socket.request.max.bytes)"
+            )
+        return size

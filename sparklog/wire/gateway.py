@@ -1,0 +1,83 @@
+"""The state of a running gateway: what its handlers share."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, TypeVar
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.clock import Clock
+from sparklog.errors import LogDirError
+from sparklog.log_reader.followed_topics import FollowedTopics
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Image
+from sparklog.model import TopicDescription
+from sparklog.storage import open_files
+from sparklog.storage.log_dir import open_log_dir
+from sparklog.wire.instances import Instance, Instances
+from sparklog.wire.settings import Settings
+
+if TYPE_CHECKING:
+    from sparklog.wire.connection import Connection
+
+Answer = TypeVar("Answer")
+
+
+class Gateway:
+    """One instance, for one event loop. A log dir is made where there is none."""
+
+    def __init__(self, settings: Settings, clock: Clock, own: Instance) -> None:
+        self.settings = settings
+        self.clock = clock
+        self.admin = AdminClient(settings.log_dir, clock=clock)
+        self.admin.create_log_dir()
+        self.catalog = Catalog(open_files(settings.log_dir), clock)
+        self.cluster_id = open_log_dir(self.catalog.files).cluster_id
+        self.topics = FollowedTopics(self.catalog, clock, settings.poll_interval_ms)
+        self.instances = Instances(own)
+        self.connections: set[Connection] = set()
+        self._lookups = ThreadPoolExecutor(2, "lookup")
+        self._admin = ThreadPoolExecutor(1, "admin")
+
+    async def image(self, *topics: TopicDescription) -> Image:
+        """Return the newest image with these topics opened.
+
+        Of an object store it may be poll_interval_ms old.
+        """
+        image = self.topics.image_at_hand()
+        if image is not None and all(_is_open(image, topic) for topic in topics):
+            return image
+        return await self.lookup(lambda: self._newest(*topics))
+
+    def _newest(self, *topics: TopicDescription) -> Image:
+        image = self.topics.image(*topics)
+        if image is None:
+            raise LogDirError(f"{self.settings.log_dir}: the log dir is gone")
+        return image
+
+    async def lookup(self, question: Callable[[], Answer]) -> Answer:
+        """Run something that may read files."""
+        return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
+
+    async def administer(self, question: Callable[[], Answer]) -> Answer:
+        """Run something with `admin`, after everything else that was asked of it."""
+        return await asyncio.get_running_loop().run_in_executor(self._admin, question)
+
+    async def create_topic(self, name: str) -> TopicDescription:
+        """Create a topic of num.partitions. Raises as AdminClient.create_topics does."""
+        count = self.settings.num_partitions
+        topics = [NewTopic(name, count)]
+        return (await self.administer(lambda: self.admin.create_topics(topics)))[0]
+
+    async def close(self) -> None:
+        """Finish what was accepted: everything is committed and answered."""
+        for connection in list(self.connections):
+            connection.finish()
+        for pool in (self._lookups, self._admin):
+            pool.shutdown(wait=True)
+        self.topics.let_go()
+
+
+def _is_open(image: Image, topic: TopicDescription) -> bool:
+    found = image.topic(topic.topic_id)
+    return found is None or found.is_open

@@ -1,0 +1,23 @@
+"""Handlers: a request to its answer.
+
+A handler takes a Call and returns a Reply, or something to await that gives one. What depends on
+the order of arrival happens in the call itself. A reply is the pieces of the answer's body, in
+their order; None is no answer (acks=0).
+"""
+
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Final
+
+from sparklog.wire.handlers.api_versions import api_versions
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.metadata import metadata
+from sparklog.wire.versions import ApiKey
+
+Handler = Callable[[Call], Reply | Awaitable[Reply]]
+
+HANDLERS: Final[Mapping[ApiKey, Handler]] = {
+    ApiKey.METADATA: metadata,
+    ApiKey.API_VERSIONS: api_versions,
+}
+
+__all__ = ["HANDLERS", "Call", "Handler", "Reply"]

@@ -1,0 +1,25 @@
+"""ApiVersions: the table of versions, and the features (KIP-511, KIP-584).
+
+A version that is not served is answered in version 0, with UNSUPPORTED_VERSION and the table: the
+client asks again with one that is.
+"""
+
+from sparklog.errors import ErrorCode
+from sparklog.wire import messages
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.versions import APIS, ApiKey
+
+NONE = 0
+
+
+def api_versions(call: Call) -> Reply:
+    """Return the answer."""
+    keys = [
+        {"api_key": key, "min_version": api.min_version, "max_version": api.max_version}
+        for key, api in APIS.items()
+    ]
+    if not APIS[ApiKey.API_VERSIONS].serves(call.version):
+        fields = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": keys}
+        return [messages.encode(ApiKey.API_VERSIONS, 0, fields)]
+    call.request()
+    return call.answer({"error_code": NONE, "api_keys": keys, "finalized_features_epoch": 0})

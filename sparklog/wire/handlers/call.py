@@ -1,0 +1,51 @@
+"""Call: one request, with everything that its handler may ask."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from sparklog.wire import messages
+from sparklog.wire.headers import RequestHeader
+from sparklog.wire.sending import Piece
+from sparklog.wire.session import Session
+from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.writing import Writer
+
+if TYPE_CHECKING:
+    from sparklog.wire.gateway import Gateway
+
+Reply = Sequence[Piece] | None
+"""The pieces of an answer's body; None for no answer."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Call:
+    """A request of a client. The frame is the request's alone: nobody writes over it."""
+
+    gateway: "Gateway"
+    session: Session
+    header: RequestHeader
+    frame: memoryview
+
+    @property
+    def version(self) -> int:
+        """The version of the request, and of its answer."""
+        return self.header.version
+
+    @property
+    def is_flexible(self) -> bool:
+        """Whether the version has tagged fields."""
+        return self.version >= APIS[ApiKey(self.header.api_key)].flexible_from
+
+    def request(self) -> Any:
+        """Return the body, as kio's class has it. Raises InvalidRequestError."""
+        header = self.header
+        return messages.parse(header.api_key, header.version, self.frame, header.body_at)
+
+    def answer(self, fields: Mapping[str, Any]) -> Reply:
+        """Return an answer of these fields (`messages`)."""
+        return [messages.encode(self.header.api_key, self.version, fields)]
+
+    def writer(self) -> Writer:
+        """Return a writer in the encoding of the version."""
+        return Writer(is_flexible=self.is_flexible)

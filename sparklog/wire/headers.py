@@ -1,0 +1,100 @@
+"""The headers of requests and answers.
+
+    request   int16 api key, int16 version, int32 correlation id, nullable string client id;
+              from the API's first flexible version on tagged fields behind it (header v2, else v1)
+    answer    int32 correlation id; tagged fields behind it from the first flexible version on,
+              but never for ApiVersions: a client must understand it before versions are known
+
+Header v0, without a client id, belongs to ControlledShutdown alone, which is not served.
+"""
+
+import struct
+from typing import Final, NamedTuple
+
+from sparklog.errors import UsageError
+from sparklog.wire.versions import APIS, ApiKey
+
+_FIXED: Final = struct.Struct(">hhih")
+_VARINT_MAX: Final = 5
+NULL: Final = -1
+
+
+class InvalidRequestError(UsageError):
+    """A request that cannot be understood. The connection ends, as a broker's would."""
+
+
+class RequestHeader(NamedTuple):
+    """The header of a request; its body begins at `body_at` of the frame."""
+
+    api_key: int
+    version: int
+    correlation_id: int
+    client_id: str | None
+    body_at: int
+
+
+def request_header(frame: memoryview) -> RequestHeader:
+    """Return the header of a frame.
+
+    Raises InvalidRequestError for one that is cut, for a client id that is no UTF-8, and for an API
+    that is not served. ApiVersions may have any version: its answer names those that are served.
+    """
+    try:
+        api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
+    except struct.error:
+        raise InvalidRequestError(f"a request header of {len(frame)} bytes") from None
+    at = _FIXED.size + max(length, 0)
+    if length < NULL or at > len(frame):
+        raise InvalidRequestError(f"a client id of {length} bytes in a frame of {len(frame)}")
+    client_id = None if length == NULL else _text(frame[_FIXED.size : at])
+    api = APIS.get(api_key)
+    if api is None:
+        raise InvalidRequestError(f"API key {api_key} is not served")
+    if not api.serves(version):
+        if api_key != ApiKey.API_VERSIONS:
+            raise InvalidRequestError(
+                f"{ApiKey(api_key).name} version {version}: served are "
+                f"{api.min_version} to {api.max_version}"
+            )
+    elif version >= api.flexible_from:
+        at = _behind_tags(frame, at)
+    return RequestHeader(api_key, version, correlation_id, client_id, at)
+
+
+def answer_header(header: RequestHeader) -> bytes:
+    """Return the header of the answer to a request."""
+    head = header.correlation_id.to_bytes(4, "big", signed=True)
+    is_flexible = header.version >= APIS[ApiKey(header.api_key)].flexible_from
+    return head + b"\0" if is_flexible and header.api_key != ApiKey.API_VERSIONS else head
+
+
+def _text(data: memoryview) -> str:
+    try:
+        return str(data, "utf-8")
+    except UnicodeDecodeError:
+        raise InvalidRequestError("a client id that is no UTF-8") from None
+
+
+def _behind_tags(frame: memoryview, at: int) -> int:
+    """Return the position behind tagged fields, none of which is known here."""
+    count, at = unsigned_varint(frame, at)
+    for _ in range(count):
+        _, at = unsigned_varint(frame, at)
+        size, at = unsigned_varint(frame, at)
+        at += size
+    if at > len(frame):
+        raise InvalidRequestError("tagged fields beyond the end of the request")
+    return at
+
+
+def unsigned_varint(data: memoryview | bytes, at: int) -> tuple[int, int]:
+    """Return an unsigned varint, and the position behind it. Raises InvalidRequestError."""
+    value = 0
+    for place in range(_VARINT_MAX):
+        if at + place >= len(data):
+            break
+        byte = data[at + place]
+        value |= (byte & 0x7F) << (7 * place)
+        if byte < 0x80:
+            return value, at + place + 1
+    raise InvalidRequestError(f"no unsigned varint at position {at}")

@@ -1,0 +1,14 @@
+"""Session: what is known of the client at the other end of a connection."""
+
+from sparklog.tokens import EVERYBODY, Token
+from sparklog.wire.settings import Listener
+
+
+class Session:
+    """A client: the listener it came to, and whom it has shown to be."""
+
+    __slots__ = ("listener", "principal")
+
+    def __init__(self, listener: Listener) -> None:
+        self.listener = listener
+        self.principal: Token | None = EVERYBODY

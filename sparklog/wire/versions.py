@@ -1,0 +1,35 @@
+"""THE table: the APIs that the gateway serves, with Kafka 4.1.1's version ranges.
+
+What is not in it is not announced. `flexible_from` is the first version with tagged fields
+(KIP-482). Produce is announced from 0 and served from 3, as Kafka does (KAFKA-18659): librdkafka
+sends uncompressed records to a broker that does not announce 0.
+"""
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+
+class ApiKey(IntEnum):
+    """Kafka's API keys (org.apache.kafka.common.protocol.ApiKeys)."""
+
+    PRODUCE = 0
+    METADATA = 3
+    API_VERSIONS = 18
+
+
+class Api(NamedTuple):
+    """One API: the versions that are announced, and the first flexible one."""
+
+    min_version: int
+    max_version: int
+    flexible_from: int
+
+    def serves(self, version: int) -> bool:
+        """Whether a version is announced."""
+        return self.min_version <= version <= self.max_version
+
+
+APIS: Final = {
+    ApiKey.METADATA: Api(0, 13, 9),
+    ApiKey.API_VERSIONS: Api(0, 4, 3),
+}

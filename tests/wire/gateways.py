@@ -1,0 +1,134 @@
+"""A gateway in this process, and a client that speaks Kafka's protocol by kio."""
+
+import asyncio
+import io
+import struct
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import uvloop
+from kio.index import load_request_schema, load_response_schema
+from kio.serial import entity_reader, entity_writer
+
+from sparklog.clock import SystemClock
+from sparklog.wire.server import Server
+from sparklog.wire.settings import Settings
+from sparklog.wire.versions import APIS, ApiKey
+
+
+class RunningGateway:
+    """A gateway on an event loop of its own thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.server = Server(settings, SystemClock())
+        self._loop = uvloop.new_event_loop()
+        self._thread = threading.Thread(target=self._loop.run_forever)
+
+    @property
+    def port(self) -> int:
+        return self.server.listeners[0].port
+
+    @property
+    def address(self) -> str:
+        return f"127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        self._thread.start()
+        self.run(self.server.start())
+
+    def run(self, coroutine: Any) -> Any:
+        """The result of a coroutine that runs on the gateway's loop."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+
+    def close(self) -> None:
+        self.run(self.server.close())
+        self._loop.call_soon_threadsafe(self._loop.stop)
+        self._thread.join()
+        self._loop.close()
+
+
+@contextmanager
+def gateway(log_dir: str | Path, **values: object) -> Iterator[RunningGateway]:
+    """A gateway over a log dir, on a free port, until the block ends."""
+    given = {"log_dir": str(log_dir), "listen": ("127.0.0.1:0",), **values}
+    running = RunningGateway(Settings.model_validate(given))
+    running.start()
+    try:
+        yield running
+    finally:
+        running.close()
+
+
+class Client:
+    """One connection. Requests and answers are kio's classes."""
+
+    def __init__(self, port: int) -> None:
+        import socket
+
+        self.socket = socket.create_connection(("127.0.0.1", port), timeout=30)
+        self._correlation_id = 0
+
+    def __enter__(self) -> "Client":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.socket.close()
+
+    def ask(self, request: Any) -> Any:
+        """The answer to a request."""
+        self.send(request)
+        return self.receive(request.__api_key__, request.__version__)
+
+    def send(self, request: Any) -> None:
+        self.send_frame(frame_of(request, self._correlation_id))
+        self._correlation_id += 1
+
+    def send_frame(self, frame: bytes) -> None:
+        self.socket.sendall(struct.pack(">i", len(frame)) + frame)
+
+    def receive(self, api_key: int, version: int) -> Any:
+        """The next answer, which is to a request of this API and version."""
+        data = self.receive_frame()
+        assert data, "the connection was closed"
+        is_flexible = version >= APIS[ApiKey(api_key)].flexible_from
+        at = 5 if is_flexible and api_key != ApiKey.API_VERSIONS else 4
+        answer, size = entity_reader(load_response_schema(api_key, version))(data, at)
+        assert at + size == len(data), "bytes behind the answer"
+        return answer
+
+    def receive_frame(self) -> bytes:
+        """The next frame without its size; empty when the connection is closed."""
+        head = self._take(4)
+        return self._take(struct.unpack(">i", head)[0]) if head else b""
+
+    def _take(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            try:
+                part = self.socket.recv(size - len(data))
+            except ConnectionResetError:
+                return b""
+            if not part:
+                return b""
+            data += part
+        return data
+
+
+def frame_of(request: Any, correlation_id: int = 0, client_id: str = "test") -> bytes:
+    """The bytes of a request, header and body."""
+    key, version = request.__api_key__, request.__version__
+    name = client_id.encode()
+    head = struct.pack(">hhih", key, version, correlation_id, len(name)) + name
+    if version >= APIS[ApiKey(key)].flexible_from:
+        head += b"\0"
+    out = io.BytesIO()
+    entity_writer(type(request))(out, request)
+    return head + out.getvalue()
+
+
+def request(api_key: int, version: int, **fields: Any) -> Any:
+    """A request of kio's class for an API and version."""
+    return load_request_schema(api_key, version)(**fields)

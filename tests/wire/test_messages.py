@@ -1,0 +1,77 @@
+"""Bodies: encode equals kio's own writer, parse passes over tagged fields that it does not know."""
+
+import io
+from importlib import import_module
+from typing import Any
+
+import pytest
+from kio.serial import entity_writer
+
+from sparklog.wire.headers import InvalidRequestError
+from sparklog.wire.messages import encode, parse
+from sparklog.wire.versions import ApiKey
+
+
+def by_kio(entity: Any) -> bytes:
+    out = io.BytesIO()
+    entity_writer(type(entity))(out, entity)
+    return out.getvalue()
+
+
+def test_an_answer_is_written_as_kio_writes_it() -> None:
+    kio = import_module("kio.schema.api_versions.v4.response")
+    feature = {"name": "transaction.version", "min_version": 0, "max_version": 2}
+    fields = {
+        "error_code": 35,
+        "api_keys": [{"api_key": 3, "min_version": 0, "max_version": 13}],
+        "supported_features": [feature],
+        "finalized_features_epoch": 7,
+        "a_field_of_another_version": 1,
+    }
+    expected = kio.ApiVersionsResponse(
+        error_code=kio.ErrorCode(35),
+        api_keys=(kio.ApiVersion(api_key=3, min_version=0, max_version=13),),
+        throttle_time=kio.i32Timedelta.parse(__import__("datetime").timedelta(0)),
+        supported_features=(kio.SupportedFeatureKey(**feature),),
+        finalized_features_epoch=7,
+    )
+    assert encode(ApiKey.API_VERSIONS, 4, fields) == by_kio(expected)
+
+
+def test_what_is_left_out_has_its_default() -> None:
+    assert encode(ApiKey.API_VERSIONS, 0, {}) == bytes(6)
+
+
+class TestParse:
+    NAME = b"\x05rust"
+    VERSION = b"\x021"
+
+    def test_passes_over_an_unknown_tagged_field(self) -> None:
+        body = self.NAME + self.VERSION + b"\x01\x63\x03abc"
+        found = parse(ApiKey.API_VERSIONS, 4, memoryview(body), 0)
+        assert (found.client_software_name, found.client_software_version) == ("rust", "1")
+
+    def test_passes_over_one_inside_an_array(self) -> None:
+        topic = bytes(16) + b"\x02t" + b"\x01\x09\x01x"
+        body = b"\x02" + topic + b"\x01\x00" + b"\x01\x07\x00"
+        [found] = parse(ApiKey.METADATA, 12, memoryview(body), 0).topics
+        assert found.name == "t"
+
+    def test_ignores_bytes_behind_the_body(self) -> None:
+        body = self.NAME + self.VERSION + b"\0" + b"more"
+        assert parse(ApiKey.API_VERSIONS, 4, memoryview(body), 0).client_software_name == "rust"
+
+    @pytest.mark.parametrize(
+        "body",
+        [
+            b"",
+            NAME,
+            NAME + VERSION + b"\x01\x63\x7fabc",
+            b"\xff\xff\xff\xff\x0fabc",
+            b"\x03\xff\xfe" + VERSION + b"\0",
+            NAME + VERSION + b"\x02\x63\x00\x64\xff\xff\xff\xff\xff\xff",
+        ],
+    )
+    def test_refuses_a_body_that_is_cut_or_lies(self, body: bytes) -> None:
+        with pytest.raises(InvalidRequestError, match="API_VERSIONS version 4|position"):
+            parse(ApiKey.API_VERSIONS, 4, memoryview(body), 0)

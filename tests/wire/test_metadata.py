@@ -1,0 +1,112 @@
+"""Metadata and ApiVersions, in every version that is served."""
+
+import struct
+from pathlib import Path
+
+import pytest
+from confluent_kafka.admin import AdminClient as KafkaAdmin
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.wire.topic_ids import uuid_of
+from sparklog.wire.versions import APIS, ApiKey
+from tests.wire.gateways import Client, RunningGateway, gateway, request
+
+
+def versions(key: ApiKey) -> range:
+    return range(APIS[key].min_version, APIS[key].max_version + 1)
+
+
+def topics_asked(version: int, *names: str) -> object:
+    kind = request_topic(version)
+    told = {"topic_id": None} if version >= 10 else {}
+    fields: dict[str, object] = {"topics": tuple(kind(name=name, **told) for name in names)}
+    if version >= 8:
+        fields["include_topic_authorized_operations"] = False
+        if version <= 10:
+            fields["include_cluster_authorized_operations"] = False
+    return request(ApiKey.METADATA, version, **fields)
+
+
+def request_topic(version: int) -> type:
+    from importlib import import_module
+
+    module = import_module(f"kio.schema.metadata.v{version}.request")
+    found: type = module.MetadataRequestTopic
+    return found
+
+
+class TestApiVersions:
+    @pytest.mark.parametrize("version", versions(ApiKey.API_VERSIONS))
+    def test_tells_the_table(self, client: Client, version: int) -> None:
+        told = {"client_software_name": "test", "client_software_version": "1"}
+        fields = told if version >= 3 else {}
+        answer = client.ask(request(ApiKey.API_VERSIONS, version, **fields))
+        found = {one.api_key: (one.min_version, one.max_version) for one in answer.api_keys}
+        assert found == {key: (api.min_version, api.max_version) for key, api in APIS.items()}
+
+    def test_answers_a_newer_version_in_version_0(self, client: Client) -> None:
+        client.send_frame(struct.pack(">hhih", ApiKey.API_VERSIONS, 99, 7, -1))
+        answer = client.receive(ApiKey.API_VERSIONS, 0)
+        assert answer.error_code == ErrorCode.unsupported_version
+        assert {one.api_key for one in answer.api_keys} == set(APIS)
+
+
+class TestMetadata:
+    @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
+    def test_tells_a_topic(self, running: RunningGateway, client: Client, version: int) -> None:
+        admin = running.server.gateway.admin
+        [topic] = admin.create_topics([NewTopic("flights", 3)])
+        answer = client.ask(topics_asked(version, "flights"))
+        [found] = answer.topics
+        assert (found.error_code, found.name) == (ErrorCode.none, "flights")
+        assert [one.partition_index for one in found.partitions] == [0, 1, 2]
+        assert {one.leader_id for one in found.partitions} == {answer.brokers[0].node_id}
+        assert answer.brokers[0].port == running.port
+        if version >= 10:
+            assert found.topic_id == uuid_of(topic.topic_id)
+
+    @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
+    def test_tells_all_topics(self, running: RunningGateway, client: Client, version: int) -> None:
+        running.server.gateway.admin.create_topics([NewTopic("a", 1), NewTopic("b", 1)])
+        asked = topics_asked(version)
+        if version:
+            fields = {"include_topic_authorized_operations": False} if version >= 8 else {}
+            if 8 <= version <= 10:
+                fields["include_cluster_authorized_operations"] = False
+            asked = request(ApiKey.METADATA, version, topics=None, **fields)
+        assert [one.name for one in client.ask(asked).topics] == ["a", "b"]
+
+    def test_no_topic_is_unknown(self, client: Client) -> None:
+        [found] = client.ask(topics_asked(12, "nowhere")).topics
+        assert found.error_code == ErrorCode.unknown_topic_or_partition
+
+    def test_a_topic_is_made_on_first_use_where_that_is_set(self, tmp_path: Path) -> None:
+        options = {"auto_create_topics_enable": True, "num_partitions": 4}
+        with gateway(tmp_path / "log", **options) as running, Client(running.port) as client:
+            [found] = client.ask(topics_asked(12, "new")).topics
+        assert len(found.partitions) == 4
+        assert AdminClient(tmp_path / "log").list_topics() == ["new"]
+
+    def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path) -> None:
+        with (
+            gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
+            Client(running.port) as client,
+        ):
+            [found] = client.ask(topics_asked(12, "no/good")).topics
+        assert found.error_code == ErrorCode.invalid_topic_exception
+
+    def test_a_topic_is_found_by_its_id(self, running: RunningGateway, client: Client) -> None:
+        [topic] = running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+        kind = request_topic(12)
+        asked = kind(topic_id=uuid_of(topic.topic_id), name=None)
+        fields = {"topics": (asked,), "include_topic_authorized_operations": False}
+        [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        assert found.name == "flights"
+
+
+def test_librdkafka_lists_the_cluster(running: RunningGateway) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("flights", 2)])
+    found = KafkaAdmin({"bootstrap.servers": running.address}).list_topics(timeout=10)
+    assert {name: len(topic.partitions) for name, topic in found.topics.items()} == {"flights": 2}
+    assert found.cluster_id == running.server.gateway.cluster_id

@@ -23,6 +23,7 @@ PUBLIC_NAMES = [
     "errors",
 ]
 ADMIN_METHODS = [
+    "create_log_dir",
     "create_partitions",
     "create_topics",
     "delete_records",

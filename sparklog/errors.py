@@ -36,7 +36,9 @@
         ├── CommitOutcomeUnknownError    it may have landed: replay with the same transaction
         ├── TopicClosedError             the topic's deletion has begun
         ├── LateWriterError              files older than the vacuum horizon (retriable: rewrite)
-        └── FencedLeaderEpochError       an import came between (retriable: plan again)
+        ├── FencedLeaderEpochError       an import came between (retriable: plan again)
+        ├── OutOfOrderSequenceError      a producer's batch that does not follow its last one
+        └── InvalidProducerEpochError    a producer's batch of an epoch that is over
 
 Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
 """
@@ -63,6 +65,8 @@ class ErrorCode(IntEnum):
     INVALID_CONFIG = 40
     INVALID_REQUEST = 42
     POLICY_VIOLATION = 44
+    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
+    INVALID_PRODUCER_EPOCH = 47
     KAFKA_STORAGE_ERROR = 56
     LOG_DIR_NOT_FOUND = 57
     FENCED_LEADER_EPOCH = 74
@@ -323,3 +327,15 @@ class FencedLeaderEpochError(CommitError):
 
     code = ErrorCode.FENCED_LEADER_EPOCH
     retriable = True
+
+
+class OutOfOrderSequenceError(CommitError):
+    """A producer's batch that does not follow its last one in this partition."""
+
+    code = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
+
+
+class InvalidProducerEpochError(CommitError):
+    """A producer's batch of an epoch that is over: another producer took its id on."""
+
+    code = ErrorCode.INVALID_PRODUCER_EPOCH

@@ -22,6 +22,7 @@ from sparklog.metadata.edit import (
 )
 from sparklog.metadata.image import Image, TopicImage, at_log_end, shared_slices
 from sparklog.metadata.log import ENTRIES, MetadataLog
+from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.model import AbortedRange, OffsetRange, SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 from sparklog.storage.memory import MemoryFiles
@@ -174,7 +175,18 @@ class Author:
             segments=at_log_end(topic, entries),
             receipts={key: receipt} if self._random.random() < 0.4 else {},
             leader_epochs={number: epoch},
+            producers=self._used(),
         )
+
+    def _used(self) -> dict[int, tuple[ProducerState, ...]]:
+        """States of some of eight producers, in some partitions: sequences do not matter here."""
+        numbers = self._some(range(PARTITIONS))
+        return {number: tuple(map(self._state, self._some(range(8)))) for number in numbers}
+
+    def _state(self, producer_id: int) -> ProducerState:
+        first = self._random.randrange(99)
+        batches = tuple(ProducerBatch(first + at, first + at, at, self.now_ms) for at in range(3))
+        return ProducerState(producer_id, first % 3, batches[: self._random.randrange(4)])
 
     def _told(self, topic: TopicImage, number: int, live: list[SegmentEntry]) -> TopicEdit:
         log = topic.partition(number)
@@ -186,6 +198,7 @@ class Author:
             epochs={number: (EpochStart(0, 0), EpochStart(start % 3 + 1, start))},
             forget=forget,
             forget_receipts_before_ms=self.now_ms + self._random.randrange(-60, 60),
+            forget_producers_before_ms=self.now_ms + self._random.randrange(-60, 60),
             vacuum_horizon_ms=self._random.randrange(NOW_MS),
         )
 

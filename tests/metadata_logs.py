@@ -197,7 +197,7 @@ def said(image: Image) -> dict[str, Any]:
         topic_id: (
             topic.description,
             {
-                number: (log.state, log.entries(), log.epochs, log.transactions)
+                number: (log.state, log.entries(), log.epochs, log.transactions, log.idempotence)
                 for number, log in topic.partitions.items()
             },
             {entry.key: entry for entry in topic.removed},

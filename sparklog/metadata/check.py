@@ -129,7 +129,7 @@ def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
             f"erase its files"
         )
     is_altered = edit.description is not None and not is_restored
-    if is_altered or edit.segments or edit.receipts or edit.replace:
+    if is_altered or edit.segments or edit.receipts or edit.replace or edit.producers:
         raise TopicClosedError(f"topic {name!r} was deleted: nothing more can be written to it")
 
 

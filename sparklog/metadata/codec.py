@@ -8,6 +8,7 @@ another type is refused, too, so every decoded edit can be applied.
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
+from itertools import chain
 from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
@@ -26,12 +27,14 @@ from sparklog.metadata.edit import (
     RunFile,
     TopicEdit,
 )
+from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_of, segment_row
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 Json = dict[str, Any]
 
 _INT64: Final = 2**63
+_BATCH_FIELDS: Final = len(ProducerBatch._fields)
 
 
 class Member(NamedTuple):
@@ -253,6 +256,23 @@ def _receipts(value: object) -> dict[ReceiptKey, Receipt]:
     return found
 
 
+def _producer_json(state: ProducerState) -> list[int]:
+    """Return a state as numbers: its id, its epoch, and four of each batch."""
+    return [state.producer_id, state.epoch, *chain.from_iterable(state.batches)]
+
+
+def _producer_of(value: object) -> ProducerState:
+    numbers = _list(value)
+    # Not `_integers`: a produce of an idempotent producer has twenty of them.
+    is_right = len(numbers) % _BATCH_FIELDS == 2 and set(map(type, numbers)) == {int}
+    if not is_right or max(numbers) >= _INT64 or min(numbers) < -_INT64:
+        raise _refused(value, "a producer's state")
+    fields = iter(numbers)
+    producer_id, epoch = next(fields), next(fields)
+    batches = tuple(map(ProducerBatch, fields, fields, fields, fields))
+    return ProducerState(producer_id, epoch, batches)
+
+
 def _description(value: object) -> TopicDescription:
     return TopicDescription(**{"configs": {}, **_values("description", value, _DESCRIPTION)})
 
@@ -294,6 +314,10 @@ _TOPIC: Final = {
     "leader_epochs": _by_partition(_same, integer),
     "allow_gaps": Member(_same, _flag),
     "receipts": Member(_receipts_json, _receipts),
+    "producers": _by_partition(
+        lambda states: [_producer_json(one) for one in states], _all(_producer_of)
+    ),
+    "forget_producers_before_ms": _INTEGER,
 }
 _EDIT: Final = {
     "operation": _TEXT,

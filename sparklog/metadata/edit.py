@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from sparklog.errors import UsageError
+from sparklog.metadata.producers import ProducerState
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 FEATURE_LEVEL: Final = 1
@@ -147,7 +148,8 @@ class TopicEdit:
     (an index rebuilt). `remove` names live segments: they get `removed_ms`, slices of shared files
     go at once. `forget` names removed segments whose rows go. Receipts of keys last used before
     `forget_receipts_before_ms` go, too. `transactions` replace a partition's open transactions,
-    `epochs` its leader epochs.
+    `epochs` its leader epochs. `producers` are a partition's producers whose states change, as they
+    are then; those of all partitions last used before `forget_producers_before_ms` go.
     """
 
     description: TopicDescription | None = None
@@ -164,6 +166,8 @@ class TopicEdit:
     leader_epochs: Mapping[int, int] = field(default_factory=dict)
     allow_gaps: bool = False
     receipts: Mapping[ReceiptKey, Receipt] = field(default_factory=dict)
+    producers: Mapping[int, tuple[ProducerState, ...]] = field(default_factory=dict)
+    forget_producers_before_ms: int | None = None
 
     def __post_init__(self) -> None:
         """Raises UsageError for an edit that no image allows."""
@@ -188,7 +192,7 @@ class TopicEdit:
 
     @property
     def only_appends(self) -> bool:
-        """Whether it does nothing but put segments at the log's end, as a produce does."""
+        """Whether it does nothing but append segments and set producers, as a produce does."""
         return not (
             self.remove
             or self.receipts
@@ -198,6 +202,7 @@ class TopicEdit:
             or self.epochs
             or self.forget
             or self.forget_receipts_before_ms is not None
+            or self.forget_producers_before_ms is not None
             or self.vacuum_horizon_ms is not None
         )
 
@@ -215,7 +220,9 @@ class TopicEdit:
                 self.remove,
                 self.forget,
                 self.receipts,
+                self.producers,
                 self.forget_receipts_before_ms is not None,
+                self.forget_producers_before_ms is not None,
                 self.vacuum_horizon_ms is not None,
             )
         )

@@ -5,6 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from immutables import Map
+
 from sparklog.errors import OffsetOutOfRangeError
 from sparklog.log.segments import SegmentList
 from sparklog.metadata.edit import (
@@ -12,8 +14,10 @@ from sparklog.metadata.edit import (
     EpochStart,
     OpenTransaction,
     PartitionState,
+    Stamp,
     TopicEdit,
 )
+from sparklog.metadata.producers import NO_PRODUCERS, ProducerMark, Producers, ProducerState, Use
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import segment_entries
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, SegmentEntry, SegmentKey
@@ -79,7 +83,7 @@ class PartitionLog:
     `name` is "<topic>-<partition>", for messages. Offsets are those of the log.
     """
 
-    __slots__ = ("epochs", "live", "name", "partition", "state", "transactions")
+    __slots__ = ("epochs", "idempotence", "live", "name", "partition", "state", "transactions")
 
     def __init__(
         self,
@@ -89,6 +93,7 @@ class PartitionLog:
         live: LiveSegments | None = None,
         transactions: tuple[OpenTransaction, ...] = (),
         epochs: tuple[EpochStart, ...] = (),
+        idempotence: Producers = NO_PRODUCERS,
     ) -> None:
         self.name = name
         self.partition = partition
@@ -96,6 +101,12 @@ class PartitionLog:
         self.live = _NO_SEGMENTS if live is None else live
         self.transactions = transactions
         self.epochs = epochs
+        self.idempotence = idempotence
+
+    @property
+    def producers(self) -> Map[int, ProducerState]:
+        """The producers that are remembered, by their ids."""
+        return self.idempotence.states
 
     @property
     def log_start_offset(self) -> int:
@@ -184,19 +195,28 @@ class PartitionLog:
             for entry in entries
         )
 
-    def grown(self, added: Sequence[tuple[SegmentEntry, int | None]]) -> "PartitionLog":
+    def grown(
+        self, added: Sequence[tuple[SegmentEntry, int | None]], uses: Sequence[Use] = ()
+    ) -> "PartitionLog":
         """Return the log after segments at its end, each with the epoch that it was planned with.
 
-        It is the log after as many edits that do nothing else.
+        `uses` are the producers' states of these edits. It is the log after as many edits that do
+        nothing else.
         """
-        epochs = self.epochs
+        state, live, epochs = self.state, self.live, self.epochs
         for entry, epoch in added:
             epochs = _assigned(epochs, epoch, entry.base_offset)
-        state = self.state._replace(log_end_offset=added[-1][0].next_offset)
-        live = self.live.appended([entry for entry, _ in added])
-        return PartitionLog(self.name, self.partition, state, live, self.transactions, epochs)
+        if added:
+            state = state._replace(log_end_offset=added[-1][0].next_offset)
+            live = live.appended([entry for entry, _ in added])
+        idempotence = self.idempotence.after(uses) if uses else self.idempotence
+        return PartitionLog(
+            self.name, self.partition, state, live, self.transactions, epochs, idempotence
+        )
 
-    def apply(self, edit: TopicEdit, changes: SegmentChanges | None) -> "PartitionLog":
+    def apply(
+        self, edit: TopicEdit, changes: SegmentChanges | None, stamp: Stamp
+    ) -> "PartitionLog":
         """Return the log after an edit of its topic; `changes` are the edit's of this partition.
 
         The epoch that the edit was planned with begins at the first record it appends, if it is a
@@ -214,7 +234,16 @@ class PartitionLog:
         if given is not None:
             state = state.grown(given)
         transactions = edit.transactions.get(number, self.transactions)
-        return PartitionLog(self.name, number, state, live, transactions, epochs)
+        idempotence = self._producers_after(edit, stamp.timestamp_ms)
+        return PartitionLog(self.name, number, state, live, transactions, epochs, idempotence)
+
+    def _producers_after(self, edit: TopicEdit, now_ms: int) -> Producers:
+        """Return the producers after an edit: it forgets none that is used in this millisecond."""
+        found = self.idempotence
+        if edit.forget_producers_before_ms is not None:
+            found = found.since(ProducerMark(min(edit.forget_producers_before_ms, now_ms)))
+        states = edit.producers.get(self.partition)
+        return found.after([(states, now_ms)]) if states else found
 
 
 def _assigned(

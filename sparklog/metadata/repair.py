@@ -22,9 +22,10 @@ from sparklog.clock import Clock
 from sparklog.errors import CommitConflictError, CorruptMetadataError
 from sparklog.metadata.diagnosis import Diagnosis, Problem, diagnose
 from sparklog.metadata.edit import FoldEdit
-from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish, rows_of
+from sparklog.metadata.fold import RETENTION, commit_fold, fold, publish
 from sparklog.metadata.history_runs import continued, present, told, without_damaged
 from sparklog.metadata.image import Image
+from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
 from sparklog.metadata.runs import in_order
 from sparklog.metadata.tables import RUN_SCHEMA, table_of

@@ -1,6 +1,6 @@
 """Rows of runs: their order, and which of them count. Pure."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -8,10 +8,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from sparklog.metadata.tables import KEY_COLUMNS, LOG_DIR_KINDS, RUN_SCHEMA, nulls
+from sparklog.metadata.producers import ProducerMark
+from sparklog.metadata.tables import (
+    KEY_COLUMNS,
+    LOG_DIR_KINDS,
+    PARTITION,
+    PRODUCER,
+    RECEIPT,
+    RUN_SCHEMA,
+    nulls,
+)
 from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 
 _EMPTY, _LINE_END = strings_of(["", "\n"])
+_NO_MARK = ProducerMark()
+_MARK = ("producers_from_ms", "producers_from_id")
 _KEY_NAMES = tuple(dict.fromkeys(name for names in KEY_COLUMNS.values() for name in names))
 
 
@@ -51,6 +62,57 @@ def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
     if drops_gone:
         rows = rows.filter(pc.invert(rows.column("gone")))
     return in_order(rows) if len(tables) > 1 else rows
+
+
+def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
+    """Return the rows that count without those of forgotten topics, receipts, and producers.
+
+    `receipts_before_ms` has the topics that are known. A reader of runs passes over the same
+    receipts and producers (`run_values.contents`).
+    """
+    known = sorted(receipts_before_ms)
+    before_ms = pa.array([receipts_before_ms[one] for one in known], pa.int64())
+    ids = rows.column("topic_id")
+    slots = pc.index_in(ids, pa.array(known, pa.string()))
+    is_request = pc.and_(
+        pc.equal(rows.column("kind"), RECEIPT), pc.invert(_column(rows, "is_versioned"))
+    )
+    is_old = pc.less(_column(rows, "used_ms"), before_ms.take(slots.combine_chunks()))
+    is_forgotten = pc.fill_null(pc.and_(is_request, is_old), fill_value=False)
+    is_known = pc.or_(pc.is_null(ids), pc.is_valid(slots))
+    return _without_forgotten_producers(rows.filter(pc.and_not(is_known, is_forgotten)))
+
+
+def _without_forgotten_producers(rows: pa.Table) -> pa.Table:
+    marks = {
+        (row["topic_id"], row["partition"]): marked(row)
+        for row in _rows_of(rows, PARTITION, *_MARK)
+        if marked(row) != _NO_MARK
+    }
+    if not marks:
+        return rows
+    is_producer = numbers_of(pc.equal(rows.column("kind"), strings_of([PRODUCER])[0]))
+    stays = np.ones(rows.num_rows, np.bool_)
+    stays[is_producer] = [
+        (row["used_ms"], row["producer_id"])
+        >= marks.get((row["topic_id"], row["partition"]), _NO_MARK)
+        for row in _rows_of(rows, PRODUCER, "used_ms", "producer_id")
+    ]
+    return rows.filter(array_of(stays))
+
+
+def _rows_of(rows: pa.Table, kind: str, *names: str) -> list[dict[str, Any]]:
+    names = ("topic_id", "partition", *names)
+    columns = pa.table({name: _column(rows, name) for name in names})
+    found: list[dict[str, Any]] = columns.filter(
+        pc.equal(rows.column("kind"), strings_of([kind])[0])
+    ).to_pylist()
+    return found
+
+
+def marked(row: Mapping[str, Any]) -> ProducerMark:
+    """Return the mark of a row of kind partition: it has forgotten the states before."""
+    return ProducerMark(row["producers_from_ms"] or 0, row["producers_from_id"] or 0)
 
 
 def _without_replaced(table: pa.Table, newer: Sequence[pa.Table]) -> pa.Table:

@@ -1,6 +1,6 @@
 """Rows of runs to values: the image of a log dir, and topics. Pure."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -27,12 +27,15 @@ from sparklog.metadata.image import (
     TopicContent,
     TopicImage,
 )
+from sparklog.metadata.producers import ProducerBatch, Producers, ProducerState, place_of
+from sparklog.metadata.run_rows import marked
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import (
     HORIZON,
     LEASE,
     LOG_DIR_KINDS,
     PARTITION,
+    PRODUCER,
     RECEIPT,
     RUN_SCHEMA,
     SEGMENT,
@@ -48,6 +51,7 @@ from sparklog.record.arrays import numbers_of, strings_of
 _STATE: Final = PartitionState._fields
 
 Row = Mapping[str, Any]
+States = Sequence[ProducerState]
 
 
 def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
@@ -84,7 +88,7 @@ def contents(
 ) -> Iterator[tuple[TopicImage, TopicContent]]:
     """Yield topics that were closed to view with their contents, in the order of their ids."""
     segments = _Segments(rows, [topic.description.topic_id for topic in topics])
-    partitions = _by_topic(rows, PARTITION)
+    partitions, producers = _by_topic(rows, PARTITION), _by_topic(rows, PRODUCER)
     receipts = _by_topic(rows, RECEIPT)
     for at, topic in enumerate(topics):
         topic_id = topic.description.topic_id
@@ -92,7 +96,14 @@ def contents(
         yield (
             topic,
             TopicContent(
-                Map(segments.logs(at, topic, partitions.get(topic_id, ()))),
+                Map(
+                    segments.logs(
+                        at,
+                        topic,
+                        partitions.get(topic_id, ()),
+                        _states(producers.get(topic_id, ())),
+                    )
+                ),
                 Map({entry.key: entry for entry in segments.removed.get(topic_id, ())}),
                 Map(
                     {
@@ -123,14 +134,24 @@ class _Segments:
         self._live = padded(found.combine_chunks(), SEGMENT_SCHEMA)
         self._numbers = numbers_of(self._live.column("partition"))
 
-    def logs(self, at: int, topic: TopicImage, rows: Sequence[Row]) -> dict[int, PartitionLog]:
-        """Return the partitions of topic number `at`; `rows` are those of kind partition."""
+    def logs(
+        self, at: int, topic: TopicImage, rows: Sequence[Row], states: Mapping[int, States]
+    ) -> dict[int, PartitionLog]:
+        """Return the partitions of topic number `at`; `rows` are those of kind partition.
+
+        `states` are of producers, by partition; they may hold forgotten ones.
+        """
         first, last = self._bounds[at], self._bounds[at + 1]
         numbers = [row["partition"] for row in rows]
         starts = first + np.searchsorted(self._numbers[first:last], numbers)
         stops = first + np.searchsorted(self._numbers[first:last], numbers, "right")
         return {
-            row["partition"]: _partition(topic, row, LiveSegments.of(self._live, start, stop))
+            row["partition"]: _partition(
+                topic,
+                row,
+                LiveSegments.of(self._live, start, stop),
+                states.get(row["partition"], ()),
+            )
             for row, start, stop in zip(rows, starts.tolist(), stops.tolist(), strict=True)
         }
 
@@ -153,7 +174,23 @@ def _by_topic(rows: pa.Table, kind: str) -> dict[str, list[Row]]:
 _SCHEMAS: Final = {
     kind: pa.schema([RUN_SCHEMA.field(name) for name in names])
     for kind, names in {
-        PARTITION: ("topic_id", "partition", *_STATE, "transactions", "epochs"),
+        PARTITION: (
+            "topic_id",
+            "partition",
+            *_STATE,
+            "transactions",
+            "epochs",
+            "producers_from_ms",
+            "producers_from_id",
+        ),
+        PRODUCER: (
+            "topic_id",
+            "partition",
+            "producer_id",
+            "producer_epoch",
+            "batches",
+            "used_ms",
+        ),
         RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
     }.items()
 }
@@ -175,8 +212,18 @@ def _closed(row: Row) -> TopicImage:
     return TopicImage(description, row["version"], content, is_open=False)
 
 
-def _partition(topic: TopicImage, row: Row, live: LiveSegments) -> PartitionLog:
-    number = row["partition"]
+def _states(rows: Iterable[Row]) -> dict[int, list[ProducerState]]:
+    """Return the states of producers of rows of kind producer, by partition."""
+    found: dict[int, list[ProducerState]] = {}
+    for row in rows:
+        batches = tuple(ProducerBatch(**one) for one in row["batches"] or ())
+        state = ProducerState(row["producer_id"], row["producer_epoch"], batches, row["used_ms"])
+        found.setdefault(row["partition"], []).append(state)
+    return found
+
+
+def _partition(topic: TopicImage, row: Row, live: LiveSegments, states: States) -> PartitionLog:
+    number, mark = row["partition"], marked(row)
     return PartitionLog(
         f"{topic.description.name}-{number}",
         number,
@@ -184,6 +231,7 @@ def _partition(topic: TopicImage, row: Row, live: LiveSegments) -> PartitionLog:
         live,
         tuple(OpenTransaction(**one) for one in row["transactions"] or ()),
         tuple(EpochStart(**one) for one in row["epochs"] or ()),
+        Producers(Map({one.producer_id: one for one in states if place_of(one) >= mark}), mark),
     )
 
 

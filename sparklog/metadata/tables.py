@@ -5,9 +5,10 @@ nullable; a row fills the columns of its kind:
 
     kind       key                                           says
     topic      topic_id                                      name … receipts_before_ms
-    partition  topic_id, partition                           log_start_offset … epochs
+    partition  topic_id, partition                           log_start_offset … producers_from_id
     segment    topic_id, partition, log_path, log_position   base_offset … removed_ms
     receipt    topic_id, app_id, is_versioned                ranges … used_ms
+    producer   topic_id, partition, producer_id              producer_epoch, batches, used_ms
     lease      name                                          owner, expires_ms
     shared     log_path                                      slice_count, unused_ms
     horizon    (one row)                                     horizon_ms, level
@@ -34,6 +35,7 @@ from sparklog.log.names import (
     TIME_INDEX_SUFFIX,
     TXN_INDEX_SUFFIX,
 )
+from sparklog.metadata.producers import ProducerBatch
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.arrays import empty_table
 
@@ -41,6 +43,7 @@ TOPIC: Final = "topic"
 PARTITION: Final = "partition"
 SEGMENT: Final = "segment"
 RECEIPT: Final = "receipt"
+PRODUCER: Final = "producer"
 LEASE: Final = "lease"
 SHARED: Final = "shared"
 HORIZON: Final = "horizon"
@@ -50,6 +53,7 @@ _ABORTED = pa.struct(
 )
 _TRANSACTION = pa.struct([("producer_id", pa.int64()), ("first_offset", pa.int64())])
 _EPOCH = pa.struct([("epoch", pa.int64()), ("start_offset", pa.int64())])
+_BATCH = pa.struct([(name, pa.int64()) for name in ProducerBatch._fields])
 _RANGE = pa.struct([("partition", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
 
 _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
@@ -101,6 +105,8 @@ RUN_SCHEMA = pa.schema(
         pa.field("imported_end_offset", pa.int64()),
         pa.field("transactions", pa.list_(_TRANSACTION)),
         pa.field("epochs", pa.list_(_EPOCH)),
+        pa.field("producers_from_ms", pa.int64()),
+        pa.field("producers_from_id", pa.int64()),
         pa.field("name", pa.string()),
         pa.field("partition_count", pa.int32()),
         pa.field("configs", pa.map_(pa.string(), pa.string())),
@@ -113,6 +119,9 @@ RUN_SCHEMA = pa.schema(
         pa.field("ranges", pa.list_(_RANGE)),
         pa.field("content_crc32c", pa.int64()),
         pa.field("used_ms", pa.int64()),
+        pa.field("producer_id", pa.int64()),
+        pa.field("producer_epoch", pa.int32()),
+        pa.field("batches", pa.list_(_BATCH)),
         pa.field("owner", pa.string()),
         pa.field("expires_ms", pa.int64()),
         pa.field("slice_count", pa.int64()),
@@ -131,6 +140,7 @@ KEY_COLUMNS: Final = {
     PARTITION: ("topic_id", "partition"),
     SEGMENT: ("topic_id", "partition", "log_path", "log_position"),
     RECEIPT: ("topic_id", "app_id", "is_versioned"),
+    PRODUCER: ("topic_id", "partition", "producer_id"),
     LEASE: ("name",),
     SHARED: ("log_path",),
     HORIZON: (),

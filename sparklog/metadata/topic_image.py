@@ -18,6 +18,7 @@ from sparklog.errors import UsageError
 from sparklog.log.segments import SegmentList
 from sparklog.metadata.edit import ALL_FILES_MS, Receipt, ReceiptKey, Stamp, TopicEdit
 from sparklog.metadata.partition_log import PartitionLog, SegmentChanges, changes_by_partition
+from sparklog.metadata.producers import Use
 from sparklog.metadata.segments import NO_ROWS
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
@@ -139,6 +140,11 @@ class TopicImage:
         found = self.receipts.items()
         return sum(not key.is_versioned and one.used_ms < before_ms for key, one in found)
 
+    def producers_unused_since(self, before_ms: int) -> int:
+        """Return how many states of producers were last used before a time."""
+        found = (one for log in self.partitions.values() for one in log.producers.values())
+        return sum(one.used_ms < before_ms for one in found)
+
     def apply(self, edit: TopicEdit, stamp: Stamp) -> "TopicImage":
         """Return the topic after one edit of it."""
         description = edit.description or self.description
@@ -173,30 +179,39 @@ def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicConten
     """Return the content after edits, one after another; produces in a row are applied at once."""
     for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
         if appends:
-            content = _grown(content, topic, [edit for edit, _ in some])
+            content = _grown(content, topic, some)
         else:
             for edit, stamp in some:
                 content = _after(content, topic, edit, stamp)
     return content
 
 
-def _grown(content: TopicContent, topic: str, edits: Iterable[TopicEdit]) -> TopicContent:
+def _grown(
+    content: TopicContent, topic: str, edits: Iterable[tuple[TopicEdit, Stamp]]
+) -> TopicContent:
     added: dict[int, list[tuple[SegmentEntry, int | None]]] = {}
-    for edit in edits:
+    uses: dict[int, list[Use]] = {}
+    for edit, stamp in edits:
         for entry in edit.segments:
             epoch = edit.leader_epochs.get(entry.partition)
             added.setdefault(entry.partition, []).append((entry, epoch))
+        for number, states in edit.producers.items():
+            uses.setdefault(number, []).append((states, stamp.timestamp_ms))
     logs = content.partitions.mutate()
-    for number, entries in added.items():
-        logs[number] = _partition(content, topic, number).grown(entries)
+    for number in added.keys() | uses.keys():
+        log = _partition(content, topic, number)
+        logs[number] = log.grown(added.get(number, ()), uses.get(number, ()))
     return replace(content, partitions=logs.finish())
 
 
 def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:
     changes = changes_by_partition(edit)
     logs = content.partitions.mutate()
-    for number in {*changes, *edit.partitions, *edit.transactions, *edit.epochs}:
-        logs[number] = _partition(content, topic, number).apply(edit, changes.get(number))
+    touched = {*changes, *edit.partitions, *edit.transactions, *edit.epochs, *edit.producers}
+    if edit.forget_producers_before_ms is not None:
+        touched.update(content.partitions)
+    for number in touched:
+        logs[number] = _partition(content, topic, number).apply(edit, changes.get(number), stamp)
     after = TopicContent(
         logs.finish(),
         _removed_after(content, topic, edit, changes),

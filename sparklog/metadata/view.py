@@ -12,6 +12,7 @@ from typing import Final
 
 _KEY: Final = (
     "kind, topic_id, partition, log_path, log_position, app_id, is_versioned, "
+    "producer_id, "
     "case when kind = 'lease' then name end"
 )
 

@@ -69,6 +69,8 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.INVALID_CONFIG: Answer(BAD_REQUEST),
     ErrorCode.INVALID_REQUEST: Answer(BAD_REQUEST),
     ErrorCode.POLICY_VIOLATION: Answer(BAD_REQUEST),
+    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Answer(BAD_REQUEST),
+    ErrorCode.INVALID_PRODUCER_EPOCH: Answer(BAD_REQUEST),
     ErrorCode.KAFKA_STORAGE_ERROR: Answer(UNAVAILABLE, "the storage failed"),
     ErrorCode.LOG_DIR_NOT_FOUND: Answer(
         UNAVAILABLE, "there is no log dir yet: the first topic that is created makes it"

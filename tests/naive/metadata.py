@@ -3,12 +3,19 @@
 from copy import deepcopy
 from typing import Any
 
+from sparklog.metadata import producers
 from sparklog.metadata.edit import Edit, EpochStart, Stamp, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import SegmentEntry
 
 State = dict[str, Any]
-NO_PARTITION: State = {"state": (0, 0, 0, 0, 0), "live": {}, "transactions": (), "epochs": ()}
+NO_PARTITION: State = {
+    "state": (0, 0, 0, 0, 0),
+    "live": {},
+    "transactions": (),
+    "epochs": (),
+    "producers": {},
+}
 
 
 class NaiveMetadata:
@@ -59,6 +66,7 @@ class NaiveMetadata:
             self._partition(topic, number)["transactions"] = open_ones
         topic["vacuum_horizon_ms"] = max(topic["vacuum_horizon_ms"], edit.vacuum_horizon_ms or 0)
         self._remember(topic, edit, stamp)
+        self._use(topic, edit, stamp.timestamp_ms)
 
     @staticmethod
     def _put(partition: State, edit: TopicEdit, entry: SegmentEntry) -> None:
@@ -82,6 +90,24 @@ class NaiveMetadata:
         for key, receipt in edit.receipts.items():
             topic["receipts"][key] = receipt._replace(used_ms=stamp.timestamp_ms)
         topic["receipts_before_ms"] = max(topic["receipts_before_ms"], before_ms)
+
+    def _use(self, topic: State, edit: TopicEdit, now_ms: int) -> None:
+        before_ms = min(edit.forget_producers_before_ms or 0, now_ms)
+        for partition in topic["partitions"].values():
+            known = partition["producers"].items()
+            partition["producers"] = {key: one for key, one in known if one.used_ms >= before_ms}
+        for number, states in edit.producers.items():
+            known = self._partition(topic, number)["producers"]
+            known.update({one.producer_id: one._replace(used_ms=now_ms) for one in states})
+            if len(known) > producers.PRODUCERS_MAX:
+                self._forget_oldest(known, now_ms)
+
+    @staticmethod
+    def _forget_oldest(known: State, now_ms: int) -> None:
+        left = producers.PRODUCERS_MAX - producers.PRODUCERS_MAX // 10
+        for one in sorted(known.values(), key=lambda one: (one.used_ms, one.producer_id)):
+            if len(known) > left and one.used_ms < now_ms:
+                del known[one.producer_id]
 
     @staticmethod
     def _partition(topic: State, number: int) -> State:
@@ -114,6 +140,7 @@ def _topic(topic: TopicImage) -> State:
                 "live": {entry.key: entry for entry in log.entries()},
                 "transactions": log.transactions,
                 "epochs": log.epochs,
+                "producers": dict(log.producers),
             }
             for number, log in topic.partitions.items()
         },

@@ -191,8 +191,9 @@ class TestTopics:
         image = image_of(of_topic(TopicEdit(segments=[FIRST])), deleted)
 
         check(image, of_topic(removing(FIRST)))
-        with pytest.raises(TopicClosedError, match="'t0' was deleted"):
-            check(image, of_topic(TopicEdit(segments=[SECOND])))
+        for edit in (TopicEdit(segments=[SECOND]), TopicEdit(producers={0: ()})):
+            with pytest.raises(TopicClosedError, match="'t0' was deleted"):
+                check(image, of_topic(edit))
 
     @pytest.mark.parametrize(
         "edit",

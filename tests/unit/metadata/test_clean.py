@@ -15,7 +15,8 @@ from sparklog.log.names import uuid7
 from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean
 from sparklog.metadata.edit import Edit, FoldEdit
-from sparklog.metadata.fold import commit_fold, fold, rows_of
+from sparklog.metadata.fold import commit_fold, fold
+from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.leftovers import leftovers
 from sparklog.metadata.log import CLUSTER_METADATA, HINT, MetadataLog, entry_path
 from sparklog.metadata.marks import NO_MARK, Mark, newest_mark, write_mark

@@ -23,12 +23,14 @@ from sparklog.metadata.edit import (
     RunFile,
     TopicEdit,
 )
-from sparklog.metadata.fold import commit_fold, fold, is_due, rows_of
+from sparklog.metadata.fold import commit_fold, fold, is_due
 from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.repair import problems
 from sparklog.metadata.runs import in_order
-from sparklog.metadata.tables import RECEIPT, RUN_SCHEMA, table_of
+from sparklog.metadata.tables import PRODUCER, RECEIPT, RUN_SCHEMA, table_of
 from sparklog.metadata.view import live_rows
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
@@ -146,6 +148,18 @@ class TestFold:
 
         assert read(world.fresh()) == said
 
+    def test_a_producer_that_came_and_went_leaves_a_row(self, world: World) -> None:
+        used = {TOPIC_ID: TopicEdit(producers={0: (ProducerState(7, 0),)})}
+        world.commit(Edit(operation="PRODUCE", topics=used))
+        fold(world.log)
+        world.commit(Edit(operation="PRODUCE", topics=used))
+        gone = {TOPIC_ID: TopicEdit(forget_producers_before_ms=2**50)}
+        world.commit(Edit(operation="VACUUM", topics=gone))
+        said = read(world.log)
+        fold(world.log)
+
+        assert read(world.fresh()) == said
+
     def test_forgotten_receipts_leave_no_rows_of_older_runs(self, world: World) -> None:
         """Goal: runs do not grow with receipts that nobody reads.
 
@@ -172,9 +186,36 @@ class TestFold:
         assert said[TOPIC_ID][3].items() <= read(world.fresh())[TOPIC_ID][3].items()
         assert read(world.fresh()) == read(world.log)
 
+    def test_forgotten_producers_leave_no_rows_of_older_runs(self, world: World) -> None:
+        """Goal: runs do not grow with producers that nobody reads.
+
+        Method: fold ten states, forget them, fold two new ones and enough for a run of all rows.
+        """
+        many = tuple(ProducerState(one, 0) for one in range(10))
+        world.commit(Edit(operation="PRODUCE", topics={TOPIC_ID: TopicEdit(producers={1: many})}))
+        world.produce(9)
+        fold(world.log)
+        gone = {TOPIC_ID: TopicEdit(forget_producers_before_ms=2**50)}
+        world.commit(Edit(operation="VACUUM", topics=gone))
+        few = {TOPIC_ID: TopicEdit(producers={1: many[:1], 3: many[:1]})}
+        world.commit(Edit(operation="PRODUCE", topics=few))
+        fold(world.log)
+        topic = world.fresh().image([TOPIC_ID]).topic(TOPIC_ID)
+        assert topic is not None
+        assert [list(topic.partition(number).producers) for number in (1, 3)] == [[0], [0]]
+        world.produce(25)  # a run as large takes the one before it in
+        folded = fold(world.log)
+
+        assert folded is not None
+        (run,) = folded.fold.runs
+        kinds = world.log.runs.whole(run).column("kind").to_pylist()
+        assert kinds.count(PRODUCER) == 2
+
     def test_rows_of_an_image_are_all_of_it(self, world: World) -> None:
         world.produce(9)
         world.remove_first(1)
+        states = {2: (ProducerState(7, 1),)}
+        world.commit(Edit(operation="PRODUCE", topics={TOPIC_ID: TopicEdit(producers=states)}))
         image = world.log.image([TOPIC_ID])
         rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
         run = world.log.runs.write(rows, (0, image.version), 5)

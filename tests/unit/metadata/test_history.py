@@ -14,7 +14,7 @@ from sparklog.errors import (
 )
 from sparklog.metadata import history_runs as h
 from sparklog.metadata.edit import NEW_PARTITION, FoldEdit
-from sparklog.metadata.fold import commit_fold, fold, rows_of
+from sparklog.metadata.fold import commit_fold, fold
 from sparklog.metadata.history import (
     PartitionCut,
     check_readable,
@@ -27,6 +27,7 @@ from sparklog.metadata.history import (
 )
 from sparklog.metadata.history_runs import Retention
 from sparklog.metadata.image import Image, PartitionLog
+from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import entry_path
 from sparklog.metadata.past import PastCatalog
 from sparklog.metadata.runs import in_order

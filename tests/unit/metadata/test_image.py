@@ -21,6 +21,7 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
+from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.segments import TAIL_MAX
 from sparklog.metadata.topic_image import WAITING_MAX
 from tests.edits import NOW_MS, at, segment
@@ -107,6 +108,32 @@ class TestNames:
 
         assert image.topic(topic_id(0)) is None
         assert image.names == {}
+
+
+class TestProducers:
+    def test_are_apart_from_segments(self) -> None:
+        state = ProducerState(7, 0)
+        image = applied(creating(), of_topic(TopicEdit(producers={1: (state,)})))
+        log = topic_of(image).partition(1)
+
+        assert log.producers[7] == state._replace(used_ms=NOW_MS + 1)
+        assert log.log_end_offset == 0
+
+    def test_a_partitions_unused_ones_are_counted_and_forgotten(self) -> None:
+        one, two = (of_topic(TopicEdit(producers={0: (ProducerState(n, 0),)})) for n in (1, 2))
+        image = applied(creating(), one, two)
+        topic = topic_of(image)
+
+        assert topic.producers_unused_since(NOW_MS + 2) == 1
+        forgetting = TopicEdit(forget_producers_before_ms=NOW_MS + 2)
+        image = applied(of_topic(forgetting), image=image)
+        assert list(topic_of(image).partition(0).producers) == [2]
+
+    def test_one_used_in_the_same_millisecond_is_never_forgotten(self) -> None:
+        ahead = TopicEdit(forget_producers_before_ms=2**50, producers={0: (ProducerState(1, 0),)})
+        image = applied(creating(), of_topic(ahead))
+
+        assert list(topic_of(image).partition(0).producers) == [1]
 
 
 class TestEpochs:

@@ -4,10 +4,12 @@ from collections.abc import Callable, Collection
 from random import Random
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from sparklog.clock import ManualClock
+from sparklog.metadata import producers
 from sparklog.metadata.batch import Committed, Plan
 from sparklog.metadata.edit import Edit
 from sparklog.metadata.fold import fold
@@ -38,12 +40,17 @@ class MetadataMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
+        self.patch = pytest.MonkeyPatch()
+        self.patch.setattr(producers, "PRODUCERS_MAX", 4)  # so that some are forgotten
         self.files, self.clock = MemoryFiles(), ManualClock()
         MetadataLog.create(self.files, self.clock)
         self.logs = [InterruptedLog(self.files, self.clock) for _ in range(LOGS)]
         self.twin = NaiveMetadata()
         self.said: dict[int, State] = {0: self.twin.said}
         self.kept = [self.logs[0].image()]
+
+    def teardown(self) -> None:
+        self.patch.undo()
 
     @rule(number=NUMBERS, random=st.randoms(use_true_random=False), count=st.integers(1, 4))
     def commit(self, number: int, random: Random, count: int) -> None:

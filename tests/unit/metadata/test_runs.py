@@ -13,8 +13,9 @@ from sparklog.clock import ManualClock
 from sparklog.errors import CorruptMetadataError, UnsupportedFeatureError
 from sparklog.metadata import run_file
 from sparklog.metadata.edit import FoldEdit, RunFile, Stamp
-from sparklog.metadata.fold import fold, rows_of
+from sparklog.metadata.fold import fold
 from sparklog.metadata.image import Image
+from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import MetadataLog
 from sparklog.metadata.run_file import crc32c, footer, parquet_of
 from sparklog.metadata.run_rows import in_order

@@ -1,0 +1,219 @@
+"""An image as rows of runs: those of the keys that entries touched, or all. Pure.
+
+    rows_since(image, entries)   a row for each key that entries touched, as the image has it
+    rows_of(image)               a row for each key of an image
+
+`run_values` is the way back.
+"""
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from sparklog.metadata.entry import Entry
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.tables import (
+    HORIZON,
+    LEASE,
+    PARTITION,
+    PRODUCER,
+    RECEIPT,
+    SEGMENT,
+    SHARED,
+    TOPIC,
+    segment_row,
+)
+from sparklog.model import SegmentKey
+
+Row = dict[str, Any]
+
+
+def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
+    """Return a row for each key that entries touched, as the image has it.
+
+    The image is that of the last entry, with the topics they touched opened.
+    """
+    topics: dict[str, _Touched] = {}
+    leases: set[str] = set()
+    shared: set[str] = set()
+    for entry in entries:
+        for edit in entry.edits:
+            leases.update(edit.leases)
+            shared.update(edit.forget_shared)
+            for topic_id in edit.forget_topics:
+                topics.setdefault(topic_id, _Touched())
+            for topic_id, of_topic in edit.topics.items():
+                topics.setdefault(topic_id, _Touched()).add(of_topic)
+                shared.update(one.log_path for one in of_topic.segments if one.is_shared)
+                shared.update(key.log_path for key in of_topic.remove if key.is_shared)
+    return _rows(image, topics, leases, shared)
+
+
+def rows_of(image: Image) -> list[Row]:
+    """Return a row for each key of an image whose topics are all opened."""
+    topics = {topic_id: _Touched.whole(topic) for topic_id, topic in image.topics.items()}
+    return _rows(image, topics, set(image.leases), set(image.shared))
+
+
+def _rows(
+    image: Image, topics: "Mapping[str, _Touched]", leases: set[str], shared: set[str]
+) -> list[Row]:
+    rows: list[Row] = [_horizon_row(image)]
+    rows += [_lease_row(image, name) for name in sorted(leases)]
+    rows += [_shared_row(image, path) for path in sorted(shared)]
+    for topic_id, touched in topics.items():
+        topic = image.topic(topic_id)
+        if topic is None:
+            rows.append({"kind": TOPIC, "topic_id": topic_id, "gone": True})
+        else:
+            rows.append(_topic_row(topic))
+            rows += touched.rows(topic)
+    for row in rows:
+        row.setdefault("gone", False)
+        row["as_of"] = image.version
+    return rows
+
+
+class _Touched:
+    """The keys of one topic that edits touched."""
+
+    def __init__(self) -> None:
+        self._partitions: set[int] = set()
+        self._segments: dict[int, set[SegmentKey]] = {}
+        self._receipts: set[Any] = set()
+        self._producers: set[tuple[int, int]] = set()
+        self._all_partitions = False
+
+    def add(self, edit: Any) -> None:
+        """Note the keys of one more edit."""
+        keys = [
+            *(entry.key for entry in (*edit.segments, *edit.replace)),
+            *edit.remove,
+            *edit.forget,
+        ]
+        for key in keys:
+            self._segments.setdefault(key.partition, set()).add(key)
+        self._partitions.update(
+            {key.partition for key in keys},
+            edit.partitions,
+            edit.transactions,
+            edit.epochs,
+            edit.producers,
+        )
+        self._receipts.update(edit.receipts)
+        self._all_partitions |= edit.forget_producers_before_ms is not None
+        for number, states in edit.producers.items():
+            self._producers.update((number, one.producer_id) for one in states)
+
+    @classmethod
+    def whole(cls, topic: TopicImage) -> "_Touched":
+        """Return all keys of a topic."""
+        found = cls()
+        found._all_partitions = True
+        found._producers.update(
+            (number, producer_id)
+            for number, log in topic.partitions.items()
+            for producer_id in log.producers
+        )
+        found._receipts.update(topic.receipts)
+        live = [entry for log in topic.partitions.values() for entry in log.entries()]
+        for entry in (*live, *topic.removed):
+            found._segments.setdefault(entry.partition, set()).add(entry.key)
+        return found
+
+    def rows(self, topic: TopicImage) -> list[Row]:
+        """Return the rows of these keys, as the topic has them."""
+        place = {"topic_id": topic.description.topic_id}
+        known = set(topic.partitions)
+        numbers = known if self._all_partitions else known & self._partitions
+        rows = [{**place, **_partition_row(topic, number)} for number in sorted(numbers)]
+        rows += [{**place, **_receipt_row(topic, key)} for key in sorted(self._receipts)]
+        rows += [{**place, **_producer_row(topic, *key)} for key in sorted(self._producers)]
+        removed = {entry.key: entry for entry in topic.removed}
+        for number, keys in self._segments.items():
+            live = {entry.key: entry for entry in topic.partition(number).live.find(keys)}
+            for key in keys:
+                entry = live.get(key) or removed.get(key)
+                row = {**key._asdict(), "gone": True} if entry is None else segment_row(entry)
+                rows.append({**place, "kind": SEGMENT, **row})
+        return rows
+
+
+def _horizon_row(image: Image) -> Row:
+    """Return the row that also says where the run stands: the id and time of its last entry."""
+    return {
+        "kind": HORIZON,
+        "horizon_ms": image.horizon_ms,
+        "level": image.level,
+        "name": image.stamp.entry_id,
+        "used_ms": image.stamp.timestamp_ms,
+    }
+
+
+def _lease_row(image: Image, name: str) -> Row:
+    lease = image.leases.get(name)
+    if lease is None:
+        return {"kind": LEASE, "name": name, "gone": True}
+    return {
+        "kind": LEASE,
+        "name": name,
+        "owner": lease.owner,
+        "expires_ms": lease.expires_ms,
+    }
+
+
+def _shared_row(image: Image, path: str) -> Row:
+    found = image.shared.get(path)
+    if found is None:
+        return {"kind": SHARED, "log_path": path, "gone": True}
+    return {"kind": SHARED, "log_path": path, **found._asdict()}
+
+
+def _topic_row(topic: TopicImage) -> Row:
+    description = topic.description
+    return {
+        "kind": TOPIC,
+        "topic_id": description.topic_id,
+        "name": description.name,
+        "partition_count": description.num_partitions,
+        "configs": list(description.configs.items()),
+        "created_ms": description.created_ms,
+        "deleted_ms": description.deleted_ms,
+        "vacuum_horizon_ms": topic.vacuum_horizon_ms,
+        "receipts_before_ms": topic.receipts_before_ms,
+        "version": topic.version,
+    }
+
+
+def _partition_row(topic: TopicImage, number: int) -> Row:
+    log = topic.partition(number)
+    return {
+        "kind": PARTITION,
+        "partition": number,
+        "log_start_offset": log.log_start_offset,
+        "log_end_offset": log.log_end_offset,
+        "leader_epoch": log.leader_epoch,
+        "cleaner_offset": log.cleaner_offset,
+        "imported_end_offset": log.imported_end_offset,
+        "transactions": [one._asdict() for one in log.transactions] or None,
+        "epochs": [one._asdict() for one in log.epochs] or None,
+        "producers_from_ms": log.idempotence.mark.used_ms or None,
+        "producers_from_id": log.idempotence.mark.producer_id or None,
+    }
+
+
+def _receipt_row(topic: TopicImage, key: Any) -> Row:
+    receipt = topic.receipts.get(key)
+    row = {"kind": RECEIPT, "app_id": key.app_id, "is_versioned": key.is_versioned}
+    if receipt is None:
+        return {**row, "gone": True}
+    return {**row, **receipt._asdict(), "ranges": [one._asdict() for one in receipt.ranges]}
+
+
+def _producer_row(topic: TopicImage, number: int, producer_id: int) -> Row:
+    state = topic.partition(number).producers.get(producer_id)
+    row = {"kind": PRODUCER, "partition": number, "producer_id": producer_id}
+    if state is None:
+        return {**row, "gone": True}
+    batches = [one._asdict() for one in state.batches] or None
+    said = {"producer_epoch": state.epoch, "batches": batches, "used_ms": state.used_ms}
+    return {**row, **said}

@@ -1,0 +1,161 @@
+"""Idempotent producers of a partition: their last batches, and the rule for the next one.
+
+    sequenced(state, batch) -> ProducerState | Duplicate      raises when the batch does not follow
+
+A partition's log remembers a `ProducerState` a producer id (ProducerStateManager), so a batch that
+is sent twice lands once, whichever process takes it. The rules are those of Kafka 4.1.1's
+ProducerAppendInfo and ProducerStateEntry.
+
+A state is forgotten when it was not used for long, and when a partition has too many of them: then
+the oldest tenth goes. A partition's `ProducerMark` says up to where it has forgotten them, so that
+rows of forgotten states need no rows of their own to go.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from immutables import Map
+
+from sparklog.errors import InvalidProducerEpochError, OutOfOrderSequenceError
+
+BATCHES_MAX: Final = 5
+"""So many batches of a producer are remembered (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+
+PRODUCERS_MAX: Final = 10_000
+"""So many producers of a partition are remembered."""
+
+_SEQUENCES: Final = 2**31
+"""Sequences go from 0 to 2^31 - 1, and then from 0 again."""
+
+
+class ProducerBatch(NamedTuple):
+    """A batch of a producer that is in the log. It has an offset for each of its sequences."""
+
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    timestamp_ms: int
+
+    @property
+    def first_offset(self) -> int:
+        """The offset of its first record."""
+        return self.last_offset - (self.last_sequence - self.first_sequence) % _SEQUENCES
+
+
+class ProducerState(NamedTuple):
+    """One producer of a partition: its epoch, and its last batches of that epoch, oldest first.
+
+    `used_ms` is the time of the entry that used it last; applying an edit sets it.
+    """
+
+    producer_id: int
+    epoch: int
+    batches: tuple[ProducerBatch, ...] = ()
+    used_ms: int = 0
+
+
+class SequencedBatch(NamedTuple):
+    """A batch of a producer on its way into the log, with the offset its last record would get."""
+
+    producer_id: int
+    epoch: int
+    first_sequence: int
+    last_sequence: int
+    last_offset: int
+    timestamp_ms: int
+
+
+class Duplicate(NamedTuple):
+    """The answer for a batch that is in the log already: its first offset there, and its time."""
+
+    first_offset: int
+    timestamp_ms: int
+
+
+class ProducerMark(NamedTuple):
+    """States with a lesser (time of last use, producer id) are forgotten."""
+
+    used_ms: int = 0
+    producer_id: int = 0
+
+
+Use = tuple[Sequence[ProducerState], int]
+"""The states that one entry sets, and the entry's time."""
+
+
+def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerState | Duplicate:
+    """Return the state with a batch that follows its last one, or Duplicate for one that it has.
+
+    A producer without a state may begin with any sequence. Raises InvalidProducerEpochError for an
+    epoch below the state's, OutOfOrderSequenceError for a gap.
+    """
+    added = ProducerBatch(*batch[2:])
+    if state is None:
+        return ProducerState(batch.producer_id, batch.epoch, (added,))
+    if batch.epoch < state.epoch:
+        raise InvalidProducerEpochError(
+            f"producer {batch.producer_id}: a batch of epoch {batch.epoch}; the producer has epoch "
+            f"{state.epoch} now"
+        )
+    batches = state.batches if batch.epoch == state.epoch else ()
+    for known in batches:
+        if known[:2] == added[:2]:
+            return Duplicate(known.first_offset, known.timestamp_ms)
+    expected = (batches[-1].last_sequence + 1) % _SEQUENCES if batches else 0
+    if batch.first_sequence != expected:
+        raise OutOfOrderSequenceError(
+            f"producer {batch.producer_id}, epoch {batch.epoch}: a batch that begins with sequence "
+            f"{batch.first_sequence} where {expected} is next"
+        )
+    return ProducerState(
+        batch.producer_id, batch.epoch, (*batches, added)[-BATCHES_MAX:], state.used_ms
+    )
+
+
+class Producers(NamedTuple):
+    """The states of one partition by producer id; those before the mark are forgotten."""
+
+    states: Map[int, ProducerState] = Map()
+    mark: ProducerMark = ProducerMark()
+
+    def after(self, uses: Iterable[Use]) -> "Producers":
+        """Return them after entries that set some, one entry after another."""
+        states, mark = self
+        for used, used_ms in uses:
+            changed = states.mutate()
+            for producer_id, epoch, batches, _ in used:
+                changed[producer_id] = ProducerState(producer_id, epoch, batches, used_ms)
+            states = changed.finish()
+            if len(states) > PRODUCERS_MAX:
+                states, mark = Producers(states, mark).without_oldest(used_ms)
+        return Producers(states, mark)
+
+    def without_oldest(self, now_ms: int) -> "Producers":
+        """Forget the oldest, a tenth of all: so the search for them is rare.
+
+        Those used in the millisecond of the present entry stay, for one that a later entry uses in
+        the same millisecond could have a place before theirs.
+        """
+        old = sorted(place_of(one) for one in self.states.values() if one.used_ms < now_ms)
+        gone = old[: len(self.states) - (PRODUCERS_MAX - PRODUCERS_MAX // 10)]
+        if not gone:
+            return self
+        return self.since(ProducerMark(gone[-1].used_ms, gone[-1].producer_id + 1))
+
+    def since(self, mark: ProducerMark) -> "Producers":
+        """Return them without those before a mark."""
+        if mark <= self.mark:
+            return self
+        left = self.states.mutate()
+        for producer_id, state in self.states.items():
+            if place_of(state) < mark:
+                del left[producer_id]
+        return Producers(left.finish(), mark)
+
+
+NO_PRODUCERS: Final = Producers()
+
+
+def place_of(state: ProducerState) -> ProducerMark:
+    """Return a state's place in the order in which states are forgotten."""
+    return ProducerMark(state.used_ms, state.producer_id)

@@ -2,12 +2,12 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sparklog.errors import SparklogError, StorageError
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
-from sparklog.storage.files import Files
+from sparklog.storage.files import Files, FileStat
 
 LOCAL_CHUNK: Final = 100_000
 REMOTE_CHUNK: Final = 1000
@@ -20,6 +20,26 @@ class _Chunk:
 
     files: Files
     paths: Sequence[str]
+
+
+@dataclass(slots=True)
+class Sum:
+    """Some files: how many, how large, and the first of them."""
+
+    count: int = 0
+    bytes: int = 0
+    example: str | None = None
+
+    def add(self, file: FileStat) -> None:
+        """Count one more."""
+        self.count += 1
+        self.bytes += file.bytes
+        self.example = self.example or file.path
+
+    def as_row(self, what: str) -> dict[str, Any]:
+        """Return it as a row of the plan."""
+        row = {"partition": None, "what": what, "count": self.count}
+        return {**row, "bytes": self.bytes, "example": self.example}
 
 
 def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[str, str]:

@@ -6,21 +6,22 @@
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
 first time; so a file that is older, and that the image read after it does not name, is nobody's.
 The rows of removed segments go last, in a commit: until then a run that dies is made again by the
-next. A log dir is listed once; the driver keeps the names of one partition, and of files to unlink.
+next. The log dir is listed once, and a topic with garbage again when that is unlinked: the driver
+holds the names of one partition, and those of one round of unlinking.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby
-from typing import Any
+from itertools import groupby, islice
+from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import InvalidOptionError, SparklogError
 from sparklog.log.names import partition_dir
 from sparklog.log.vacuum import Fate, fates
-from sparklog.maintenance.deleting import delete_files, problems_of
+from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.vacuum_log_dir import (
     LogDirFiles,
@@ -36,10 +37,12 @@ from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import FileStat
 
-VACUUM = "VACUUM"
+VACUUM: Final = "VACUUM"
+GARBAGE: Final = (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN)
+"""The fates of files that are unlinked or reported, in the order of a report."""
 
-Sizes = Mapping[str, int]
-"""The sizes of files by their paths, relative to the topic's directory."""
+UNLINKED_MAX: Final = LOCAL_CHUNK
+"""Most files that are unlinked in one round."""
 
 
 def vacuum(
@@ -110,79 +113,87 @@ def _steps(
         yield from deleted_topic_step(context, topic, files)
         return
     now_ms = context.clock.now_ms()
-    sizes = ((file.path.partition("/")[2], file.bytes) for file in files)
     try:
         image = context.catalog.topic_image(topic)
-        garbage = _garbage(topic, image, sizes, now_ms)
+        garbage = _garbage(topic, image, files, now_ms)
     except SparklogError as error:
         yield failing_step(topic.name, error)
         return
     rows = garbage.rows()
     if rows:
-        execute = partial(_execute, context, topic, garbage.sizes)
+        execute = partial(_execute, context, topic)
         yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """The findings in one topic: files by fate, removed segments and receipts to forget."""
+    """What is garbage in one topic, counted: files by fate and partition, segments and receipts.
 
-    files: Mapping[Fate, Sizes]
-    forgettable: Sequence[SegmentEntry]
+    The partition is None for files in another directory.
+    """
+
+    files: Mapping[tuple[Fate, int | None], Sum]
+    segments: int
     receipts: int
-
-    @property
-    def sizes(self) -> Sizes:
-        """All its files."""
-        return {path: size for sizes in self.files.values() for path, size in sizes.items()}
 
     def rows(self) -> list[dict[str, Any]]:
         """Return it for people; empty when there is nothing to do or to report."""
-        rows = []
-        for fate in (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN):
-            groups: dict[str, list[str]] = defaultdict(list)
-            for path in self.files[fate]:
-                groups[path.partition("/")[0].rpartition("-")[2]].append(path)
-            for partition, paths in groups.items():
-                size = sum(self.files[fate][path] for path in paths)
-                number = int(partition) if partition.isdecimal() else None
-                rows.append(_row(number, f"{fate} files", len(paths), size, paths[0]))
+        rows = [
+            {**found.as_row(f"{fate} files"), "partition": partition}
+            for wanted in GARBAGE
+            for (fate, partition), found in self.files.items()
+            if fate is wanted
+        ]
         for what, count in (
-            ("removed segments", len(self.forgettable)),
+            ("removed segments", self.segments),
             ("expired receipts", self.receipts),
         ):
             if count:
-                rows.append(_row(None, what, count, None, None))
+                row = {"partition": None, "what": what, "count": count}
+                rows.append({**row, "bytes": None, "example": None})
         return rows
 
 
-def _row(
-    partition: int | None, what: str, count: int, size: int | None, example: str | None
-) -> dict[str, Any]:
-    row = {"partition": partition, "what": what, "count": count}
-    return {**row, "bytes": size, "example": example}
-
-
 def _garbage(
-    topic: TopicDescription, image: TopicImage, sizes: Iterable[tuple[str, int]], now_ms: int
+    topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
 ) -> _Garbage:
-    """Return the findings about some files of a topic, sorted by path, on an image."""
-    config = TopicConfig.parse(topic.configs)
-    delay_ms = config.delete_delay_ms
-    names = _Names(topic, image, now_ms - delay_ms)
-    found: dict[Fate, dict[str, int]] = {fate: {} for fate in Fate if fate is not Fate.KEPT}
-    for directory, files in groupby(sizes, key=lambda file: file[0].partition("/")[0]):
-        inside = dict(files)
-        kept, released = names.of(directory)
-        judged = fates(inside, kept, released, _horizon_ms(config, now_ms))
-        for fate, some in found.items():
-            some.update((path, inside[path]) for path in judged[fate])
-    limit_ms = now_ms - max(delay_ms, COMMIT_TIMEOUT_MS)
+    """Count what is garbage of a topic on an image; `files` are its own, sorted by path."""
+    found: dict[tuple[Fate, int | None], Sum] = {}
+    for fate, file in _judged(topic, image, files, now_ms):
+        number = _inside(file).partition("/")[0].rpartition("-")[2]
+        partition = int(number) if number.isdecimal() else None
+        found.setdefault((fate, partition), Sum()).add(file)
     return _Garbage(
         found,
-        [entry for entry in image.removed if (entry.removed_ms or 0) <= limit_ms],
+        len(_forgettable(topic, image, now_ms)),
         image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
     )
+
+
+def _judged(
+    topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
+) -> Iterator[tuple[Fate, FileStat]]:
+    """Yield a topic's files that are not kept, each with its fate; `files` are sorted by path."""
+    config = TopicConfig.parse(topic.configs)
+    names = _Names(topic, image, now_ms - config.delete_delay_ms)
+    for directory, some in groupby(files, key=lambda file: _inside(file).partition("/")[0]):
+        inside = {_inside(file): file for file in some}
+        kept, released = names.of(directory)
+        judged = fates(inside, kept, released, _horizon_ms(config, now_ms))
+        for fate in GARBAGE:
+            yield from ((fate, inside[path]) for path in judged[fate])
+
+
+def _inside(file: FileStat) -> str:
+    """Return a file's path relative to the topic's directory."""
+    return file.path.partition("/")[2]
+
+
+def _forgettable(topic: TopicDescription, image: TopicImage, now_ms: int) -> list[SegmentEntry]:
+    """Return the removed segments whose rows no reader and no commit needs any more."""
+    delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
+    limit_ms = now_ms - max(delay_ms, COMMIT_TIMEOUT_MS)
+    return [entry for entry in image.removed if (entry.removed_ms or 0) <= limit_ms]
 
 
 def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
@@ -214,22 +225,30 @@ class _Names:
         return live | self._kept[number], self._released[number]
 
 
-def _execute(context: JobContext, topic: TopicDescription, sizes: Sizes) -> Outcome:
-    """Vacuum one topic. `sizes` may be older: files made since then are above the horizon."""
+def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
+    """Vacuum one topic. Files that are made meanwhile are above the horizon."""
     catalog, now_ms = context.catalog, context.clock.now_ms()
-    horizon_ms = _horizon_ms(TopicConfig.parse(topic.configs), now_ms)
-    edit = TopicEdit(vacuum_horizon_ms=horizon_ms)
+    edit = TopicEdit(
+        vacuum_horizon_ms=_horizon_ms(TopicConfig.parse(topic.configs), now_ms),
+    )
     catalog.commit(topic, lambda _: edit, operation=VACUUM)
     image = catalog.topic_image(topic)
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: it goes as a whole
-    garbage = _garbage(topic, image, sorted(sizes.items()), now_ms)
     directory = topic_directory(topic)
-    doomed = {**garbage.files[Fate.REMOVED], **garbage.files[Fate.ORPHAN]}
-    failed = delete_files(context, [f"{directory}/{path}" for path in doomed], "unlinking")
+    files = context.files.list(directory, recursive=True)
+    judged = _judged(topic, image, files, now_ms)
+    unlinked, unknown, failed = Sum(), 0, dict[str, str]()
+    while some := list(islice(judged, UNLINKED_MAX)):
+        doomed = [file for fate, file in some if fate is not Fate.UNKNOWN]
+        unknown += len(some) - len(doomed)
+        failed |= delete_files(context, [file.path for file in doomed], "unlinking")
+        for file in doomed:
+            if file.path not in failed:
+                unlinked.add(file)
     forgotten = [
         entry.key
-        for entry in garbage.forgettable
+        for entry in _forgettable(topic, image, now_ms)
         if not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     before_ms = now_ms - RECEIPT_TTL_MS
@@ -243,14 +262,13 @@ def _execute(context: JobContext, topic: TopicDescription, sizes: Sizes) -> Outc
     catalog.commit(
         topic, forgetting, operation=VACUUM, parameters={"forgotten": f"{len(forgotten)}"}
     )
-    gone = [size for path, size in doomed.items() if f"{directory}/{path}" not in failed]
     return Outcome(
         counts={
-            "files": len(gone),
-            "bytes": sum(gone),
+            "files": unlinked.count,
+            "bytes": unlinked.bytes,
             "segments": len(forgotten),
-            "receipts": garbage.receipts,
-            "unknown_files": len(garbage.files[Fate.UNKNOWN]),
+            "receipts": image.receipts_unused_since(before_ms),
+            "unknown_files": unknown,
         },
         problems=problems_of(failed),
     )

@@ -21,7 +21,7 @@ from uuid import UUID
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import InvalidConfigError, UsageError
 from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
-from sparklog.maintenance.deleting import LOCAL_CHUNK, delete_files, problems_of
+from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.edit import ALL_FILES_MS, Done, Edit, TopicEdit
@@ -36,26 +36,6 @@ SHARED: Final = SHARED_PREFIX.rstrip("/")
 VACUUM: Final = "VACUUM"
 
 
-@dataclass(slots=True)
-class _Sum:
-    """Some files: how many, how large, and the first of them."""
-
-    count: int = 0
-    bytes: int = 0
-    example: str | None = None
-
-    def add(self, file: FileStat) -> None:
-        """Count one more."""
-        self.count += 1
-        self.bytes += file.bytes
-        self.example = self.example or file.path
-
-    def as_row(self, what: str) -> dict[str, Any]:
-        """Return it as a row of the plan."""
-        row = {"partition": None, "what": what, "count": self.count}
-        return {**row, "bytes": self.bytes, "example": self.example}
-
-
 class LogDirFiles:
     """The files of a log dir that lie in no topic's directory, from a listing.
 
@@ -65,8 +45,8 @@ class LogDirFiles:
 
     def __init__(self, image: Image) -> None:
         """`image` may be older than the listing."""
-        self.lost: dict[str, _Sum] = {}
-        self.strange: dict[str, _Sum] = {}
+        self.lost: dict[str, Sum] = {}
+        self.strange: dict[str, Sum] = {}
         self.shared: dict[str, int] = {}
         self._in_use = {path for path, one in image.shared.items() if one.slice_count}
 
@@ -79,9 +59,9 @@ class LogDirFiles:
                 if file.path not in self._in_use:
                     self.shared[file.path] = file.bytes
             elif _is_segments(directory, file):
-                self.lost.setdefault(directory, _Sum()).add(file)
+                self.lost.setdefault(directory, Sum()).add(file)
             elif not _is_expected(directory, file):
-                self.strange.setdefault(directory, _Sum()).add(file)
+                self.strange.setdefault(directory, Sum()).add(file)
 
 
 def _is_segments(directory: str, file: FileStat) -> bool:
@@ -110,7 +90,7 @@ def deleted_topic_step(
     delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
     if (topic.deleted_ms or 0) > context.clock.now_ms() - delay_ms:
         return
-    found = _Sum()
+    found = Sum()
     for file in files:
         found.add(file)
     execute = partial(_delete_topic, context, topic)
@@ -170,7 +150,7 @@ def _delete_directory(context: JobContext, directory: str) -> Outcome:
     """Unlink a topic's directory but for its quarantine; count the unlinked files."""
     files = context.files.list(directory, recursive=True)
     doomed = (file for file in files if not _is_below(file, QUARANTINE))
-    gone, parts = _Sum(), set()
+    gone, parts = Sum(), set()
     failed: dict[str, str] = {}
     while chunk := list(islice(doomed, LOCAL_CHUNK)):
         some = delete_files(context, [file.path for file in chunk], "unlinking a deleted topic")
@@ -283,7 +263,7 @@ class _SharedGarbage:
         ):
             if paths:
                 size = sum(self.sizes.get(path, 0) for path in paths)
-                rows.append(_Sum(len(paths), size, paths[0]).as_row(what))
+                rows.append(Sum(len(paths), size, paths[0]).as_row(what))
         return rows
 
 
@@ -352,7 +332,7 @@ def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator
         {name: one for name, one in some.items() if topic_id_of(name) not in image.topics}
         for some in (found.lost, found.strange)
     )
-    rows = [{**_Sum(len(old), 0, old[0]).as_row("metadata files"), "bytes": None}] if old else []
+    rows = [{**Sum(len(old), 0, old[0]).as_row("metadata files"), "bytes": None}] if old else []
     rows += [one.as_row("unknown topic") for one in lost.values()]
     rows += [one.as_row("unknown files") for one in strange.values()]
     told = Outcome(

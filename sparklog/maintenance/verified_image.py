@@ -9,15 +9,9 @@ from sparklog.log.names import parse_segment_name, uuid7_ms
 from sparklog.log.vacuum import Fate, fates
 from sparklog.metadata.catalog import topic_directory
 from sparklog.metadata.check import paths_of
-from sparklog.metadata.image import PartitionLog, TopicImage
-from sparklog.metadata.tables import segment_entries
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.metadata.image import TopicImage
+from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
-
-
-def segments_of(log: PartitionLog) -> Sequence[SegmentEntry]:
-    """Return the live segments of a partition in offset order, also where they overlap."""
-    return segment_entries(log.live.table)
 
 
 def image_problems(image: TopicImage) -> list[str]:
@@ -31,7 +25,7 @@ def image_problems(image: TopicImage) -> list[str]:
             _ = log.segments
         except CorruptMetadataError as error:
             problems.append(f"{log.name}: {error}")
-        ends = [entry.next_offset for entry in segments_of(log)]
+        ends = [entry.next_offset for entry in log.live.entries()]
         for what, offset in (
             ("log start offset", log.log_start_offset),
             ("cleaner offset", log.cleaner_offset),
@@ -64,7 +58,7 @@ def file_findings(
     ]
     named = {path for entry in image.removed for path in paths_of(entry)}
     for log in image.partitions.values():
-        named.update(path for entry in segments_of(log) for path in paths_of(entry))
+        named.update(path for entry in log.live.entries() for path in paths_of(entry))
     strangers = fates(sizes, named, set(), now_ms - config.orphan_retention_ms)
     unnamed = [*strangers[Fate.ORPHAN], *(p for p in strangers[Fate.KEPT] if p not in named)]
     notes = [_orphans(topic, sizes, unnamed, now_ms)] if unnamed else []
@@ -90,7 +84,7 @@ def _gaps(topic: TopicDescription, image: TopicImage) -> list[str]:
         return []
     notes = []
     for _, log in sorted(image.partitions.items()):
-        spans = [(entry.base_offset, entry.next_offset) for entry in segments_of(log)]
+        spans = [(entry.base_offset, entry.next_offset) for entry in log.live.entries()]
         start, end = log.log_start_offset, log.log_end_offset
         covered = [(0, start), *(span for span in spans if span[1] > start), (end, end)]
         notes += [

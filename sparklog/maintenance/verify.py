@@ -13,7 +13,8 @@ lost. Nothing is ever deleted.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any
+from itertools import chain, islice
+from typing import Any, Final
 
 from sparklog.config import TopicConfig
 from sparklog.errors import CorruptMetadataError, SparklogError
@@ -21,12 +22,15 @@ from sparklog.log_reader.rebuild import live_entries
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
-from sparklog.maintenance.verified_image import file_findings, image_problems, segments_of
+from sparklog.maintenance.verified_image import file_findings, image_problems
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.metadata.repair import problems as metadata_problems
 from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription
+
+SEGMENTS_MAX: Final = 10_000
+"""Most segments that are checked, and mended, in one round: the driver holds their verdicts."""
 
 
 def verify(
@@ -64,7 +68,7 @@ def _verify_metadata(context: JobContext, *, is_mending: bool) -> Outcome:
 def _rows(image: TopicImage) -> list[dict[str, Any]]:
     rows = []
     for partition in range(image.description.num_partitions):
-        sizes = [entry.log_bytes for entry in segments_of(image.partition(partition))]
+        sizes = [entry.log_bytes for entry in image.partition(partition).live.entries()]
         rows.append({"partition": partition, "segments": len(sizes), "bytes": sum(sizes)})
     return rows
 
@@ -79,30 +83,27 @@ def _execute(
     problems = image_problems(image)
     gone, notes = file_findings(context.files, topic, image, now_ms)
     problems += gone
-    entries = [
-        entry
-        for partition in range(topic.num_partitions)
-        for entry in segments_of(image.partition(partition))
-    ]
-    judged, errors = _judged(context, topic, entries, is_decoding=options.get("records", False))
-    problems += errors
-    wrong = [(entry, verdict) for entry, verdict in judged if _is_wrong(verdict)]
-    counts = {
-        "segments": len(entries),
-        "bytes": sum(entry.log_bytes for entry in entries),
-        "damaged": len([verdict for _, verdict in wrong if verdict.log_problems]),
-        "repaired": 0,
-    }
-    if options["repair"]:
-        mended = repair(context, topic, wrong)
-        counts["repaired"] = len(mended.keys)
-        notes += mended.notes
-        problems += mended.problems
-        wrong = [(entry, verdict) for entry, verdict in wrong if entry.key not in mended.keys]
-    for _, verdict in wrong:
-        problems += [*verdict.log_problems, *verdict.index_problems]
-    for _, verdict in judged:
-        problems += verdict.other_problems
+    counts = dict.fromkeys(("segments", "bytes", "damaged", "repaired"), 0)
+    entries = chain.from_iterable(
+        image.partition(partition).live.entries() for partition in range(topic.num_partitions)
+    )
+    while some := list(islice(entries, SEGMENTS_MAX)):
+        judged, errors = _judged(context, topic, some, is_decoding=options.get("records", False))
+        problems += errors
+        wrong = [(entry, verdict) for entry, verdict in judged if _is_wrong(verdict)]
+        counts["segments"] += len(some)
+        counts["bytes"] += sum(entry.log_bytes for entry in some)
+        counts["damaged"] += sum(bool(verdict.log_problems) for _, verdict in wrong)
+        if options["repair"]:
+            mended = repair(context, topic, wrong)
+            counts["repaired"] += len(mended.keys)
+            notes += mended.notes
+            problems += mended.problems
+            wrong = [(entry, verdict) for entry, verdict in wrong if entry.key not in mended.keys]
+        for _, verdict in wrong:
+            problems += [*verdict.log_problems, *verdict.index_problems]
+        for _, verdict in judged:
+            problems += verdict.other_problems
     return Outcome(counts=counts, problems=problems, notes=notes)
 
 

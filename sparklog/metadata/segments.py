@@ -10,6 +10,7 @@ anew.
 
 from collections.abc import Collection, Iterable, Sequence
 from functools import cached_property
+from itertools import chain
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -83,6 +84,10 @@ class LiveSegments:
             return tables[0]
         return pa.concat_tables(tables) if tables else NO_ROWS
 
+    def entries(self) -> list[SegmentEntry]:
+        """Return the segments in offset order, also where they overlap."""
+        return [*chain(*(segment_entries(rows.table()) for rows in self._pieces)), *self._tail]
+
     @cached_property
     def by_offset(self) -> SegmentList:
         """The segments to search in."""
@@ -154,7 +159,12 @@ class LiveSegments:
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
         """Return the segments with these keys, those there are, in offset order."""
-        return segment_entries(self.table.filter(array_of(self._holds(keys))))
+        wanted = {(key.log_path, key.log_position) for key in keys}
+        found = [one for one in self._tail if (one.log_path, one.log_position) in wanted]
+        if not self._pieces:
+            return found
+        rows = LiveSegments(self._pieces)
+        return [*segment_entries(rows.table.filter(array_of(rows._holds(keys)))), *found]
 
     def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:
         """Return of each segment whether it has one of the keys."""

@@ -179,6 +179,7 @@ class TestStartup:
             (["topic", "describe"], ["numba", "pandas", "pyspark"]),
             (["get-offsets"], ["numba", "pandas", "pyspark"]),
             (["get-offsets", "--time", "earliest"], ["numba", "pandas", "pyspark"]),
+            (["verify"], ["pandas", "pyspark"]),
             (["consume", "flights"], ["pandas", "pyspark"]),
             (["consume", "flights", "-f", "%p %T %K %s %h\\n"], ["pandas", "pyspark"]),
             (["consume", "flights", "--format", "json"], ["pandas", "pyspark"]),

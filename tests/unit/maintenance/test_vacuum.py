@@ -11,6 +11,7 @@ from sparklog.errors import LateWriterError, StorageError, StoragePermissionErro
 from sparklog.fleet import LocalFleet
 from sparklog.log_writer import commit_write
 from sparklog.maintenance import deleting
+from sparklog.maintenance import vacuum as vacuum_module
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
@@ -97,6 +98,18 @@ class TestOrphans:
         assert sweep(log_dir, "t").code == NOTHING_TO_DO
         assert quarantined.exists()
 
+    def test_go_in_rounds_when_they_are_many(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(vacuum_module, "UNLINKED_MAX", 2)
+        remove(log_dir, 0)
+        put(directory_of(log_dir), "t-0/strange")
+        orphans = [put(directory_of(log_dir)) for _ in range(3)]
+        swept = sweep(log_dir)
+
+        assert [orphan for orphan in orphans if orphan.exists()] == []
+        assert (swept.count("files"), swept.count("unknown_files")) == (3 + 2, 1)
+
     def test_are_shown_by_a_dry_run(self, log_dir: str) -> None:
         orphan = put(directory_of(log_dir))
         version = image(log_dir).version
@@ -104,7 +117,7 @@ class TestOrphans:
 
         assert swept.code == DONE
         row = {"partition": 0, "what": "orphan files", "count": 1, "bytes": 6}
-        assert swept.reports[0].rows == [{**row, "example": f"t-0/{orphan.name}"}]
+        assert swept.reports[0].rows == [{**row, "example": str(orphan.relative_to(log_dir))}]
         assert orphan.exists()
         assert image(log_dir).version == version
 

@@ -10,6 +10,7 @@ from hypothesis import given
 from immutables import Map
 
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.maintenance import verify as verify_module
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.runner import DONE, FAILED
 from sparklog.maintenance.verified_image import image_problems
@@ -402,6 +403,16 @@ class TestRepair:
         assert (new.base_offset, new.next_offset, new.record_count) == (6, 12, 4)
         assert (new.created_ms, new.min_timestamp) == (entry.created_ms, entry.min_timestamp)
         assert sound(check(partition))
+
+    def test_goes_in_rounds_when_segments_are_many(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(verify_module, "SEGMENTS_MAX", 1)
+        partition = two()
+        for slot in range(2):
+            partition.flip_byte(partition.path(LOG_SUFFIX, slot), 20)
+        outcome = repair(partition)
+
+        counts = [outcome.counts[name] for name in ("segments", "damaged", "repaired")]
+        assert (counts, outcome.problems) == ([2, 2, 2], [])
 
     @given(partitions())
     def test_of_any_segment_keeps_all_other_batches(self, partition: Partition) -> None:

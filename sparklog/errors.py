@@ -38,7 +38,8 @@
         ├── LateWriterError              files older than the vacuum horizon (retriable: rewrite)
         ├── FencedLeaderEpochError       an import came between (retriable: plan again)
         ├── OutOfOrderSequenceError      a producer's batch that does not follow its last one
-        └── InvalidProducerEpochError    a producer's batch of an epoch that is over
+        ├── InvalidProducerEpochError    a producer's batch of an epoch that is over
+        └── DuplicateBrokerRegistrationError  another gateway has the node id
 
 Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
 """
@@ -73,6 +74,7 @@ class ErrorCode(IntEnum):
     UNSUPPORTED_COMPRESSION_TYPE = 76
     INVALID_RECORD = 87
     THROTTLING_QUOTA_EXCEEDED = 89
+    DUPLICATE_BROKER_REGISTRATION = 101
 
 
 class SparklogError(Exception):
@@ -339,3 +341,9 @@ class InvalidProducerEpochError(CommitError):
     """A producer's batch of an epoch that is over: another producer took its id on."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class DuplicateBrokerRegistrationError(CommitError):
+    """Another incarnation of a gateway has the node id."""
+
+    code = ErrorCode.DUPLICATE_BROKER_REGISTRATION

@@ -9,6 +9,7 @@ from typing import Any
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import StorageError
 from sparklog.log.names import uuid7
+from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential
 from sparklog.metadata.edit import (
     ALL_FILES_MS,
     Edit,
@@ -123,7 +124,10 @@ class Author:
         return Edit(operation="PRODUCE", parameters={"who": "author"}, topics=topics)
 
     def _of_log_dir(self, image: Image) -> Edit:
-        kind = self._random.choice(["create", "lease", "delete", "gone", "shared", "horizon"])
+        kinds = ["create", "lease", "delete", "gone", "shared", "horizon", "cluster", "cluster"]
+        kind = self._random.choice(kinds)
+        if kind == "cluster":
+            return self._of_cluster(image)
         if kind == "lease":
             lease = Lease("job", f"owner {self._made}", self.now_ms)
             return Edit(operation="LEASE", leases={"job": self._random.choice([lease, None])})
@@ -137,6 +141,21 @@ class Author:
             return self._deleted(topic) if topic.closed_ms is None else self._gone(topic)
         self._made += 1
         return creating(self._made)
+
+    def _of_cluster(self, image: Image) -> Edit:
+        self._made += 1
+        node_id, name = self._random.randrange(3), f"user {self._random.randrange(3)}"
+        held = image.brokers.get(node_id)
+        rack = self._random.choice([None, "a"])
+        broker = Broker(node_id, f"{self._made}", (Endpoint("PLAINTEXT", "h", 9092),), rack)
+        credential = ScramCredential(b"salt", b"\x00\xff", str(self._made).encode(), 4096)
+        return Edit(
+            operation="TEST",
+            next_producer_id=self._random.randrange(2**50),
+            brokers={node_id: self._random.choice([broker, broker, None])},
+            replaces={node_id: held.incarnation} if held else {},
+            users={(name, "SCRAM-SHA-256"): self._random.choice([credential, credential, None])},
+        )
 
     def _deleted(self, topic: TopicImage) -> Edit:
         gone = replace(topic.description, deleted_ms=self.now_ms)

@@ -12,6 +12,7 @@ import numpy as np
 
 from sparklog.errors import (
     CommitConflictError,
+    DuplicateBrokerRegistrationError,
     FencedLeaderEpochError,
     LateWriterError,
     MissingFileError,
@@ -22,6 +23,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.log.names import parse_segment_name, uuid7_ms
+from sparklog.metadata.cluster import SCRAM_MECHANISMS
 from sparklog.metadata.edit import (
     ALL_FILES_MS,
     FEATURE_LEVEL,
@@ -44,9 +46,11 @@ def check(image: Image, edit: Edit) -> None:
     (files that may be gone, a shared segment that is used up), FencedLeaderEpochError,
     CommitConflictError (a segment to replace or remove is no longer live, a fold built on runs that
     were replaced, a shared segment that is in use, a topic to erase that is not deleted, or one to
-    forget that is not erased), OffsetOutOfRangeError (offsets that do not continue the log, or a
-    log start behind the log end), UsageError (a replacement of other offsets, a forgotten topic
-    with slices of shared segments) or UnsupportedFeatureError (the log dir is of a newer release).
+    forget that is not erased, a broker to remove that was started again), OffsetOutOfRangeError
+    (offsets that do not continue the log, or a log start behind the log end),
+    DuplicateBrokerRegistrationError (a node id that another incarnation holds), UsageError (a
+    replacement of other offsets, a forgotten topic with slices of shared segments, a user of an
+    unknown mechanism) or UnsupportedFeatureError (the log dir is of a newer release).
     """
     level = max(image.level, edit.level or 0)
     if level > FEATURE_LEVEL:
@@ -62,6 +66,8 @@ def check(image: Image, edit: Edit) -> None:
     if edit.fold is not None:
         _check_fold(image, edit.fold)
     _check_shared(image, edit)
+    _check_brokers(image, edit)
+    _check_users(edit)
 
 
 def _check_names(image: Image, edit: Edit) -> None:
@@ -175,6 +181,32 @@ def _check_shared(image: Image, edit: Edit) -> None:
         known = image.shared.get(path)
         if (known is not None and known.slice_count) or path in added:
             raise CommitConflictError(f"shared segment {path} has live slices")
+
+
+def _check_brokers(image: Image, edit: Edit) -> None:
+    """Refuse an edit that takes a node id from an incarnation that it does not name."""
+    for node_id, broker in edit.brokers.items():
+        if broker is not None and broker.node_id != node_id:
+            raise UsageError(f"broker {broker.node_id} under node id {node_id}")
+        held = image.brokers.get(node_id)
+        if held is None or held.incarnation == edit.replaces.get(node_id):
+            continue
+        if broker is None:
+            raise CommitConflictError(f"broker {node_id} was started again: it stays registered")
+        if held.incarnation != broker.incarnation:
+            raise DuplicateBrokerRegistrationError(
+                f"node id {node_id} is that of another gateway, at {held.endpoints}: give this one "
+                f"another --node-id, or wait until that one has left"
+            )
+
+
+def _check_users(edit: Edit) -> None:
+    for name, mechanism in edit.users:
+        if not name or mechanism not in SCRAM_MECHANISMS:
+            raise UsageError(
+                f"user {name!r}, mechanism {mechanism!r}: allowed are a name and one of "
+                f"{', '.join(SCRAM_MECHANISMS)}"
+            )
 
 
 def _touched(topic: TopicImage, edit: TopicEdit) -> dict[SegmentKey, SegmentEntry]:

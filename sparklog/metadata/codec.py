@@ -6,6 +6,7 @@ this release does not know is refused, for it may change the meaning of the othe
 another type is refused, too, so every decoded edit can be applied.
 """
 
+from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from itertools import chain
@@ -15,6 +16,7 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 
 from sparklog.errors import UnsupportedFeatureError
+from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential, UserKey
 from sparklog.metadata.edit import (
     Edit,
     EpochStart,
@@ -244,6 +246,48 @@ def _lease(name: str, owner: object, expires_ms: object) -> Lease:
     return Lease(name, text(owner), integer(expires_ms))
 
 
+def _broker_json(broker: Broker | None) -> list[Any] | None:
+    return None if broker is None else [broker.incarnation, broker.rack, _lists(broker.endpoints)]
+
+
+def _brokers(value: object) -> dict[int, Broker | None]:
+    return {
+        int(node_id): None if one is None else _broker(int(node_id), *_list(one))
+        for node_id, one in _mapping(value).items()
+    }
+
+
+def _broker(node_id: int, incarnation: object, rack: object, endpoints: object) -> Broker:
+    found = tuple(
+        Endpoint(text(name), text(host), integer(port))
+        for name, host, port in map(_list, _list(endpoints))
+    )
+    return Broker(node_id, text(incarnation), found, None if rack is None else text(rack))
+
+
+def _users_json(users: Mapping[UserKey, ScramCredential | None]) -> list[Any]:
+    return [[*key, None if one is None else _credential_json(one)] for key, one in users.items()]
+
+
+def _credential_json(one: ScramCredential) -> list[Any]:
+    return [*(b64encode(part).decode() for part in one[:3]), one.iterations]
+
+
+def _users(value: object) -> dict[UserKey, ScramCredential | None]:
+    try:
+        return {
+            (text(name), text(mechanism)): None if one is None else _credential(*_list(one))
+            for name, mechanism, one in map(_list, _list(value))
+        }
+    except (TypeError, ValueError):
+        raise ValueError("users that cannot be read") from None  # no error shows their keys
+
+
+def _credential(salt: object, stored: object, server: object, rounds: object) -> ScramCredential:
+    keys = [b64decode(text(part), validate=True) for part in (salt, stored, server)]
+    return ScramCredential(keys[0], keys[1], keys[2], integer(rounds))
+
+
 def _receipts_json(receipts: Mapping[ReceiptKey, Receipt]) -> list[Any]:
     return [[*key, _object(receipt, _RECEIPT)] for key, receipt in receipts.items()]
 
@@ -336,4 +380,13 @@ _EDIT: Final = {
     "forget_topics": _TEXTS,
     "forget_shared": _TEXTS,
     "fold": Member(lambda value: _object(value, _FOLD), _fold),
+    "next_producer_id": _INTEGER,
+    "brokers": Member(
+        lambda value: {str(node_id): _broker_json(one) for node_id, one in value.items()}, _brokers
+    ),
+    "replaces": Member(
+        lambda value: {str(node_id): one for node_id, one in value.items()},
+        lambda value: {int(node_id): one for node_id, one in texts(value).items()},
+    ),
+    "users": Member(_users_json, _users),
 }

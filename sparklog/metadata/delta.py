@@ -148,6 +148,7 @@ def _field(field: pa.Field) -> Action:
 
 _NAMES: Final = {
     pa.string(): "string",
+    pa.binary(): "binary",
     pa.int32(): "integer",
     pa.int64(): "long",
     pa.bool_(): "boolean",

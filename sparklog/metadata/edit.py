@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from sparklog.errors import UsageError
+from sparklog.metadata.cluster import Broker, ScramCredential, UserKey
 from sparklog.metadata.producers import ProducerState
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
@@ -238,7 +239,9 @@ class Edit:
 
     `leases` sets claims, None gives one up. `forget_topics` are ids of deleted topics whose files
     are gone. `horizon_ms` is the log dir's: files born before it may be gone. `forget_shared` are
-    shared segments without a slice, whose files go.
+    shared segments without a slice, whose files go. Producer ids below `next_producer_id` are
+    given. `brokers` and `users` are set, or removed by None; `replaces` names the incarnation that
+    held a node id before.
     """
 
     operation: str
@@ -250,6 +253,10 @@ class Edit:
     forget_shared: Sequence[str] = ()
     level: int | None = None
     fold: FoldEdit | None = None
+    next_producer_id: int | None = None
+    brokers: Mapping[int, Broker | None] = field(default_factory=dict)
+    replaces: Mapping[int, str] = field(default_factory=dict)
+    users: Mapping[UserKey, ScramCredential | None] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -262,7 +269,14 @@ class Edit:
             and self.horizon_ms is None
             and self.level is None
             and self.fold is None
+            and self.next_producer_id is None
+            and not self.brokers
+            and not self.users
         )
+
+    def without_credentials(self) -> "Edit":
+        """Return the edit as the history keeps it: users have no credential in it."""
+        return replace(self, users=dict.fromkeys(self.users)) if self.users else self
 
 
 @dataclass(frozen=True, slots=True)

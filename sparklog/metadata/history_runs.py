@@ -238,9 +238,14 @@ def _with_entries(
 ) -> list[RunFile]:
     """Return the history runs with one more, which takes in those before it that are small.
 
+    Credentials of users are left out: they would stay when the user has long had another one.
     A run that cannot be read stays as it is: a reader of that part of the history gets the error.
     """
-    kept, tables = list(past), [_table([record_of(entry) for entry in entries])]
+    shown = [
+        replace(one, edits=tuple(edit.without_credentials() for edit in one.edits))
+        for one in entries
+    ]
+    kept, tables = list(past), [_table([record_of(entry) for entry in shown])]
     rows, first = len(entries), entries[0].version
     while kept and kept[-1].rows <= min(2 * rows, MERGED_ROWS_MAX - rows):
         try:

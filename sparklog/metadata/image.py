@@ -10,11 +10,12 @@ answers for one partition (Kafka's UnifiedLog).
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from immutables import Map
 
 from sparklog.errors import UsageError
+from sparklog.metadata.cluster import Broker, ScramCredential, UserKey
 from sparklog.metadata.edit import NO_FOLD, NO_STAMP, Edit, FoldEdit, Lease, Stamp, TopicEdit
 from sparklog.metadata.partition_log import (
     PartitionLog,
@@ -46,6 +47,10 @@ __all__ = [
     "changes_by_partition",
     "shared_slices",
 ]
+
+
+K = TypeVar("K")
+V = TypeVar("V")
 
 
 class SharedSegment(NamedTuple):
@@ -87,6 +92,9 @@ class Image:
     level: int = 1
     fold: FoldEdit = NO_FOLD
     directory: Directory = field(default_factory=lambda: Directory(Map()), repr=False)
+    next_producer_id: int = 0
+    brokers: Map[int, Broker] = Map()
+    users: Map[UserKey, ScramCredential] = Map()
 
     @property
     def version(self) -> int:
@@ -131,12 +139,15 @@ def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
     return Image(
         stamp,
         topics,
-        _leases_after(image.leases, edit),
+        _updated(image.leases, edit.leases),
         _shared_after(image.shared, edit, stamp),
         max(image.horizon_ms, edit.horizon_ms or 0),
         max(image.level, edit.level or 0),
         edit.fold or image.fold,
         Directory(topics) if renames else image.directory,
+        max(image.next_producer_id, edit.next_producer_id or 0),
+        _updated(image.brokers, edit.brokers),
+        _updated(image.users, edit.users),
     )
 
 
@@ -164,13 +175,14 @@ def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicI
     return shorter.finish()
 
 
-def _leases_after(leases: Map[str, Lease], edit: Edit) -> Map[str, Lease]:
-    for name, lease in edit.leases.items():
-        if lease is not None:
-            leases = leases.set(name, lease)
-        elif name in leases:
-            leases = leases.delete(name)
-    return leases
+def _updated(known: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
+    """Return a map after changes: None removes a key."""
+    for key, value in changes.items():
+        if value is not None:
+            known = known.set(key, value)
+        elif key in known:
+            known = known.delete(key)
+    return known
 
 
 def _shared_after(

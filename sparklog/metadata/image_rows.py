@@ -7,11 +7,15 @@
 """
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
+from sparklog.metadata.cluster import UserKey
+from sparklog.metadata.edit import Edit
 from sparklog.metadata.entry import Entry
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.tables import (
+    BROKER,
     HORIZON,
     LEASE,
     PARTITION,
@@ -20,6 +24,7 @@ from sparklog.metadata.tables import (
     SEGMENT,
     SHARED,
     TOPIC,
+    USER,
     segment_row,
 )
 from sparklog.model import SegmentKey
@@ -33,33 +38,25 @@ def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
     The image is that of the last entry, with the topics they touched opened.
     """
     topics: dict[str, _Touched] = {}
-    leases: set[str] = set()
-    shared: set[str] = set()
+    keys = _Keys()
     for entry in entries:
         for edit in entry.edits:
-            leases.update(edit.leases)
-            shared.update(edit.forget_shared)
+            keys.add(edit)
             for topic_id in edit.forget_topics:
                 topics.setdefault(topic_id, _Touched())
             for topic_id, of_topic in edit.topics.items():
                 topics.setdefault(topic_id, _Touched()).add(of_topic)
-                shared.update(one.log_path for one in of_topic.segments if one.is_shared)
-                shared.update(key.log_path for key in of_topic.remove if key.is_shared)
-    return _rows(image, topics, leases, shared)
+    return _rows(image, topics, keys)
 
 
 def rows_of(image: Image) -> list[Row]:
     """Return a row for each key of an image whose topics are all opened."""
     topics = {topic_id: _Touched.whole(topic) for topic_id, topic in image.topics.items()}
-    return _rows(image, topics, set(image.leases), set(image.shared))
+    return _rows(image, topics, _Keys.whole(image))
 
 
-def _rows(
-    image: Image, topics: "Mapping[str, _Touched]", leases: set[str], shared: set[str]
-) -> list[Row]:
-    rows: list[Row] = [_horizon_row(image)]
-    rows += [_lease_row(image, name) for name in sorted(leases)]
-    rows += [_shared_row(image, path) for path in sorted(shared)]
+def _rows(image: Image, topics: "Mapping[str, _Touched]", keys: "_Keys") -> list[Row]:
+    rows: list[Row] = [_horizon_row(image), *keys.rows(image)]
     for topic_id, touched in topics.items():
         topic = image.topic(topic_id)
         if topic is None:
@@ -71,6 +68,40 @@ def _rows(
         row.setdefault("gone", False)
         row["as_of"] = image.version
     return rows
+
+
+@dataclass(slots=True)
+class _Keys:
+    """The keys of the log dir that edits touched."""
+
+    leases: set[str] = field(default_factory=set)
+    shared: set[str] = field(default_factory=set)
+    brokers: set[int] = field(default_factory=set)
+    users: set[UserKey] = field(default_factory=set)
+
+    def add(self, edit: Edit) -> None:
+        """Note the keys of one more edit."""
+        self.leases.update(edit.leases)
+        self.brokers.update(edit.brokers)
+        self.users.update(edit.users)
+        self.shared.update(edit.forget_shared)
+        for of_topic in edit.topics.values():
+            self.shared.update(one.log_path for one in of_topic.segments if one.is_shared)
+            self.shared.update(key.log_path for key in of_topic.remove if key.is_shared)
+
+    @classmethod
+    def whole(cls, image: Image) -> "_Keys":
+        """Return all keys of an image."""
+        return cls(set(image.leases), set(image.shared), set(image.brokers), set(image.users))
+
+    def rows(self, image: Image) -> list[Row]:
+        """Return the rows of these keys, as the image has them."""
+        return [
+            *(_lease_row(image, name) for name in sorted(self.leases)),
+            *(_shared_row(image, path) for path in sorted(self.shared)),
+            *(_broker_row(image, node_id) for node_id in sorted(self.brokers)),
+            *(_user_row(image, key) for key in sorted(self.users)),
+        ]
 
 
 class _Touched:
@@ -144,6 +175,7 @@ def _horizon_row(image: Image) -> Row:
         "kind": HORIZON,
         "horizon_ms": image.horizon_ms,
         "level": image.level,
+        "next_producer_id": image.next_producer_id,
         "name": image.stamp.entry_id,
         "used_ms": image.stamp.timestamp_ms,
     }
@@ -166,6 +198,20 @@ def _shared_row(image: Image, path: str) -> Row:
     if found is None:
         return {"kind": SHARED, "log_path": path, "gone": True}
     return {"kind": SHARED, "log_path": path, **found._asdict()}
+
+
+def _broker_row(image: Image, node_id: int) -> Row:
+    broker = image.brokers.get(node_id)
+    if broker is None:
+        return {"kind": BROKER, "node_id": node_id, "gone": True}
+    endpoints = [one._asdict() for one in broker.endpoints]
+    return {"kind": BROKER, **broker._asdict(), "endpoints": endpoints}
+
+
+def _user_row(image: Image, key: UserKey) -> Row:
+    credential = image.users.get(key)
+    row = {"kind": USER, "name": key[0], "mechanism": key[1]}
+    return {**row, "gone": True} if credential is None else {**row, **credential._asdict()}
 
 
 def _topic_row(topic: TopicImage) -> Row:

@@ -1,7 +1,7 @@
 """One run, byte for byte: a Parquet file whose every byte is under a checksum.
 
-    row groups of the log dir's rows       kinds horizon, lease, shared, topic
-    row groups of the topics' rows         kinds partition, receipt, segment
+    row groups of the log dir's rows       kinds broker, horizon, lease, shared, topic, user
+    row groups of the topics' rows         kinds partition, producer, receipt, segment
     footer                                 under the CRC-32C that the FoldEdit says
 
 The footer's metadata has a member `sparklog.groups`: a JSON list of [start, end, CRC-32C, first

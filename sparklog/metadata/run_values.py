@@ -9,6 +9,7 @@ import pyarrow.compute as pc
 from immutables import Map
 
 from sparklog.errors import CorruptMetadataError
+from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential
 from sparklog.metadata.edit import (
     EpochStart,
     FoldEdit,
@@ -31,6 +32,7 @@ from sparklog.metadata.producers import ProducerBatch, Producers, ProducerState,
 from sparklog.metadata.run_rows import marked
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import (
+    BROKER,
     HORIZON,
     LEASE,
     LOG_DIR_KINDS,
@@ -42,6 +44,7 @@ from sparklog.metadata.tables import (
     SEGMENT_SCHEMA,
     SHARED,
     TOPIC,
+    USER,
     padded,
     segment_entry,
 )
@@ -80,6 +83,9 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
         horizon["level"],
         fold,
         Directory(topics),
+        horizon["next_producer_id"] or 0,
+        Map({row["node_id"]: _broker(row) for row in by_kind[BROKER]}),
+        Map({(row["name"], row["mechanism"]): _credential(row) for row in by_kind[USER]}),
     )
 
 
@@ -194,6 +200,15 @@ _SCHEMAS: Final = {
         RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
     }.items()
 }
+
+
+def _broker(row: Row) -> Broker:
+    endpoints = tuple(Endpoint(**one) for one in row["endpoints"])
+    return Broker(row["node_id"], row["incarnation"], endpoints, row["rack"])
+
+
+def _credential(row: Row) -> ScramCredential:
+    return ScramCredential(*(row[name] for name in ScramCredential._fields))
 
 
 def _closed(row: Row) -> TopicImage:

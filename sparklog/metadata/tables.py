@@ -11,7 +11,9 @@ nullable; a row fills the columns of its kind:
     producer   topic_id, partition, producer_id              producer_epoch, batches, used_ms
     lease      name                                          owner, expires_ms
     shared     log_path                                      slice_count, unused_ms
-    horizon    (one row)                                     horizon_ms, level
+    broker     node_id                                       incarnation, endpoints, rack
+    user       name, mechanism                               salt … iterations
+    horizon    (one row)                                     horizon_ms, level, next_producer_id
 
 A row is absolute: it says all there is to say of its key as of version `as_of`. Of several rows of
 one key the one with the largest `as_of` counts; `gone` says that the key was removed.
@@ -46,6 +48,8 @@ RECEIPT: Final = "receipt"
 PRODUCER: Final = "producer"
 LEASE: Final = "lease"
 SHARED: Final = "shared"
+BROKER: Final = "broker"
+USER: Final = "user"
 HORIZON: Final = "horizon"
 
 _ABORTED = pa.struct(
@@ -54,6 +58,7 @@ _ABORTED = pa.struct(
 _TRANSACTION = pa.struct([("producer_id", pa.int64()), ("first_offset", pa.int64())])
 _EPOCH = pa.struct([("epoch", pa.int64()), ("start_offset", pa.int64())])
 _BATCH = pa.struct([(name, pa.int64()) for name in ProducerBatch._fields])
+_ENDPOINT = pa.struct([("name", pa.string()), ("host", pa.string()), ("port", pa.int32())])
 _RANGE = pa.struct([("partition", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
 
 _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
@@ -128,11 +133,21 @@ RUN_SCHEMA = pa.schema(
         pa.field("unused_ms", pa.int64()),
         pa.field("horizon_ms", pa.int64()),
         pa.field("level", pa.int64()),
+        pa.field("next_producer_id", pa.int64()),
+        pa.field("node_id", pa.int32()),
+        pa.field("incarnation", pa.string()),
+        pa.field("endpoints", pa.list_(_ENDPOINT)),
+        pa.field("rack", pa.string()),
+        pa.field("mechanism", pa.string()),
+        pa.field("salt", pa.binary()),
+        pa.field("stored_key", pa.binary()),
+        pa.field("server_key", pa.binary()),
+        pa.field("iterations", pa.int32()),
     ]
 )
 """Every column of a run; also the schema of `__cluster_metadata` as a Delta table."""
 
-LOG_DIR_KINDS: Final = frozenset({HORIZON, LEASE, SHARED, TOPIC})
+LOG_DIR_KINDS: Final = frozenset({BROKER, HORIZON, LEASE, SHARED, TOPIC, USER})
 """The kinds that are read when a log dir is opened; rows of the others belong to one topic."""
 
 KEY_COLUMNS: Final = {
@@ -143,6 +158,8 @@ KEY_COLUMNS: Final = {
     PRODUCER: ("topic_id", "partition", "producer_id"),
     LEASE: ("name",),
     SHARED: ("log_path",),
+    BROKER: ("node_id",),
+    USER: ("name", "mechanism"),
     HORIZON: (),
 }
 

@@ -12,8 +12,7 @@ from typing import Final
 
 _KEY: Final = (
     "kind, topic_id, partition, log_path, log_position, app_id, is_versioned, "
-    "producer_id, "
-    "case when kind = 'lease' then name end"
+    "producer_id, node_id, mechanism, case when kind in ('lease', 'user') then name end"
 )
 
 

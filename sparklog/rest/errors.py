@@ -79,6 +79,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Answer(KAFKA_ERROR, "the log is damaged here"),
     ErrorCode.INVALID_RECORD: Answer(INVALID_PAYLOAD),
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Answer(THROTTLED),
+    ErrorCode.DUPLICATE_BROKER_REGISTRATION: Answer(BAD_REQUEST),
 }
 
 

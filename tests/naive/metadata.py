@@ -22,7 +22,16 @@ class NaiveMetadata:
     """The metadata of a log dir, made anew from all of it with every edit."""
 
     def __init__(self) -> None:
-        self.said: State = {"topics": {}, "leases": {}, "shared": {}, "horizon_ms": 0, "level": 1}
+        self.said: State = {
+            "topics": {},
+            "leases": {},
+            "shared": {},
+            "brokers": {},
+            "users": {},
+            "horizon_ms": 0,
+            "level": 1,
+            "next_producer_id": 0,
+        }
 
     def apply(self, edit: Edit, stamp: Stamp) -> None:
         """Apply an edit."""
@@ -37,11 +46,12 @@ class NaiveMetadata:
             said["topics"].pop(topic_id, None)
         for path in edit.forget_shared:
             said["shared"].pop(path, None)
-        for name, lease in edit.leases.items():
-            said["leases"].pop(name, None)
-            if lease is not None:
-                said["leases"][name] = lease
-        for name in ("horizon_ms", "level"):
+        for kind in ("leases", "brokers", "users"):
+            for name, one in getattr(edit, kind).items():
+                said[kind].pop(name, None)
+                if one is not None:
+                    said[kind][name] = one
+        for name in ("horizon_ms", "level", "next_producer_id"):
             said[name] = max(said[name], getattr(edit, name) or 0)
 
     def _apply(self, topic: State, edit: TopicEdit, stamp: Stamp) -> None:
@@ -125,8 +135,11 @@ def said_by(image: Image) -> State:
         "topics": {topic_id: _topic(topic) for topic_id, topic in image.topics.items()},
         "leases": dict(image.leases),
         "shared": {path: tuple(one) for path, one in image.shared.items()},
+        "brokers": dict(image.brokers),
+        "users": dict(image.users),
         "horizon_ms": image.horizon_ms,
         "level": image.level,
+        "next_producer_id": image.next_producer_id,
     }
 
 

@@ -1,0 +1,50 @@
+"""The log dir as a Kafka cluster: its brokers (gateways), its users, and its producer ids.
+
+A gateway is a broker to clients. Its node id is its own as long as its incarnation holds it; the
+edit that gives the id to another incarnation, or takes it away, names the one it means
+(`Edit.replaces`). So two gateways never share an id, and a late "declared dead" does not remove one
+that was restarted.
+"""
+
+from typing import Final, NamedTuple
+
+PRODUCER_ID_BLOCK: Final = 1_000
+"""So many producer ids a gateway takes at once (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""
+
+FIRST_PRODUCER_ID: Final = 2**40
+"""Blocks begin above it: producer ids of imported logs are mostly smaller."""
+
+SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+class Endpoint(NamedTuple):
+    """An address that clients are told: the listener's name, host, and port."""
+
+    name: str
+    host: str
+    port: int
+
+
+class Broker(NamedTuple):
+    """A gateway: `incarnation` is new with every start of it."""
+
+    node_id: int
+    incarnation: str
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+
+
+class ScramCredential(NamedTuple):
+    """What a server keeps of a user's password (RFC 5802). Its text shows no key."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations})"
+
+
+UserKey = tuple[str, str]
+"""The name of a user, and the mechanism of its credential."""

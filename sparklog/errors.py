@@ -12,6 +12,8 @@
     │   ├── InvalidRecordError           a record the topic refuses (null key when compacted)
     │   ├── InvalidTimestampError        a timestamp that is negative or outside the allowed skew
     │   ├── RecordTooLargeError          a record larger than max.message.bytes
+    │   ├── RecordBatchTooLargeError     a client's batch larger than segment.bytes
+    │   ├── InvalidTxnStateError         a transactional batch outside of a transaction
     │   ├── OffsetOutOfRangeError        an offset outside [log start offset, log end offset]
     │   ├── VersionOutOfRangeError       a version of the metadata log that is not known (any more)
     │   ├── UnexpectedAppendOffsetError  records whose own offsets do not continue the log
@@ -59,6 +61,7 @@ class ErrorCode(IntEnum):
     REQUEST_TIMED_OUT = 7
     MESSAGE_TOO_LARGE = 10
     INVALID_TOPIC_EXCEPTION = 17
+    RECORD_LIST_TOO_LARGE = 18
     INVALID_TIMESTAMP = 32
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
@@ -68,6 +71,7 @@ class ErrorCode(IntEnum):
     POLICY_VIOLATION = 44
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
+    INVALID_TXN_STATE = 48
     KAFKA_STORAGE_ERROR = 56
     LOG_DIR_NOT_FOUND = 57
     FENCED_LEADER_EPOCH = 74
@@ -161,6 +165,18 @@ class RecordTooLargeError(UsageError):
     """A record larger than max.message.bytes."""
 
     code = ErrorCode.MESSAGE_TOO_LARGE
+
+
+class RecordBatchTooLargeError(UsageError):
+    """A client's batch that is larger than a segment of its topic may be."""
+
+    code = ErrorCode.RECORD_LIST_TOO_LARGE
+
+
+class InvalidTxnStateError(UsageError):
+    """A transactional batch of a producer that has no transaction open in this partition."""
+
+    code = ErrorCode.INVALID_TXN_STATE
 
 
 class OffsetOutOfRangeError(UsageError):

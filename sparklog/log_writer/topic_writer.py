@@ -4,6 +4,7 @@ A partition's batches are held in memory while they are small: at the end they g
 segment. When they grow beyond that, the partition gets a file of its own.
 """
 
+from collections.abc import Iterable
 from typing import Final
 
 import numpy as np
@@ -118,6 +119,13 @@ class TopicWriter:
         streams = encode(
             columns, partitions, len(self._next_offsets), self._next_offsets, self._settings
         )
+        self.append(streams)
+
+    def append(self, streams: Iterable[EncodedStream]) -> None:
+        """Append batches that are encoded already; `stream` is their partition.
+
+        They are numbered from where the partition ends, as the plan and the calls before say it.
+        """
         for stream in streams:
             self._append(stream)
         self._bound_small()

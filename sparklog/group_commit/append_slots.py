@@ -1,0 +1,59 @@
+"""Appends that wait for their commit, and what each of them got."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
+
+from sparklog.errors import SparklogError
+
+if TYPE_CHECKING:
+    from sparklog.record.client_batch import ClientBatch
+
+
+class Append(NamedTuple):
+    """One partition's batch of a produce request, as the client sent it."""
+
+    topic_id: str
+    partition: int
+    batch: memoryview | bytes
+
+
+class Appended(NamedTuple):
+    """The answer to one batch: the offset of its first record, and what Kafka tells besides.
+
+    `log_append_time_ms` is -1 unless the topic has LogAppendTime.
+    """
+
+    base_offset: int
+    log_append_time_ms: int
+    log_start_offset: int
+
+
+Outcome = Appended | SparklogError
+
+
+@dataclass(eq=False, slots=True)
+class Slot:
+    """An append, the version of Produce that brought it, and its outcome."""
+
+    append: Append
+    produce_version: int
+    outcome: Outcome | None = None
+
+
+class Checked(NamedTuple):
+    """A slot whose batch was found sound."""
+
+    slot: Slot
+    batch: "ClientBatch"
+
+
+@dataclass(slots=True)
+class AppendCounts:
+    """What one instance has appended since its start, in numbers that only grow."""
+
+    batches: int = 0
+    records: int = 0
+    bytes: int = 0
+    commits: int = 0
+    conflicts: int = 0
+    """Times that a commit was planned again because another came first."""

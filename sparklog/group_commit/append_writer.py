@@ -1,0 +1,165 @@
+"""A group of client batches, of any number of topics, to one shared segment and one commit.
+
+    check     every batch as a leader does; one that is refused does not stop the others
+    write     the small partitions of all topics into one shared segment, durably; large ones into
+              segments of their own
+    commit    one entry; a topic that it refuses (deleted) is left out of it
+
+When an import or a vacuum came between, the batches are written again, PLANS_MAX times at most.
+Files that were written and not committed stay for vacuum.
+"""
+
+from collections.abc import Collection, Sequence
+from copy import copy
+from typing import Final
+
+from sparklog.errors import (
+    FencedLeaderEpochError,
+    InvalidTxnStateError,
+    LateWriterError,
+    SparklogError,
+)
+from sparklog.group_commit.append_slots import AppendCounts, Checked, Slot
+from sparklog.group_commit.append_topics import TopicAppends, live_topic
+from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
+from sparklog.metadata.catalog import Catalog, check_partition, told_of
+from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.image import Image
+
+PLANS_MAX: Final = 3
+"""How often a batch is written after an import or a vacuum came between."""
+
+
+class AppendWriter:
+    """Writes groups, one at a time."""
+
+    def __init__(self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True) -> None:
+        """`flush` says whether segments are synced; the entry is in either case."""
+        self._catalog = catalog
+        self._counts = counts
+        self._options = WriteOptions(flush=flush)
+
+    def write(self, slots: Sequence[Slot]) -> Image | None:
+        """Write and commit; every slot gets its outcome. Batches of a partition keep their order.
+
+        Returns the image after the commit; None when nothing landed.
+        """
+        image: Image | None = None
+        for plans in range(PLANS_MAX):
+            waiting = [slot for slot in slots if slot.outcome is None]
+            if not waiting:
+                break
+            try:
+                image = self._round(waiting, is_last=plans + 1 == PLANS_MAX) or image
+            except SparklogError as error:
+                for slot in waiting:
+                    slot.outcome = slot.outcome or copy(error)
+        return image
+
+    def _round(self, slots: Sequence[Slot], *, is_last: bool) -> Image | None:
+        """Write all in one commit; slots that are to be written again get no outcome."""
+        ids = dict.fromkeys(slot.append.topic_id for slot in slots)
+        image, now_ms = self._catalog.log.image(list(ids)), self._catalog.clock.now_ms()
+        topics = self._checked(slots, image, now_ms)
+        if not topics:
+            return None
+        self._write(topics)
+        after = self._commit(topics)
+        for one in topics:
+            if one.error is None:
+                one.settle(after)
+                self._count(one)
+            elif is_last or not isinstance(one.error, LateWriterError | FencedLeaderEpochError):
+                one.fail(one.error)
+        if all(one.error is not None for one in topics):
+            return None
+        self._counts.commits += 1
+        return after
+
+    def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
+        """Return the sound batches, topic by topic; the others get their errors."""
+        plans: dict[str, WritePlan] = {}
+        checked: dict[str, list[Checked]] = {}
+        for slot in slots:
+            topic_id = slot.append.topic_id
+            try:
+                if topic_id not in plans:
+                    topic = live_topic(image, topic_id)
+                    plans[topic_id] = plan_write_on(topic, now_ms, self._options)
+                found = _checked(slot, plans[topic_id])
+            except SparklogError as error:
+                slot.outcome = error
+            else:
+                checked.setdefault(topic_id, []).append(found)
+        return [TopicAppends(plans[topic_id], found) for topic_id, found in checked.items()]
+
+    def _write(self, topics: Sequence[TopicAppends]) -> None:
+        """Write all batches, durably."""
+        shared = SharedSegment(self._catalog.files, self._catalog.clock)
+        try:
+            self._write_small(topics, shared)
+            for one in topics:
+                if len(one.small) < len(one.partitions):
+                    self._write_large(one, shared)
+            shared.close()
+        except BaseException:
+            shared.abort()
+            raise
+
+    def _write_small(self, topics: Sequence[TopicAppends], shared: SharedSegment) -> None:
+        small = [partition for one in topics for partition in one.small]
+        if not small:
+            return
+        # One call of the storage for all: the pieces are joined once, and never copied before.
+        data = memoryview(b"".join(piece for one in small for piece in one.pieces()))
+        path, position = shared.put([data], flush=self._options.flush)
+        now_ms, start = self._catalog.clock.now_ms(), 0
+        for one in small:
+            end = start + one.size
+            one.lie_at(path, position + start, data[start:end], now_ms)
+            start = end
+
+    def _write_large(self, topic: TopicAppends, shared: SharedSegment) -> None:
+        from sparklog.log_writer import TopicWriter
+
+        files, clock = self._catalog.files, self._catalog.clock
+        topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
+
+    def _commit(self, topics: Collection[TopicAppends]) -> Image:
+        """Commit topics in one entry, but for those that are refused; return the image after it."""
+        tries: list[int] = []
+
+        def plan(image: Image) -> Edit | Done:
+            if tries:
+                self._counts.conflicts += 1
+            tries.append(image.version)
+            placed = [(one, one.placed(image)) for one in topics]
+            edits = {one.topic_id: edit for one, edit in placed if edit is not None}
+            if not edits:
+                return Done()
+            names = [one.plan.topic.name for one in topics if one.topic_id in edits]
+            told = {"topics": ", ".join(names), **told_of(edits.values())}
+            return Edit(operation=PRODUCE, parameters=told, topics=edits)
+
+        return self._catalog.log.commit(plan, [one.topic_id for one in topics]).image
+
+    def _count(self, topic: TopicAppends) -> None:
+        for one in topic.partitions:
+            self._counts.batches += len(one.batches)
+            self._counts.bytes += one.size
+            self._counts.records += sum(batch.record_count for _, batch in one.batches)
+
+
+def _checked(slot: Slot, plan: WritePlan) -> Checked:
+    # Loaded with the first batch: the kernels take a while, and a service answers others before.
+    from sparklog.record.client_batch import check_client_batch
+
+    append = slot.append
+    check_partition(plan.topic, append.partition)
+    batch = check_client_batch(append.batch, plan.config, plan.now_ms, slot.produce_version)
+    if batch.is_transactional:
+        raise InvalidTxnStateError(
+            f"{plan.topic.name}-{append.partition}: producer {batch.producer_id} has no open "
+            f"transaction here"
+        )
+    return Checked(slot, batch)

@@ -1,0 +1,170 @@
+"""Batches of clients that wait for their commit, one group after another.
+
+    request ──▶ waiting ──▶ group ──▶ one shared segment, one entry ──▶ answers
+                             ▲ what came while the commit before was under way
+
+One group is under way. A request that comes when nothing is does not wait. Behind a group of
+several, the next one waits until as many have come again, for as long as the commit took and
+linger.ms at most: clients that send their next request after an answer come together then, instead
+of taking turns with the others. On an object store, where a commit is dear, a group waits longer.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Final
+
+from sparklog.group_commit.append_slots import (
+    Append,
+    AppendCounts,
+    Appended,
+    Outcome,
+    Slot,
+)
+from sparklog.group_commit.append_writer import AppendWriter
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import Image
+
+__all__ = ["Append", "AppendCommit", "AppendCounts", "AppendLimits", "Appended"]
+
+MIB: Final = 1024 * 1024
+PRODUCE_VERSION: Final = 13
+REMOTE_LINGER_S: Final = 0.1
+"""How long a group for an object store waits at least; twice the last commit if that is longer."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class AppendLimits:
+    """When a group is committed, how, and how much may wait for it."""
+
+    linger_ms: int = 5
+    """How long a group waits at most behind another one, on a local disk."""
+    max_pending_bytes: int = 64 * MIB
+    """Bytes that may wait for their commit before `AppendCommit.room` does."""
+    flush: bool = True
+    """Whether segments are synced before the commit; the entry is in either case."""
+
+
+@dataclass(eq=False, slots=True)
+class _Waiting:
+    """One request that waits for its commit."""
+
+    slots: list[Slot]
+    size_bytes: int
+    answer: asyncio.Future[list[Outcome]]
+
+
+class AppendCommit:
+    """The groups of one instance. For one event loop."""
+
+    def __init__(self, catalog: Catalog, limits: AppendLimits) -> None:
+        self.counts = AppendCounts()
+        self.on_commit: Callable[[Image], None] | None = None
+        """Called on the loop with the image after each commit that landed, before its answers."""
+        self._limits = limits
+        self._is_local = catalog.files.is_local
+        self._writer = AppendWriter(catalog, self.counts, flush=limits.flush)
+        self._thread = ThreadPoolExecutor(1, "append")
+        self._waiting: list[_Waiting] = []
+        self._bytes = 0
+        """Of all requests that were not answered yet."""
+        self._has_room = asyncio.Event()
+        self._wanted = 1
+        """How many requests the group before had: with so many the next one is complete."""
+        self._ends_linger = asyncio.Event()
+        self._is_ending = False
+        self._answered_s = 0.0
+        self._commit_s = 0.0
+        self._task: asyncio.Task[None] | None = None
+
+    def append(
+        self, request: Sequence[Append], *, produce_version: int = PRODUCE_VERSION
+    ) -> asyncio.Future[list[Outcome]]:
+        """Take a request; the answer has an outcome for each batch, in their order.
+
+        Batches of a partition are appended in the order of the calls. A request is committed even
+        when nobody waits for its answer any more.
+        """
+        loop = asyncio.get_running_loop()
+        size = sum(len(one.batch) for one in request)
+        slots = [Slot(one, produce_version) for one in request]
+        waiting = _Waiting(slots, size, loop.create_future())
+        self._waiting.append(waiting)
+        self._bytes += size
+        if self._task is None:
+            self._task = loop.create_task(self._run())
+        elif self._waits_no_longer():
+            self._ends_linger.set()
+        return waiting.answer
+
+    async def room(self) -> None:
+        """Wait while more bytes wait for their commit than may."""
+        while self._bytes > self._limits.max_pending_bytes:
+            self._has_room.clear()
+            await self._has_room.wait()
+
+    async def close(self) -> None:
+        """Commit all requests that wait, at once."""
+        self._is_ending = True
+        self._ends_linger.set()
+        if self._task is not None:
+            await self._task
+        self._thread.shutdown(wait=True)
+
+    async def _run(self) -> None:
+        while self._waiting:
+            await self._linger()
+            group, self._waiting = self._waiting, []
+            self._wanted = len(group)
+            await self._commit(group)
+        self._task = None
+
+    async def _linger(self) -> None:
+        """Wait until the group is complete, or has waited for long enough."""
+        loop = asyncio.get_running_loop()
+        if self._is_local:
+            longest_s = min(self._limits.linger_ms / 1000, self._commit_s)
+            left_s = self._answered_s + longest_s - loop.time()
+        else:
+            left_s = max(REMOTE_LINGER_S, 2 * self._commit_s)
+        if left_s <= 0 or self._waits_no_longer():
+            return
+        self._ends_linger.clear()
+        timer = loop.call_later(left_s, self._ends_linger.set)
+        await self._ends_linger.wait()
+        timer.cancel()
+
+    def _waits_no_longer(self) -> bool:
+        is_complete = self._is_local and len(self._waiting) >= self._wanted
+        return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
+
+    async def _commit(self, group: Sequence[_Waiting]) -> None:
+        """Write a group on the thread, and answer it."""
+        loop = asyncio.get_running_loop()
+        began_s = loop.time()
+        slots = [slot for one in group for slot in one.slots]
+        failure: Exception | None = None
+        try:
+            image = await loop.run_in_executor(self._thread, self._writer.write, slots)
+        except Exception as error:  # noqa: BLE001 - raised in the waiting requests, then logged
+            image, failure = None, error
+        self._answered_s = loop.time()
+        self._commit_s = self._answered_s - began_s
+        if image is not None and self.on_commit is not None:
+            self.on_commit(image)
+        for one in group:
+            self._settle(one, failure)
+
+    def _settle(self, one: _Waiting, failure: Exception | None) -> None:
+        self._bytes -= one.size_bytes
+        if self._bytes <= self._limits.max_pending_bytes:
+            self._has_room.set()
+        if one.answer.done():
+            return  # nobody waits for it any more
+        if failure is not None:
+            one.answer.set_exception(failure)
+            one.answer.exception()  # seen, even when nobody asks
+        else:
+            outcomes = [slot.outcome for slot in one.slots]
+            one.answer.set_result([found for found in outcomes if found is not None])

@@ -1,0 +1,297 @@
+"""One record batch as a client sends it: checked as a leader does, and what is stored of it.
+
+    one batch          Produce 3 and later bring exactly one of magic 2     ProduceRequest
+    its header         base offset 0, sizes, checksum, counts               UnifiedLog, LogValidator
+    its records        every one: deltas 0, 1, 2 …, keys, times, fields     LogValidator
+    what is stored     as it came, unless the topic's codec or time asks
+
+Rules and codes are Kafka's, in its order. Beyond Kafka, a batch is refused that readers could not
+decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that decompresses to
+more than 256 MiB; and one with attributes that clients do not set (LogAppendTime, delete horizon).
+"""
+
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.config import TopicConfig
+from sparklog.errors import (
+    CorruptRecordError,
+    InvalidRecordError,
+    InvalidTimestampError,
+    RecordBatchTooLargeError,
+    RecordTooLargeError,
+    UnsupportedCodecError,
+)
+from sparklog.model import NO_TIMESTAMP, Codec, TimestampType
+from sparklog.record import layout
+from sparklog.record.batches import Buffer, byte_view
+from sparklog.record.checksum import batch_crc32c
+from sparklog.record.compression import compressor
+from sparklog.record.decode import decode
+from sparklog.record.decompression import decompress
+from sparklog.record.kernels import client_batch as kernels
+from sparklog.record.kernels.decode import LEFT_OVER
+from sparklog.record.payload import BATCH_BYTES_MAX, REASONS
+from sparklog.record.scan import BatchHeader, scan_batches, told_size, unpack_header
+
+Bytes = NDArray[np.uint8]
+
+ZSTD_SINCE: Final = 7
+"""The first version of Produce that may bring zstd (KIP-110)."""
+_ASCII: Final = 0x7F
+_REASONS: Final = {
+    **REASONS,
+    kernels.NOT_DENSE: "its offset delta is not the number of records before it",
+}
+
+
+class ClientBatch(NamedTuple):
+    """A batch that was found sound, as it is stored; its base offset is 0.
+
+    Times are those that readers see; `min_timestamp` is -1 when a record has none.
+    """
+
+    data: Bytes
+    record_count: int
+    min_timestamp: int
+    max_timestamp: int
+    codec: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    is_transactional: bool
+
+
+class _Times(NamedTuple):
+    """The times of the records: how many have none, and the bounds of the others."""
+
+    missing: int
+    earliest: int
+    latest: int
+
+    @property
+    def are_missing(self) -> bool:
+        """Whether no record has a time."""
+        return self.earliest > self.latest
+
+    @property
+    def least(self) -> int:
+        """What a reader finds as the least time: NO_TIMESTAMP when a record has none."""
+        return NO_TIMESTAMP if self.missing else self.earliest
+
+    @property
+    def largest(self) -> int:
+        """What a reader finds as the largest time."""
+        return NO_TIMESTAMP if self.are_missing else self.latest
+
+
+def check_client_batch(
+    data: Buffer, config: TopicConfig, now_ms: int, produce_version: int
+) -> ClientBatch:
+    """Return the batch that a client sent to a topic, if a leader takes it.
+
+    `now_ms` is the time of the append. Raises InvalidRecordError for what is not one batch of magic
+    2, for counts, offsets and sequences that do not agree, control batches, damaged records, and a
+    missing key where the topic is compacted; CorruptRecordError for a wrong checksum or size;
+    UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above max.message.bytes;
+    RecordBatchTooLargeError above segment.bytes.
+    """
+    view = byte_view(data)
+    header = _one_batch(view, produce_version)
+    _check_sizes(len(view), config)
+    crc = batch_crc32c(view, 0, len(view))
+    if crc != header.crc:
+        raise CorruptRecordError(f"the checksum of the batch is {header.crc}, its bytes' is {crc}")
+    _check_header(header)
+    payload = view[layout.RECORDS :]
+    if header.attributes & layout.CODEC_MASK:
+        payload = _decompressed(header, payload)
+    times = _walked(view, header, payload, config)
+    is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+    if not is_append_time:
+        _check_times(times, config, now_ms)
+    stored = _Stored(header, now_ms if is_append_time else times.largest, config)
+    return ClientBatch(
+        data=stored.data(view, payload),
+        record_count=header.record_count,
+        min_timestamp=now_ms if is_append_time else times.least,
+        max_timestamp=stored.max_timestamp,
+        codec=stored.codec,
+        producer_id=header.producer_id,
+        producer_epoch=header.producer_epoch,
+        base_sequence=header.base_sequence,
+        is_transactional=bool(header.attributes & layout.TRANSACTIONAL_MASK),
+    )
+
+
+def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
+    """Return the header of the only batch; ProduceRequest.validateRecords."""
+    if len(view) < layout.HEADER_PREFIX:
+        raise InvalidRecordError(f"{len(view)} bytes hold no record batch; exactly one is needed")
+    size, magic = told_size(view), int(view[layout.MAGIC])
+    if size < layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0:
+        raise CorruptRecordError(f"the batch says it has {size} bytes: that is no size of a batch")
+    if size > len(view):
+        raise InvalidRecordError(f"the batch says it has {size} bytes; {len(view)} were sent")
+    if magic > layout.MAGIC_V2:
+        raise CorruptRecordError(f"magic {magic} is not 0, 1 or 2")
+    if magic != layout.MAGIC_V2:
+        raise InvalidRecordError(f"a batch of magic {magic}; allowed is magic 2 alone")
+    if size < layout.BATCH_HEADER_SIZE:
+        raise CorruptRecordError(
+            f"the batch says it has {size} bytes; a header alone has {layout.BATCH_HEADER_SIZE}"
+        )
+    header = unpack_header(view, 0)
+    codec = header.attributes & layout.CODEC_MASK
+    if codec > Codec.ZSTD or (codec == Codec.ZSTD and produce_version < ZSTD_SINCE):
+        raise UnsupportedCodecError(
+            f"codec bits {codec} are not allowed in Produce {produce_version}: known are 0 to "
+            f"{Codec.ZSTD:d}, zstd ({Codec.ZSTD:d}) since version {ZSTD_SINCE}"
+        )
+    if size < len(view):
+        raise InvalidRecordError(
+            f"{len(view) - size} bytes are behind the batch: exactly one batch is allowed"
+        )
+    return header
+
+
+def _check_sizes(size: int, config: TopicConfig) -> None:
+    if size > config.max_message_bytes:
+        raise RecordTooLargeError(
+            f"the batch has {size} bytes, max.message.bytes allows {config.max_message_bytes}",
+            size=size,
+            limit=config.max_message_bytes,
+        )
+    if size > config.segment_bytes:
+        raise RecordBatchTooLargeError(
+            f"the batch has {size} bytes, segment.bytes allows {config.segment_bytes}"
+        )
+
+
+def _check_header(header: BatchHeader) -> None:
+    """UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch."""
+    if header.base_offset != 0:
+        raise InvalidRecordError(f"the base offset is {header.base_offset}; a client's is 0")
+    count = header.record_count
+    if count <= 0 or header.last_offset_delta != count - 1:
+        raise InvalidRecordError(
+            f"the batch says it has {count} records, and {header.last_offset_delta} as the last "
+            f"offset delta; allowed are at least one record, and its number less one"
+        )
+    if header.is_control:
+        raise InvalidRecordError("clients may not write control batches")
+    if header.producer_id >= 0 and header.base_sequence < 0:
+        raise InvalidRecordError(
+            f"base sequence {header.base_sequence} with producer id {header.producer_id}; a "
+            f"sequence is not negative"
+        )
+    if header.attributes & layout.DELETE_HORIZON_MASK:
+        raise InvalidRecordError("clients may not set a delete horizon")
+    if header.attributes & layout.TIMESTAMP_TYPE_MASK:
+        raise InvalidTimestampError("clients may not set the timestamp type LogAppendTime")
+
+
+def _decompressed(header: BatchHeader, payload: Bytes) -> Bytes:
+    try:
+        plain = decompress(header.attributes & layout.CODEC_MASK, payload, BATCH_BYTES_MAX)
+    except CorruptRecordError as error:
+        # The checksum is right, so sending it once more would not help: that is what 2 asks for.
+        raise InvalidRecordError(str(error)) from None
+    return np.frombuffer(plain, np.uint8)
+
+
+def _walked(view: Bytes, header: BatchHeader, payload: Bytes, config: TopicConfig) -> _Times:
+    """Look at every record; return their times."""
+    is_compressed = bool(header.attributes & layout.CODEC_MASK)
+    data, start = (payload, 0) if is_compressed else (view, layout.RECORDS)
+    problem, record, keyless, missing, earliest, latest, bits = kernels.walk_client_records(
+        data, start, len(data), header.record_count, header.base_timestamp
+    )
+    if problem != kernels.SOUND:
+        which = f"record {record + 1} of {header.record_count}: "
+        is_whole = problem == LEFT_OVER
+        raise InvalidRecordError(("" if is_whole else which) + _REASONS[problem])
+    if keyless != kernels.NO_RECORD and config.is_compacted:
+        raise InvalidRecordError(
+            f"record {keyless + 1} of {header.record_count} has no key, and the topic is compacted"
+        )
+    if bits > _ASCII:
+        _check_header_keys(view)
+    return _Times(missing, earliest, latest)
+
+
+def _check_header_keys(view: Bytes) -> None:
+    """Refuse header keys that are not UTF-8; those of ASCII do not get here."""
+    try:
+        decode(view, scan_batches(view).batches, columns=("headers",))
+    except CorruptRecordError as error:
+        raise InvalidRecordError(str(error.args[0])) from None
+
+
+def _check_times(times: _Times, config: TopicConfig, now_ms: int) -> None:
+    """LogValidator.validateTimestamp; records without a time are taken."""
+    if times.are_missing:
+        return
+    if times.earliest < 0:
+        raise InvalidTimestampError(
+            f"timestamp {times.earliest} is negative; allowed are milliseconds since 1970, from 0, "
+            f"and -1 for none"
+        )
+    before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
+    if now_ms - times.earliest > before or times.latest - now_ms > after:
+        raise InvalidTimestampError(
+            f"timestamps from {times.earliest} to {times.latest}; now it is {now_ms}, and allowed "
+            f"are message.timestamp.before.max.ms={before} and message.timestamp.after.max.ms="
+            f"{after} around it"
+        )
+
+
+class _Stored:
+    """How a batch is stored in its topic."""
+
+    def __init__(self, header: BatchHeader, max_timestamp: int, config: TopicConfig) -> None:
+        self.max_timestamp = max_timestamp
+        self._sent_codec = header.attributes & layout.CODEC_MASK
+        self.codec = int(self._sent_codec if config.codec is None else config.codec)
+        is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
+        self._attributes = (
+            header.attributes & ~layout.CODEC_MASK
+            | self.codec
+            | layout.TIMESTAMP_TYPE_MASK * is_append_time
+        )
+        self._header = header
+        self._config = config
+
+    def data(self, view: Bytes, payload: Bytes) -> Bytes:
+        """Return the batch: as it came, or with another header, or with other records as well.
+
+        `payload` are the records, decompressed. Only where codecs differ they are encoded again: a
+        time of the append, or a largest time that the header had wrong, stand in the header.
+        """
+        if self.codec != self._sent_codec:
+            return self._encoded(view, payload)
+        header = self._header
+        if self._attributes == header.attributes and self.max_timestamp == header.max_timestamp:
+            return view
+        return self._with_header(view.copy())
+
+    def _encoded(self, view: Bytes, payload: Bytes) -> Bytes:
+        codec = Codec(self.codec)
+        records = compressor(codec, self._config.compression_level(codec))(payload.data)
+        data = np.frombuffer(bytearray(view[: layout.RECORDS].tobytes() + records), np.uint8)
+        _put(data, layout.LENGTH, 4, len(data) - layout.LOG_OVERHEAD)
+        _check_sizes(len(data), self._config)
+        return self._with_header(data)
+
+    def _with_header(self, data: Bytes) -> Bytes:
+        _put(data, layout.ATTRIBUTES, 2, self._attributes)
+        _put(data, layout.MAX_TIMESTAMP, 8, self.max_timestamp)
+        _put(data, layout.CRC, 4, batch_crc32c(data, 0, len(data)))
+        return byte_view(data)
+
+
+def _put(data: Bytes, at: int, size: int, value: int) -> None:
+    unsigned = value & (1 << 8 * size) - 1
+    data[at : at + size] = np.frombuffer(unsigned.to_bytes(size, "big"), np.uint8)

@@ -1,6 +1,6 @@
 """Session: what is known of the client at the other end of a connection."""
 
-from sparklog.tokens import EVERYBODY, Token
+from sparklog.tokens import EVERYBODY, Principal
 from sparklog.wire.settings import Listener
 
 
@@ -11,4 +11,4 @@ class Session:
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.principal: Token | None = EVERYBODY
+        self.principal: Principal | None = EVERYBODY

@@ -32,6 +32,7 @@ PARTS = (
     "startup",
     "cold",
     "rest",
+    "gateway",
 )
 BY_HAND = ("jobs_compact_memory",)
 """Run only when asked for: they take too long, or need more disk than there may be."""

@@ -98,9 +98,14 @@ class AppendCommit:
             self._ends_linger.set()
         return waiting.answer
 
+    @property
+    def has_room(self) -> bool:
+        """Whether no more bytes wait for their commit than may."""
+        return self._bytes <= self._limits.max_pending_bytes
+
     async def room(self) -> None:
         """Wait while more bytes wait for their commit than may."""
-        while self._bytes > self._limits.max_pending_bytes:
+        while not self.has_room:
             self._has_room.clear()
             await self._has_room.wait()
 

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError
-from sparklog.wire.frames import Frames
+from sparklog.errors import SparklogError
+from sparklog.wire.frames import Frames, InvalidFrameError
 from sparklog.wire.handlers import HANDLERS, Call, Reply
-from sparklog.wire.headers import RequestHeader, answer_header, request_header
+from sparklog.wire.headers import InvalidRequestError, RequestHeader, answer_header, request_header
 from sparklog.wire.sending import Sender
 from sparklog.wire.session import Session
 from sparklog.wire.versions import ApiKey
@@ -50,6 +50,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots: deque[_Slot] = deque()
         self._is_reading = True
         self._is_closing = False
+        self._room: asyncio.Future[None] | None = None
         self._transport: Any = None
         self._sender: Sender = Sender(None)
 
@@ -121,11 +122,24 @@ class Connection(asyncio.BufferedProtocol):
         self._read_or_not()
 
     def _may_begin(self, frame: memoryview) -> bool:
-        if self._sender.is_paused:
+        if self._sender.is_paused or self._waits_for_room(frame):
             return False
         return not self._slots or (
             _is_produce(frame) and self._slots[-1].header.api_key == ApiKey.PRODUCE
         )
+
+    def _waits_for_room(self, frame: memoryview) -> bool:
+        """Whether too many records wait for their commit; then go on when they do not any more."""
+        if not _is_produce(frame) or self._gateway.appends.has_room:
+            return False
+        if self._room is None:
+            self._room = asyncio.ensure_future(self._gateway.appends.room())
+            self._room.add_done_callback(self._has_room)
+        return True
+
+    def _has_room(self, _: "asyncio.Future[None]") -> None:
+        self._room = None
+        self._go_on()
 
     def _begin(self, frame: memoryview) -> None:
         header = request_header(frame)

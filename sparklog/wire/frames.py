@@ -7,11 +7,15 @@ the buffer gets memory of its own, and the socket is read into that.
 import struct
 from typing import Final
 
-from sparklog.errors import InvalidFrameError
+from sparklog.errors import UsageError
 
 BUFFER_BYTES: Final = 16 * 1024
 SIZE_BYTES: Final = 4
 _SIZE: Final = struct.Struct(">i")
+
+
+class InvalidFrameError(UsageError):
+    """A size that no frame has. The connection ends (InvalidReceiveException)."""
 
 
 class Frames:
@@ -44,7 +48,7 @@ class Frames:
             self._large_filled += count
             if self.missing_bytes:
                 return []
-            frame, self._large = memoryview(self._large), None
+            frame, self._large = memoryview(self._large).toreadonly(), None
             return [frame]
         self._filled += count
         return self._cut()

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import Clock
 from sparklog.errors import LogDirError
+from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
@@ -15,6 +16,7 @@ from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.wire.instances import Instance, Instances
+from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.settings import Settings
 
 if TYPE_CHECKING:
@@ -34,6 +36,10 @@ class Gateway:
         self.catalog = Catalog(open_files(settings.log_dir), clock)
         self.cluster_id = open_log_dir(self.catalog.files).cluster_id
         self.topics = FollowedTopics(self.catalog, clock, settings.poll_interval_ms)
+        self.appends = AppendCommit(
+            self.catalog, AppendLimits(max_pending_bytes=settings.max_pending_bytes)
+        )
+        self.producer_ids = ProducerIds(self.catalog, self.lookup)
         self.instances = Instances(own)
         self.connections: set[Connection] = set()
         self._lookups = ThreadPoolExecutor(2, "lookup")
@@ -44,9 +50,17 @@ class Gateway:
 
         Of an object store it may be poll_interval_ms old.
         """
-        image = self.topics.image_at_hand()
+        image = self.image_at_hand()
         if image is not None and all(_is_open(image, topic) for topic in topics):
             return image
+        return await self.newest_image(*topics)
+
+    def image_at_hand(self) -> Image | None:
+        """Return the same without waiting; None when there may be a newer one."""
+        return self.topics.image_at_hand()
+
+    async def newest_image(self, *topics: TopicDescription) -> Image:
+        """Return the newest image with these topics opened, also of an object store."""
         return await self.lookup(lambda: self._newest(*topics))
 
     def _newest(self, *topics: TopicDescription) -> Image:
@@ -73,6 +87,7 @@ class Gateway:
         """Finish what was accepted: everything is committed and answered."""
         for connection in list(self.connections):
             connection.finish()
+        await self.appends.close()
         for pool in (self._lookups, self._admin):
             pool.shutdown(wait=True)
         self.topics.let_go()

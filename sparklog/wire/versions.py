@@ -15,21 +15,25 @@ class ApiKey(IntEnum):
     PRODUCE = 0
     METADATA = 3
     API_VERSIONS = 18
+    INIT_PRODUCER_ID = 22
 
 
 class Api(NamedTuple):
-    """One API: the versions that are announced, and the first flexible one."""
+    """One API: the versions that are announced, the first flexible one, the first one served."""
 
     min_version: int
     max_version: int
     flexible_from: int
+    served_from: int = 0
 
     def serves(self, version: int) -> bool:
-        """Whether a version is announced."""
-        return self.min_version <= version <= self.max_version
+        """Whether requests of a version are answered."""
+        return max(self.min_version, self.served_from) <= version <= self.max_version
 
 
 APIS: Final = {
+    ApiKey.PRODUCE: Api(0, 13, 9, served_from=3),
     ApiKey.METADATA: Api(0, 13, 9),
     ApiKey.API_VERSIONS: Api(0, 4, 3),
+    ApiKey.INIT_PRODUCER_ID: Api(0, 5, 2),
 }

@@ -61,8 +61,12 @@ class JarSet:
 
 
 KAFKA = JarSet(
-    "kafka-4.1.1",
-    ("org.apache.kafka:kafka_2.13:4.1.1", "org.slf4j:slf4j-simple:1.7.36"),
+    "kafka-4.1.1-tools",
+    (
+        "org.apache.kafka:kafka_2.13:4.1.1",
+        "org.apache.kafka:kafka-tools:4.1.1",
+        "org.slf4j:slf4j-simple:1.7.36",
+    ),
 )
 DELTA = JarSet("delta-spark-4.4.0", ("io.delta:delta-spark_4.2_2.13:4.4.0",), SPARK_HAS)
 # The connector's own token provider 4.2.0 is not to be had; 4.0.0 has the same classes.

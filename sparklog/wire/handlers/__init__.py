@@ -10,14 +10,18 @@ from typing import Final
 
 from sparklog.wire.handlers.api_versions import api_versions
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.metadata import metadata
+from sparklog.wire.handlers.produce import produce
 from sparklog.wire.versions import ApiKey
 
 Handler = Callable[[Call], Reply | Awaitable[Reply]]
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = {
+    ApiKey.PRODUCE: produce,
     ApiKey.METADATA: metadata,
     ApiKey.API_VERSIONS: api_versions,
+    ApiKey.INIT_PRODUCER_ID: init_producer_id,
 }
 
 __all__ = ["HANDLERS", "Call", "Handler", "Reply"]

@@ -1,0 +1,128 @@
+"""The gateway beside a Kafka 4.1.1 broker on this machine: the same tools of Kafka's, in turns.
+
+The broker does not sync what it acknowledges, the gateway does; `flush=none` spares the sync of
+segments. Figures of the tools are those of their last line.
+"""
+
+import re
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from bench.figures import Bar, Figure
+from bench.settings import Settings
+from sparklog.admin import AdminClient, NewTopic
+from tests.kafka.broker import running_broker
+from tests.kafka.jars import KAFKA, class_path, java
+
+TOPIC = "bench"
+PARTITIONS = 4
+_RATE = re.compile(r"sent, ([0-9.]+) records/sec .* ([0-9.]+) ms 50th, .* ([0-9.]+) ms 99th")
+VARIANTS: Mapping[str, Sequence[str]] = {
+    "100 B, defaults": (),
+    "100 B, batch.size=1 MiB": ("batch.size=1048576",),
+}
+LEAST = {"100 B, defaults": 0.9, "100 B, batch.size=1 MiB": 1.1}
+
+
+def run(settings: Settings) -> list[Figure]:
+    """Measure producers, in turns."""
+    figures: list[Figure] = []
+    with (
+        running_broker(settings.directory / "broker") as broker,
+        running_gateway(settings.directory / "log") as address,
+    ):
+        broker.create_topic(TOPIC, PARTITIONS)
+        AdminClient(settings.directory / "log").create_topics([NewTopic(TOPIC, PARTITIONS)])
+        places = {"broker": broker.bootstrap, "gateway": address}
+        for place in places.values():  # warm up
+            produced(place, settings.records // 10, ())
+        for name, properties in VARIANTS.items():
+            rates: dict[str, list[float]] = {place: [] for place in places}
+            for _ in range(settings.rounds):
+                for place, bootstrap in places.items():
+                    rates[place].append(produced(bootstrap, settings.records, properties)[0])
+            group = f"kafka-producer-perf-test, {name}"
+            for place, found in rates.items():
+                figures.append(Figure.of_rounds(group, place, found, "records/s"))
+            ratios = [a / b for a, b in zip(rates["gateway"], rates["broker"], strict=True)]
+            bar = Bar(least=LEAST[name])
+            figures.append(Figure.of_rounds(group, "gateway / broker", ratios, "x", bar))
+        figures += _latency(places, settings)
+    return figures
+
+
+def _latency(places: Mapping[str, str], settings: Settings) -> list[Figure]:
+    """Return median and p99 of an acknowledged record at 2,000 records a second."""
+    count = 10_000 if settings.quick else 120_000
+    found: dict[str, list[tuple[float, float, float]]] = {place: [] for place in places}
+    for _ in range(settings.rounds):
+        for place, bootstrap in places.items():
+            found[place].append(produced(bootstrap, count, (), rate=2000))
+    group = "2,000 records/s, latency"
+    figures = []
+    for place, rounds in found.items():
+        medians, worst = [one[1] for one in rounds], [one[2] for one in rounds]
+        is_ours = place == "gateway"
+        bars: tuple[Bar | None, Bar | None] = (None, None)
+        if place == "gateway":
+            bars = Bar(most=4), Bar(most=max(25.0, 1.2 * min(one[2] for one in found["broker"])))
+        figures += [
+            Figure.of_rounds(group, f"{place}, median", medians, "ms", bars[0]),
+            Figure.of_rounds(group, f"{place}, p99", worst, "ms", bars[1]),
+        ]
+    return figures
+
+
+def produced(
+    bootstrap: str, count: int, properties: Sequence[str], rate: int = -1, size_bytes: int = 100
+) -> tuple[float, float, float]:
+    """Run ProducerPerformance; return records/s, median and 99th percentile in ms."""
+    given = [f"bootstrap.servers={bootstrap}", *properties]
+    command = [java(), "-Xmx512M", "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"]
+    command += ["-cp", class_path(KAFKA), "org.apache.kafka.tools.ProducerPerformance"]
+    command += ["--topic", TOPIC, "--num-records", str(count), "--record-size", str(size_bytes)]
+    command += ["--throughput", str(rate), "--producer-props", *given]
+    told = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    lines = [found for line in told.stdout.splitlines() if (found := _RATE.search(line))]
+    if not lines:
+        raise RuntimeError(f"{told.stdout[-2000:]}{told.stderr[-2000:]}")
+    rate_found, median, p99 = map(float, lines[-1].groups())
+    return rate_found, median, p99
+
+
+@contextmanager
+def running_gateway(log_dir: Path, *options: str) -> Iterator[str]:
+    """A gateway in a process of its own; yields its address when it answers."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [sys.executable, "-m", "sparklog.cli", "gateway", "--log-dir", str(log_dir)]
+    process = subprocess.Popen([*command, "--listen", address, *options])
+    try:
+        _await(address, process)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(60)
+
+
+def free_port() -> int:
+    """Return a port of loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _await(address: str, process: "subprocess.Popen[bytes]") -> None:
+    host, port = address.split(":")
+    while process.poll() is None:
+        try:
+            socket.create_connection((host, int(port)), 1).close()
+        except OSError:
+            time.sleep(0.02)
+        else:
+            return
+    raise RuntimeError(f"the gateway ended with {process.returncode}")

@@ -1,0 +1,29 @@
+"""InitProducerId: an id of its own for every idempotent producer, with epoch 0.
+
+A producer that begins anew gets another id, as from a broker. Transactional ids are not served yet:
+they are refused.
+"""
+
+from typing import Final
+
+from sparklog.errors import ErrorCode, SparklogError
+from sparklog.wire.handlers.call import Call, Reply
+
+NO_PRODUCER: Final = -1
+
+
+async def init_producer_id(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    if request.transactional_id is not None:
+        return _refused(call, ErrorCode.INVALID_REQUEST)
+    try:
+        producer_id = await call.gateway.producer_ids.next()
+    except SparklogError as error:
+        return _refused(call, error.code)
+    return call.answer({"error_code": 0, "producer_id": producer_id, "producer_epoch": 0})
+
+
+def _refused(call: Call, code: int) -> Reply:
+    fields = {"error_code": code, "producer_id": NO_PRODUCER, "producer_epoch": NO_PRODUCER}
+    return call.answer(fields)

@@ -1,0 +1,50 @@
+"""Producer ids, each given once: an instance takes them from the metadata log a block at a time."""
+
+import asyncio
+import os
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Final
+
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.cluster_plans import producer_id_block
+from sparklog.metadata.edit import Edit
+from sparklog.metadata.image import Image
+
+RANDOM_BYTES: Final = 5
+"""The first block of a log dir begins at one of 2^40 places."""
+
+Block = Callable[[], range]
+"""Takes a block; it may wait for a commit."""
+
+
+class ProducerIds:
+    """The ids of one instance. For one event loop."""
+
+    def __init__(self, catalog: Catalog, run: Callable[[Block], Awaitable[range]]) -> None:
+        """`run` runs a function that may read and write files, outside the event loop."""
+        self._catalog = catalog
+        self._run = run
+        self._left: Iterator[int] = iter(())
+        self._lock = asyncio.Lock()
+
+    async def next(self) -> int:
+        """Return an id that nobody has. Raises as `MetadataLog.commit`."""
+        async with self._lock:
+            found = next(self._left, None)
+            if found is None:
+                self._left = iter(await self._run(self._block))
+                found = next(self._left)
+            return found
+
+    def _block(self) -> range:
+        start = FIRST_PRODUCER_ID + int.from_bytes(os.urandom(RANDOM_BYTES), "big")
+        taken: list[range] = []
+
+        def plan(image: Image) -> Edit:
+            edit, block = producer_id_block(image, start)
+            taken.append(block)
+            return edit
+
+        self._catalog.log.commit(plan)
+        return taken[-1]

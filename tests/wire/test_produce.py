@@ -1,0 +1,161 @@
+"""Produce: what clients send is in the log when it is acknowledged."""
+
+from datetime import timedelta
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+
+from sparklog.admin import NewTopic
+from sparklog.model import TopicDescription
+from sparklog.testing import TemporaryLogDir
+from sparklog.wire.topic_ids import uuid_of
+from sparklog.wire.versions import ApiKey
+from tests.client_batches import client_batch
+from tests.wire.gateways import Client, RunningGateway, gateway, request
+
+SERVED = range(3, 14)
+
+
+def produce_request(
+    version: int, topic: str | UUID, *parts: tuple[int, bytes], acks: int = -1
+) -> Any:
+    """A Produce request of one topic; `parts` are partitions and their batches."""
+    kio = import_module(f"kio.schema.produce.v{version}.request")
+    data = tuple(
+        kio.PartitionProduceData(index=partition, records=batch) for partition, batch in parts
+    )
+    named = {"topic_id": topic} if version >= 13 else {"name": topic}
+    topics = (kio.TopicProduceData(partition_data=data, **named),)
+    timeout = i32Timedelta.parse(timedelta(seconds=30))
+    return request(ApiKey.PRODUCE, version, acks=acks, timeout=timeout, topic_data=topics)
+
+
+@pytest.fixture
+def topic(running: RunningGateway) -> TopicDescription:
+    [found] = running.server.gateway.admin.create_topics([NewTopic("flights", 2)])
+    return found
+
+
+def named(topic: TopicDescription, version: int) -> str | UUID:
+    return uuid_of(topic.topic_id) if version >= 13 else topic.name
+
+
+def answers(response: Any) -> list[tuple[int, int, int]]:
+    """Partition, error code and base offset of each part of an answer."""
+    return [
+        (one.index, int(one.error_code), one.base_offset)
+        for topic in response.responses
+        for one in topic.partition_responses
+    ]
+
+
+def values(log_dir: Path, topic: str, partition: int) -> list[Any]:
+    return TemporaryLogDir(log_dir)[topic].values(partition)
+
+
+@pytest.mark.parametrize("version", SERVED)
+def test_a_batch_is_in_the_log_when_it_is_acknowledged(
+    client: Client, topic: TopicDescription, tmp_path: Path, version: int
+) -> None:
+    asked = produce_request(version, named(topic, version), (1, client_batch("a", "b")))
+    assert answers(client.ask(asked)) == [(1, 0, 0)]
+    assert values(tmp_path / "log", "flights", 1) == [b"a", b"b"]
+
+
+def test_pipelined_requests_land_in_their_order(
+    client: Client, topic: TopicDescription, tmp_path: Path
+) -> None:
+    for number in range(20):
+        batch = client_batch(str(number))
+        client.send(produce_request(9, topic.name, (0, batch)))
+    found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(20)]
+    assert found == [[(0, 0, number)] for number in range(20)]
+    assert values(tmp_path / "log", "flights", 0) == [str(one).encode() for one in range(20)]
+
+
+class TestRefused:
+    def test_a_topic_that_is_not_there(self, client: Client) -> None:
+        asked = produce_request(9, "nowhere", (0, client_batch("a")))
+        assert answers(client.ask(asked)) == [(0, ErrorCode.unknown_topic_or_partition, -1)]
+
+    def test_an_id_that_no_topic_has(self, client: Client) -> None:
+        asked = produce_request(13, UUID(int=7), (0, client_batch("a")))
+        assert answers(client.ask(asked)) == [(0, ErrorCode.unknown_topic_id, -1)]
+
+    def test_a_partition_that_is_not_there_and_the_others_land(
+        self, client: Client, topic: TopicDescription, tmp_path: Path
+    ) -> None:
+        parts = [(7, client_batch("a")), (1, client_batch("b"))]
+        found = answers(client.ask(produce_request(9, topic.name, *parts)))
+        assert found == [(7, ErrorCode.unknown_topic_or_partition, -1), (1, 0, 0)]
+        assert values(tmp_path / "log", "flights", 1) == [b"b"]
+
+    def test_a_damaged_batch(self, client: Client, topic: TopicDescription) -> None:
+        batch = bytearray(client_batch("abc"))
+        batch[-2] ^= 1
+        asked = produce_request(9, topic.name, (0, bytes(batch)))
+        assert answers(client.ask(asked)) == [(0, ErrorCode.corrupt_message, -1)]
+
+    def test_acks_that_no_producer_may_ask_for(
+        self, client: Client, topic: TopicDescription
+    ) -> None:
+        asked = produce_request(9, topic.name, (0, client_batch("a")), acks=2)
+        assert answers(client.ask(asked)) == [(0, ErrorCode.invalid_required_acks, -1)]
+
+
+class TestWithoutAcknowledgement:
+    def test_it_lands_and_nothing_is_answered(
+        self, client: Client, topic: TopicDescription, tmp_path: Path
+    ) -> None:
+        client.send(produce_request(9, topic.name, (0, client_batch("a")), acks=0))
+        found = client.ask(produce_request(9, topic.name, (0, client_batch("b"))))
+        assert answers(found) == [(0, 0, 1)]
+        assert values(tmp_path / "log", "flights", 0) == [b"a", b"b"]
+
+    def test_an_error_closes_the_connection(self, client: Client) -> None:
+        client.send(produce_request(9, "nowhere", (0, client_batch("a")), acks=0))
+        assert client.receive_frame() == b""
+
+
+def test_an_unanswered_request_lands_when_the_gateway_ends(
+    running: RunningGateway, client: Client, topic: TopicDescription, tmp_path: Path
+) -> None:
+    client.ask(produce_request(9, topic.name, (0, client_batch("a"))))
+    client.send(produce_request(9, topic.name, (0, client_batch("b"))))
+    found = client.receive(ApiKey.PRODUCE, 9)
+    running.run(running.server.close())
+    assert answers(found) == [(0, 0, 1)]
+    assert client.receive_frame() == b""
+
+
+class TestInitProducerId:
+    @pytest.mark.parametrize("version", range(6))
+    def test_every_producer_gets_an_id_of_its_own(self, client: Client, version: int) -> None:
+        found = [client.ask(init_request(version)) for _ in range(3)]
+        assert {int(one.error_code) for one in found} == {0}
+        assert len({one.producer_id for one in found}) == 3
+
+    def test_two_gateways_give_other_ids(self, client: Client, tmp_path: Path) -> None:
+        with gateway(tmp_path / "log") as other, Client(other.port) as its_client:
+            found = {one.ask(init_request(4)).producer_id for one in (client, its_client)}
+        assert len(found) == 2
+
+    def test_a_transactional_id_is_refused(self, client: Client) -> None:
+        assert client.ask(init_request(4, "tx")).error_code == ErrorCode.invalid_request
+
+
+def init_request(version: int, transactional_id: str | None = None) -> Any:
+    later = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}
+    timeout = i32Timedelta.parse(timedelta(minutes=1))
+    return request(
+        ApiKey.INIT_PRODUCER_ID,
+        version,
+        transactional_id=transactional_id,
+        transaction_timeout=timeout,
+        **later,
+    )

@@ -67,7 +67,6 @@ def _latency(places: Mapping[str, str], settings: Settings) -> list[Figure]:
     figures = []
     for place, rounds in found.items():
         medians, worst = [one[1] for one in rounds], [one[2] for one in rounds]
-        is_ours = place == "gateway"
         bars: tuple[Bar | None, Bar | None] = (None, None)
         if place == "gateway":
             bars = Bar(most=4), Bar(most=max(25.0, 1.2 * min(one[2] for one in found["broker"])))

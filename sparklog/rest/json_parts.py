@@ -20,6 +20,8 @@ from sparklog.rest.errors import ApiError
 WHOLE_BYTES: Final = 16 * 1024
 """A body of at most this size is parsed as it is."""
 PART_VALUES: Final = 10_000
+PART_BYTES: Final = 1024 * 1024
+"""Python's text takes up to four times its bytes: a character beyond U+FFFF makes all take four."""
 VALUES_MAX: Final = 50_000
 """Of one record, or of a body that is no list of records. Brackets and commas are counted."""
 
@@ -38,10 +40,10 @@ class Outline(NamedTuple):
 
 def outline(body: Text, start: int, *, is_list: bool) -> Outline:
     """Return what the kernel finds. Raises ApiError (413) for an element of too many values."""
-    cuts = np.empty(len(body) // PART_VALUES + 1, np.int64)
+    cuts = np.empty(len(body) // PART_VALUES + len(body) // PART_BYTES + 1, np.int64)
     found = np.empty(json_cut.FOUND_SIZE, np.int64)
     data = np.frombuffer(body, np.uint8)
-    json_cut.cut_json(data, start, int(is_list), PART_VALUES, cuts, found)
+    json_cut.cut_json(data, start, int(is_list), PART_VALUES, PART_BYTES, cuts, found)
     elements, largest, stop, count = found.tolist()
     if largest > VALUES_MAX:
         raise ApiError(413, f"a record, or a body without records, has at most {VALUES_MAX} values")

@@ -21,7 +21,7 @@ from typing_extensions import TypedDict
 from sparklog.group_commit import Rows
 from sparklog.rest.bodies import NUMBER, invalid, parsed
 from sparklog.rest.errors import INVALID_PAYLOAD, SCHEMA_NEEDED, ApiError
-from sparklog.rest.json_parts import Text, list_parts, stream_parts
+from sparklog.rest.json_parts import PART_BYTES, Text, list_parts, stream_parts
 from sparklog.rest.times import parse_time
 
 BINARY: Final = "application/vnd.kafka.binary.v2+json"
@@ -238,6 +238,12 @@ def _objects(body: Text) -> Iterator[Any]:
 
 def _objects_of(start: int, part: Text) -> Iterator[Any]:
     """Yield the objects of a part; raises ApiError (42206) where it is no JSON."""
+    if len(part) > PART_BYTES and not part.isascii():  # one object, most likely: spare its text
+        try:
+            yield orjson.loads(part)
+            return
+        except ValueError:
+            pass
     try:
         text = part.decode()
     except UnicodeDecodeError:

@@ -1,5 +1,6 @@
 """Bodies that say nothing, 16 MiB of them: refused, in no more than four times their memory."""
 
+import json
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from tests.rest.servers import Instance
 
 MIB = 1024 * 1024
 SIZE = 16 * MIB
-KIND = {"Content-Type": "application/json"}
+KIND = "application/json"
 
 
 def filled(start: bytes, repeated: bytes, end: bytes) -> Callable[[], bytes]:
@@ -46,7 +47,7 @@ PATHS = (
 
 
 STREAM = "/v3/clusters/{cluster}/topics/t/records"
-Post = Callable[[str, bytes], Any]
+Post = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -84,8 +85,8 @@ def post(instance: Instance) -> Iterator[Post]:
     """Sends a body to a path."""
     with instance.client() as client:
         cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
-        yield lambda path, body: client.post(
-            path.format(cluster=cluster), content=body, headers=KIND
+        yield lambda path, body, kind=KIND: client.post(
+            path.format(cluster=cluster), content=body, headers={"Content-Type": kind}
         )
 
 
@@ -112,6 +113,25 @@ class TestMemory:
 
         assert answer.status_code in (200, 413, 422)
         assert memory.largest_bytes <= 4 * SIZE
+
+    @pytest.mark.parametrize("count", [16, 1])
+    @pytest.mark.parametrize("is_stream", [False, True])
+    def test_of_wide_text_is_eight_bodies_at_most(
+        self, post: Post, memory: Memory, is_stream: bool, count: int
+    ) -> None:
+        """One character beyond U+FFFF makes a text of Python take four bytes a character."""
+        text = "\N{GRINNING FACE}" + "A" * (SIZE // count - 200)
+        value = {"type": "STRING", "data": text} if is_stream else text
+        record = json.dumps({"value": value}, ensure_ascii=False).encode()
+        if is_stream:
+            answer = post(STREAM, record * count)
+        else:
+            body = b'{"records":[' + b",".join([record] * count) + b"]}"
+            answer = post("/topics/t", body, "application/vnd.kafka.json.v2+json")
+
+        # A record of 16 MiB is larger than max.message.bytes.
+        assert answer.text.count('"offset"') == (count if count > 1 else 0)
+        assert memory.largest_bytes <= 8 * SIZE
 
     def test_of_too_many_objects_is_four_bodies_at_most(self, post: Post, memory: Memory) -> None:
         answer = post(STREAM, filled(b"", b'{"x":[{},{},{},{},{},{}]} ', b"")())

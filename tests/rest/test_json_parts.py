@@ -133,3 +133,15 @@ class TestStream:
         with pytest.raises(ApiError, match=f"more than {REFUSALS_MAX} objects are no records"):
             rows_of_stream(b"5 " * (REFUSALS_MAX + 1))
         assert RECORDS_MAX > REFUSALS_MAX
+
+    @pytest.mark.parametrize("end", [b"", b" {}", b" NaN"])
+    def test_a_large_object_is_parsed_as_a_small_one(
+        self, in_parts: None, monkeypatch: pytest.MonkeyPatch, end: bytes
+    ) -> None:
+        body = '{"value":{"type":"STRING","data":"日本 🗾"}}'.encode() + end
+        whole = rows_of_stream(body)
+        monkeypatch.setattr("sparklog.rest.records.PART_BYTES", 1)
+        in_one = rows_of_stream(body)
+
+        assert in_one[0] == whole[0]
+        assert list(map(str, in_one[1])) == list(map(str, whole[1]))

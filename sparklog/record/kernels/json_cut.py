@@ -39,20 +39,27 @@ def string_end(data: Bytes, position: int) -> int:
     return position
 
 
-@kernel(types.void(bytes_in, int64, int64, int64, int64s_out, int64s_out))
+@kernel(types.void(bytes_in, int64, int64, int64, int64, int64s_out, int64s_out))
 def cut_json(
-    data: Bytes, start: int, is_list: int, part_values: int, cuts: Int64s, found: Int64s
+    data: Bytes,
+    start: int,
+    is_list: int,
+    part_values: int,
+    part_bytes: int,
+    cuts: Int64s,
+    found: Int64s,
 ) -> None:
-    """Cut text into parts of `part_values` values, or more where an element has more.
+    """Cut text into parts of `part_values` values or `part_bytes`, or more where an element has.
 
     The elements are those of a list whose text begins at `start`, and a cut is the position of the
     comma behind one; or they are objects and lists that stand one after another, and a cut is the
     position behind one. The text ends with the bracket that closes the list, at STOP, or at its
     end. A value is a bracket or a comma: so no element has more than one value that is not counted.
-    `cuts` has room for len(data) // part_values + 1. ELEMENTS are those that end; LARGEST is the
-    most values of one.
+    `cuts` has room for len(data) // part_values + len(data) // part_bytes + 1. ELEMENTS are those
+    that end; LARGEST is the most values of one.
     """
     level, values, part, elements, largest, count, position = 0, 0, 0, 0, 0, 0, start
+    last_cut = start
     while position < len(data):
         byte = data[position]
         if byte == QUOTE:
@@ -73,10 +80,11 @@ def cut_json(
             largest = max(largest, values)
             part += values
             values = 0
-            if part >= part_values:
+            if part >= part_values or position - last_cut >= part_bytes:
                 cuts[count] = position - is_list
                 count += 1
                 part = 0
+                last_cut = position
     found[ELEMENTS] = elements + is_list
     found[LARGEST] = max(largest, values)
     found[STOP] = min(position, len(data))

@@ -34,10 +34,18 @@ class Found(NamedTuple):
     cuts: list[int]
 
 
-def cut(text: bytes, start: int = 0, *, is_list: bool = True, part_values: int = 1) -> Found:
+def cut(
+    text: bytes,
+    start: int = 0,
+    *,
+    is_list: bool = True,
+    part_values: int = 1,
+    part_bytes: int = 1_000_000,
+) -> Found:
     data = np.frombuffer(text, np.uint8)
-    cuts, found = np.empty(len(text) // part_values + 1, np.int64), np.empty(k.FOUND_SIZE, np.int64)
-    k.cut_json(data, start, int(is_list), part_values, cuts, found)
+    cuts = np.empty(len(text) // part_values + len(text) // part_bytes + 1, np.int64)
+    found = np.empty(k.FOUND_SIZE, np.int64)
+    k.cut_json(data, start, int(is_list), part_values, part_bytes, cuts, found)
     elements, largest, stop, count = found.tolist()
     return Found(elements, largest, stop, cuts[:count].tolist())
 
@@ -88,6 +96,17 @@ class TestList:
         counted = [naive_values(one) for one in values]
         assert max(counted) <= found.largest <= max(counted) + 1
 
+    def test_a_part_has_as_many_bytes_as_are_wanted(self) -> None:
+        text = b'["aaaa","bbbb","cccc","dddd",1,2]'
+        found = cut(text, 1, part_values=100, part_bytes=10)
+
+        starts = [1, *(at + 1 for at in found.cuts)]
+        assert parts_of(text, starts, [*found.cuts, found.stop]) == [
+            b'"aaaa","bbbb"',
+            b'"cccc","dddd"',
+            b"1,2",
+        ]
+
     def test_an_empty_one_has_one_empty_element(self) -> None:
         assert cut(b"{[ ]}", 2) == Found(1, 0, 3, [])
 
@@ -105,12 +124,20 @@ class TestStream:
 
 
 class TestGarbage:
-    @given(st.binary() | st.text('a"\\[]{},').map(str.encode), st.booleans(), PART_VALUES)
-    @example(b'"\\', True, 1)
-    @example(b"]]]]", False, 1)
-    def test_stays_in_bounds(self, text: bytes, is_list: bool, part_values: int) -> None:
+    @given(
+        st.binary() | st.text('a"\\[]{},').map(str.encode),
+        st.booleans(),
+        PART_VALUES,
+        st.integers(1, 9),
+    )
+    @example(b'"\\', True, 1, 9)
+    @example(b"]]]]", False, 1, 9)
+    @example(b",,,,", True, 9, 1)
+    def test_stays_in_bounds(
+        self, text: bytes, is_list: bool, part_values: int, part_bytes: int
+    ) -> None:
         """Goal: no text leads astray. Method: any; without the JIT a wrong index would raise."""
-        found = cut(text, is_list=is_list, part_values=part_values)
+        found = cut(text, is_list=is_list, part_values=part_values, part_bytes=part_bytes)
 
         assert 0 <= found.stop <= len(text)
         assert found.cuts == sorted(set(found.cuts))

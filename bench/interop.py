@@ -110,7 +110,7 @@ def _links(directory: Path, rounds: int, segments: int) -> list[Figure]:
         options = ImportOptions(check=False, flush=False)
         taken = _seconds(partial(import_log_dir, admin, catalog, str(broker), options))
         target = str(directory / f"out-{turn}")
-        plain = ExportOptions(check=False, flush=False)
+        plain = ExportOptions(check=False, link=True, flush=False)
         written = _seconds(partial(export_to, catalog, target, plain))
         imports.append(segments / taken)
         exports.append(segments / written)

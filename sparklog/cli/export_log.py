@@ -31,8 +31,13 @@ class ExportArguments(CommonArguments):
     replace: Annotated[
         bool, typer.Option("--replace", help="Give up what the target holds of these partitions.")
     ] = False
-    copy: Annotated[
-        bool, typer.Option("--copy", help="Copy sealed segments, too, instead of linking them.")
+    link: Annotated[
+        bool,
+        typer.Option(
+            "--link",
+            help="Hard links of sealed segments instead of copies: a broker that cuts its log "
+            "would cut them here.",
+        ),
     ] = False
     no_check: Annotated[
         bool, typer.Option("--no-check", help="Verify no checksums of what is copied.")
@@ -51,7 +56,7 @@ def export_log(arguments: ExportArguments) -> None:
         topics=arguments.topics or None,
         replace=arguments.replace,
         check=not arguments.no_check,
-        link=not arguments.copy,
+        link=arguments.link,
     )
     if (arguments.into is None) == (arguments.to is None):
         raise InvalidOptionError("give --into LOGDIR or --to DIR", option="into")

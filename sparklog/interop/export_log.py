@@ -38,14 +38,14 @@ CHECKPOINTS: Final = (RECOVERY_POINT, HIGH_WATERMARK, LOG_START, CLEANER)
 class ExportOptions:
     """Options of an export. `topics` None means all; `replace` overwrites partitions of the target.
 
-    `link` makes hard links of sealed segments where it can: a broker that must cut its log cuts
-    them here, too. Without `flush` the files of segments are not synced.
+    `link` makes hard links of sealed segments where it can, not copies: a broker that must cut its
+    log cuts them here, too. Without `flush` the files of segments are not synced.
     """
 
     topics: Sequence[str] | None = None
     replace: bool = False
     check: bool = True
-    link: bool = True
+    link: bool = False
     flush: bool = True
 
 

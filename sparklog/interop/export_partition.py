@@ -43,14 +43,14 @@ Segment = Sequence[SegmentEntry]
 class ExportRules:
     """How a topic's files are written.
 
-    `check` verifies the copied batches; `link` makes hard links where it can; files that will be
-    synced are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
+    `check` verifies the copied batches; `link` makes hard links where it can, not copies; files
+    that will be synced are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
     """
 
     segment_bytes: int
     segment_ms: int
     check: bool = True
-    link: bool = True
+    link: bool = False
     durable: bool = False
 
     @classmethod

@@ -97,7 +97,7 @@ class TestImport:
 class TestExport:
     def test_to_a_directory(self, sparklog: CommandLine, broker: Path, tmp_path: Path) -> None:
         sparklog("import", broker)
-        text = sparklog.done("export", "--to", tmp_path / "out", "--copy").text
+        text = sparklog.done("export", "--to", tmp_path / "out", "--link").text
         (row,) = sparklog.done("export", "--to", tmp_path / "out2", "--format", "json").json
 
         assert "exported" in text

@@ -96,27 +96,29 @@ class TestFiles:
         back.run()
 
         assert (report.start, report.end) == (0, 15)
-        assert (report.exported.segments, report.exported.linked) == (2, 1)
+        assert (report.exported.segments, report.exported.linked) == (2, 0)
         assert back.offsets() == list(range(15))
         assert values(back.log_dir) == values(interop.log_dir)
 
-    def test_sealed_ones_below_the_newest_are_links(self, interop: Interop, tmp_path: Path) -> None:
+    def test_links_of_sealed_ones_below_the_newest_where_they_are_asked_for(
+        self, interop: Interop, tmp_path: Path
+    ) -> None:
         folder = interop.partition()
         source = write_segment(folder, 0, batch(0, epoch=2))
         write_segment(folder, 2, batch(2, epoch=2), batch(4, epoch=5))
         interop.run()
-        report = export(interop, tmp_path / "out")
+        report = export(interop, tmp_path / "out", ExportOptions(link=True))
 
         assert report.exported.linked == 1
         assert (tmp_path / "out" / "t-0" / LOG).samefile(source)
         epochs = (tmp_path / "out" / "t-0" / checkpoints.LEADER_EPOCH).read_text()
         assert epochs == "0\n2\n2 0\n5 4\n"
 
-    def test_copies_where_they_are_asked_for(self, interop: Interop, tmp_path: Path) -> None:
+    def test_copies_which_a_broker_may_cut(self, interop: Interop, tmp_path: Path) -> None:
         source = write_segment(interop.partition(), 0, batch(0))
         write_segment(interop.partition(), 2, batch(2))
         interop.run()
-        report = export(interop, tmp_path / "out", ExportOptions(link=False))
+        report = export(interop, tmp_path / "out")
 
         path = tmp_path / "out" / "t-0" / LOG
         assert (report.exported.segments, report.exported.linked) == (2, 0)
@@ -249,7 +251,7 @@ class TestJoined:
         assert {report.problem for report in back.run()} == {None}
 
         done = [(one.end, one.exported.segments, one.exported.linked) for one in reports]
-        assert done == [(8, 2, 1), (8, 1, 0)]
+        assert done == [(8, 2, 0), (8, 1, 0)]
         assert [len(found) for found in rows(back.log_dir).values()] == [8, 8]
         assert rows(back.log_dir) == rows(interop.log_dir)
         log = tmp_path / "out" / "t-1" / LOG

@@ -173,7 +173,7 @@ class TestLinks:
             log_bytes=1,
             created_ms=0,
         )
-        rules = ExportRules(segment_bytes=1, segment_ms=1)
+        rules = ExportRules(segment_bytes=1, segment_ms=1, link=True)
         export = PartitionExport(MemoryFiles(), "t", LocalFiles(str(tmp_path)), rules)
 
         assert not export._is_linked(entry, "x")

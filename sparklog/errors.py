@@ -18,8 +18,10 @@
     │   ├── VersionOutOfRangeError       a version of the metadata log that is not known (any more)
     │   ├── UnexpectedAppendOffsetError  records whose own offsets do not continue the log
     │   ├── PolicyViolationError         the topic's cleanup policy does not allow it
-    │   └── LogDirError                  not a log dir, or of a version this release cannot read
-    │       └── UnsupportedFeatureError  the log dir uses a feature of a newer release
+    │   ├── LogDirError                  not a log dir, or of a version this release cannot read
+    │   │   └── UnsupportedFeatureError  the log dir uses a feature of a newer release
+    │   └── InvalidRequestError          bytes that are no request of Kafka's protocol
+    │       └── InvalidFrameError        a size that no frame has
     ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
     │   ├── CorruptRecordError           in a .log: file, position and offset are known
     │   │   ├── UnsupportedCodecError    codec bits that no release of Kafka defines
@@ -52,7 +54,7 @@ from typing import Any, ClassVar
 
 @unique
 class ErrorCode(IntEnum):
-    """The codes of Kafka's protocol that sparklog answers with."""
+    """The codes of Kafka's protocol that sparklog answers with, errors or not."""
 
     UNKNOWN_SERVER_ERROR = -1
     OFFSET_OUT_OF_RANGE = 1
@@ -63,7 +65,12 @@ class ErrorCode(IntEnum):
     INVALID_TOPIC_EXCEPTION = 17
     RECORD_LIST_TOO_LARGE = 18
     INVALID_REQUIRED_ACKS = 21
+    TOPIC_AUTHORIZATION_FAILED = 29
+    GROUP_AUTHORIZATION_FAILED = 30
+    CLUSTER_AUTHORIZATION_FAILED = 31
     INVALID_TIMESTAMP = 32
+    UNSUPPORTED_SASL_MECHANISM = 33
+    ILLEGAL_SASL_STATE = 34
     UNSUPPORTED_VERSION = 35
     TOPIC_ALREADY_EXISTS = 36
     INVALID_PARTITIONS = 37
@@ -73,12 +80,17 @@ class ErrorCode(IntEnum):
     OUT_OF_ORDER_SEQUENCE_NUMBER = 45
     INVALID_PRODUCER_EPOCH = 47
     INVALID_TXN_STATE = 48
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
     KAFKA_STORAGE_ERROR = 56
     LOG_DIR_NOT_FOUND = 57
+    SASL_AUTHENTICATION_FAILED = 58
     FENCED_LEADER_EPOCH = 74
     UNSUPPORTED_COMPRESSION_TYPE = 76
     INVALID_RECORD = 87
     THROTTLING_QUOTA_EXCEEDED = 89
+    RESOURCE_NOT_FOUND = 91
+    DUPLICATE_RESOURCE = 92
+    UNACCEPTABLE_CREDENTIAL = 93
     UNKNOWN_TOPIC_ID = 100
     DUPLICATE_BROKER_REGISTRATION = 101
 
@@ -215,6 +227,14 @@ class UnsupportedFeatureError(LogDirError):
     """The log dir uses a feature that this release does not know: upgrade sparklog."""
 
     code = ErrorCode.UNSUPPORTED_VERSION
+
+
+class InvalidRequestError(UsageError):
+    """Bytes that are no request of Kafka's protocol. The connection ends, as a broker's would."""
+
+
+class InvalidFrameError(InvalidRequestError):
+    """A size that no frame has (InvalidReceiveException)."""
 
 
 class CorruptionError(SparklogError):

@@ -1,13 +1,19 @@
-"""Who may do what: bearer tokens, hashed in a file, with scopes for prefixes of topic names.
+"""Who may do what: bearer tokens, hashed in a file, with scopes for prefixes of names.
 
     [[tokens]]                                        (TOML)
     name = "etl"
     sha256 = "<hex of the token's SHA-256>"           python -m sparklog.tokens makes a token
     grants = [{ prefix = "flights", scopes = ["read", "write"] }]
 
+    [[users]]                                         of the gateway: `sparklog users` has passwords
+    name = "alice"
+    grants = [{ prefix = "flights", scopes = ["read"] },
+              { prefix = "alice-", scopes = ["read"], resource = "group" }]
+
 A token is 32 random bytes, so a plain hash is enough: there is nothing to guess. All hashes are
-compared, each in constant time. A prefix of "" is every topic. Without a file everybody may do
-everything, so a service then listens on loopback alone.
+compared, each in constant time. A grant is for topics unless it says `resource`; a prefix of "" is
+all of them. Without a file everybody may do everything, so a service then listens on loopback
+alone.
 """
 
 import hashlib
@@ -29,8 +35,18 @@ from sparklog.errors import InvalidConfigError, InvalidOptionError
 log: Final = logging.getLogger("sparklog.tokens")
 
 
+class Resource(StrEnum):
+    """What a grant is for (org.apache.kafka.common.resource.ResourceType); REST asks for topics."""
+
+    TOPIC = "topic"
+    GROUP = "group"
+    TRANSACTIONAL_ID = "transactional-id"
+    CLUSTER = "cluster"
+    """What belongs to no name: users, brokers. Only a prefix of "" covers it."""
+
+
 class Scope(StrEnum):
-    """What a token may be allowed to do with topics."""
+    """What a principal may be allowed to do with a resource."""
 
     READ = "read"
     WRITE = "write"
@@ -38,39 +54,51 @@ class Scope(StrEnum):
 
 
 class Grant(BaseModel):
-    """Scopes on the topics whose names begin with `prefix`."""
+    """Scopes on the resources of one kind whose names begin with `prefix`."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     prefix: str
     scopes: frozenset[Scope]
+    resource: Resource = Resource.TOPIC
 
 
-class Token(BaseModel):
-    """One entry of the file: a name, the hash of the token, and its grants."""
+class Principal(BaseModel):
+    """Somebody who was authenticated: a name, and grants."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
-    sha256: str = Field(pattern="^[0-9a-f]{64}$")
     grants: tuple[Grant, ...]
 
-    def allows(self, scope: Scope, topic: str) -> bool:
+    def allows(self, scope: Scope, name: str, resource: Resource = Resource.TOPIC) -> bool:
         """Whether a grant covers it."""
         return any(
-            scope in grant.scopes and topic.startswith(grant.prefix) for grant in self.grants
+            scope in grant.scopes and grant.resource == resource and name.startswith(grant.prefix)
+            for grant in self.grants
         )
+
+    def allows_somewhere(self, scope: Scope, resource: Resource = Resource.TOPIC) -> bool:
+        """Whether a grant has the scope for any resource of a kind."""
+        return any(scope in one.scopes and one.resource == resource for one in self.grants)
+
+
+class Token(Principal):
+    """One token of the file: whoever shows it has its grants."""
+
+    sha256: str = Field(pattern="^[0-9a-f]{64}$")
 
 
 class TokenFile(BaseModel):
-    """The whole file."""
+    """The whole file. `users` are grants of those whose passwords the log dir knows (SCRAM)."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    tokens: tuple[Token, ...]
+    tokens: tuple[Token, ...] = ()
+    users: tuple[Principal, ...] = ()
 
 
 EVERYBODY: Final = Token(
     name="everybody",
     sha256="0" * 64,
-    grants=(Grant(prefix="", scopes=frozenset(Scope)),),
+    grants=tuple(Grant(prefix="", scopes=frozenset(Scope), resource=one) for one in Resource),
 )
 """Whoever asks, where there is no file of tokens."""
 
@@ -87,7 +115,7 @@ class Tokens:
         self._path = path
         if path is not None:
             self._stamp = _stamp(path)
-            self._tokens = _read(path)
+            self._file = _read(path)
 
     def known(self, secret: str) -> Token | None:
         """Return the token that is shown, None for an unknown one; without a file EVERYBODY."""
@@ -95,8 +123,16 @@ class Tokens:
             return EVERYBODY
         self._follow(self._path)
         shown = hashlib.sha256(secret.encode()).hexdigest()
-        found = [token for token in self._tokens if hmac.compare_digest(token.sha256, shown)]
+        found = [one for one in self._file.tokens if hmac.compare_digest(one.sha256, shown)]
         return found[0] if found else None
+
+    def user(self, name: str) -> Principal:
+        """Return a user with the grants of the file: none for one that it does not name."""
+        if self._path is None:
+            return EVERYBODY
+        self._follow(self._path)
+        found = [one for one in self._file.users if one.name == name]
+        return found[0] if found else Principal(name=name, grants=())
 
     def _follow(self, path: Path) -> None:
         stamp = _stamp(path)
@@ -104,11 +140,11 @@ class Tokens:
             return
         self._stamp = stamp
         try:
-            self._tokens = _read(path)
+            self._file = _read(path)
         except InvalidConfigError as error:
             log.error("%s; the tokens stay as they were", error)
         else:
-            log.info("file of tokens %s read again: %d tokens", path, len(self._tokens))
+            log.info("file of tokens %s read again: %d tokens", path, len(self._file.tokens))
 
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
@@ -120,12 +156,11 @@ def _stamp(path: Path) -> tuple[int, int, int] | None:
     return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def _read(path: Path) -> tuple[Token, ...]:
+def _read(path: Path) -> TokenFile:
     try:
-        found = TokenFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return TokenFile.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
     except (OSError, ValueError) as error:
         raise InvalidConfigError(f"file of tokens {path}: {error}") from error
-    return found.tokens
 
 
 def check_listening(host: str, tokens_file: Path | None) -> None:

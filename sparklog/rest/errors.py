@@ -62,6 +62,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ),
     ErrorCode.MESSAGE_TOO_LARGE: Answer(41301),
     ErrorCode.INVALID_TOPIC_EXCEPTION: Answer(BAD_REQUEST),
+    ErrorCode.RECORD_LIST_TOO_LARGE: Answer(41301),
     ErrorCode.INVALID_TIMESTAMP: Answer(BAD_REQUEST),
     ErrorCode.UNSUPPORTED_VERSION: Answer(KAFKA_ERROR, "the log dir is of another version"),
     ErrorCode.TOPIC_ALREADY_EXISTS: Answer(BAD_REQUEST),
@@ -71,6 +72,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.POLICY_VIOLATION: Answer(BAD_REQUEST),
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Answer(BAD_REQUEST),
     ErrorCode.INVALID_PRODUCER_EPOCH: Answer(BAD_REQUEST),
+    ErrorCode.INVALID_TXN_STATE: Answer(BAD_REQUEST),
     ErrorCode.KAFKA_STORAGE_ERROR: Answer(UNAVAILABLE, "the storage failed"),
     ErrorCode.LOG_DIR_NOT_FOUND: Answer(
         UNAVAILABLE, "there is no log dir yet: the first topic that is created makes it"

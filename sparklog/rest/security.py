@@ -31,7 +31,7 @@ def check(token: Token, scope: Scope, topic: str) -> None:
 
 def check_any(token: Token, scope: Scope) -> None:
     """Raise ApiError (403) for a token that has the scope on no topic at all."""
-    if not any(scope in grant.scopes for grant in token.grants):
+    if not token.allows_somewhere(scope):
         raise ApiError(FORBIDDEN, f"this token has no {scope} access")
 
 

@@ -11,10 +11,10 @@ from collections import deque
 from collections.abc import Awaitable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from sparklog.errors import SparklogError
-from sparklog.wire.frames import Frames, InvalidFrameError
+from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError
+from sparklog.wire.frames import Frames
 from sparklog.wire.handlers import HANDLERS, Call, Reply
-from sparklog.wire.headers import InvalidRequestError, RequestHeader, answer_header, request_header
+from sparklog.wire.headers import RequestHeader, answer_header, request_header
 from sparklog.wire.sending import Sender
 from sparklog.wire.session import Session
 from sparklog.wire.versions import ApiKey

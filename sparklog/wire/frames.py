@@ -7,15 +7,11 @@ the buffer gets memory of its own, and the socket is read into that.
 import struct
 from typing import Final
 
-from sparklog.errors import UsageError
+from sparklog.errors import InvalidFrameError
 
 BUFFER_BYTES: Final = 16 * 1024
 SIZE_BYTES: Final = 4
 _SIZE: Final = struct.Struct(">i")
-
-
-class InvalidFrameError(UsageError):
-    """A size that no frame has. The connection ends (InvalidReceiveException)."""
 
 
 class Frames:

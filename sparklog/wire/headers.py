@@ -11,16 +11,12 @@ Header v0, without a client id, belongs to ControlledShutdown alone, which is no
 import struct
 from typing import Final, NamedTuple
 
-from sparklog.errors import UsageError
+from sparklog.errors import InvalidRequestError
 from sparklog.wire.versions import APIS, ApiKey
 
 _FIXED: Final = struct.Struct(">hhih")
 _VARINT_MAX: Final = 5
 NULL: Final = -1
-
-
-class InvalidRequestError(UsageError):
-    """A request that cannot be understood. The connection ends, as a broker's would."""
 
 
 class RequestHeader(NamedTuple):

@@ -18,7 +18,8 @@ from kio.index import load_request_schema, load_response_schema
 from kio.serial import entity_reader
 from kio.serial.errors import SerialError
 
-from sparklog.wire.headers import InvalidRequestError, unsigned_varint
+from sparklog.errors import InvalidRequestError
+from sparklog.wire.headers import unsigned_varint
 from sparklog.wire.versions import ApiKey
 from sparklog.wire.writing import Writer
 

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from sparklog.tokens import EVERYBODY, Token
+from sparklog.tokens import EVERYBODY, Principal
 from sparklog.wire.settings import Listener
 
 
@@ -14,6 +14,6 @@ class Session:
 
     def __init__(self, listener: Listener) -> None:
         self.listener = listener
-        self.principal: Token | None = EVERYBODY
+        self.principal: Principal | None = EVERYBODY
         self.produced: asyncio.Future[Any] | None = None
         """A produce that still looks up its topics: those behind it wait for that."""

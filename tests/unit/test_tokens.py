@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.errors import InvalidConfigError
-from sparklog.tokens import EVERYBODY, Scope, Tokens, is_loopback, new_token
+from sparklog.tokens import EVERYBODY, Resource, Scope, Tokens, is_loopback, new_token
 
 
 def file_of(folder: Path, text: str) -> Path:
@@ -34,8 +34,26 @@ class TestTokens:
         assert not found.allows(Scope.WRITE, "ab")
 
     def test_without_a_file_everybody_may_do_everything(self) -> None:
-        assert Tokens(None).known("") is EVERYBODY
-        assert all(EVERYBODY.allows(scope, "t") for scope in Scope)
+        assert Tokens(None).known("") is Tokens(None).user("alice") is EVERYBODY
+        assert all(EVERYBODY.allows(scope, "t", kind) for scope in Scope for kind in Resource)
+
+    def test_have_grants_for_one_kind_of_resource(self, tmp_path: Path) -> None:
+        text = text_of("secret").replace('prefix = "a"', 'resource = "group", prefix = "a"')
+        found = Tokens(file_of(tmp_path, text)).known("secret")
+
+        assert found is not None
+        assert found.allows(Scope.READ, "ab", Resource.GROUP)
+        assert not found.allows(Scope.READ, "ab")
+        assert found.allows_somewhere(Scope.READ, Resource.GROUP)
+        assert not found.allows_somewhere(Scope.READ)
+
+    def test_users_have_the_grants_of_the_file_or_none(self, tmp_path: Path) -> None:
+        grants = '[{ prefix = "a", scopes = ["write"] }]'
+        path = file_of(tmp_path, f"[[users]]\nname = 'alice'\ngrants = {grants}")
+        tokens = Tokens(path)
+
+        assert tokens.user("alice").allows(Scope.WRITE, "ab")
+        assert tokens.user("bob").grants == ()
 
     def test_are_made_at_random(self) -> None:
         first, second = new_token(), new_token()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from kio.serial import entity_writer
 
-from sparklog.wire.headers import InvalidRequestError
+from sparklog.errors import InvalidRequestError
 from sparklog.wire.messages import encode, parse
 from sparklog.wire.versions import ApiKey
 

@@ -8,6 +8,7 @@ from confluent_kafka.admin import AdminClient as KafkaAdmin
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
@@ -103,6 +104,49 @@ class TestMetadata:
         fields = {"topics": (asked,), "include_topic_authorized_operations": False}
         [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
         assert found.name == "flights"
+
+
+class TestAuthorization:
+    @pytest.fixture
+    def denied(self, running: RunningGateway, monkeypatch: pytest.MonkeyPatch) -> RunningGateway:
+        """The gateway, to whose clients only topics that begin with `a` are granted."""
+        grant = Grant(prefix="a", scopes=frozenset({Scope.READ}))
+        principal = Principal(name="alice", grants=(grant,))
+        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", principal)
+        running.server.gateway.admin.create_topics([NewTopic("ab", 1), NewTopic("b", 1)])
+        return running
+
+    def test_a_list_has_what_is_granted(self, denied: RunningGateway, client: Client) -> None:
+        fields = {"topics": None, "include_topic_authorized_operations": False}
+        answer = client.ask(request(ApiKey.METADATA, 12, **fields))
+        assert [topic.name for topic in answer.topics] == ["ab"]
+
+    def test_a_name_is_refused_whether_it_exists_or_not(
+        self, denied: RunningGateway, client: Client
+    ) -> None:
+        answer = client.ask(topics_asked(12, "ab", "b", "c"))
+        none, failed = ErrorCode.none, ErrorCode.topic_authorization_failed
+        assert [topic.error_code for topic in answer.topics] == [none, failed, failed]
+
+    def test_an_id_is_refused(self, denied: RunningGateway, client: Client) -> None:
+        [topic] = denied.server.gateway.admin.describe_topics(["b"])
+        asked = request_topic(12)(topic_id=uuid_of(topic.topic_id), name=None)
+        fields = {"topics": (asked,), "include_topic_authorized_operations": False}
+        [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        assert (found.error_code, found.name) == (ErrorCode.topic_authorization_failed, None)
+
+    def test_a_topic_is_made_for_those_who_may(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        grant = Grant(prefix="", scopes=frozenset({Scope.WRITE}))
+        principal = Principal(name="alice", grants=(grant,))
+        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", principal)
+        with (
+            gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
+            Client(running.port) as client,
+        ):
+            [found] = client.ask(topics_asked(12, "new")).topics
+        assert found.error_code == ErrorCode.topic_authorization_failed
 
 
 def test_librdkafka_lists_the_cluster(running: RunningGateway) -> None:

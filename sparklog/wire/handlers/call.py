@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from sparklog.tokens import Resource, Scope
 from sparklog.wire import messages
 from sparklog.wire.headers import RequestHeader
 from sparklog.wire.sending import Piece
@@ -36,6 +37,20 @@ class Call:
     def is_flexible(self) -> bool:
         """Whether the version has tagged fields."""
         return self.version >= APIS[ApiKey(self.header.api_key)].flexible_from
+
+    def allows(self, scope: Scope, name: str = "", resource: Resource = Resource.TOPIC) -> bool:
+        """Whether the client may do this to a resource, by default a topic (`authorization`)."""
+        principal = self.session.principal
+        return principal is not None and principal.allows(scope, name, resource)
+
+    def sees(self, name: str, resource: Resource = Resource.TOPIC) -> bool:
+        """Whether the client may know of a resource: any scope lets it (Kafka's DESCRIBE)."""
+        return any(self.allows(scope, name, resource) for scope in Scope)
+
+    def allows_somewhere(self, scope: Scope, resource: Resource = Resource.TOPIC) -> bool:
+        """Whether the client may do this to any resource of a kind at all."""
+        principal = self.session.principal
+        return principal is not None and principal.allows_somewhere(scope, resource)
 
     def request(self) -> Any:
         """Return the body, as kio's class has it. Raises InvalidRequestError."""

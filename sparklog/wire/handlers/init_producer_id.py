@@ -7,6 +7,7 @@ they are refused.
 from typing import Final
 
 from sparklog.errors import ErrorCode, SparklogError
+from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 
 NO_PRODUCER: Final = -1
@@ -15,8 +16,13 @@ NO_PRODUCER: Final = -1
 async def init_producer_id(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    if request.transactional_id is not None:
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        if not call.allows(Scope.WRITE, transactional_id, Resource.TRANSACTIONAL_ID):
+            return _refused(call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return _refused(call, ErrorCode.INVALID_REQUEST)
+    if not call.allows_somewhere(Scope.WRITE):
+        return _refused(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     try:
         producer_id = await call.gateway.producer_ids.next()
     except SparklogError as error:

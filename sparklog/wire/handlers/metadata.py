@@ -12,6 +12,8 @@ from uuid import UUID
 from sparklog.errors import ErrorCode, SparklogError
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_ids import NO_UUID, uuid_of, with_uuid
@@ -43,7 +45,7 @@ async def metadata(call: Call) -> Reply:
     named = [image.names[one.name] for one in wanted or () if one.name in image.names]
     image = await call.gateway.image(*named)
     if wanted is None or (call.version == 0 and not wanted):
-        topics = [_found(image, one) for one in image.names.values()]
+        topics = [_found(image, one) for one in image.names.values() if call.sees(one.name)]
     else:
         topics = [await _asked(call, image, request, one) for one in wanted]
     return [_written(call, topics)]
@@ -54,13 +56,21 @@ async def _asked(call: Call, image: Image, request: object, wanted: object) -> _
     if name is None:
         topic_id: UUID = getattr(wanted, "topic_id", None) or NO_UUID
         known = with_uuid(image, topic_id)
-        return _found(image, known) if known else _Topic(None, topic_id, None, UNKNOWN_TOPIC_ID)
+        if known is None:
+            return _Topic(None, topic_id, None, UNKNOWN_TOPIC_ID)
+        if not call.sees(known.name):
+            return _Topic(None, topic_id, None, DENIED[Resource.TOPIC])
+        return _found(image, known)
+    if not call.sees(name):
+        return _Topic(name, NO_UUID, None, DENIED[Resource.TOPIC])
     known = image.names.get(name)
     if known is not None:
         return _found(image, known)
     may_create = getattr(request, "allow_auto_topic_creation", True)
     if not (may_create and call.gateway.settings.auto_create_topics_enable):
         return _Topic(name, NO_UUID, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+    if not call.allows(Scope.ADMIN, name):
+        return _Topic(name, NO_UUID, None, DENIED[Resource.TOPIC])
     try:
         created = await call.gateway.create_topic(name)
     except SparklogError as error:

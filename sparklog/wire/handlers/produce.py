@@ -10,11 +10,12 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sparklog.errors import ErrorCode, SparklogError
+from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError
 from sparklog.group_commit.appends import Append, Appended
 from sparklog.metadata.image import Image
+from sparklog.model import TopicDescription
+from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.headers import InvalidRequestError
 from sparklog.wire.topic_ids import with_uuid
 from sparklog.wire.writing import Writer
 
@@ -57,7 +58,7 @@ def produce(call: Call) -> Awaitable[Reply]:
         return _refused(call, request, [refused] * len(parts))
     session, image = call.session, call.gateway.image_at_hand()
     is_behind = session.produced is not None and not session.produced.done()
-    if is_behind or image is None or not all(_topic_id(image, one.topic) for one in parts):
+    if is_behind or image is None or not all(_known(image, one.topic) for one in parts):
         session.produced = asyncio.ensure_future(_looked_up(call, parts, session.produced))
         return _answered_later(call, request, session.produced)
     return _answered(call, request, _append(call, parts, image))
@@ -68,9 +69,8 @@ def _topic(topic: Any, version: int) -> str | UUID:
     return topic.topic_id or UUID(int=0) if version >= BY_ID_FROM else topic.name
 
 
-def _topic_id(image: Image, topic: str | UUID) -> str | None:
-    known = with_uuid(image, topic) if isinstance(topic, UUID) else image.names.get(topic)
-    return None if known is None else known.topic_id
+def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
+    return with_uuid(image, topic) if isinstance(topic, UUID) else image.names.get(topic)
 
 
 class _Sent(NamedTuple):
@@ -87,17 +87,26 @@ def _append(call: Call, parts: Sequence[_Part], image: Image) -> _Sent:
     appends: list[Append] = []
     slots: list[int] = []
     for slot, one in enumerate(parts):
-        topic_id = _topic_id(image, one.topic)
-        if topic_id is None:
-            by_id = isinstance(one.topic, UUID)
-            code = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            outcomes.append(Failed(code, f"unknown topic {str(one.topic)!r}"))
-            continue
-        outcomes.append(Failed(NONE, ""))
-        appends.append(Append(topic_id, one.partition, one.batch or b""))
-        slots.append(slot)
+        known = _known(image, one.topic)
+        refused = _not_found(call, one.topic, known)
+        outcomes.append(refused or Failed(NONE, ""))
+        if known is not None and refused is None:
+            appends.append(Append(known.topic_id, one.partition, one.batch or b""))
+            slots.append(slot)
     answer = call.gateway.appends.append(appends, produce_version=call.version)
     return _Sent(answer, slots, outcomes)
+
+
+def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
+    """Return why a client may not produce to a topic, None for one to which it may."""
+    name = known.name if known is not None else topic
+    if isinstance(name, str) and not call.allows(Scope.WRITE, name):
+        return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to {name!r}")
+    if known is not None:
+        return None
+    if isinstance(topic, UUID):
+        return Failed(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic '{topic}'")
+    return Failed(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown topic {topic!r}")
 
 
 async def _looked_up(

@@ -1,0 +1,36 @@
+"""Authorization: the scope that a request needs, and the code of a client that does not have it.
+
+Every handler asks `call.allows(scope, name, resource)` before it does or tells anything, with the
+name that the client gave: whether a topic exists is not told. It answers `DENIED[resource]` for
+that topic, group or id, and serves the others of the request. What a request only looks at needs
+`call.sees(name)`, which any scope gives.
+
+    Produce, InitProducerId without an id    WRITE topic (of InitProducerId: any, KIP-679)
+    Fetch, ListOffsets, OffsetForLeaderEpoch READ topic
+    Metadata, DescribeTopicPartitions        sees topic; lists leave out what is not seen
+    DescribeConfigs, DescribeProducers       sees topic; brokers: sees cluster
+    CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, AlterConfigs,
+    IncrementalAlterConfigs                  ADMIN topic; configs of brokers: ADMIN cluster
+    DescribeLogDirs                          lists leave out what is not seen
+    DescribeUserScramCredentials             READ cluster
+    AlterUserScramCredentials                ADMIN cluster
+    groups, offsets                          READ group, and READ topic for each topic
+    DeleteGroups, OffsetDelete               ADMIN group
+    transactions                             WRITE transactional id, and WRITE topic
+    ApiVersions, DescribeCluster, Sasl…      nothing
+
+A topic that Metadata or a produce would create needs ADMIN.
+"""
+
+from collections.abc import Mapping
+from typing import Final
+
+from sparklog.errors import ErrorCode
+from sparklog.tokens import Resource
+
+DENIED: Final[Mapping[Resource, ErrorCode]] = {
+    Resource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    Resource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    Resource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    Resource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}

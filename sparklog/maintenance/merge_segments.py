@@ -43,7 +43,7 @@ def merge_segments(
             yield Step(
                 topic=topic.name,
                 rows=[_row(group) for group in part],
-                execute=partial(_execute, context, topic, part),
+                execute=partial(merge_groups, context, topic, part),
             )
 
 
@@ -107,7 +107,8 @@ class _Merge:
         return self.segment.partition
 
 
-def _execute(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
+def merge_groups(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
+    """Join each group; commit those that are still what they were when they were planned."""
     config = TopicConfig.parse(topic.configs)
     works = [
         MergeWork(

@@ -88,6 +88,16 @@ class LiveSegments:
         """Return the segments in offset order, also where they overlap."""
         return [*chain(*(segment_entries(rows.table()) for rows in self._pieces)), *self._tail]
 
+    def last(self, count: int) -> list[SegmentEntry]:
+        """Return the last ones, at most `count`, in offset order."""
+        found = list(self._tail[-count:] if count else ())
+        for rows in reversed(self._pieces):
+            missing = count - len(found)
+            if missing <= 0:
+                break
+            found[:0] = segment_entries(rows.table()[max(rows.length - missing, 0) :])
+        return found
+
     @cached_property
     def by_offset(self) -> SegmentList:
         """The segments to search in."""

@@ -18,6 +18,7 @@ from sparklog.storage.log_dir import open_log_dir
 from sparklog.wire.instances import Instance, Instances
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.settings import Settings
+from sparklog.wire.tidying import Tidying
 
 if TYPE_CHECKING:
     from sparklog.wire.connection import Connection
@@ -41,6 +42,7 @@ class Gateway:
         )
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
         self.instances = Instances(own)
+        self.tidying = Tidying(self.catalog, self.instances)
         self.connections: set[Connection] = set()
         self._lookups = ThreadPoolExecutor(2, "lookup")
         self._admin = ThreadPoolExecutor(1, "admin")
@@ -88,6 +90,7 @@ class Gateway:
         for connection in list(self.connections):
             connection.finish()
         await self.appends.close()
+        await self.tidying.close()
         for pool in (self._lookups, self._admin):
             pool.shutdown(wait=True)
         self.topics.let_go()

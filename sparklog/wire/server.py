@@ -42,6 +42,7 @@ class Server:
 
     async def start(self) -> None:
         """Accept connections."""
+        self.gateway.tidying.start()
         loop = asyncio.get_running_loop()
         for listener, bound in zip(self.listeners, self._sockets, strict=True):
             make = partial(Connection, self.gateway, listener)

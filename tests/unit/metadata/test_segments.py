@@ -80,3 +80,10 @@ class TestChanged:
             assert live.table.column(0).num_chunks <= CHUNKS_MAX + 3
 
         assert segment_entries(live.table) == twin
+
+
+class TestLast:
+    @given(st.integers(0, 200), st.integers(0, 250))
+    def test_is_the_end_of_the_list(self, count: int, wanted: int) -> None:
+        live, twin = appended(count)
+        assert live.last(wanted) == (twin[-wanted:] if wanted else [])

@@ -1,0 +1,72 @@
+"""The ends of logs, kept tidy by whoever writes them: slices of shared segments become segments.
+
+A group commit leaves a slice in every partition that it touched, and a row for each. A tail is due
+when one of these holds:
+
+    slices > SLICES_MAX               so that the rows stay few
+    bytes >= shared.segment.max.bytes as much as a writer puts into a segment of its own
+    age > shared.segment.max.age.ms   as `merge_segments` does it
+
+The job `merge_segments` does the same for whole logs, and joins segments again.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from sparklog.config import TopicConfig
+from sparklog.log.merge import Group, MergeLimits, plan_merge
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.merge_segments import merge_groups
+from sparklog.metadata.image import Image, PartitionLog
+from sparklog.model import SegmentEntry, TopicDescription
+
+SLICES_MAX: Final = 32
+"""So many slices a partition may have at its end."""
+ROWS_MAX: Final = 256
+"""So many rows at the end of a log are looked at."""
+
+
+def merge_tails(
+    context: JobContext, image: Image, topics: Iterable[TopicDescription]
+) -> Iterator[Outcome]:
+    """Merge the tails of topics that are due, in one commit a topic; yield what each did.
+
+    `image` is that of any version; of topics that it has not opened nothing is done. A tail that
+    somebody else changes meanwhile is left to the next call.
+    """
+    now_ms = context.clock.now_ms()
+    for topic in topics:
+        opened = image.topic(topic.topic_id)
+        if opened is None or not opened.is_open:
+            continue
+        config = TopicConfig.parse(topic.configs)
+        groups = [
+            group for log in opened.partitions.values() for group in _due(log, config, now_ms)
+        ]
+        if groups:
+            yield merge_groups(context, topic, groups)
+
+
+def _due(log: PartitionLog, config: TopicConfig, now_ms: int) -> list[Group]:
+    """Return the groups of a partition's tail that are to be merged; none while it is not due."""
+    tail = log.live.last(ROWS_MAX)
+    slices = [entry for entry in tail if entry.is_shared]
+    before_ms = now_ms - config.shared_segment_max_age_ms
+    if not slices or not (
+        len(slices) > SLICES_MAX
+        or sum(entry.log_bytes for entry in slices) >= config.shared_segment_max_bytes
+        or slices[0].created_ms < before_ms
+    ):
+        return []
+    return plan_merge(
+        _mergeable(tail, config),
+        MergeLimits.of(config),
+        cleaner_offset=log.cleaner_offset,
+        log_start_offset=log.log_start_offset,
+        slices_before_ms=before_ms,
+    )
+
+
+def _mergeable(tail: list[SegmentEntry], config: TopicConfig) -> list[SegmentEntry]:
+    """Leave out the newest segment of a compacted topic: it must stay dirty (`merge_segments`)."""
+    return tail[:-1] if config.is_compacted else tail

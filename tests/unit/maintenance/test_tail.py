@@ -1,0 +1,104 @@
+"""merge_tails: which tails are due, and that nothing but their rows changes."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.clock import ManualClock
+from sparklog.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.tail import SLICES_MAX, merge_tails
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import TopicImage
+from sparklog.model import SegmentEntry
+from sparklog.storage import open_files
+from sparklog.testing import Record, TemporaryLogDir
+
+NOW_MS = 1_700_000_000_000
+TEN_MINUTES_MS = 600_000
+
+
+class Log:
+    """One topic with one partition; the clock stands still."""
+
+    def __init__(self, path: Path, **config: object) -> None:
+        self.clock = ManualClock(NOW_MS)
+        self.log_dir = TemporaryLogDir(path)
+        given = {name.replace("_", "."): str(value) for name, value in config.items()}
+        self.topic = self.log_dir.topic("t", config=given)
+        self.catalog = Catalog(open_files(str(path)), self.clock)
+
+    def produce(self, count: int, value: str = "v") -> "Log":
+        for number in range(count):
+            self.topic.produce(f"{value}{number}")
+        return self
+
+    def merge(self) -> list[Outcome]:
+        topic = self.catalog.topic("t")
+        image = self.catalog.image(topic)
+        return list(merge_tails(JobContext(self.catalog, LocalFleet()), image, [topic]))
+
+    @property
+    def segments(self) -> list[SegmentEntry]:
+        return self.catalog.partition(self.catalog.topic("t"), 0).entries()
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Log:
+    return Log(tmp_path / "log")
+
+
+def test_a_few_slices_stay(log: Log) -> None:
+    assert log.produce(SLICES_MAX).merge() == []
+    assert len(log.segments) == SLICES_MAX
+
+
+def test_more_become_one_segment_with_the_same_records(log: Log) -> None:
+    before = log.produce(SLICES_MAX + 1).topic.values()
+    [outcome] = log.merge()
+    assert outcome.counts["segments"] == SLICES_MAX + 1
+    [segment] = log.segments
+    assert not segment.is_shared
+    assert log.topic.values() == before
+
+
+def test_what_comes_behind_is_joined_with_it(log: Log) -> None:
+    log.produce(SLICES_MAX + 1).merge()
+    before = log.produce(SLICES_MAX + 1).topic.values()
+    log.merge()
+    assert len(log.segments) == 1
+    assert log.topic.values() == before
+
+
+def test_as_many_bytes_as_a_segment_of_its_own_are_due(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", sparklog_shared_segment_max_bytes=2000)
+    assert log.produce(1, "x" * 1200).merge() == []
+    [outcome] = log.produce(1, "x" * 1200).merge()
+    assert outcome.counts["into"] == 1
+
+
+def test_an_old_slice_is_due_alone(log: Log) -> None:
+    log.produce(1)
+    log.clock.advance(log.segments[0].created_ms - NOW_MS + TEN_MINUTES_MS + 1)
+    [outcome] = log.merge()
+    assert outcome.counts == {
+        "segments": 1,
+        "into": 1,
+        "bytes": log.segments[0].log_bytes,
+        "conflicts": 0,
+    }
+
+
+def test_the_newest_of_a_compacted_topic_stays(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", cleanup_policy="compact")
+    for number in range(SLICES_MAX + 1):
+        log.topic.produce(Record(str(number), key=str(number)))
+    log.merge()
+    assert [one.is_shared for one in log.segments] == [False, True]
+
+
+def test_a_topic_that_was_not_opened_is_left_alone(log: Log) -> None:
+    topic = log.produce(SLICES_MAX + 1).catalog.topic("t")
+    closed = {topic.topic_id: TopicImage(topic, 1, is_open=False)}
+    image = log.catalog.image().with_topics(closed)
+    assert list(merge_tails(JobContext(log.catalog, LocalFleet()), image, [topic])) == []

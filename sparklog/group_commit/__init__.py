@@ -8,7 +8,8 @@
 
     appends         batches that clients have encoded wait for their commit       asyncio
     append_writer   a group of them, checked, to segments and one entry           on a thread
-    append_topics   the batches of a topic: numbered, laid out, as rows
+    append_topics   the batches of a topic, and its part of the entry
+    append_partition  the batches of a partition: decided, numbered, as rows
     append_slots    a batch that waits, and its outcome
 
 A request is acknowledged when the commit is durable, with the offsets of its records. Services

@@ -5,7 +5,8 @@
               segments of their own
     commit    one entry; a topic that it refuses (deleted) is left out of it
 
-When an import or a vacuum came between, the batches are written again, PLANS_MAX times at most.
+When an import or a vacuum came between, or retries of the same batches at another instance, they
+are written again, PLANS_MAX times at most.
 Files that were written and not committed stay for vacuum.
 """
 
@@ -24,10 +25,11 @@ from sparklog.group_commit.append_topics import TopicAppends, live_topic
 from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
 from sparklog.metadata.edit import Done, Edit
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.log import Committed
 
 PLANS_MAX: Final = 3
-"""How often a batch is written after an import or a vacuum came between."""
+"""How often a batch is written at most."""
 
 
 class AppendWriter:
@@ -64,34 +66,37 @@ class AppendWriter:
         if not topics:
             return None
         self._write(topics)
-        after = self._commit(topics)
+        committed = self._commit(topics)
         for one in topics:
             if one.error is None:
-                one.settle(after)
+                one.settle(committed.image)
                 self._count(one)
-            elif is_last or not isinstance(one.error, LateWriterError | FencedLeaderEpochError):
-                one.fail(one.error)
-        if all(one.error is not None for one in topics):
+            elif not isinstance(one.error, LateWriterError | FencedLeaderEpochError):
+                one.fail()
+            if is_last:
+                one.fail()
+        if committed.edit is None:
             return None
         self._counts.commits += 1
-        return after
+        return committed.image
 
     def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
         """Return the sound batches, topic by topic; the others get their errors."""
+        topics: dict[str, TopicImage] = {}
         plans: dict[str, WritePlan] = {}
         checked: dict[str, list[Checked]] = {}
         for slot in slots:
             topic_id = slot.append.topic_id
             try:
                 if topic_id not in plans:
-                    topic = live_topic(image, topic_id)
-                    plans[topic_id] = plan_write_on(topic, now_ms, self._options)
+                    topics[topic_id] = live_topic(image, topic_id)
+                    plans[topic_id] = plan_write_on(topics[topic_id], now_ms, self._options)
                 found = _checked(slot, plans[topic_id])
             except SparklogError as error:
                 slot.outcome = error
             else:
                 checked.setdefault(topic_id, []).append(found)
-        return [TopicAppends(plans[topic_id], found) for topic_id, found in checked.items()]
+        return [TopicAppends(topics[one], plans[one], found) for one, found in checked.items()]
 
     def _write(self, topics: Sequence[TopicAppends]) -> None:
         """Write all batches, durably."""
@@ -99,7 +104,7 @@ class AppendWriter:
         try:
             self._write_small(topics, shared)
             for one in topics:
-                if len(one.small) < len(one.partitions):
+                if one.large:
                     self._write_large(one, shared)
             shared.close()
         except BaseException:
@@ -125,8 +130,8 @@ class AppendWriter:
         files, clock = self._catalog.files, self._catalog.clock
         topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
 
-    def _commit(self, topics: Collection[TopicAppends]) -> Image:
-        """Commit topics in one entry, but for those that are refused; return the image after it."""
+    def _commit(self, topics: Collection[TopicAppends]) -> Committed:
+        """Commit topics in one entry, but for those that are refused."""
         tries: list[int] = []
 
         def plan(image: Image) -> Edit | Done:
@@ -141,13 +146,13 @@ class AppendWriter:
             told = {"topics": ", ".join(names), **told_of(edits.values())}
             return Edit(operation=PRODUCE, parameters=told, topics=edits)
 
-        return self._catalog.log.commit(plan, [one.topic_id for one in topics]).image
+        return self._catalog.log.commit(plan, [one.topic_id for one in topics])
 
     def _count(self, topic: TopicAppends) -> None:
-        for one in topic.partitions:
-            self._counts.batches += len(one.batches)
-            self._counts.bytes += one.size
-            self._counts.records += sum(batch.record_count for _, batch in one.batches)
+        batches = [batch for one in topic.partitions for batch in one.appended]
+        self._counts.batches += len(batches)
+        self._counts.bytes += sum(len(batch.data) for batch in batches)
+        self._counts.records += sum(batch.record_count for batch in batches)
 
 
 def _checked(slot: Slot, plan: WritePlan) -> Checked:

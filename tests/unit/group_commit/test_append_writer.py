@@ -1,6 +1,5 @@
 """A group of client batches: one shared segment, one entry, an answer for each batch."""
 
-from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
 
@@ -9,13 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.clock import ManualClock
 from sparklog.errors import (
     CorruptRecordError,
     FencedLeaderEpochError,
     InvalidRecordError,
     InvalidTxnStateError,
-    SparklogError,
     StorageFullError,
     UnknownTopicError,
 )
@@ -24,66 +21,22 @@ from sparklog.group_commit.append_slots import (
     AppendCounts,
     Appended,
     Checked,
-    Outcome,
     Slot,
 )
 from sparklog.group_commit.append_topics import TopicAppends
-from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import plan_write_on
 from sparklog.log_writer.plan import WriteOptions
-from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import NO_STAMP, PartitionState, TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.turn import Turn
 from sparklog.model import Codec, TopicDescription
 from sparklog.record.client_batch import check_client_batch
 from sparklog.record.scan import scan_batches
-from sparklog.storage import open_files
 from sparklog.storage.local import LocalFiles
+from tests.appends import Appender
 from tests.client_batches import NOW_MS, client_batch
 from tests.logs import FOREVER, OWN_FILES, append, catalog, image, log_files, rows, values
-
-
-class World:
-    """An instance that appends to the topics of a log dir; something may happen while it writes."""
-
-    def __init__(self, log_dir: str) -> None:
-        self.log_dir = log_dir
-        self.counts = AppendCounts()
-        self.catalog = Catalog(open_files(log_dir), ManualClock(NOW_MS))
-        self.writer = AppendWriter(self.catalog, self.counts, flush=False)
-        self.meanwhile: list[Callable[[], object]] = []
-        write = self.writer._write
-
-        def written(topics: Any) -> None:
-            write(topics)
-            if self.meanwhile:
-                self.meanwhile.pop(0)()
-
-        self.writer._write = written  # type: ignore[method-assign] # something happens there
-
-    def topic_id(self, name: str) -> str:
-        """The id of a topic, or the name where there is none."""
-        found = self.catalog.topics().get(name)
-        return name if found is None else found.topic_id
-
-    def append(self, *batches: tuple[str, int, bytes]) -> list[Any]:
-        """Append (topic, partition, batch); the base offset of each, or the kind of its error."""
-        return [told(outcome) for outcome in self.outcomes(*batches)]
-
-    def outcomes(self, *batches: tuple[str, int, bytes]) -> list[Outcome]:
-        """As `append`, with all that the answers say."""
-        slots = [
-            Slot(Append(self.topic_id(name), partition, batch), 13)
-            for name, partition, batch in batches
-        ]
-        self.writer.write(slots)
-        return [slot.outcome for slot in slots if slot.outcome is not None]
-
-
-def told(outcome: Outcome) -> Any:
-    return type(outcome) if isinstance(outcome, SparklogError) else outcome.base_offset
 
 
 def raise_epoch(log_dir: str) -> None:
@@ -98,14 +51,14 @@ def raise_epoch(log_dir: str) -> None:
 
 
 @pytest.fixture
-def world(log_dir: str) -> World:
+def world(log_dir: str) -> Appender:
     """The topic t of 4 partitions, and u of 2."""
     AdminClient(log_dir).create_topics([NewTopic("u", 2, FOREVER)])
-    return World(log_dir)
+    return Appender(log_dir)
 
 
 class TestGroup:
-    def test_gives_each_batch_its_offset(self, world: World, log_dir: str) -> None:
+    def test_gives_each_batch_its_offset(self, world: Appender, log_dir: str) -> None:
         append(log_dir, 1, "xyz")
         found = world.append(
             ("t", 1, client_batch("a", "b")),
@@ -118,7 +71,7 @@ class TestGroup:
         assert values(log_dir) == {0: ["e"], 1: ["x", "y", "z", "a", "b", "d"]}
         assert values(log_dir, "u") == {0: ["c"]}
 
-    def test_is_one_entry_and_one_file(self, world: World, log_dir: str) -> None:
+    def test_is_one_entry_and_one_file(self, world: Appender, log_dir: str) -> None:
         version = image(log_dir).version
         world.append(*[(name, 0, client_batch("a")) for name in "tut"])
 
@@ -128,19 +81,19 @@ class TestGroup:
             == 1
         )
 
-    def test_numbers_batches_where_they_will_lie(self, world: World, log_dir: str) -> None:
+    def test_numbers_batches_where_they_will_lie(self, world: Appender, log_dir: str) -> None:
         world.append(("t", 0, client_batch("a")), ("t", 0, client_batch("b")))
         world.append(("t", 0, client_batch("c")))
 
         assert [entry.shift for entry in image(log_dir).partition(0).entries()] == [0, 0]
 
-    def test_tells_where_the_log_begins(self, world: World, log_dir: str) -> None:
+    def test_tells_where_the_log_begins(self, world: Appender, log_dir: str) -> None:
         append(log_dir, 0, "xyz")
         AdminClient(log_dir).delete_records({("t", 0): 2})
 
         assert world.outcomes(("t", 0, client_batch("a"))) == [Appended(3, -1, 2)]
 
-    def test_tells_the_time_of_the_append(self, world: World, log_dir: str) -> None:
+    def test_tells_the_time_of_the_append(self, world: Appender, log_dir: str) -> None:
         config = {**FOREVER, "message.timestamp.type": "LogAppendTime"}
         AdminClient(log_dir).create_topics([NewTopic("timed", 1, config)])
 
@@ -149,7 +102,7 @@ class TestGroup:
         ]
         assert [row.timestamp for row in rows(log_dir, "timed")[0]] == [NOW_MS]
 
-    def test_is_counted(self, world: World) -> None:
+    def test_is_counted(self, world: Appender) -> None:
         batch = client_batch("a", "b")
         world.append(("t", 0, batch), ("t", 1, batch), ("t", 9, batch))
         world.append(("x", 0, batch))
@@ -158,7 +111,7 @@ class TestGroup:
 
 
 class TestRefused:
-    def test_batches_do_not_stop_the_others(self, world: World, log_dir: str) -> None:
+    def test_batches_do_not_stop_the_others(self, world: Appender, log_dir: str) -> None:
         found = world.append(
             ("t", 0, client_batch("a")),
             ("t", 0, client_batch("b", base_offset=1)),
@@ -173,26 +126,28 @@ class TestRefused:
         ]  # fmt: skip
         assert values(log_dir) == {0: ["a", "f"]}
 
-    def test_transactional_batches(self, world: World) -> None:
+    def test_transactional_batches(self, world: Appender) -> None:
         batch = client_batch("a", attributes=16, producer_id=1, base_sequence=0)
 
         assert world.append(("t", 0, batch)) == [InvalidTxnStateError]
 
-    def test_a_topic_that_is_deleted_while_it_is_written(self, world: World, log_dir: str) -> None:
+    def test_a_topic_that_is_deleted_while_it_is_written(
+        self, world: Appender, log_dir: str
+    ) -> None:
         world.meanwhile = [lambda: AdminClient(log_dir).delete_topics(["u"])]
 
         found = world.append(("u", 0, client_batch("a")), ("t", 0, client_batch("b")))
 
         assert found == [UnknownTopicError, 0]
 
-    def test_only_deleted_topics(self, world: World, log_dir: str) -> None:
+    def test_only_deleted_topics(self, world: Appender, log_dir: str) -> None:
         world.meanwhile = [lambda: AdminClient(log_dir).delete_topics(["u"])]
 
         assert world.append(("u", 0, client_batch("a"))) == [UnknownTopicError]
         assert world.counts.commits == 0
 
     def test_all_when_the_disk_is_full(
-        self, world: World, log_dir: str, monkeypatch: pytest.MonkeyPatch
+        self, world: Appender, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         def full(*_: object, **__: object) -> None:
             raise StorageFullError("no space left")
@@ -207,7 +162,7 @@ class TestRefused:
 
 
 class TestRaces:
-    def test_somebody_else_appends_meanwhile(self, world: World, log_dir: str) -> None:
+    def test_somebody_else_appends_meanwhile(self, world: Appender, log_dir: str) -> None:
         world.meanwhile = [lambda: append(log_dir, 0, "xy")]
 
         found = world.append(("t", 0, client_batch("a")), ("t", 0, client_batch("b")))
@@ -216,19 +171,19 @@ class TestRaces:
         assert values(log_dir) == {0: ["x", "y", "a", "b"]}
         assert [entry.shift for entry in image(log_dir).partition(0).entries()] == [0, 2]
 
-    def test_an_import_comes_between(self, world: World, log_dir: str) -> None:
+    def test_an_import_comes_between(self, world: Appender, log_dir: str) -> None:
         world.meanwhile = [lambda: raise_epoch(log_dir)]
 
         assert world.append(("t", 0, client_batch("a"))) == [0]
         assert [entry.max_leader_epoch for entry in image(log_dir).partition(0).entries()] == [1]
 
-    def test_imports_come_again_and_again(self, world: World, log_dir: str) -> None:
+    def test_imports_come_again_and_again(self, world: Appender, log_dir: str) -> None:
         world.meanwhile = [lambda: raise_epoch(log_dir)] * 3
 
         assert world.append(("t", 0, client_batch("a"))) == [FencedLeaderEpochError]
 
     def test_a_lost_try_is_counted(
-        self, world: World, log_dir: str, monkeypatch: pytest.MonkeyPatch
+        self, world: Appender, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         put = LocalFiles.put_new
 
@@ -247,7 +202,7 @@ class TestRaces:
 class TestLarge:
     def test_partitions_get_segments_of_their_own(self, log_dir: str) -> None:
         AdminClient(log_dir).create_topics([NewTopic("own", 2, {**FOREVER, **OWN_FILES})])
-        world = World(log_dir)
+        world = Appender(log_dir)
 
         found = world.append(
             ("own", 1, client_batch("a", "b")),
@@ -262,7 +217,7 @@ class TestLarge:
     def test_segments_roll(self, log_dir: str) -> None:
         config = {**FOREVER, **OWN_FILES, "segment.bytes": str(2**20)}
         AdminClient(log_dir).create_topics([NewTopic("rolls", 1, config)])
-        world = World(log_dir)
+        world = Appender(log_dir)
 
         batch = client_batch("a" * 400_000)
 
@@ -273,7 +228,7 @@ class TestLarge:
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         AdminClient(log_dir).create_topics([NewTopic("own", 1, {**FOREVER, **OWN_FILES})])
-        world = World(log_dir)
+        world = Appender(log_dir)
 
         def full(*_: object, **__: object) -> None:
             raise StorageFullError("no space left")
@@ -292,8 +247,6 @@ class TestLarge:
             st.text(max_size=3),
             times=st.tuples(st.integers(-1, NOW_MS), st.integers(-1, NOW_MS)),
             codec=st.sampled_from([Codec.NONE, Codec.GZIP]),
-            producer_id=st.integers(-1, 3),
-            base_sequence=st.just(0),
         ),
         min_size=1,
         max_size=4,
@@ -312,12 +265,13 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
         Checked(Slot(Append("id", 0, one), 13), check_client_batch(one, plan.config, NOW_MS, 13))
         for one in batches
     ]
-    (partition,) = TopicAppends(plan, checked).partitions
+    (partition,) = TopicAppends(grown, plan, checked).partitions
     data = b"".join(partition.pieces())
-    partition.lie_at("__shared/x.log", 70, data, 5)
+    partition.lie_at("__shared/x.log", 70, memoryview(data), 5)
+    partition.place(grown.partition(0))
     builder = SegmentBuilder(end_offset, 0)
     least = min(batch.min_timestamp for _, batch in checked)
     builder.append(scan_batches(data).batches, min_timestamp=least, data=data)
     expected = builder.finish()[0].entry(end_offset, 5, "__shared/x.log")
 
-    assert partition.entries == [expected._replace(log_position=70)]
+    assert partition.rows == [expected._replace(log_position=70)]

@@ -172,7 +172,7 @@ class TestRefused:
     def test_more_bytes_than_a_segment(self) -> None:
         large: Any = {"max_message_bytes": str(2**30), "segment_bytes": str(2**20)}
 
-        assert code(client_batch("a" * 2**20), **large) == ErrorCode.RECORD_LIST_TOO_LARGE
+        assert code(raw_batch(bytes(2**20), 1), **large) == ErrorCode.RECORD_LIST_TOO_LARGE
 
     @pytest.mark.parametrize("time", [-2, NOW_MS - DAY_MS - 1, NOW_MS + DAY_MS + 1])
     def test_times_that_the_topic_does_not_allow(self, time: int) -> None:
@@ -219,7 +219,7 @@ class TestStored:
         refused = code(data, compression_type="uncompressed", max_message_bytes="1000")
         assert refused == ErrorCode.MESSAGE_TOO_LARGE
 
-    @given(records=record_lists(), codec=st.sampled_from(Codec))
+    @given(records=record_lists(largest=64), codec=st.sampled_from(Codec))
     def test_whatever_stands_in_it(self, records: list[Record], codec: Codec) -> None:
         data = batch_of([one._replace(offset=i) for i, one in enumerate(records)], codec)
         times = [one.timestamp for one in records]
@@ -230,7 +230,7 @@ class TestStored:
 
 
 @given(
-    records=record_lists(),
+    records=record_lists(largest=64),
     codec=st.sampled_from([PLAIN, COMPRESSED]),
     changes=mutations(),
 )

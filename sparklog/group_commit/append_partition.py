@@ -1,0 +1,220 @@
+"""The batches that one group appends to a partition: decided, numbered, and as rows."""
+
+import struct
+from collections.abc import Sequence
+from itertools import accumulate, groupby
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from sparklog.errors import SparklogError
+from sparklog.group_commit.append_slots import Appended, Checked
+from sparklog.metadata.partition_log import PartitionLog
+from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch, sequenced
+from sparklog.model import NO_TIMESTAMP, SegmentEntry
+from sparklog.record import layout
+from sparklog.record.checksum import crc32c
+
+if TYPE_CHECKING:
+    from sparklog.record.client_batch import ClientBatch
+    from sparklog.record.encode import EncodedStream
+
+_HEAD: Final = struct.Struct(">qii")
+"""Base offset, length, leader epoch: the first bytes of a batch."""
+_SEQUENCES: Final = 2**31
+"""Sequences go from 0 to 2^31 - 1, and then from 0 again."""
+
+Verdict = int | Duplicate | SparklogError
+"""On a batch: its offset in the log, the place where it is already, or why it is refused."""
+
+
+def decided(
+    log: PartitionLog, batches: Sequence[Checked]
+) -> tuple[list[Verdict], tuple[ProducerState, ...]]:
+    """Return a verdict on each batch, in arrival order, and the states of producers after them."""
+    verdicts: list[Verdict] = []
+    states: dict[int, ProducerState] = {}
+    end = log.log_end_offset
+    for _, batch in batches:
+        verdict: Verdict = end
+        if batch.producer_id >= 0:
+            known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
+            try:
+                after = sequenced(known, _sequences_of(batch, end))
+            except SparklogError as error:
+                verdict = error
+            else:
+                if isinstance(after, Duplicate):
+                    verdict = after
+                else:
+                    states[batch.producer_id] = after
+        if isinstance(verdict, int):
+            end += batch.record_count
+        verdicts.append(verdict)
+    return verdicts, tuple(states.values())
+
+
+def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:
+    count = batch.record_count
+    return SequencedBatch(
+        producer_id=batch.producer_id,
+        epoch=batch.producer_epoch,
+        first_sequence=batch.base_sequence,
+        last_sequence=(batch.base_sequence + count - 1) % _SEQUENCES,
+        last_offset=offset + count - 1,
+        timestamp_ms=batch.max_timestamp,
+    )
+
+
+class PartitionAppends:
+    """The batches of one partition. Those that a look at the log refuses are not written."""
+
+    def __init__(self, log: PartitionLog, batches: Sequence[Checked], leader_epoch: int) -> None:
+        """`log` is as the group sees it before it writes."""
+        self.partition = log.partition
+        self.batches = batches
+        self.verdicts, self.producers = decided(log, batches)
+        """By the newest look at the log."""
+        self.rows: Sequence[SegmentEntry] = ()
+        """Of the batches that the newest plan appends, with the file's offsets."""
+        self.is_stale = False
+        """Whether the newest plan would append other batches than lie in the file."""
+        self._is_written = [isinstance(verdict, int) for verdict in self.verdicts]
+        self.written = [
+            batch for (_, batch), is_in in zip(batches, self._is_written, strict=True) if is_in
+        ]
+        """The batches that are written, one after another."""
+        counts = (batch.record_count for batch in self.written)
+        self._offsets = list(accumulate(counts, initial=log.log_end_offset))
+        self._positions = list(accumulate((len(one.data) for one in self.written), initial=0))
+        self._leader_epoch = leader_epoch
+        self._slice = "", 0, memoryview(b""), 0
+        self._segments: Sequence[SegmentEntry] = ()
+        self._known_rows: dict[tuple[int, int], SegmentEntry] = {}
+
+    @property
+    def size(self) -> int:
+        """How many bytes are written."""
+        return self._positions[-1]
+
+    @property
+    def appended(self) -> "list[ClientBatch]":
+        """The batches that the newest plan appends."""
+        return [
+            batch
+            for (_, batch), verdict in zip(self.batches, self.verdicts, strict=True)
+            if isinstance(verdict, int) and not self.is_stale
+        ]
+
+    # -------------------------------------------------------------------------------------- write
+
+    def pieces(self) -> list[bytes | memoryview]:
+        """Return the bytes that are written: the batches, with their offsets in the file."""
+        found: list[bytes | memoryview] = []
+        for batch, offset in zip(self.written, self._offsets, strict=False):
+            length = len(batch.data) - layout.LOG_OVERHEAD
+            found.append(_HEAD.pack(offset, length, self._leader_epoch))
+            found.append(batch.data[_HEAD.size :].data)
+        return found
+
+    def stream(self) -> "EncodedStream":
+        """Return the batches that are written as a TopicWriter takes them."""
+        from sparklog.record.encode import EncodedStream
+        from sparklog.record.scan import scan_batches
+
+        data = np.frombuffer(b"".join(self.pieces()), np.uint8)
+        least = np.array([batch.min_timestamp for batch in self.written], np.int64)
+        count = self._offsets[-1] - self._offsets[0]
+        return EncodedStream(self.partition, data, scan_batches(data).batches, count, least)
+
+    def lie_at(self, path: str, position: int, data: memoryview, now_ms: int) -> None:
+        """Take note that the batches lie in a shared segment, as `data`."""
+        self._slice = path, position, data, now_ms
+
+    def lie_in(self, segments: Sequence[SegmentEntry]) -> None:
+        """Take note that the batches lie in segments of the partition's own."""
+        self._segments = segments
+
+    # --------------------------------------------------------------------------------------- plan
+
+    def place(self, log: PartitionLog) -> None:
+        """Decide on the batches once more, on the log that the commit continues."""
+        self.verdicts, self.producers = decided(log, self.batches)
+        is_taken = [isinstance(verdict, int) for verdict in self.verdicts]
+        pairs = list(zip(is_taken, self._is_written, strict=True))
+        of_written = [taken for taken, is_in in pairs if is_in]
+        self.is_stale = any(taken and not is_in for taken, is_in in pairs) or (
+            bool(self._segments) and any(of_written) and not all(of_written)
+        )
+        self.rows = () if self.is_stale else self._rows(of_written)
+
+    def _rows(self, is_taken: Sequence[bool]) -> Sequence[SegmentEntry]:
+        """Return the rows of the written batches that are taken."""
+        if self._segments:
+            return self._segments if all(is_taken) else ()
+        rows: list[SegmentEntry] = []
+        first = 0
+        for taken, run in groupby(is_taken):
+            last = first + len(list(run))
+            if taken:
+                rows.append(self._row(first, last))
+            first = last
+        return rows
+
+    def _row(self, first: int, last: int) -> SegmentEntry:
+        """Return the row of the written batches [first, last): a slice of a shared segment."""
+        if (first, last) not in self._known_rows:
+            self._known_rows[first, last] = self._new_row(first, last)
+        return self._known_rows[first, last]
+
+    def _new_row(self, first: int, last: int) -> SegmentEntry:
+        path, position, data, now_ms = self._slice
+        batches = self.written[first:last]
+        base, start, end = self._offsets[first], self._positions[first], self._positions[last]
+        times = [batch.max_timestamp for batch in batches]
+        newest = max(times)
+        codecs = {batch.codec for batch in batches}
+        producers = {batch.producer_id for batch in batches if batch.producer_id >= 0}
+        return SegmentEntry(
+            partition=self.partition,
+            base_offset=base,
+            next_offset=self._offsets[last],
+            file_base_offset=base,
+            log_path=path,
+            log_bytes=end - start,
+            log_position=position + start,
+            log_crc32c=crc32c(data[start:end]),
+            record_count=self._offsets[last] - base,
+            batch_count=len(batches),
+            min_timestamp=min(batch.min_timestamp for batch in batches),
+            max_timestamp=newest,
+            max_timestamp_delta=self._offsets[first + times.index(newest) + 1] - 1 - base,
+            codec=codecs.pop() if len(codecs) == 1 else None,
+            max_leader_epoch=self._leader_epoch,
+            producer_ids=tuple(sorted(producers)),
+            transactional=any(batch.is_transactional for batch in batches),
+            created_ms=now_ms,
+        )
+
+    # ------------------------------------------------------------------------------------- answer
+
+    def settle(self, log_start_offset: int, append_time_ms: int) -> None:
+        """Tell the batches their offsets, unless they have to be written again.
+
+        `append_time_ms` is -1 unless the topic has LogAppendTime; a duplicate has its own.
+        """
+        if self.is_stale:
+            return
+        for (slot, _), verdict in zip(self.batches, self.verdicts, strict=True):
+            if isinstance(verdict, SparklogError):
+                slot.outcome = verdict
+            elif isinstance(verdict, Duplicate):
+                then_ms = NO_TIMESTAMP if append_time_ms == NO_TIMESTAMP else verdict.timestamp_ms
+                slot.outcome = Appended(verdict.first_offset, then_ms, log_start_offset)
+            else:
+                slot.outcome = Appended(verdict, append_time_ms, log_start_offset)
+
+    def fail(self, error: SparklogError) -> None:
+        """Give the batches that have no outcome an error."""
+        for slot, _ in self.batches:
+            slot.outcome = slot.outcome or error

@@ -185,6 +185,25 @@ CONSUME_OPTIONS = (
     _count("maxRecordsPerPartition", "At most this many offsets in one Spark partition."),
 )
 
+HISTORY_OPTIONS = (
+    _choice(
+        "history",
+        "log",
+        ("log", "auto", "table"),
+        "Where records are read: the log; auto: its table (sparklog.table.enable) as far as that "
+        "says the same, else the log; table: the table alone, also below the log start.",
+    ),
+    Option(
+        "ordered",
+        ConfigType.BOOLEAN,
+        "false",
+        boolean(),
+        "With history=auto or table: each partition in the order of its offsets, at the cost of a "
+        "shuffle and a sort; without it the order is unspecified.",
+    ),
+)
+"""What `sparklog.spark.consume` takes beside CONSUME_OPTIONS."""
+
 STREAM_OPTIONS = (
     _count("maxOffsetsPerTrigger", "A micro-batch has about this many offsets at most."),
     _count("minOffsetsPerTrigger", "A micro-batch waits until there are this many offsets."),

@@ -81,6 +81,10 @@ class TopicConfig:
     segment_ms: int
     shared_segment_max_age_ms: int
     shared_segment_max_bytes: int
+    table_delete: bool
+    table_enable: bool
+    table_retention_ms: int
+    table_target_lag_ms: int
     unclean_leader_election_enable: bool
     overrides: tuple[tuple[str, str], ...] = field(default=())
 

@@ -280,6 +280,34 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         "How old a slice of a shared segment becomes before merge_segments copies it into the "
         "partition's directory, even alone.",
     ),
+    ConfigKey(
+        "sparklog.table.delete",
+        _BOOLEAN,
+        "true",
+        boolean(),
+        "Whether the table of the topic goes with the topic when vacuum erases it.",
+    ),
+    ConfigKey(
+        "sparklog.table.enable",
+        _BOOLEAN,
+        "false",
+        boolean(),
+        "Whether the job build_table keeps the topic's records as a Delta table, too.",
+    ),
+    _long(
+        "sparklog.table.retention.ms",
+        -1,
+        -1,
+        "How old the youngest record of a file of the table may be before the file is dropped; "
+        "-1 is forever.",
+    ),
+    _long(
+        "sparklog.table.target.lag.ms",
+        60_000,
+        0,
+        "How long a record may be missing in the table: after that build_table copies it, even if "
+        "it makes a small file.",
+    ),
     _int(
         "sparklog.shared.segment.max.bytes",
         1024 * 1024,

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from sparklog.maintenance.build_index import build_index
+from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import Job
 from sparklog.maintenance.merge_segments import merge_segments
@@ -101,6 +102,14 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
                     "Join and rewrite until every segment carries the log's own offsets."
                 )
             },
+        ),
+        ScheduledJob(
+            "build_table",
+            build_table,
+            "Copy records to the tables of topics with sparklog.table.enable.",
+            "sparklog.build.table.interval.ms",
+            _MINUTE_MS // 2,
+            {"rebuild": JobOption("Empty the tables, and begin at the log start.")},
         ),
         ScheduledJob(
             "vacuum",

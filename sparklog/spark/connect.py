@@ -1,9 +1,9 @@
 """Spark Connect: the client may be anywhere, so its reads are planned where the executors run."""
 
 import pickle
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -12,7 +12,7 @@ from sparklog.errors import SparklogError, UsageError
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from sparklog.spark.plan import ReadRange
+    from sparklog.metadata.catalog import Catalog
     from sparklog.storage.files import Files
 
 _ANSWER: Final = "answer binary"
@@ -37,15 +37,19 @@ def require_classic(df: DataFrame) -> None:
         )
 
 
+Plan = TypeVar("Plan")
+
+
 @dataclass(frozen=True)
-class PlanTask:
+class PlanTask(Generic[Plan]):
     """The function of `mapInArrow` that plans a read; `options` are parsed CONSUME_OPTIONS."""
 
     files: "Files"
     options: Mapping[str, Any]
+    make: "Callable[[Catalog, Mapping[str, Any]], Plan]"
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield one row: the pickled ranges, or the pickled error of `plan_read`."""
+        """Yield one row: the pickled plan, or the pickled error of `make`."""
         import pyarrow as pa
 
         from sparklog.record.arrays import binary_of
@@ -54,22 +58,30 @@ class PlanTask:
             answer = binary_of([pickle.dumps(self.plan())])
             yield pa.RecordBatch.from_arrays([answer], ["answer"])
 
-    def plan(self) -> "list[ReadRange] | SparklogError":
-        """Return the ranges, or the error that `plan_read` raises."""
+    def plan(self) -> "Plan | SparklogError":
+        """Return the plan, or the error that `make` raises."""
         from sparklog.metadata.catalog import Catalog
-        from sparklog.spark.plan import plan_read
 
         try:
-            return plan_read(Catalog(self.files), self.options)
+            return self.make(Catalog(self.files), self.options)
         except SparklogError as error:
             return error
 
 
-def planned_on_server(spark: SparkSession, task: PlanTask) -> "list[ReadRange]":
-    """Return the ranges of a read, planned by a task. Raises as `plan_read`."""
+def planned(
+    spark: SparkSession,
+    files: "Files",
+    options: Mapping[str, Any],
+    make: "Callable[[Catalog, Mapping[str, Any]], Plan]",
+) -> Plan:
+    """Return what `make` plans, here or, for a client of Spark Connect, in a task. Raises as it."""
+    from sparklog.metadata.catalog import Catalog
+
+    if not is_connect(spark):
+        return make(Catalog(files), options)
+    task = PlanTask(files, options, make)
     rows = spark.range(0, 1, 1, 1).mapInArrow(task, _ANSWER).collect()
-    answer = pickle.loads(rows[0].answer)  # noqa: S301 - our own task's
+    answer: Plan | SparklogError = pickle.loads(rows[0].answer)  # noqa: S301 - our own task's
     if isinstance(answer, SparklogError):
         raise answer
-    ranges: list[ReadRange] = answer
-    return ranges
+    return answer

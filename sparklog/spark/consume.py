@@ -2,19 +2,29 @@
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
 read     a task a range: `mapInArrow` over the numbers of the ranges
+history  what the topic's table holds, too, is read from there if asked for (sparklog.spark.history)
 """
 
+from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.config.connector import without_connector_options
-from sparklog.config.options import CONSUME_OPTIONS, ISOLATION_LEVEL, parse_options
-from sparklog.spark.connect import PlanTask, is_connect, planned_on_server
+from sparklog.config.options import (
+    CONSUME_OPTIONS,
+    HISTORY_OPTIONS,
+    ISOLATION_LEVEL,
+    parse_options,
+)
+from sparklog.spark.connect import planned
 from sparklog.spark.schema import output_columns, output_schema
 from sparklog.spark.session import require_workers
-from sparklog.storage import open_files
+from sparklog.storage import Files, open_files
+
+if TYPE_CHECKING:
+    from sparklog.spark.plan import ReadRange
 
 
 def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -> DataFrame:
@@ -23,7 +33,9 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
     `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
     `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
-    `isolation.level`, `storage.<NAME>`. Options of the connector that mean nothing without brokers
+    `isolation.level`, `storage.<NAME>`. With `history` "auto" what the topics' tables hold is read
+    from there: the same rows, in no order unless `ordered` is true; with "table" the tables alone.
+    Options of the connector that mean nothing without brokers
     are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema).
 
     Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
@@ -31,19 +43,48 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     session's workers cannot run it. What goes wrong while it runs is raised by Spark
     (PythonException), whose last line is the error of sparklog.errors.
     """
-    from sparklog.metadata.catalog import Catalog
-    from sparklog.spark.plan import plan_read
+    given = without_connector_options(options, client_options=(ISOLATION_LEVEL,))
+    parsed, storage = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
+    columns = output_columns(parsed)
+    files = open_files(fspath(log_dir), storage)
+    if parsed["history"] == "log":
+        from sparklog.spark.plan import plan_read
+
+        return log_rows(spark, files, parsed, planned(spark, files, parsed, plan_read))
+    found = _with_history(spark, files, parsed, columns)
+    if not parsed["ordered"]:
+        return found
+    from sparklog.spark.history import in_order
+
+    return in_order(found, columns)
+
+
+def log_rows(
+    spark: SparkSession, files: Files, options: Mapping[str, Any], ranges: "Sequence[ReadRange]"
+) -> DataFrame:
+    """Return the records of planned ranges, a task a range."""
     from sparklog.spark.read_task import RangesTask, ReadTask
 
-    given = without_connector_options(options, client_options=(ISOLATION_LEVEL,))
-    parsed, storage = parse_options(CONSUME_OPTIONS, given)
-    schema = output_schema(output_columns(parsed))
-    files = open_files(fspath(log_dir), storage)
-    if is_connect(spark):
-        ranges = planned_on_server(spark, PlanTask(files, parsed))
-    else:
-        ranges = plan_read(Catalog(files), parsed)
     require_workers(spark)
     count = len(ranges)
     numbers = spark.range(0, count, 1, max(count, 1))  # the number of a range, a task each
-    return numbers.mapInArrow(RangesTask(ReadTask(files, parsed), ranges), schema)
+    schema = output_schema(output_columns(options))
+    return numbers.mapInArrow(RangesTask(ReadTask(files, options), ranges), schema)
+
+
+def _with_history(
+    spark: SparkSession, files: Files, options: Mapping[str, Any], columns: Sequence[str]
+) -> DataFrame:
+    from sparklog.spark.history import offsets_at, require_delta, stitched
+    from sparklog.spark.history_plan import plan_auto, plan_table
+
+    if options["history"] == "auto":
+        plan = planned(spark, files, options, plan_auto)
+        if not plan.tables:
+            return log_rows(spark, files, options, plan.log)
+        log = log_rows(spark, files, options, plan.log) if plan.log else None
+        return stitched(spark, log, plan.tables, columns)
+    wanted = planned(spark, files, options, plan_table)
+    require_delta(spark)
+    parts = wanted.parts(offsets_at(spark, wanted.times()), options)
+    return stitched(spark, None if parts else log_rows(spark, files, options, ()), parts, columns)

@@ -12,8 +12,8 @@ from pyspark.daemon import manager
 
 import sparklog.log_reader.slices
 import sparklog.log_writer.topic_writer
+import sparklog.record.record_batches
 import sparklog.spark.read_task
-import sparklog.spark.record_batches
 import sparklog.spark.write_task  # noqa: F401 - and all of the above
 
 if __name__ == "__main__":

@@ -48,6 +48,13 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError (offsets that retention has
     removed or that do not exist yet, a start after its end, no record at a starting time).
     """
+    return split_ranges(
+        plan_ranges(catalog, options), options["minPartitions"], options["maxRecordsPerPartition"]
+    )
+
+
+def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
+    """Return the ranges of `plan_read`, uncut: one of each partition at most."""
     newest, catalog = catalog, as_of(catalog, options)
     wanted = selected(catalog, options)
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
@@ -58,11 +65,7 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     ]
     if catalog is not newest:
         ranges = [_of_the_past(readers[one.topic], one) for one in ranges]
-    return split_ranges(
-        [one for one in ranges if one.size],
-        options["minPartitions"],
-        options["maxRecordsPerPartition"],
-    )
+    return [one for one in ranges if one.size]
 
 
 def as_of(catalog: Catalog, options: Mapping[str, Any]) -> Catalog:

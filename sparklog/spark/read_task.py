@@ -54,11 +54,11 @@ class ReadTask:
             return  # Spark reads a source without partitions as one partition of nothing
         # The decoder is loaded where records are read, not where the read is planned.
         from sparklog.log_reader.slices import read_slices
-        from sparklog.spark.record_batches import BatchMaker, decoded_columns
+        from sparklog.record.record_batches import BatchMaker, decoded_columns
 
-        to_batch = BatchMaker(partition.wanted, self._columns)
-        decoded = decoded_columns(self._columns)
         wanted, slices = partition.wanted, partition.slices
+        to_batch = BatchMaker(wanted.topic, wanted.partition, self._columns)
+        decoded = decoded_columns(self._columns)
         directory = topic_dir(wanted.topic, wanted.topic_id)
         while True:
             try:

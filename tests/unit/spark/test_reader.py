@@ -21,9 +21,9 @@ from sparklog.errors import (
 )
 from sparklog.log_writer import WriteOptions
 from sparklog.metadata.edit import PartitionState
+from sparklog.record.record_batches import arrow_schema
 from sparklog.spark.plan import ReadRange, SliceFinder, plan_read
 from sparklog.spark.read_task import RangePartition, RangesTask, ReadTask
-from sparklog.spark.record_batches import arrow_schema
 from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, new_topic
 

@@ -16,7 +16,7 @@ from pyspark.sql.types import (
 
 from sparklog.config.options import CONSUME_OPTIONS, RECORD_COLUMNS, parse_options
 from sparklog.errors import InvalidOptionError, SchemaError, SparklogWarning
-from sparklog.spark.record_batches import arrow_schema
+from sparklog.record.record_batches import arrow_schema
 from sparklog.spark.schema import input_columns, output_columns, output_schema
 
 HEADERS = StructType().add("key", StringType()).add("value", BinaryType())

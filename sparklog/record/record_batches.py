@@ -1,4 +1,4 @@
-"""Decoded records to the batches that Spark takes. Loads the decoder."""
+"""Decoded records to batches with the columns of the Kafka source. Loads the decoder."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -10,7 +10,6 @@ import pyarrow as pa
 from sparklog.config.options import RECORD_COLUMNS
 from sparklog.record.arrays import array_of, numbers_of
 from sparklog.record.decode import ALL, DecodedRecords
-from sparklog.spark.plan import ReadRange
 
 _HEADER_ARROW = pa.struct([pa.field("key", pa.string()), pa.field("value", pa.binary())])
 
@@ -34,7 +33,7 @@ _DECODED: Final = {name: name for name in ALL} | {"timestampType": "timestamp_ty
 
 
 def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
-    """Return the same columns as a Python data source must hand them to Spark."""
+    """Return columns as Arrow has them; Spark takes no others from a Python data source."""
     return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])
 
 
@@ -44,15 +43,15 @@ def decoded_columns(columns: Sequence[str]) -> set[str]:
 
 
 class BatchMaker:
-    """Turns decoded records of one partition into the batches that Spark takes."""
+    """Turns decoded records of one partition into batches with these columns."""
 
-    def __init__(self, wanted: ReadRange, columns: Sequence[str]) -> None:
+    def __init__(self, topic: str, partition: int, columns: Sequence[str]) -> None:
         self._schema = arrow_schema(columns)
         made: dict[str, Callable[[DecodedRecords], pa.Array]] = {
             "key": lambda records: records.key,
             "value": lambda records: records.value,
-            "topic": lambda records: _constant_text(wanted.topic, records.num_rows),
-            "partition": lambda records: _constant_int(wanted.partition, records.num_rows),
+            "topic": lambda records: _constant_text(topic, records.num_rows),
+            "partition": lambda records: _constant_int(partition, records.num_rows),
             "offset": lambda records: records.offset,
             "timestamp": lambda records: _microseconds(records.timestamp),
             "timestampType": lambda records: records.timestamp_type,

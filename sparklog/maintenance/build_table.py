@@ -1,0 +1,330 @@
+"""The table of a topic as a job: what the log has and the table has not is copied to it.
+
+    plan       per partition [the table's end, last stable offset), in units of UNIT_BYTES of log
+    execute    a task a unit: decode -> Parquet, synced; one commit a step: files and marks
+    then       small files are merged, files that are too old are dropped
+
+A step is bounded, so a backfill is many commits. Killed anywhere, a step has happened or not; what
+it wrote is left to vacuum. Of two builds at once one lands: the other finds a mark moved. A unit
+that fails (a damaged segment) holds up its own partitions, and no produce ever waits for a build.
+"""
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from sparklog.clock import Clock
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import SparklogError
+from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.table_files import compacting_steps, expiring_steps
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.image import PartitionLog, Slice, TopicImage
+from sparklog.model import READ_COMMITTED, TopicDescription
+from sparklog.record.decode import ALL
+from sparklog.record.record_batches import BatchMaker
+from sparklog.storage.files import Files
+from sparklog.table.marks import Mark, Marks
+from sparklog.table.of_topic import (
+    BUILT,
+    Change,
+    check_sound,
+    commit,
+    delta_log,
+    table_directory,
+)
+from sparklog.table.parquet import WrittenFile, write_files
+from sparklog.table.schema import COLUMNS
+from sparklog.table.snapshot import REBUILT, Snapshot
+
+UNIT_BYTES: Final = 256 * 1024 * 1024
+"""About how much of the log a task copies."""
+STEP_UNITS: Final = 32
+"""A run that is killed loses the work of one step; a backfill takes many."""
+
+
+def build_table(
+    context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Copy what is due to the tables of topics with `sparklog.table.enable`.
+
+    `options["rebuild"]`: empty the table first, and begin at the log start.
+    """
+    for topic in context.topics(topics):
+        try:
+            config = TopicConfig.parse(topic.configs)
+            if config.table_enable:
+                yield from _steps(context, topic, config, rebuild=options["rebuild"])
+        except SparklogError as error:
+            yield failing_step(topic.name, error)
+
+
+def _steps(
+    context: JobContext, topic: TopicDescription, config: TopicConfig, *, rebuild: bool
+) -> Iterator[Step]:
+    table = delta_log(context.files, topic, context.clock)
+    snapshot = table.snapshot()
+    if rebuild and snapshot.exists:
+        yield _rebuild_step(context, topic, snapshot)
+        after = table.snapshot()
+        # In a dry run nothing was done: the plan goes on as if it had.
+        snapshot = Snapshot() if after.version == snapshot.version else after
+    check_sound(topic, snapshot)
+    units = _units(context, topic, config, snapshot)
+    stopped: set[int] = set()
+    for first in range(0, len(units), STEP_UNITS):
+        yield _step(context, topic, units[first : first + STEP_UNITS], stopped)
+    yield from compacting_steps(context, topic)
+    yield from expiring_steps(context, topic, config)
+
+
+# --- what is to be copied ------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """The offsets [start, end) of a partition, their slices, and the mark that they go on from."""
+
+    partition: int
+    start: int
+    end: int
+    slices: Sequence[Slice]
+    mark: Mark | None
+
+    @property
+    def bytes(self) -> int:
+        """Bytes of the log, about."""
+        return sum(_size(one) for one in self.slices)
+
+    @property
+    def after(self) -> Mark:
+        """The partition's mark when the part is in the table."""
+        return Mark(self.start if self.mark is None else self.mark.start, self.end)
+
+
+def _size(piece: Slice) -> int:
+    entry = piece.segment
+    return entry.log_bytes * (piece.end - piece.start) // max(1, entry.offset_span)
+
+
+_Unit = Sequence[_Part]
+"""What one task copies: partitions in order."""
+
+
+def _units(
+    context: JobContext, topic: TopicDescription, config: TopicConfig, snapshot: Snapshot
+) -> list[_Unit]:
+    """Return the units that are due; one that is not full waits for the target lag."""
+    image = context.catalog.topic_image(topic)
+    due_ms = context.clock.now_ms() - config.table_target_lag_ms
+    units: list[_Unit] = []
+    held: list[_Part] = []
+    size = 0
+    for part in _parts(image, snapshot.marks(topic.topic_id)):
+        held.append(part)
+        size += part.bytes
+        if size >= UNIT_BYTES:
+            units.append(held)
+            held, size = [], 0
+    if held and any(one.segment.created_ms <= due_ms for part in held for one in part.slices):
+        units.append(held)
+    return units
+
+
+def _parts(image: TopicImage, marks: Marks) -> Iterator[_Part]:
+    """Yield what the table lacks, in order, no part larger than a unit but for one segment."""
+    for number, log in sorted(image.partitions.items()):
+        mark = marks.partitions.get(number)
+        start = log.log_start_offset if mark is None else max(mark.end, log.log_start_offset)
+        yield from _cut(log, start, mark)
+
+
+def _cut(log: PartitionLog, start: int, mark: Mark | None) -> Iterator[_Part]:
+    end = log.last_stable_offset
+    if start >= end:
+        return
+    held: list[Slice] = []
+    size = 0
+    for piece in log.slices(start, end):
+        held.append(piece)
+        size += _size(piece)
+        if size >= UNIT_BYTES:
+            part = _Part(log.partition, start, piece.end, held, mark)
+            yield part
+            start, mark, held, size = piece.end, part.after, [], 0
+    if start < end:
+        yield _Part(log.partition, start, end, held, mark)
+
+
+# --- copying -------------------------------------------------------------------------------------
+
+
+def _step(
+    context: JobContext, topic: TopicDescription, units: Sequence[_Unit], stopped: set[int]
+) -> Step:
+    """Return the step that copies units; `stopped` are partitions that a step before held up."""
+    return Step(
+        topic=topic.name,
+        rows=[
+            {
+                "partition": part.partition,
+                "action": "copy",
+                "start": part.start,
+                "end": part.end,
+                "bytes": part.bytes,
+            }
+            for unit in units
+            for part in unit
+        ],
+        execute=partial(_execute, context, topic, units, stopped),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CopyWork:
+    """What a task needs to copy a unit."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    parts: Sequence[tuple[int, Sequence[Slice]]]
+
+
+def copied(work: CopyWork) -> list[WrittenFile]:
+    """Write the committed records of a unit to files of the table, synced; return them.
+
+    Raises CorruptRecordError, MissingFileError, and the errors of writing.
+    """
+    # The decoder is loaded where records are read, not where the copy is planned.
+    from sparklog.log_reader.slices import read_slices
+
+    directory = topic_directory(work.topic)
+
+    def batches() -> Iterator[Any]:
+        for partition, slices in work.parts:
+            to_batch = BatchMaker(work.topic.name, partition, COLUMNS)
+            for records in read_slices(
+                work.files, directory, slices, columns=ALL, isolation=READ_COMMITTED
+            ):
+                if records.num_rows:
+                    yield to_batch(records)
+
+    return write_files(work.files, table_directory(work.topic), batches(), work.clock.now_ms())
+
+
+def _execute(
+    context: JobContext, topic: TopicDescription, units: Sequence[_Unit], stopped: set[int]
+) -> Outcome:
+    problems: list[str] = []
+    landed: list[_Part] = []
+    written: list[WrittenFile] = []
+    for unit, answer in _copied(context, topic, units):
+        numbers = {part.partition for part in unit}
+        if isinstance(answer, SparklogError):
+            problems.append(f"{topic.name}-{unit[0].partition}: {answer}")
+        if isinstance(answer, SparklogError) or stopped & numbers:
+            stopped |= numbers  # what follows would lack its beginning
+        else:
+            landed += unit
+            written += answer
+    if landed:
+        _commit(context, topic, landed, written)
+    return Outcome(
+        counts={
+            "records": sum(one.rows for one in written),
+            "log_bytes": sum(part.bytes for part in landed),
+            "files": len(written),
+            "bytes": sum(one.bytes for one in written),
+        },
+        problems=problems,
+        notes=[line for part in landed if (line := _gap(topic, part))],
+    )
+
+
+def _copied(
+    context: JobContext, topic: TopicDescription, units: Sequence[_Unit]
+) -> Iterator[tuple[_Unit, list[WrittenFile] | SparklogError]]:
+    """Yield each unit and its files; of one that fails its partitions, one by one."""
+    what = f"build table {topic.name}"
+    for unit, answer in zip(units, _map(context, topic, units, what), strict=True):
+        if isinstance(answer, SparklogError) and len(unit) > 1:
+            singles = [[part] for part in unit]
+            yield from zip(singles, _map(context, topic, singles, what), strict=True)
+        else:
+            yield unit, answer
+
+
+def _map(
+    context: JobContext, topic: TopicDescription, units: Sequence[_Unit], what: str
+) -> list[list[WrittenFile] | SparklogError]:
+    works = [
+        CopyWork(
+            files=context.files,
+            clock=context.clock,
+            topic=topic,
+            parts=[(part.partition, part.slices) for part in unit],
+        )
+        for unit in units
+    ]
+    return context.fleet.map(copied, works, what)
+
+
+def _commit(
+    context: JobContext,
+    topic: TopicDescription,
+    parts: Sequence[_Part],
+    written: Sequence[WrittenFile],
+) -> None:
+    planned: dict[int, Mark | None] = {}
+    for part in parts:
+        planned.setdefault(part.partition, part.mark)
+    change = Change(
+        operation=BUILT,
+        planned=planned,
+        marks={part.partition: part.after for part in parts},
+        written=written,
+        parameters={"records": str(sum(one.rows for one in written))},
+    )
+    commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+
+
+def _gap(topic: TopicDescription, part: _Part) -> str | None:
+    """Return the line that says which offsets the log has lost before they were copied."""
+    if part.mark is None or part.mark.end == part.start:
+        return None
+    return (
+        f"{topic.name}-{part.partition}: offsets [{part.mark.end}, {part.start}) were removed from "
+        f"the log before they were copied"
+    )
+
+
+def _rebuild_step(context: JobContext, topic: TopicDescription, snapshot: Snapshot) -> Step:
+    return Step(
+        topic=topic.name,
+        rows=[
+            {
+                "partition": None,
+                "action": "empty the table",
+                "start": None,
+                "end": None,
+                "bytes": sum(one.bytes for one in snapshot.files.values()),
+            }
+        ],
+        execute=partial(_rebuild, context, topic),
+    )
+
+
+def _rebuild(context: JobContext, topic: TopicDescription) -> Outcome:
+    """Drop every file, and let each partition begin at its log start again."""
+    image = context.catalog.topic_image(topic)
+    change = Change(
+        operation=REBUILT,
+        marks={
+            number: Mark(log.log_start_offset, log.log_start_offset)
+            for number, log in image.partitions.items()
+        },
+    )
+    commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+    return Outcome(counts={"rebuilt": 1})

@@ -1,0 +1,274 @@
+"""The files of a table: small ones merged, those that are too old dropped.
+
+tier        files of about the same size (a power of eight); eight of a tier become one of the
+            next, so a row is rewritten O(log n) times
+merge       a file's rows are sorted by partition and offset, and stay so: partition by
+            partition, batch by batch from each file; memory is a batch a file
+retention   whole files, if nothing older of their partitions stays; the table start rises
+"""
+
+import os
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from sparklog.clock import Clock
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import SparklogError
+from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.model import TopicDescription
+from sparklog.record.arrays import numbers_of
+from sparklog.storage.files import Files
+from sparklog.table.footer import Ranges, opened, ranges_of
+from sparklog.table.marks import Mark, Marks
+from sparklog.table.of_topic import (
+    COMPACTED,
+    EXPIRED,
+    Change,
+    commit,
+    delta_log,
+    table_directory,
+)
+from sparklog.table.parquet import FILE_BYTES, OURS, WrittenFile, time_ms, write_files
+from sparklog.table.schema import ARROW_SCHEMA
+from sparklog.table.snapshot import DataFile, Snapshot
+
+TIER_FILES: Final = 8
+"""So many files of a tier are merged; also the factor between tiers."""
+GROUP_FILES_MAX: Final = 64
+BATCH_BYTES: Final = 4 * 1024 * 1024
+"""About how much of each file is in memory while files are merged."""
+_SMALLEST_TIER_BYTES: Final = 64 * 1024
+
+Group = Sequence[DataFile]
+"""Files that become one, or a few of full size."""
+
+
+# --- small files ---------------------------------------------------------------------------------
+
+
+def compacting_steps(context: JobContext, topic: TopicDescription) -> Iterator[Step]:
+    """Yield the step that merges small files, if there are enough of them."""
+    snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    groups = small_groups(snapshot)
+    if groups:
+        rows = [
+            {
+                "partition": None,
+                "action": "merge files",
+                "start": None,
+                "end": None,
+                "bytes": sum(one.bytes for one in group),
+            }
+            for group in groups
+        ]
+        yield Step(topic=topic.name, rows=rows, execute=partial(_compact, context, topic, groups))
+
+
+def small_groups(snapshot: Snapshot) -> list[Group]:
+    """Return the groups of small files to merge, in the order in which they were added."""
+    tiers: dict[int, list[DataFile]] = defaultdict(list)
+    for one in snapshot.files.values():
+        is_sorted = OURS in (one.action.get("tags") or {})
+        if is_sorted and one.bytes < FILE_BYTES // 2:
+            tiers[_tier(one.bytes)].append(one)
+    return [
+        files[first : first + GROUP_FILES_MAX]
+        for _, files in sorted(tiers.items())
+        if len(files) >= TIER_FILES
+        for first in range(0, len(files) - len(files) % TIER_FILES, GROUP_FILES_MAX)
+    ]
+
+
+def _tier(size: int) -> int:
+    tier = 0
+    while size >= _SMALLEST_TIER_BYTES * TIER_FILES**tier:
+        tier += 1
+    return tier
+
+
+def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
+    works = [
+        CompactWork(files=context.files, clock=context.clock, topic=topic, group=group)
+        for group in groups
+    ]
+    answers = context.fleet.map(compacted, works, f"merge files of table {topic.name}")
+    problems: list[str] = []
+    written: list[WrittenFile] = []
+    dropped: list[DataFile] = []
+    for group, answer in zip(groups, answers, strict=True):
+        if isinstance(answer, SparklogError):
+            problems.append(f"{topic.name}: {answer}")
+        else:
+            written += answer
+            dropped += group
+    if dropped:
+        change = Change(operation=COMPACTED, written=written, dropped=dropped)
+        commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+    return Outcome(
+        counts={
+            "merged_files": len(dropped),
+            "into": len(written),
+            "bytes": sum(one.bytes for one in written),
+        },
+        problems=problems,
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompactWork:
+    """What a task needs to merge a group."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    group: Group
+
+
+def compacted(work: CompactWork) -> list[WrittenFile]:
+    """Write the rows of a group to as few files as may be, sorted and synced; return them."""
+    directory = table_directory(work.topic)
+    cursors = [_Cursor(work.files, f"{directory}/{one.path}", one) for one in work.group]
+    return write_files(work.files, directory, _merged(cursors), work.clock.now_ms())
+
+
+def _merged(cursors: "Sequence[_Cursor]") -> Iterator[pa.RecordBatch]:
+    for partition in sorted({number for one in cursors for number in one.ranges}):
+        having = [one for one in cursors if partition in one.ranges]
+        having.sort(key=lambda one: one.ranges[partition])
+        for one in having:
+            yield from one.rows_of(partition)
+
+
+class _Cursor:
+    """A sorted file, read once from front to back."""
+
+    def __init__(self, files: Files, path: str, file: DataFile) -> None:
+        self._file = opened(files, path)
+        self.ranges: Ranges = ranges_of(self._file)
+        raw = sum(
+            self._file.metadata.row_group(number).total_byte_size
+            for number in range(self._file.num_row_groups)
+        )
+        rows = max(1, file.rows or 1)
+        size = min(max(BATCH_BYTES * rows // max(1, raw), 1), 64 * 1024)
+        self._batches = self._file.iter_batches(batch_size=size, columns=ARROW_SCHEMA.names)
+        self._held: pa.RecordBatch | None = None
+
+    def rows_of(self, partition: int) -> Iterator[pa.RecordBatch]:
+        """Yield the rows of a partition, which must not be less than the one asked for before."""
+        while True:
+            batch = self._held if self._held is not None else next(self._batches, None)
+            if batch is None:
+                return
+            end = int(np.searchsorted(numbers_of(batch.column("partition")), partition, "right"))
+            if end:
+                yield batch.slice(0, end).cast(ARROW_SCHEMA)
+            if end < batch.num_rows:
+                self._held = batch.slice(end)
+                return
+            self._held = None
+
+
+# --- retention -----------------------------------------------------------------------------------
+
+
+def expiring_steps(
+    context: JobContext, topic: TopicDescription, config: TopicConfig
+) -> Iterator[Step]:
+    """Yield the step that drops files older than sparklog.table.retention.ms, if there are any."""
+    if config.table_retention_ms < 0:
+        return
+    snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    before_ms = context.clock.now_ms() - config.table_retention_ms
+    expired = [one for one in snapshot.files.values() if _is_before(one, before_ms)]
+    if not expired:
+        return
+    directory = table_directory(topic)
+    ranges = {
+        path: ranges_of(opened(context.files, f"{directory}/{path}"))
+        for path in (snapshot.files if len(expired) < len(snapshot.files) else ())
+    }
+    chosen = droppable(expired, ranges)
+    if chosen:
+        marks = snapshot.marks(topic.topic_id)
+        starts = _starts(context, topic, chosen, marks)
+        rows = [
+            {
+                "partition": number,
+                "action": "drop files",
+                "start": marks.partitions[number].start,
+                "end": start,
+                "bytes": None,
+            }
+            for number, start in starts.items()
+        ]
+        execute = partial(_expire, context, topic, chosen, marks, starts)
+        yield Step(topic=topic.name, rows=rows, execute=execute)
+
+
+def _is_before(file: DataFile, before_ms: int) -> bool:
+    return file.max_timestamp is not None and time_ms(file.max_timestamp) < before_ms
+
+
+def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list[DataFile]:
+    """Return the expired files behind which nothing older of their partitions stays.
+
+    `ranges` are those of all files by path; of none where all files have expired.
+    """
+    chosen = {one.path: one for one in expired}
+    while True:
+        least: dict[int, int] = {}
+        for path, spans in ranges.items():
+            if path not in chosen:
+                for number, (first, _) in spans.items():
+                    least[number] = min(first, least.get(number, first))
+        staying = [
+            path
+            for path in chosen
+            for number, (_, last) in ranges.get(path, {}).items()
+            if number in least and least[number] < last
+        ]
+        if not staying:
+            return list(chosen.values())
+        for path in staying:
+            chosen.pop(path, None)
+
+
+def _starts(
+    context: JobContext, topic: TopicDescription, chosen: Sequence[DataFile], marks: Marks
+) -> dict[int, int]:
+    """Return the table start of each partition once the files are dropped."""
+    directory = table_directory(topic)
+    starts: dict[int, int] = {}
+    for one in chosen:
+        for number, (_, last) in ranges_of(
+            opened(context.files, f"{directory}/{one.path}")
+        ).items():
+            starts[number] = max(last + 1, starts.get(number, marks.partitions[number].start))
+    return dict(sorted(starts.items()))
+
+
+def _expire(
+    context: JobContext,
+    topic: TopicDescription,
+    chosen: Sequence[DataFile],
+    marks: Marks,
+    starts: Mapping[int, int],
+) -> Outcome:
+    change = Change(
+        operation=EXPIRED,
+        planned={number: marks.partitions[number] for number in starts},
+        marks={
+            number: Mark(start, marks.partitions[number].end) for number, start in starts.items()
+        },
+        dropped=chosen,
+    )
+    commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+    counts = {"dropped_files": len(chosen), "bytes": sum(one.bytes for one in chosen)}
+    return Outcome(counts=counts)

@@ -1,0 +1,106 @@
+"""A read of the table, and of table and log, as one DataFrame.
+
+The table is read by the JVM through delta-spark, at one version; the log by Python, as ever. Both
+have the same columns: a filter goes through the union, and reaches the statistics of Delta and of
+Parquet.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import reduce
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.errors import UsageError
+from sparklog.model import TopicPartition
+from sparklog.spark.connect import is_connect
+from sparklog.spark.history_plan import TablePart, TimeBound
+
+DELTA_JAR: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
+DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
+DELTA_CATALOG: Final = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+_EXTENSIONS: Final = "spark.sql.extensions"
+_CATALOG: Final = "spark.sql.catalog.spark_catalog"
+
+
+def require_delta(spark: SparkSession) -> None:
+    """Raise UsageError, which names the jars and settings, unless the session reads Delta tables.
+
+    A server of Spark Connect does not tell which classes it has.
+    """
+    has_settings = (
+        DELTA_EXTENSION in (spark.conf.get(_EXTENSIONS, "") or "")
+        and spark.conf.get(_CATALOG, "") == DELTA_CATALOG
+    )
+    if has_settings and (is_connect(spark) or _has_class(spark, DELTA_CATALOG)):
+        return
+    raise UsageError(
+        f"the table of a topic is read through delta-spark, which this session lacks: start it "
+        f"with spark.jars.packages={DELTA_JAR}, {_EXTENSIONS}={DELTA_EXTENSION} and "
+        f"{_CATALOG}={DELTA_CATALOG}; history=log reads the log without them"
+    )
+
+
+def _has_class(spark: SparkSession, name: str) -> bool:
+    try:
+        loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr] # noqa: SLF001
+        loader.loadClass(name)
+    except Exception:  # noqa: BLE001 - py4j raises whatever Java does
+        return False
+    return True
+
+
+def table_rows(spark: SparkSession, part: TablePart, columns: Sequence[str]) -> DataFrame:
+    """Return a part of a table, in no order."""
+    whole = table_at(spark, part)
+    condition = part.condition()
+    return (whole if condition is None else whole.filter(condition)).select(*columns)
+
+
+def table_at(spark: SparkSession, part: TablePart) -> DataFrame:
+    """Return all of a table at the part's version."""
+    return spark.read.format("delta").option("versionAsOf", part.version).load(part.location)
+
+
+def stitched(
+    spark: SparkSession,
+    log: DataFrame | None,
+    parts: Sequence[TablePart],
+    columns: Sequence[str],
+) -> DataFrame:
+    """Return the rows of the log and of parts of tables; at least one of both must be there."""
+    require_delta(spark)
+    frames = [table_rows(spark, part, columns) for part in parts]
+    return reduce(DataFrame.unionAll, frames if log is None else [*frames, log])
+
+
+def in_order(df: DataFrame, columns: Sequence[str]) -> DataFrame:
+    """Return the rows with each partition in the order of its offsets; costs a shuffle."""
+    by = [name for name in ("topic", "partition") if name in columns]
+    return df.repartition(*by).sortWithinPartitions(*by, "offset")
+
+
+def offsets_at(
+    spark: SparkSession, bounds: Sequence[TimeBound]
+) -> Mapping[tuple[TopicPartition, int], int]:
+    """Return the first offset at or after each time, by partition and time; reads two columns.
+
+    A time that no record is at or after has no answer.
+    """
+    found: dict[tuple[TopicPartition, int], int] = {}
+    places: dict[tuple[str, int], list[TimeBound]] = {}
+    for one in bounds:
+        places.setdefault((one.key.topic, one.timestamp), []).append(one)
+    for (topic, timestamp), some in places.items():
+        numbers = ", ".join(str(one.key.partition) for one in some)
+        rows: Any = (
+            table_at(spark, some[0].part)
+            .filter(f"`partition` IN ({numbers}) AND `timestamp` >= timestamp_millis({timestamp})")
+            .groupBy("partition")
+            .agg({"offset": "min"})
+            .collect()
+        )
+        for number, offset in rows:
+            found[TopicPartition(topic, number), timestamp] = offset
+    return found

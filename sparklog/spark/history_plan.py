@@ -1,0 +1,306 @@
+"""A read of table and log: which offsets come from where, planned at one version of each.
+
+The table's version is settled first and the log's second: so what was aborted or compacted below
+the table's marks is known to the log's image, and `sparklog.table.stitch` can leave it out.
+"""
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import (
+    InvalidOptionError,
+    OffsetOutOfRangeError,
+    SparklogWarning,
+    UsageError,
+)
+from sparklog.log_reader import EARLIEST, LATEST
+from sparklog.metadata.catalog import Catalog, topic_of
+from sparklog.model import TopicDescription, TopicPartition
+from sparklog.spark.offsets import Bound, parse_bounds
+from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges
+from sparklog.spark.selection import Selected, selected
+from sparklog.spark.splits import split_ranges
+from sparklog.storage.files import Files
+from sparklog.table.marks import Mark
+from sparklog.table.of_topic import check_sound, delta_log, table_directory
+from sparklog.table.snapshot import Snapshot
+from sparklog.table.stitch import Span, stitch
+
+GROUPS_MAX: Final = 64
+"""Beyond so many different spans a filter looks them up in arrays: a longer one is not compiled."""
+
+
+@dataclass(frozen=True, slots=True)
+class TablePart:
+    """What is read of one topic's table: its address for Spark, version, spans by partition.
+
+    `marks` are all those of the table.
+    """
+
+    topic: str
+    location: str
+    version: int
+    marks: Mapping[int, Mark]
+    spans: Mapping[int, Sequence[Span]] = field(default_factory=dict)
+
+    def condition(self) -> str | None:
+        """Return the spans as a condition in SQL; None where they are the whole table."""
+        if all(self.spans.get(number) == [tuple(mark)] for number, mark in self.marks.items()):
+            return None
+        groups: dict[tuple[Span, ...], list[int]] = {}
+        for number, spans in self.spans.items():
+            whole = spans == [tuple(self.marks[number])]
+            groups.setdefault(() if whole else tuple(spans), []).append(number)
+        if len(groups) <= GROUPS_MAX:
+            return " OR ".join(_group(spans, numbers) for spans, numbers in groups.items())
+        return _by_arrays(self.spans)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPlan:
+    """The ranges to read from the log, cut for parallelism, and the parts of tables."""
+
+    log: Sequence[ReadRange]
+    tables: Sequence[TablePart]
+
+
+def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
+    """Return where to read what `plan_read` would read. Raises what that raises.
+
+    A table with foreign changes is left alone, with a warning.
+    """
+    topics = {topic.topic_id: topic for topic in selected(catalog, options).values()}
+    tables = {
+        topic_id: found
+        for topic_id, topic in topics.items()
+        if (found := _sound_table(catalog, topic)) is not None
+    }
+    ranges = plan_ranges(catalog, options)
+    image = catalog.image(*topics.values())
+    isolation = options["isolation.level"]
+    by_log: list[ReadRange] = []
+    spans: dict[str, dict[int, Sequence[Span]]] = {}
+    for one in ranges:
+        table = tables.get(one.topic_id)
+        mark = None if table is None else table.marks.get(one.partition)
+        if mark is None:
+            by_log.append(one)
+            continue
+        log = topic_of(image, topics[one.topic_id]).partition(one.partition)
+        parts = stitch(one.start, one.end, mark, log, isolation)
+        by_log += [replace(one, start=start, end=end) for start, end in parts.log]
+        if parts.table:
+            spans.setdefault(one.topic_id, {})[one.partition] = parts.table
+    return HistoryPlan(
+        split_ranges(by_log, options["minPartitions"], options["maxRecordsPerPartition"]),
+        [replace(tables[topic_id], spans=found) for topic_id, found in spans.items()],
+    )
+
+
+def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
+    """Return a topic's table, if there is one that is a copy of the log."""
+    if not TopicConfig.parse(topic.configs).table_enable:
+        return None
+    snapshot = delta_log(catalog.files, topic, catalog.clock).snapshot()
+    try:
+        check_sound(topic, snapshot)
+    except UsageError as error:
+        warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=4)
+        return None
+    return _part(catalog.files, topic, snapshot) if snapshot.exists else None
+
+
+def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePart:
+    marks = snapshot.marks(topic.topic_id).partitions
+    location = spark_location(files, table_directory(topic))
+    return TablePart(topic.name, location, snapshot.version, marks)
+
+
+_AZURE_ACCOUNT: Final = ("azure_storage_account_name", "account_name")
+
+
+def spark_location(files: Files, directory: str) -> str:
+    """Return the address of a directory of the log dir as Spark's file systems spell it.
+
+    Raises UsageError for az:// without the account's name.
+    """
+    scheme, separator, rest = files.uri.partition("://")
+    if not separator:
+        return f"{files.uri}/{directory}"
+    if scheme == "s3":
+        return f"s3a://{rest}/{directory}"
+    if scheme != "az":
+        return f"{files.uri}/{directory}"
+    options = {name.lower(): value for name, value in files.options.items()}
+    account = next((options[name] for name in _AZURE_ACCOUNT if name in options), None)
+    if account is None:
+        raise UsageError(
+            f"Spark reads {files.uri} as abfss://container@account.dfs.core.windows.net: give the "
+            f"log dir so, or the setting storage.AZURE_STORAGE_ACCOUNT_NAME"
+        )
+    container, _, prefix = rest.partition("/")
+    below = f"{prefix}/{directory}" if prefix else directory
+    return f"abfss://{container}@{account}.dfs.core.windows.net/{below}"
+
+
+# --- the table alone -----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TimeBound:
+    """A bound that only the table's rows can tell: the first offset at or after a time."""
+
+    part: TablePart
+    key: TopicPartition
+    timestamp: int
+
+
+@dataclass(frozen=True, slots=True)
+class TablePlan:
+    """The tables to read, and each partition's bounds; `ends` are the greatest there may be."""
+
+    tables: Mapping[str, TablePart]
+    starting: Mapping[TopicPartition, Bound]
+    ending: Mapping[TopicPartition, Bound]
+    ends: Mapping[TopicPartition, int]
+
+    def times(self) -> list[TimeBound]:
+        """Return the bounds that are times, each once."""
+        found = {
+            (key, bound.timestamp)
+            for bounds in (self.starting, self.ending)
+            for key, bound in bounds.items()
+            if bound.timestamp is not None
+        }
+        return [TimeBound(self.tables[key.topic], key, time) for key, time in sorted(found)]
+
+    def parts(
+        self, offsets: Mapping[tuple[TopicPartition, int], int], options: Mapping[str, Any]
+    ) -> list[TablePart]:
+        """Return what to read; `offsets` answer `times`, without those that no record is at.
+
+        Raises OffsetOutOfRangeError as `plan_read` does.
+        """
+        spans: dict[str, dict[int, Sequence[Span]]] = {}
+        for key, end in self.ends.items():
+            mark = self.tables[key.topic].marks[key.partition]
+            span = self._span(key, Mark(mark.start, end), offsets, options)
+            if span[0] < span[1]:
+                spans.setdefault(key.topic, {})[key.partition] = [span]
+        return [replace(self.tables[topic], spans=found) for topic, found in spans.items()]
+
+    def _span(
+        self,
+        key: TopicPartition,
+        mark: Mark,
+        offsets: Mapping[tuple[TopicPartition, int], int],
+        options: Mapping[str, Any],
+    ) -> Span:
+        starting, ending = self.starting[key], self.ending[key]
+        start = _bounded(starting, mark, offsets.get((key, starting.timestamp or 0)))
+        end = _bounded(ending, mark, offsets.get((key, ending.timestamp or 0)))
+        is_strict = options["startingOffsetsByTimestampStrategy"] != "latest"
+        if start is None and is_strict:
+            raise OffsetOutOfRangeError(
+                f"{key}: no record of the table is at or after timestamp {starting.timestamp}; "
+                f"startingOffsetsByTimestampStrategy=latest would start at the table's end"
+            )
+        first, last = mark.end if start is None else start, mark.end if end is None else end
+        if first > last and starting.timestamp is None:
+            raise OffsetOutOfRangeError(
+                f"{key}: the starting offset {first} is above the ending offset {last}"
+            )
+        if not mark.start <= first <= mark.end or not mark.start <= last <= mark.end:
+            problem = (
+                f"{key}: offsets [{first}, {last}) are not all in the table, which holds "
+                f"[{mark.start}, {mark.end})"
+            )
+            lost(OffsetOutOfRangeError(problem), fails=options["failOnDataLoss"])
+        return max(first, mark.start), min(last, mark.end)
+
+
+def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
+    """Return what options ask for of the tables alone.
+
+    Raises InvalidOptionError, UnknownTopicError, and UsageError for a topic without a table, or
+    with one that is no copy of its log any more.
+    """
+    wanted = selected(catalog, options)
+    tables = {topic.name: _required(catalog, topic) for topic in wanted.values()}
+    starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
+    known = [key for key in wanted if key.partition in tables[key.topic].marks]
+    return TablePlan(
+        tables,
+        {key: starting.of(key) for key in known},
+        {key: ending.of(key) for key in known},
+        _ends(catalog, options, wanted, known, tables),
+    )
+
+
+def _required(catalog: Catalog, topic: TopicDescription) -> TablePart:
+    snapshot = delta_log(catalog.files, topic, catalog.clock).snapshot()
+    if not snapshot.exists:
+        raise InvalidOptionError(
+            f"topic {topic.name!r} has no table: set its config sparklog.table.enable=true and run "
+            f"the job build_table; history=auto reads the log until then",
+            option="history",
+        )
+    check_sound(topic, snapshot)
+    return _part(catalog.files, topic, snapshot)
+
+
+def _ends(
+    catalog: Catalog,
+    options: Mapping[str, Any],
+    wanted: Selected,
+    known: Iterable[TopicPartition],
+    tables: Mapping[str, TablePart],
+) -> dict[TopicPartition, int]:
+    """Return where each partition's table ends, as of the version that is asked for."""
+    past = as_of(catalog, options)
+    ends = {key: tables[key.topic].marks[key.partition].end for key in known}
+    if past is catalog:
+        return ends
+    image = past.image(*wanted.values())
+    return {
+        key: max(
+            min(end, topic_of(image, wanted[key]).partition(key.partition).last_stable_offset),
+            tables[key.topic].marks[key.partition].start,
+        )
+        for key, end in ends.items()
+    }
+
+
+def _bounded(bound: Bound, mark: Mark, found: int | None) -> int | None:
+    """Return the offset of a bound; None for a time that no record is at or after."""
+    if bound.timestamp is not None:
+        return found
+    return {EARLIEST: mark.start, LATEST: mark.end}.get(bound.offset, bound.offset)
+
+
+# --- conditions in SQL ---------------------------------------------------------------------------
+
+
+def _group(spans: Sequence[Span], numbers: Sequence[int]) -> str:
+    these = f"`partition` IN ({', '.join(map(str, numbers))})"
+    offsets = " OR ".join(f"(`offset` >= {low} AND `offset` < {high})" for low, high in spans)
+    return f"({these} AND ({offsets}))" if spans else f"({these})"
+
+
+def _by_arrays(spans: Mapping[int, Sequence[Span]]) -> str:
+    """Return bounds looked up by partition; several spans of one partition stand beside them."""
+    several = {number: found for number, found in spans.items() if len(found) > 1}
+    size = max(spans) + 1
+    lows, highs = [0] * size, [0] * size
+    for number, found in spans.items():
+        if number not in several:
+            lows[number], highs[number] = found[0]
+    low, high = (f"array({', '.join(f'{one}L' for one in all_)})" for all_ in (lows, highs))
+    at = "element_at({}, `partition` + 1)"
+    by_array = (
+        f"(`partition` < {size} AND `offset` >= {at.format(low)} AND `offset` < {at.format(high)})"
+    )
+    return " OR ".join([by_array, *(_group(found, [n]) for n, found in several.items())])

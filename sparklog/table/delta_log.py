@@ -1,0 +1,250 @@
+r"""The entries of a topic's Delta table: read, put if absent, checkpointed, cleaned.
+
+Version N of the table is the file `_delta_log/<N, 20 digits>.json`, a JSON action a line. It is put
+as an entry of the metadata log is: whole, synced, under a name that only one writer gets; slot
+N + 1 decides, whatever the put answered, for each try has an id of its own (`txnId`).
+
+Every ten versions a checkpoint holds the whole table, and `_last_checkpoint` names it. Entries that
+are older than thirty days (Delta's logRetentionDuration), and that a checkpoint of that age
+covers, are deleted.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import pyarrow as pa
+
+from sparklog.clock import Clock
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptMetadataError,
+    ExistingFileError,
+    MissingFileError,
+    StorageError,
+)
+from sparklog.metadata.entry import engine
+from sparklog.storage.files import Files
+from sparklog.table import checkpoint
+from sparklog.table.schema import Action
+from sparklog.table.snapshot import Snapshot, foreign_changes
+
+DELTA_LOG: Final = "_delta_log"
+CHECKPOINT_INTERVAL: Final = 10
+ENTRIES_KEPT_MS: Final = 30 * 24 * 3600 * 1000
+TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
+"""How long a removed file stays in checkpoints: Delta's deletedFileRetentionDuration."""
+TRIES_MAX: Final = 100
+
+_HINT: Final = "_last_checkpoint"
+_JSON: Final = ".json"
+_CHECKPOINT: Final = ".checkpoint.parquet"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TableCommit:
+    """An entry to be: its operation, parameters for people, and actions."""
+
+    operation: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    actions: Sequence[Action] = ()
+
+
+TablePlan = Callable[[Snapshot], TableCommit | None]
+"""Returns what to commit on a snapshot, None for nothing. It is called again on every try."""
+
+
+class DeltaLog:
+    """The Delta log of the table in one directory, which may not be there yet."""
+
+    def __init__(self, files: Files, directory: str, topic_id: str, clock: Clock) -> None:
+        """`directory` is the table's."""
+        self._files = files
+        self._directory = f"{directory}/{DELTA_LOG}"
+        self._topic_id = topic_id
+        self._clock = clock
+
+    def snapshot(self, version: int | None = None) -> Snapshot:
+        """Return the table as it is now, or as of a version; version -1 where there is none.
+
+        Raises CorruptMetadataError naming the file for what cannot be understood, or is missing.
+        """
+        return self._followed(self._base(version), version)
+
+    def commit(self, plan: TablePlan) -> Snapshot:
+        """Put the entry that `plan` makes; return the table after it.
+
+        Raises what `plan` raises, CommitConflictError, and the errors of the storage.
+        """
+        before = self.snapshot()
+        for _ in range(TRIES_MAX):
+            planned = plan(before)
+            if planned is None:
+                return before
+            entry_id = os.urandom(16).hex()
+            if self._is_put(before, planned, entry_id):
+                after = self._followed(before, before.version + 1)
+                self._keep_house(after)
+                return after
+            before = self._followed(before)
+        raise CommitConflictError(f"{self._directory}: others were faster {TRIES_MAX} times")
+
+    # --- reading -----------------------------------------------------------------------------
+
+    def _base(self, version: int | None) -> Snapshot:
+        """Return the table as of the newest checkpoint, at or below `version`."""
+        for found in self._checkpoints(version):
+            try:
+                data = self._files.read(self._path(found, _CHECKPOINT))
+            except MissingFileError:
+                continue
+            return self._checked(found, self._understood(found, _CHECKPOINT, data))
+        return Snapshot()
+
+    def _checkpoints(self, version: int | None) -> Iterator[int]:
+        """Yield versions that may have a checkpoint: the hint's, then the listed, newest first."""
+        hint = self._hint()
+        if hint is not None and (version is None or hint <= version):
+            yield hint
+        names = [one.path.rpartition("/")[2] for one in self._files.list(self._directory)]
+        found = [_version(name) for name in names if name.endswith(_CHECKPOINT)]
+        yield from sorted((one for one in found if version is None or one <= version), reverse=True)
+
+    def _hint(self) -> int | None:
+        try:
+            told = json.loads(bytes(self._files.read(f"{self._directory}/{_HINT}")))
+            return None if told.get("parts") else int(told["version"])
+        except (MissingFileError, ValueError, LookupError, AttributeError):
+            return None
+
+    def _understood(self, version: int, suffix: str, data: memoryview) -> list[Action]:
+        try:
+            if suffix == _CHECKPOINT:
+                return checkpoint.decode(data)
+            return [json.loads(line) for line in bytes(data).splitlines() if line.strip()]
+        except (ValueError, pa.ArrowException) as error:
+            path = self._path(version, suffix)
+            raise CorruptMetadataError(f"{path}: cannot be understood: {error!r}") from None
+
+    def _checked(self, version: int, actions: Sequence[Action]) -> Snapshot:
+        """Return a checkpoint's table, with the foreign changes since sparklog's last commit."""
+        found = Snapshot().apply(version, actions)
+        foreign: list[str] = []
+        for number in range(found.marks(self._topic_id).version + 1, version + 1):
+            foreign += foreign_changes(number, self._entry(number) or ())
+        return Snapshot(
+            version=version,
+            metadata=found.metadata,
+            protocol=found.protocol,
+            files=found.files,
+            removed=found.removed,
+            transactions=found.transactions,
+            foreign=foreign,
+        )
+
+    def _followed(self, snapshot: Snapshot, version: int | None = None) -> Snapshot:
+        """Apply the entries behind a snapshot, up to `version` or to the last."""
+        while version is None or snapshot.version < version:
+            actions = self._entry(snapshot.version + 1)
+            if actions is None:
+                if not snapshot.exists or version is not None:
+                    self._require_none(snapshot.version + 1)
+                return snapshot
+            snapshot = snapshot.apply(snapshot.version + 1, actions)
+        return snapshot
+
+    def _entry(self, version: int) -> list[Action] | None:
+        """Return the actions of an entry, None when there is none."""
+        try:
+            data = self._files.read(self._path(version, _JSON))
+        except MissingFileError:
+            return None
+        return self._understood(version, _JSON, data)
+
+    def _require_none(self, version: int) -> None:
+        names = [one.path.rpartition("/")[2] for one in self._files.list(self._directory)]
+        later = sorted(
+            one for name in names if name.endswith(_JSON) and (one := _version(name)) > version
+        )
+        if later:
+            path = self._path(version, _JSON)
+            raise CorruptMetadataError(
+                f"{path} is missing, and version {later[0]} is there: the table is damaged; "
+                f"delete its directory and run build_table"
+            )
+
+    # --- writing -----------------------------------------------------------------------------
+
+    def _is_put(self, before: Snapshot, planned: TableCommit, entry_id: str) -> bool:
+        version = before.version + 1
+        info = {
+            "timestamp": max(self._clock.now_ms(), before.timestamp_ms),
+            "operation": planned.operation,
+            "operationParameters": dict(planned.parameters),
+            "engineInfo": engine(),
+            "txnId": entry_id,
+        }
+        lines = [{"commitInfo": info}, *planned.actions]
+        data = "".join(f"{json.dumps(line, separators=(',', ':'))}\n" for line in lines)
+        path = self._path(version, _JSON)
+        try:
+            if self._files.put_new(path, data.encode()):
+                self._files.sync_directory(self._directory)
+                return True
+        except StorageError:
+            if self._id_of(version) is None:
+                raise
+        return self._id_of(version) == entry_id
+
+    def _id_of(self, version: int) -> str | None:
+        """Return the id of the try that has got a slot; None while it is free."""
+        actions = self._entry(version)
+        if actions is None:
+            return None
+        info: Mapping[str, Any] = next((a["commitInfo"] for a in actions if "commitInfo" in a), {})
+        return str(info.get("txnId", ""))
+
+    def _keep_house(self, after: Snapshot) -> None:
+        """Write a checkpoint when it is due, and delete what is too old."""
+        if after.version == 0 or after.version % CHECKPOINT_INTERVAL:
+            return
+        now_ms = self._clock.now_ms()
+        data = checkpoint.encode(after.without_removed_before(now_ms - TOMBSTONES_KEPT_MS))
+        path = self._path(after.version, _CHECKPOINT)
+        try:
+            self._files.write_new(path, data, durable=True)
+        except ExistingFileError:
+            return
+        self._files.sync([path])
+        hint = {"version": after.version, "size": len(after.files) + len(after.transactions) + 2}
+        self._files.overwrite(f"{self._directory}/{_HINT}", json.dumps(hint).encode())
+        self._clean(now_ms - ENTRIES_KEPT_MS)
+
+    def _clean(self, before_ms: int) -> None:
+        """Delete entries and checkpoints below the newest checkpoint that is older than a time."""
+        names = {
+            one.path.rpartition("/")[2]: one.modified_ms
+            for one in self._files.list(self._directory)
+        }
+        old = [
+            _version(name)
+            for name, when in names.items()
+            if name.endswith(_CHECKPOINT) and when < before_ms
+        ]
+        doomed = [
+            f"{self._directory}/{name}"
+            for name in names
+            if name[:20].isdecimal() and _version(name) < max(old, default=0)
+        ]
+        self._files.delete_many(doomed)
+
+    def _path(self, version: int, suffix: str) -> str:
+        return f"{self._directory}/{version:020d}{suffix}"
+
+
+def _version(name: str) -> int:
+    """Return the version in a name of an entry or a checkpoint, -1 in any other."""
+    digits = name.partition(".")[0]
+    return int(digits) if len(digits) == 20 and digits.isdecimal() else -1

@@ -1,0 +1,113 @@
+"""Which offsets of each partition a file of the table holds, as its Parquet footer says it.
+
+    sparklog.ranges   {"0": [first, last], "7": …}
+
+A file that another engine has rewritten has no such entry: its two columns are read instead.
+"""
+
+import json
+from collections.abc import Mapping
+from typing import Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklog.errors import CorruptMetadataError
+from sparklog.storage.files import Files
+
+RANGES: Final = "sparklog.ranges"
+
+Ranges = Mapping[int, tuple[int, int]]
+"""First and last offset by partition."""
+
+
+def encoded(ranges: Ranges) -> dict[str, str]:
+    """Return the entry of a footer."""
+    found = {str(partition): list(span) for partition, span in sorted(ranges.items())}
+    return {RANGES: json.dumps(found, separators=(",", ":"))}
+
+
+def ranges_of(file: pq.ParquetFile) -> Ranges:
+    """Return the ranges of an open file."""
+    told = (file.metadata.metadata or {}).get(RANGES.encode())
+    if told is not None:
+        return {int(name): (one[0], one[1]) for name, one in json.loads(told).items()}
+    found: dict[int, tuple[int, int]] = {}
+    for batch in file.iter_batches(columns=["partition", "offset"]):
+        for partition, span in spans(batch).items():
+            found[partition] = joined(found.get(partition), span)
+    return found
+
+
+def spans(batch: pa.RecordBatch) -> dict[int, tuple[int, int]]:
+    """Return first and last offset of each partition in a batch, in whatever order it is."""
+    table = pa.Table.from_batches([batch.select(["partition", "offset"])])
+    grouped = table.group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
+    columns = (grouped[name].to_pylist() for name in ("partition", "offset_min", "offset_max"))
+    return {partition: (first, last) for partition, first, last in zip(*columns, strict=True)}
+
+
+def joined(known: tuple[int, int] | None, span: tuple[int, int]) -> tuple[int, int]:
+    """Return the least range that holds both."""
+    return span if known is None else (min(known[0], span[0]), max(known[1], span[1]))
+
+
+def opened(files: Files, path: str) -> pq.ParquetFile:
+    """Return a file of the table, to read in streams; pages are read as they are asked for.
+
+    Raises MissingFileError, and CorruptMetadataError for what is no Parquet file.
+    """
+    found = files.stat(path)
+    size = 0 if found is None else found.bytes
+    source = pa.PythonFile(_Reader(files, path, size), mode="r")
+    try:
+        return pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+    except pa.ArrowException as error:
+        raise CorruptMetadataError(f"{path}: no Parquet file: {error}") from None
+
+
+_BUFFER_BYTES: Final = 1024 * 1024
+
+
+class _Reader:
+    """A file of the storage as Python has files."""
+
+    closed = False
+
+    def __init__(self, files: Files, path: str, size: int) -> None:
+        self._read = files.keep(path)
+        self._size = size
+        self._at = 0
+
+    def read(self, length: int = -1) -> memoryview:
+        """Return the next bytes, to the end with a negative length."""
+        data = self._read(self._at, self._size - self._at if length < 0 else length)
+        self._at += len(data)
+        return data
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        """Move, counted from the start, from here or from the end."""
+        self._at = offset + (0, self._at, self._size)[whence]
+        return self._at
+
+    def tell(self) -> int:
+        """Return where the next read begins."""
+        return self._at
+
+    def seekable(self) -> bool:
+        """Always."""
+        return True
+
+    def readable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Close nothing: the storage does, when nobody reads any more."""
+        self.closed = True
+
+
+def sorted_by_offset(table: pa.Table) -> pa.Table:
+    """Return rows in the order of the table's files."""
+    return table.take(pc.sort_indices(table, [("partition", "ascending"), ("offset", "ascending")]))

@@ -1,0 +1,67 @@
+"""The marks of a table: which offsets of each partition it holds, as Delta transaction versions.
+
+    appId sparklog/<topic id>/<p>          the table's end of partition p: the table holds nothing
+                                           at or above it
+    appId sparklog/<topic id>/<p>/start    its start: the table answers for nothing below it
+    appId sparklog/<topic id>/rows         how many rows the table has
+    appId sparklog/<topic id>/version      the table's version that sparklog committed last
+
+A mark moves in the commit that adds (or drops) the rows, so it says neither more nor less than the
+table holds. Delta's protocol keeps the latest version of each appId.
+"""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+_ROWS: Final = "rows"
+_VERSION: Final = "version"
+_START: Final = "start"
+
+
+class Mark(NamedTuple):
+    """The offsets [start, end) of a partition that the table answers for."""
+
+    start: int
+    end: int
+
+
+class Marks(NamedTuple):
+    """All marks of a table; `version` is -1 before sparklog's first commit."""
+
+    partitions: Mapping[int, Mark]
+    rows: int = 0
+    version: int = -1
+
+
+def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
+    """Return the marks among Delta's transactions; those of others are passed over."""
+    prefix = f"sparklog/{topic_id}/"
+    ours = {
+        app_id.removeprefix(prefix): version
+        for app_id, version in transactions.items()
+        if app_id.startswith(prefix)
+    }
+    partitions = {
+        int(name): Mark(ours.get(f"{name}/{_START}", 0), end)
+        for name, end in ours.items()
+        if name.isdecimal()
+    }
+    return Marks(dict(sorted(partitions.items())), ours.get(_ROWS, 0), ours.get(_VERSION, -1))
+
+
+def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int]:
+    """Return Delta's transactions that turn marks into others; rows and version always."""
+    found: dict[str, int] = {}
+    for partition, mark in sorted(after.partitions.items()):
+        old = before.partitions.get(partition)
+        if old is None or old.end != mark.end:
+            found[_app_id(topic_id, str(partition))] = mark.end
+        if old is None or old.start != mark.start:
+            found[_app_id(topic_id, f"{partition}/{_START}")] = mark.start
+    found[_app_id(topic_id, _ROWS)] = after.rows
+    found[_app_id(topic_id, _VERSION)] = after.version
+    return found
+
+
+def _app_id(topic_id: str, name: str) -> str:
+    return f"sparklog/{topic_id}/{name}"

@@ -1,0 +1,136 @@
+"""Where the table of a topic is, and the commits that sparklog makes there."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from sparklog.clock import Clock
+from sparklog.errors import CommitConflictError, UsageError
+from sparklog.metadata.catalog import topic_directory
+from sparklog.model import TopicDescription
+from sparklog.storage.files import Files
+from sparklog.table.delta_log import DeltaLog, TableCommit
+from sparklog.table.marks import Mark, Marks, transactions_of
+from sparklog.table.parquet import WrittenFile
+from sparklog.table.schema import TABLE, Action, metadata_action, protocol_action
+from sparklog.table.snapshot import REBUILT, DataFile, Snapshot
+
+BUILT: Final = "BUILD TABLE"
+COMPACTED: Final = "COMPACT TABLE"
+EXPIRED: Final = "EXPIRE TABLE"
+
+
+def table_directory(topic: TopicDescription) -> str:
+    """Return the directory of a topic's table, relative to the log dir."""
+    return f"{topic_directory(topic)}/{TABLE}"
+
+
+def delta_log(files: Files, topic: TopicDescription, clock: Clock) -> DeltaLog:
+    """Return the Delta log of a topic's table, which may not be there yet."""
+    return DeltaLog(files, table_directory(topic), topic.topic_id, clock)
+
+
+def check_sound(topic: TopicDescription, snapshot: Snapshot) -> None:
+    """Raise UsageError that names foreign changes, if there are any."""
+    problems = snapshot.problems(topic.topic_id)
+    if problems:
+        raise UsageError(
+            f"the table of topic {topic.name!r} is no copy of its log any more: "
+            f"{'; '.join(problems)}; `sparklog jobs build_table --rebuild --topic {topic.name}` "
+            f"builds it anew"
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Change:
+    """What a job does to a table, once it has written its files.
+
+    `planned` are the marks that it was planned on, of the partitions it is about (None: no mark
+    yet), `marks` those after it.
+    """
+
+    operation: str
+    planned: Mapping[int, Mark | None] = field(default_factory=dict)
+    marks: Mapping[int, Mark] = field(default_factory=dict)
+    written: Sequence[WrittenFile] = ()
+    dropped: Sequence[DataFile] = ()
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_rebuild(self) -> bool:
+        """Whether the table is emptied, whatever was done to it."""
+        return self.operation == REBUILT
+
+
+def commit(
+    files: Files, topic: TopicDescription, clock: Clock, change: Change, incarnation: str
+) -> Snapshot:
+    """Commit a change in one entry: its files, and every partition's mark.
+
+    Raises CommitConflictError when somebody has moved a mark, or dropped a file, since it was
+    planned; UsageError for foreign changes.
+    """
+
+    def plan(before: Snapshot) -> TableCommit:
+        if not change.is_rebuild:
+            check_sound(topic, before)
+        known = before.marks(topic.topic_id)
+        _check_planned(topic, change, before, known)
+        changes_data = change.operation != COMPACTED
+        now_ms = clock.now_ms()
+        added = sum(one.rows for one in change.written)
+        dropped = sum(one.rows or 0 for one in change.dropped)
+        rows = 0 if change.is_rebuild else known.rows + added - dropped
+        after = Marks({**known.partitions, **change.marks}, rows, before.version + 1)
+        actions = _made(topic, before, now_ms, incarnation, is_new=change.is_rebuild)
+        actions += [one.add(now_ms, changes_data=changes_data) for one in change.written]
+        gone = before.files.values() if change.is_rebuild else change.dropped
+        actions += [_remove(one, now_ms, changes_data=changes_data) for one in gone]
+        actions += [
+            {"txn": {"appId": app_id, "version": version, "lastUpdated": now_ms}}
+            for app_id, version in transactions_of(known, after, topic.topic_id).items()
+        ]
+        return TableCommit(
+            operation=change.operation, parameters=change.parameters, actions=actions
+        )
+
+    return delta_log(files, topic, clock).commit(plan)
+
+
+def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, known: Marks) -> None:
+    moved = [
+        partition
+        for partition, mark in change.planned.items()
+        if known.partitions.get(partition) != mark
+    ]
+    gone = [one.path for one in change.dropped if one.path not in before.files]
+    if moved or gone:
+        raise CommitConflictError(
+            f"the table of topic {topic.name!r} was changed meanwhile: "
+            f"partitions {moved}, files {gone}"
+        )
+
+
+def _made(
+    topic: TopicDescription, before: Snapshot, now_ms: int, incarnation: str, *, is_new: bool
+) -> list[Action]:
+    """Return the actions that make the table, or give it its own columns again."""
+    if before.exists and not is_new:
+        return []
+    made = metadata_action(topic.name, topic.topic_id, now_ms, incarnation)
+    if before.metadata is not None:
+        made["metaData"]["id"] = before.metadata["id"]
+    return [protocol_action(), made]
+
+
+def _remove(file: DataFile, now_ms: int, *, changes_data: bool) -> Action:
+    return {
+        "remove": {
+            "path": file.action["path"],
+            "deletionTimestamp": now_ms,
+            "dataChange": changes_data,
+            "extendedFileMetadata": True,
+            "partitionValues": {},
+            "size": file.bytes,
+        }
+    }

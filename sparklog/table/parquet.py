@@ -1,0 +1,228 @@
+"""Records to the Parquet files of a table, in bounded memory.
+
+    batches, sorted by partition and offset
+      -> row groups of 64 MiB of records     what is in memory: one row group, twice
+      -> files of about 128 MiB              a file a commit's `add`, with its statistics
+
+Offsets and times are delta-encoded, what repeats is a dictionary, all is zstd. Files are written
+as segments are: under a name that is used once, synced before any commit names them.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklog.log.names import uuid7
+from sparklog.storage.files import Files, NewFile
+from sparklog.table.footer import encoded, joined, spans
+from sparklog.table.schema import ARROW_SCHEMA, STATISTICS, Action
+
+ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
+ROW_GROUP_ROWS: Final = 1024 * 1024
+FILE_BYTES: Final = 128 * 1024 * 1024
+
+_OPTIONS: Final[dict[str, Any]] = {
+    "compression": "zstd",
+    "compression_level": 1,
+    "use_dictionary": [
+        *("partition", "timestampType", "topic", "key"),
+        "headers.list.element.key",
+    ],
+    "column_encoding": {"offset": "DELTA_BINARY_PACKED", "timestamp": "DELTA_BINARY_PACKED"},
+    "write_statistics": list(STATISTICS),
+    "write_page_index": True,
+    "store_schema": False,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WrittenFile:
+    """A file that was written, and is synced: its path below the table, size, rows, statistics."""
+
+    path: str
+    bytes: int
+    rows: int
+    statistics: Action
+
+    def add(self, now_ms: int, *, changes_data: bool = True) -> Action:
+        """Return Delta's action that puts it into the table."""
+        return {
+            "add": {
+                "path": self.path,
+                "partitionValues": {},
+                "size": self.bytes,
+                "modificationTime": now_ms,
+                "dataChange": changes_data,
+                "stats": json.dumps(self.statistics, separators=(",", ":")),
+                "tags": {OURS: "true"},
+            }
+        }
+
+
+OURS: Final = "sparklog.sorted"
+"""The tag of a file that is sorted by partition and offset."""
+
+
+def write_files(
+    files: Files, directory: str, batches: Iterable[pa.RecordBatch], now_ms: int
+) -> list[WrittenFile]:
+    """Write batches (ARROW_SCHEMA), sorted by partition and offset; return the synced files.
+
+    `directory` is the table's. No file for no row. A file that is not complete is dropped.
+    """
+    done: list[WrittenFile] = []
+    current: _FileWriter | None = None
+    try:
+        for group in _row_groups(batches):
+            current = current or _FileWriter(files, directory, now_ms)
+            current.write(group)
+            if current.bytes >= FILE_BYTES:
+                done.append(current.close())
+                current = None
+        if current is not None:
+            done.append(current.close())
+    except BaseException:
+        if current is not None:
+            current.abort()
+        raise
+    files.sync([f"{directory}/{one.path}" for one in done])
+    return done
+
+
+def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
+    held: list[pa.RecordBatch] = []
+    size = rows = 0
+    for batch in batches:
+        held.append(batch)
+        size += batch.nbytes
+        rows += batch.num_rows
+        if size >= ROW_GROUP_BYTES or rows >= ROW_GROUP_ROWS:
+            yield pa.Table.from_batches(held)
+            held, size, rows = [], 0, 0
+    if rows:
+        yield pa.Table.from_batches(held)
+
+
+class _FileWriter:
+    """One file that is being written."""
+
+    def __init__(self, files: Files, directory: str, now_ms: int) -> None:
+        self._name = f"part-{uuid7(now_ms, os.urandom(10))}.parquet"
+        self._file = files.create(f"{directory}/{self._name}", durable=True)
+        self._writer = pq.ParquetWriter(_Sink(self._file), ARROW_SCHEMA, **_OPTIONS)
+        self._ranges: dict[int, tuple[int, int]] = {}
+        self._statistics = _Statistics()
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes are written."""
+        return self._file.bytes_written
+
+    def write(self, group: pa.Table) -> None:
+        """Write a row group."""
+        self._writer.write_table(group, row_group_size=group.num_rows)
+        for batch in group.to_batches():
+            for partition, span in spans(batch).items():
+                self._ranges[partition] = joined(self._ranges.get(partition), span)
+        self._statistics.add(group)
+
+    def close(self) -> WrittenFile:
+        """Complete the file."""
+        self._writer.add_key_value_metadata(encoded(self._ranges))
+        self._writer.close()
+        self._file.close()
+        return WrittenFile(
+            path=self._name,
+            bytes=self._file.bytes_written,
+            rows=self._statistics.rows,
+            statistics=self._statistics.as_json(),
+        )
+
+    def abort(self) -> None:
+        """Drop the file."""
+        self._file.abort()
+
+
+class _Sink:
+    """A new file as Python has files."""
+
+    closed = False
+
+    def __init__(self, file: NewFile) -> None:
+        self._file = file
+
+    def write(self, data: Any) -> int:
+        """Append bytes."""
+        self._file.write(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Hold nothing back: `write` does not."""
+
+    def tell(self) -> int:
+        """Return how many bytes are written."""
+        return self._file.bytes_written
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def close(self) -> None:
+        """Close nothing: the file is completed or dropped by who made it."""
+
+
+@dataclass(slots=True)
+class _Statistics:
+    """Delta's statistics of a file."""
+
+    rows: int = 0
+    least: dict[str, Any] = field(default_factory=dict)
+    largest: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, table: pa.Table) -> None:
+        """Take in rows."""
+        self.rows += table.num_rows
+        for name in STATISTICS:
+            column = table[name]
+            kind = pa.int64() if name == "timestamp" else column.type
+            bounds = pc.min_max(column.cast(kind)).as_py()
+            self.least[name] = min(bounds["min"], self.least.get(name, bounds["min"]))
+            self.largest[name] = max(bounds["max"], self.largest.get(name, bounds["max"]))
+
+    def as_json(self) -> Action:
+        """Return them; times beyond the years 1 to 9999 have no text, and are left out."""
+        least, largest = dict(self.least), dict(self.largest)
+        texts = _time_text(least.pop("timestamp")), _time_text(largest.pop("timestamp"))
+        if None not in texts:
+            least["timestamp"], largest["timestamp"] = texts
+        return {
+            "numRecords": self.rows,
+            "minValues": least,
+            "maxValues": largest,
+            "nullCount": dict.fromkeys(STATISTICS, 0),
+        }
+
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def _time_text(microseconds: int) -> str | None:
+    try:
+        when = _EPOCH + timedelta(milliseconds=microseconds // 1000)
+    except OverflowError:
+        return None
+    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}Z".zfill(24)
+
+
+def time_ms(text: str) -> int:
+    """Return the time of a text in Delta's statistics, in ms. Raises ValueError."""
+    when = datetime.fromisoformat(text)
+    when = when if when.tzinfo else when.replace(tzinfo=UTC)
+    return (when - _EPOCH) // timedelta(milliseconds=1)

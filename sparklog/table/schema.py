@@ -1,0 +1,89 @@
+"""The table of a topic as Delta and Parquet see it: columns, protocol, properties."""
+
+import json
+from typing import Any, Final
+from uuid import NAMESPACE_OID, uuid5
+
+import pyarrow as pa
+
+from sparklog.record.record_batches import ARROW_COLUMNS
+
+Action = dict[str, Any]
+
+TABLE: Final = "table"
+"""The table's directory, in the topic's."""
+
+STATISTICS: Final = ("partition", "offset", "timestamp", "timestampType")
+"""The columns whose least and largest values each file's `add` tells; they come first."""
+COLUMNS: Final = (*STATISTICS, "key", "value", "headers", "topic")
+
+ARROW_SCHEMA: Final = pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in COLUMNS])
+
+READER_VERSION: Final = 1
+WRITER_VERSION: Final = 2
+
+_TYPES: Final[dict[str, Any]] = {
+    "partition": "integer",
+    "offset": "long",
+    "timestamp": "timestamp",
+    "timestampType": "integer",
+    "key": "binary",
+    "value": "binary",
+    "headers": {
+        "type": "array",
+        "elementType": {
+            "type": "struct",
+            "fields": [
+                {"name": "key", "type": "string", "nullable": True, "metadata": {}},
+                {"name": "value", "type": "binary", "nullable": True, "metadata": {}},
+            ],
+        },
+        "containsNull": True,
+    },
+    "topic": "string",
+}
+
+
+def protocol_action() -> Action:
+    """Return Delta's action `protocol`: readable and writable by every engine."""
+    return {"protocol": {"minReaderVersion": READER_VERSION, "minWriterVersion": WRITER_VERSION}}
+
+
+def is_ours(metadata: Action) -> bool:
+    """Whether a table with this `metaData` still has the columns that sparklog gave it.
+
+    Properties may change, but for those that turn columns or marks into something else.
+    """
+    properties = metadata.get("configuration") or {}
+    return (
+        json.loads(metadata.get("schemaString") or "{}").get("fields") == _fields()
+        and not metadata.get("partitionColumns")
+        and properties.get("delta.columnMapping.mode", "none") == "none"
+        and "delta.setTransactionRetentionDuration" not in properties
+    )
+
+
+def _fields() -> list[Action]:
+    return [
+        {"name": name, "type": _TYPES[name], "nullable": True, "metadata": {}} for name in COLUMNS
+    ]
+
+
+def metadata_action(topic: str, topic_id: str, now_ms: int, incarnation: str) -> Action:
+    """Return Delta's action `metaData` of a new table.
+
+    `incarnation` is random: a table that is made again has another id. There is never a
+    `delta.setTransactionRetentionDuration`: marks of idle partitions would expire.
+    """
+    return {
+        "metaData": {
+            "id": str(uuid5(NAMESPACE_OID, f"{topic_id}/{incarnation}")),
+            "name": topic,
+            "description": f"the records of topic {topic} ({topic_id})",
+            "format": {"provider": "parquet", "options": {}},
+            "schemaString": json.dumps({"type": "struct", "fields": _fields()}),
+            "partitionColumns": [],
+            "configuration": {"delta.dataSkippingStatsColumns": ",".join(STATISTICS)},
+            "createdTime": now_ms,
+        }
+    }

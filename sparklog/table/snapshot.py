@@ -1,0 +1,168 @@
+"""The table of a topic as of one version: made of the actions of its Delta entries. Pure.
+
+Anybody may read the table, and rewrite its files without changing its rows (OPTIMIZE). An entry of
+another writer that changes rows or the table's metadata (appends, DELETE, UPDATE, RESTORE, ALTER)
+is a *foreign change*: from then on the table is no copy of the log, until it is built anew.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+from urllib.parse import unquote
+
+from sparklog.table import schema
+from sparklog.table.marks import Marks, marks_of
+from sparklog.table.schema import READER_VERSION, WRITER_VERSION, Action
+
+ENGINE: Final = "sparklog/"
+"""How the `engineInfo` of sparklog's own entries begins."""
+REBUILT: Final = "REBUILD TABLE"
+"""The operation that empties the table: foreign changes before it are undone."""
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A Parquet file of the table: its path below the table's directory, size and row count.
+
+    `rows` is None, `max_timestamp` (the text of Delta's statistics) too, where nobody has told.
+    """
+
+    path: str
+    bytes: int
+    rows: int | None
+    max_timestamp: str | None
+    action: Action = field(compare=False)
+
+    @classmethod
+    def of_add(cls, add: Action) -> "DataFile":
+        """Return the file of Delta's action `add`."""
+        statistics = json.loads(add.get("stats") or "{}")
+        largest = statistics.get("maxValues") or {}
+        return cls(
+            unquote(add["path"]),
+            add["size"],
+            statistics.get("numRecords"),
+            largest.get("timestamp"),
+            add,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """The table as of one version; version -1 is no table.
+
+    `files` and `removed` (when, in ms) are by path, `transactions` by application, `metadata` is
+    the content of Delta's action. `foreign` tells of foreign changes, oldest first.
+    """
+
+    version: int = -1
+    timestamp_ms: int = 0
+    entry_id: str | None = None
+    metadata: Action | None = None
+    protocol: Action | None = None
+    files: Mapping[str, DataFile] = field(default_factory=dict)
+    removed: Mapping[str, int] = field(default_factory=dict)
+    transactions: Mapping[str, int] = field(default_factory=dict)
+    foreign: Sequence[str] = ()
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is a table."""
+        return self.version >= 0
+
+    def marks(self, topic_id: str) -> Marks:
+        """Return the marks of the table."""
+        return marks_of(self.transactions, topic_id)
+
+    def problems(self, topic_id: str) -> list[str]:
+        """Return the lines that say why the table is no copy of the log; none if it is one."""
+        found = [*self.foreign]
+        rows, known = self.marks(topic_id).rows, [one.rows for one in self.files.values()]
+        if self.exists and None not in known and sum(one or 0 for one in known) != rows:
+            count = sum(one or 0 for one in known)
+            found.append(f"its files hold {count} rows, sparklog has put {rows} there")
+        return found
+
+    def apply(self, version: int, actions: Sequence[Action]) -> "Snapshot":
+        """Return the table after one entry."""
+        files, removed = dict(self.files), dict(self.removed)
+        transactions = dict(self.transactions)
+        metadata, protocol = self.metadata, self.protocol
+        info: Action = {}
+        for action in actions:
+            match action:
+                case {"commitInfo": content}:
+                    info = content
+                case {"add": content}:
+                    one = DataFile.of_add(content)
+                    files[one.path] = one
+                    removed.pop(one.path, None)
+                case {"remove": content}:
+                    path = unquote(content["path"])
+                    files.pop(path, None)
+                    removed[path] = content.get("deletionTimestamp") or 0
+                case {"txn": content}:
+                    transactions[content["appId"]] = content["version"]
+                case {"metaData": content}:
+                    metadata = content
+                case {"protocol": content}:
+                    protocol = content
+                case _:
+                    pass
+        return Snapshot(
+            version=version,
+            timestamp_ms=info.get("timestamp") or self.timestamp_ms,
+            entry_id=info.get("txnId"),
+            metadata=metadata,
+            protocol=protocol,
+            files=files,
+            removed=removed,
+            transactions=transactions,
+            foreign=()
+            if _is_rebuilt(info)
+            else (*self.foreign, *foreign_changes(version, actions)),
+        )
+
+    def without_removed_before(self, before_ms: int) -> "Snapshot":
+        """Return the snapshot without the files that were removed before a time."""
+        kept = {path: when for path, when in self.removed.items() if when >= before_ms}
+        return replace(self, removed=kept)
+
+
+def foreign_changes(version: int, actions: Sequence[Action]) -> list[str]:
+    """Return a line if an entry is another writer's and changes more than the files' layout."""
+    info: Action = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
+    if is_ours(info):
+        return []
+    changed = [name for action in actions for name in _changes(action)]
+    if not changed:
+        return []
+    told = f"{info.get('operation') or 'a commit'} by {info.get('engineInfo') or 'another writer'}"
+    return [f"version {version} of the table is {told}, which changes its {changed[0]}"]
+
+
+def is_ours(info: Mapping[str, Any]) -> bool:
+    """Whether a `commitInfo` is that of an entry of sparklog's."""
+    return str(info.get("engineInfo", "")).startswith(ENGINE)
+
+
+def _is_rebuilt(info: Mapping[str, Any]) -> bool:
+    return is_ours(info) and info.get("operation") == REBUILT
+
+
+def _changes(action: Action) -> list[str]:
+    match action:
+        case {"add": {"dataChange": True}} | {"remove": {"dataChange": True}}:
+            return ["rows"]
+        case {"add": {"deletionVector": dict()}}:
+            return ["rows"]
+        case {"metaData": content}:
+            return [] if schema.is_ours(content) else ["columns or properties"]
+        case {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer}}:
+            is_known = (reader, writer) == (READER_VERSION, WRITER_VERSION)
+            return [] if is_known else ["protocol"]
+        case {"txn": {"appId": app_id}} if app_id.startswith(ENGINE):
+            return ["marks"]
+        case _:
+            return []

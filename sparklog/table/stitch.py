@@ -1,0 +1,90 @@
+"""Which offsets of a read come from the table, and which from the log. Pure.
+
+    log      start │■■■■■■■■ cleaned ■■■■■■■■│            │ aborted │        │          │ end
+    table                 start │■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■│ end
+    read     ─── log ────────────────────────┤── table ───┤── log ──┤─ table ┤── log ───┤
+
+The table answers for [start, end) as a committed reader saw the log when it was copied. The log
+answers otherwise below the cleaner offset (compaction has removed records since), where it has no
+segment any more, and to an uncommitted reader where transactions were aborted.
+"""
+
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
+
+from sparklog.metadata.partition_log import PartitionLog
+from sparklog.model import READ_COMMITTED
+from sparklog.table.marks import Mark
+
+Span = tuple[int, int]
+"""The offsets [start, end)."""
+
+
+class Stitch(NamedTuple):
+    """The parts of a range, each in order and disjoint: together they are the range."""
+
+    table: list[Span]
+    log: list[Span]
+
+
+NO_MARK: Final = Mark(0, 0)
+
+
+def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) -> Stitch:
+    """Return where the offsets [start, end) of a partition are to be read.
+
+    `log` is the partition as of a commit that is not older than the table's version: what is
+    aborted below `mark.end` is known there.
+    """
+    low, high = max(start, mark.start, log.cleaner_offset), min(end, mark.end)
+    if low >= high:
+        return Stitch([], [(start, end)])
+    without = [(start, low), (high, end), *_uncovered(log, low, high)]
+    if isolation != READ_COMMITTED:
+        without += _aborted(log, low, high)
+    by_log = list(_joined((max(a, start), min(b, end)) for a, b in without))
+    return Stitch(list(_between(by_log, start, end)), by_log)
+
+
+def _uncovered(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
+    """The offsets in [low, high) that no live segment holds."""
+    at = low
+    for slot in log.segments.range(low, high):
+        entry = log.segments.entry(slot)
+        yield at, entry.base_offset
+        at = max(at, entry.next_offset)
+    yield at, high
+
+
+def _aborted(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
+    """The offsets in [low, high) between the first and last record of an aborted transaction."""
+    for slot in log.segments.range(low, high):
+        entry = log.segments.entry(slot)
+        for one in entry.aborted:
+            first, last = entry.base_offset + one.first_delta, entry.base_offset + one.last_delta
+            yield max(first, low), min(last + 1, high)
+
+
+def _joined(spans: Iterable[Span]) -> Iterator[Span]:
+    """The same offsets as disjoint spans, in order."""
+    held: Span | None = None
+    for start, end in sorted(span for span in spans if span[0] < span[1]):
+        if held is None:
+            held = start, end
+        elif start <= held[1]:
+            held = held[0], max(held[1], end)
+        else:
+            yield held
+            held = start, end
+    if held is not None:
+        yield held
+
+
+def _between(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
+    """The offsets of [start, end) in none of the spans, which are disjoint and in order."""
+    for first, last in spans:
+        if start < first:
+            yield start, first
+        start = last
+    if start < end:
+        yield start, end

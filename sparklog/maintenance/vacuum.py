@@ -1,5 +1,6 @@
 """Vacuum as a job, the only one that unlinks: files that no row names, and no row may name again.
 
+    table       files that its Delta log does not name (any more): see `maintenance.table_garbage`
     topic       horizon committed -> image read -> files unlinked -> rows of segments dropped
     log dir     deleted topics, shared segments, leftovers: see `maintenance.vacuum_log_dir`
 
@@ -23,6 +24,7 @@ from sparklog.log.names import partition_dir
 from sparklog.log.vacuum import Fate, fates
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
+from sparklog.maintenance.table_garbage import table_steps
 from sparklog.maintenance.vacuum_log_dir import (
     LogDirFiles,
     deleted_topic_step,
@@ -36,6 +38,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import FileStat
+from sparklog.table.schema import TABLE
 
 VACUUM: Final = "VACUUM"
 GARBAGE: Final = (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN)
@@ -113,9 +116,11 @@ def _steps(
         yield from deleted_topic_step(context, topic, files)
         return
     now_ms = context.clock.now_ms()
+    of_table: list[FileStat] = []
     try:
         image = context.catalog.topic_image(topic)
-        garbage = _garbage(topic, image, files, now_ms)
+        garbage = _garbage(topic, image, _of_log(files, of_table), now_ms)
+        yield from table_steps(context, topic, of_table)
     except SparklogError as error:
         yield failing_step(topic.name, error)
         return
@@ -123,6 +128,15 @@ def _steps(
     if rows:
         execute = partial(_execute, context, topic)
         yield Step(topic=topic.name, rows=rows, execute=execute)
+
+
+def _of_log(files: Iterable[FileStat], of_table: list[FileStat]) -> Iterator[FileStat]:
+    """Yield the files of the log; put those of the table aside."""
+    for file in files:
+        if _inside(file).startswith(f"{TABLE}/"):
+            of_table.append(file)
+        else:
+            yield file
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,7 +250,7 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: it goes as a whole
     directory = topic_directory(topic)
-    files = context.files.list(directory, recursive=True)
+    files = _of_log(context.files.list(directory, recursive=True), [])
     judged = _judged(topic, image, files, now_ms)
     unlinked, unknown, failed = Sum(), 0, dict[str, str]()
     while some := list(islice(judged, UNLINKED_MAX)):

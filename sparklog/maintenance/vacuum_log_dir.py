@@ -31,6 +31,7 @@ from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.storage.log_dir import META_PROPERTIES
+from sparklog.table.schema import TABLE
 
 SHARED: Final = SHARED_PREFIX.rstrip("/")
 VACUUM: Final = "VACUUM"
@@ -70,10 +71,11 @@ def _is_segments(directory: str, file: FileStat) -> bool:
 
 
 def _is_expected(directory: str, file: FileStat) -> bool:
-    """Whether it is one of the log dir's own, or was put into quarantine of a topic."""
+    """Whether it is the log dir's own, in quarantine, or of the kept table of an erased topic."""
     if not directory:
         return file.path.startswith(META_PROPERTIES)
-    return topic_id_of(directory) is not None and _is_below(file, QUARANTINE)
+    is_kept = _is_below(file, QUARANTINE) or _is_below(file, TABLE)
+    return topic_id_of(directory) is not None and is_kept
 
 
 def _is_below(file: FileStat, part: str) -> bool:
@@ -87,12 +89,13 @@ def deleted_topic_step(
     context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
 ) -> Iterator[Step]:
     """Yield the step of a deleted topic, if it was deleted long enough ago."""
-    delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
-    if (topic.deleted_ms or 0) > context.clock.now_ms() - delay_ms:
+    config = TopicConfig.parse(topic.configs)
+    if (topic.deleted_ms or 0) > context.clock.now_ms() - config.delete_delay_ms:
         return
     found = Sum()
     for file in files:
-        found.add(file)
+        if config.table_delete or not _is_below(file, TABLE):
+            found.add(file)
     execute = partial(_delete_topic, context, topic)
     directory = topic_directory(topic)
     yield Step(topic=directory, rows=[found.as_row("deleted topic")], execute=execute)
@@ -102,7 +105,8 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
     """Erase a deleted topic: say so, unlink its files, forget it and its slices of shared ones."""
     if not _begin_erasing(context, topic):
         return Outcome(counts={"conflicts": 1})  # it came back meanwhile
-    outcome = _delete_directory(context, topic_directory(topic))
+    keeps_table = not TopicConfig.parse(topic.configs).table_delete
+    outcome = _delete_directory(context, topic_directory(topic), keeps_table=keeps_table)
     if outcome.problems:
         return outcome
     now_ms = context.clock.now_ms()
@@ -146,10 +150,11 @@ def _begin_erasing(context: JobContext, topic: TopicDescription) -> bool:
     return known is None or known.is_erased
 
 
-def _delete_directory(context: JobContext, directory: str) -> Outcome:
-    """Unlink a topic's directory but for its quarantine; count the unlinked files."""
+def _delete_directory(context: JobContext, directory: str, *, keeps_table: bool) -> Outcome:
+    """Unlink a topic's directory but for its quarantine, or its table; count the files."""
     files = context.files.list(directory, recursive=True)
-    doomed = (file for file in files if not _is_below(file, QUARANTINE))
+    kept = (QUARANTINE, TABLE) if keeps_table else (QUARANTINE,)
+    doomed = (file for file in files if not any(_is_below(file, part) for part in kept))
     gone, parts = Sum(), set()
     failed: dict[str, str] = {}
     while chunk := list(islice(doomed, LOCAL_CHUNK)):
@@ -198,7 +203,7 @@ def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
         if name and name.uuid and uuid7_ms(name.uuid) >= image.horizon_ms:
             problem = f"{file.path} is younger than sparklog.orphan.retention.ms: try again later"
             return Outcome(problems=[problem])
-    return _delete_directory(context, directory)
+    return _delete_directory(context, directory, keeps_table=False)
 
 
 # --- the log dir's own ---------------------------------------------------------------------------

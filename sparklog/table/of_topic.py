@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from sparklog.clock import Clock
-from sparklog.errors import CommitConflictError, UsageError
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import CommitConflictError, LateWriterError, UsageError
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
@@ -76,6 +77,7 @@ def commit(
             check_sound(topic, before)
         known = before.marks(topic.topic_id)
         _check_planned(topic, change, before, known)
+        _check_young(topic, change, clock.now_ms())
         changes_data = change.operation != COMPACTED
         now_ms = clock.now_ms()
         added = sum(one.rows for one in change.written)
@@ -108,6 +110,16 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
         raise CommitConflictError(
             f"the table of topic {topic.name!r} was changed meanwhile: "
             f"partitions {moved}, files {gone}"
+        )
+
+
+def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
+    """Refuse files that vacuum may take for orphans by now."""
+    limit_ms = TopicConfig.parse(topic.configs).orphan_retention_ms
+    if any(now_ms - one.born_ms >= limit_ms > 0 for one in change.written):
+        raise LateWriterError(
+            f"the table of topic {topic.name!r}: its files took longer to write than "
+            f"sparklog.orphan.retention.ms={limit_ms} allows"
         )
 
 

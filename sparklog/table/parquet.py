@@ -50,6 +50,8 @@ class WrittenFile:
     bytes: int
     rows: int
     statistics: Action
+    born_ms: int
+    """The time in its name."""
 
     def add(self, now_ms: int, *, changes_data: bool = True) -> Action:
         """Return Delta's action that puts it into the table."""
@@ -114,6 +116,7 @@ class _FileWriter:
     """One file that is being written."""
 
     def __init__(self, files: Files, directory: str, now_ms: int) -> None:
+        self._born_ms = now_ms
         self._name = f"part-{uuid7(now_ms, os.urandom(10))}.parquet"
         self._file = files.create(f"{directory}/{self._name}", durable=True)
         self._writer = pq.ParquetWriter(_Sink(self._file), ARROW_SCHEMA, **_OPTIONS)
@@ -143,6 +146,7 @@ class _FileWriter:
             bytes=self._file.bytes_written,
             rows=self._statistics.rows,
             statistics=self._statistics.as_json(),
+            born_ms=self._born_ms,
         )
 
     def abort(self) -> None:

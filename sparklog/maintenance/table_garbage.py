@@ -1,0 +1,67 @@
+"""Files of a topic's table that go: those that its Delta log does not name any more, or never did.
+
+    removed by a commit      after `sparklog.reader.grace.ms` and `file.delete.delay.ms`: until
+                             then a reader may have a plan with it
+    named by no commit       after `sparklog.orphan.retention.ms`, by the time in its name; a build
+                             that takes longer is refused at its commit
+    of another name          another engine's, left to its own VACUUM
+
+The entries and checkpoints of the Delta log are cleaned by who commits (`table.delta_log`).
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from functools import partial
+from typing import Final
+
+from sparklog.config.topic import TopicConfig
+from sparklog.log.names import uuid7_ms
+from sparklog.maintenance.deleting import delete_files, problems_of
+from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.model import TopicDescription
+from sparklog.storage.files import FileStat
+from sparklog.table.delta_log import DELTA_LOG
+from sparklog.table.of_topic import delta_log, table_directory
+from sparklog.table.snapshot import Snapshot
+
+_NAME: Final = re.compile(r"part-([0-9a-f-]{36})\.parquet")
+
+
+def table_steps(
+    context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
+) -> Iterator[Step]:
+    """Yield the step that unlinks what the table does not need; `files` are all that it has."""
+    data = [one for one in files if f"/{DELTA_LOG}/" not in one.path]
+    if not data:
+        return
+    snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    doomed = [one for one in data if _is_garbage(context, topic, one, snapshot)]
+    if doomed:
+        row = {
+            "partition": None,
+            "what": "files of the table",
+            "count": len(doomed),
+            "bytes": sum(one.bytes for one in doomed),
+            "example": doomed[0].path,
+        }
+        execute = partial(_delete, context, doomed)
+        yield Step(topic=topic.name, rows=[row], execute=execute)
+
+
+def _is_garbage(
+    context: JobContext, topic: TopicDescription, file: FileStat, snapshot: Snapshot
+) -> bool:
+    path = file.path.removeprefix(f"{table_directory(topic)}/")
+    name = _NAME.fullmatch(path)
+    if name is None or path in snapshot.files:
+        return False
+    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
+    if path in snapshot.removed:
+        return snapshot.removed[path] <= now_ms - config.delete_delay_ms
+    return uuid7_ms(name[1]) < now_ms - config.orphan_retention_ms
+
+
+def _delete(context: JobContext, doomed: list[FileStat]) -> Outcome:
+    failed = delete_files(context, [one.path for one in doomed], "unlinking files of a table")
+    gone = [one.bytes for one in doomed if one.path not in failed]
+    return Outcome(counts={"files": len(gone), "bytes": sum(gone)}, problems=problems_of(failed))

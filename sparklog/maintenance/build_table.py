@@ -208,8 +208,7 @@ def copied(work: CopyWork) -> list[WrittenFile]:
             for records in read_slices(
                 work.files, directory, slices, columns=ALL, isolation=READ_COMMITTED
             ):
-                if records.num_rows:
-                    yield to_batch(records)
+                yield to_batch(records)
 
     return write_files(work.files, table_directory(work.topic), batches(), work.clock.now_ms())
 

@@ -95,14 +95,6 @@ class _Reader:
         """Return where the next read begins."""
         return self._at
 
-    def seekable(self) -> bool:
-        """Always."""
-        return True
-
-    def readable(self) -> bool:
-        """Always."""
-        return True
-
     def close(self) -> None:
         """Close nothing: the storage does, when nobody reads any more."""
         self.closed = True

@@ -119,7 +119,8 @@ class _FileWriter:
         self._born_ms = now_ms
         self._name = f"part-{uuid7(now_ms, os.urandom(10))}.parquet"
         self._file = files.create(f"{directory}/{self._name}", durable=True)
-        self._writer = pq.ParquetWriter(_Sink(self._file), ARROW_SCHEMA, **_OPTIONS)
+        self._sink = _Sink(self._file)
+        self._writer = pq.ParquetWriter(self._sink, ARROW_SCHEMA, **_OPTIONS)
         self._ranges: dict[int, tuple[int, int]] = {}
         self._statistics = _Statistics()
 
@@ -150,7 +151,9 @@ class _FileWriter:
         )
 
     def abort(self) -> None:
-        """Drop the file."""
+        """Drop the file; what Parquet's writer still has to say goes nowhere."""
+        self._sink.is_dropped = True
+        self._writer.close()
         self._file.abort()
 
 
@@ -161,22 +164,16 @@ class _Sink:
 
     def __init__(self, file: NewFile) -> None:
         self._file = file
+        self.is_dropped = False
 
     def write(self, data: Any) -> int:
         """Append bytes."""
-        self._file.write(data)
+        if not self.is_dropped:
+            self._file.write(data)
         return len(data)
 
     def flush(self) -> None:
         """Hold nothing back: `write` does not."""
-
-    def tell(self) -> int:
-        """Return how many bytes are written."""
-        return self._file.bytes_written
-
-    def writable(self) -> bool:
-        """Always."""
-        return True
 
     def close(self) -> None:
         """Close nothing: the file is completed or dropped by who made it."""

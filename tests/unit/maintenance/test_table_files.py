@@ -1,0 +1,232 @@
+"""Small files of a table merged, old ones dropped; what vacuum does with those that are left."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from sparklog.admin import AdminClient
+from sparklog.errors import LateWriterError
+from sparklog.maintenance import table_files
+from sparklog.maintenance.build_table import build_table
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.table_files import TIER_FILES, droppable, small_groups
+from sparklog.maintenance.vacuum import vacuum
+from sparklog.table.marks import Mark
+from sparklog.table.snapshot import DataFile, Snapshot
+from tests.compaction import Compacted
+from tests.logs import append
+from tests.maintenance import run
+from tests.partitions import DIRECTORY
+from tests.tables import (
+    WITH_TABLE,
+    build,
+    counted,
+    marks_of,
+    problems,
+    snapshot_of,
+    table_of,
+    topic_with_table,
+)
+
+DAY_MS = 24 * 3600 * 1000
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    return topic_with_table(tmp_path / "log", 3)
+
+
+def fill(log_dir: str, times: int) -> None:
+    """Two records into each of three partitions, and into the table, so many times."""
+    for time in range(times):
+        for partition in range(3):
+            append(log_dir, partition, [f"{time}a", f"{time}b"], timestamps=[time, time])
+        build(log_dir)
+
+
+class TestMerging:
+    def test_makes_one_sorted_file_of_many(self, log_dir: str) -> None:
+        fill(log_dir, TIER_FILES - 1)
+        before = table_of(log_dir)
+        fill(log_dir, 1)
+
+        (one,) = snapshot_of(log_dir).files.values()
+        (directory,) = Path(log_dir).glob("t-*/table")
+        found = DeltaTable(directory).to_pyarrow_table()
+        assert found["partition"].to_pylist() == sorted(found["partition"].to_pylist())
+        assert found["offset"].to_pylist() == 3 * list(range(2 * TIER_FILES))
+        assert (one.rows, len(before)) == (6 * TIER_FILES, 6 * (TIER_FILES - 1))
+
+    def test_changes_no_row_and_no_mark(self, log_dir: str) -> None:
+        fill(log_dir, TIER_FILES)
+
+        assert marks_of(log_dir) == dict.fromkeys(range(3), Mark(0, 2 * TIER_FILES))
+        assert problems(build(log_dir)) == []
+
+    def test_has_a_batch_of_a_file_in_memory(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(table_files, "BATCH_BYTES", 1)
+        fill(log_dir, TIER_FILES)
+
+        assert len(table_of(log_dir)) == 6 * TIER_FILES
+
+    def test_a_file_that_is_damaged_is_told(self, log_dir: str) -> None:
+        fill(log_dir, TIER_FILES - 1)
+        append(log_dir, 0, ["z"])
+        (directory,) = Path(log_dir).glob("t-*/table")
+        next(directory.glob("*.parquet")).write_bytes(b"nothing")
+
+        assert ["no Parquet file" in line for line in problems(build(log_dir))] == [True]
+
+    def test_leaves_large_files_and_those_of_others_alone(self) -> None:
+        files = Snapshot(
+            version=1,
+            files={
+                str(number): DataFile(str(number), size, 1, None, {"tags": tags})
+                for number, (size, tags) in enumerate(
+                    [(100, None), (2**30, OURS), (10**6, OURS)] + [(70_000, OURS)] * TIER_FILES
+                )
+            },
+        )
+
+        assert [[one.bytes for one in group] for group in small_groups(files)] == [
+            [70_000] * TIER_FILES
+        ]
+
+
+OURS = {"sparklog.sorted": "true"}
+
+
+def file_of(path: str) -> DataFile:
+    return DataFile(path, 1, 1, None, {})
+
+
+class TestRetention:
+    def test_drops_whole_files_and_raises_the_table_start(self) -> None:
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))
+        log.time = log.now_ms
+        log.put("a", "b")
+        build(log.context)
+        log.put("c")
+        build(log.context)
+        log.wait(log.time + 999 - log.now_ms)
+
+        assert counted(build(log.context), "dropped_files") == [1]
+        assert marks_of(log.partition) == {0: Mark(2, 3)}
+        assert build(log.context) == []
+
+    def test_drops_all_when_all_is_old(self) -> None:
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1"}))
+        log.time = log.now_ms
+        log.put("a", "b")
+        log.wait(log.time + DAY_MS)
+        build(log.context)
+
+        assert marks_of(log.partition) == {0: Mark(2, 2)}
+
+    @pytest.mark.parametrize(
+        ("ranges", "dropped"),
+        [
+            ({"old": {0: (0, 4)}, "new": {0: (5, 9)}}, ["old"]),
+            ({"old": {0: (5, 9)}, "new": {0: (0, 4)}}, []),
+            ({"old": {0: (0, 4), 1: (5, 9)}, "new": {1: (0, 4)}}, []),
+            ({"old": {0: (0, 4)}, "odd": {0: (5, 6), 1: (3, 4)}, "new": {1: (0, 1)}}, ["old"]),
+        ],
+    )
+    def test_keeps_what_stands_behind_younger_files(self, ranges: Any, dropped: list[str]) -> None:
+        expired = [file_of(name) for name in ranges if name != "new"]
+
+        assert [one.path for one in droppable(expired, ranges)] == dropped
+
+    def test_keeps_old_files_while_something_older_stays(self) -> None:
+        log = Compacted(**names({**WITH_TABLE, "sparklog.table.retention.ms": "1000"}))
+        log.time = log.now_ms
+        log.time += DAY_MS
+        log.put("new")
+        build(log.context)
+        log.time -= DAY_MS
+        log.put("old")
+        log.wait(log.time + 5000 - log.now_ms)
+        build(log.context)
+
+        assert marks_of(log.partition) == {0: Mark(0, 2)}
+
+
+def names(config: dict[str, str]) -> dict[str, str]:
+    return {name.replace(".", "_"): value for name, value in config.items()}
+
+
+class TestVacuum:
+    @pytest.fixture
+    def log(self) -> Compacted:
+        """A table of one merged file, with the small ones beside it."""
+        log = Compacted(**names(WITH_TABLE))
+        log.wait(10 * DAY_MS)
+        for number in range(TIER_FILES):
+            log.put(f"{number}")
+            build(log.context)
+        return log
+
+    def paths(self, log: Compacted) -> list[str]:
+        listed = log.partition.files.list(f"{DIRECTORY}/table")
+        return [one.path for one in listed if one.path.endswith(".parquet")]
+
+    def vacuumed(self, log: Compacted, wait_ms: int) -> list[str]:
+        log.wait(wait_ms)
+        for step in vacuum(log.context, ["t"], {}):
+            step.execute()
+        return self.paths(log)
+
+    def test_unlinks_what_was_removed_when_readers_are_done(self, log: Compacted) -> None:
+        assert len(self.vacuumed(log, DAY_MS - 1)) == TIER_FILES + 1
+        assert len(self.vacuumed(log, 1)) == 1
+
+    def test_unlinks_what_no_commit_named(self, log: Compacted) -> None:
+        stray = f"{DIRECTORY}/table/part-{'0' * 8}-0000-7000-8000-{'0' * 12}.parquet"
+        log.partition.files.write_new(stray, b"")
+
+        assert stray not in self.vacuumed(log, 0)
+
+    def test_leaves_the_files_of_others_alone(self, log: Compacted) -> None:
+        other = f"{DIRECTORY}/table/part-00000-1.snappy.parquet"
+        log.partition.files.write_new(other, b"")
+
+        assert other in self.vacuumed(log, 100 * DAY_MS)
+
+    def test_finds_nothing_to_do_in_a_table(self, log: Compacted) -> None:
+        self.vacuumed(log, DAY_MS)
+
+        assert [*vacuum(log.context, ["t"], {})] == []
+
+    def test_a_build_that_took_too_long_is_refused(self, log: Compacted) -> None:
+        log.put("late")
+
+        class Slow:
+            def map(self, task: Any, works: Any, what: str) -> Any:
+                done = [task(work) for work in works]
+                log.wait(DAY_MS)
+                return done
+
+        context = JobContext(log.catalog, Slow())  # type: ignore[arg-type] # no shuffle in it
+        (step,) = build_table(context, [], {"rebuild": False})
+        with pytest.raises(LateWriterError, match="took longer to write"):
+            step.execute()
+
+
+class TestDeletedTopic:
+    @pytest.mark.parametrize(("config", "left"), [("true", 0), ("false", 2)])
+    def test_takes_its_table_along_unless_told_not_to(
+        self, tmp_path: Path, config: str, left: int
+    ) -> None:
+        own = {"sparklog_table_delete": config, "sparklog_reader_grace_ms": 0}
+        log_dir = topic_with_table(tmp_path / "log", 1, file_delete_delay_ms=0, **own)
+        append(log_dir, 0, ["a"])
+        build(log_dir)
+        AdminClient(log_dir).delete_topics(["t"])
+        run(vacuum, log_dir)
+        run(vacuum, log_dir)
+
+        assert len([one for one in Path(log_dir).glob("t-*/table/**/*") if one.is_file()]) == left

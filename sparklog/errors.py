@@ -1,49 +1,49 @@
-"""The one error tree of sparklog.
+"""The one error tree of sparklog; each class says what it stands for.
 
-    SparklogError                        code, retriable
-    ├── UsageError                       the caller asked for something that is not allowed
-    │   ├── InvalidTopicError            illegal topic name, or an internal topic
-    │   ├── UnknownTopicError            no such topic, or no such partition of it
-    │   ├── TopicExistsError             the name is taken by a live topic
-    │   ├── InvalidPartitionsError       partition count not positive, or not growing
-    │   ├── InvalidConfigError           unknown key, or a value out of its bounds
-    │   ├── InvalidOptionError           unknown or misused option of a call, command or data source
-    │   ├── SchemaError                  a column is missing, misspelt or of the wrong type
-    │   ├── InvalidRecordError           a record the topic refuses (null key when compacted)
-    │   ├── InvalidTimestampError        a timestamp that is negative or outside the allowed skew
-    │   ├── RecordTooLargeError          a record larger than max.message.bytes
-    │   ├── RecordBatchTooLargeError     a client's batch larger than segment.bytes
-    │   ├── InvalidTxnStateError         a transactional batch outside of a transaction
-    │   ├── OffsetOutOfRangeError        an offset outside [log start offset, log end offset]
-    │   ├── VersionOutOfRangeError       a version of the metadata log that is not known (any more)
-    │   ├── UnexpectedAppendOffsetError  records whose own offsets do not continue the log
-    │   ├── PolicyViolationError         the topic's cleanup policy does not allow it
-    │   ├── LogDirError                  not a log dir, or of a version this release cannot read
-    │   │   └── UnsupportedFeatureError  the log dir uses a feature of a newer release
-    │   └── InvalidRequestError          bytes that are no request of Kafka's protocol
-    │       └── InvalidFrameError        a size that no frame has
-    ├── CorruptionError                  bytes on disk that cannot be what a writer wrote
-    │   ├── CorruptRecordError           in a .log: file, position and offset are known
-    │   │   ├── UnsupportedCodecError    codec bits that no release of Kafka defines
-    │   │   └── UnknownRecordTypeError   a record of __consumer_offsets of a type not known here
-    │   ├── CorruptIndexError            in a .index or .timeindex
-    │   ├── CorruptMetadataError         in __cluster_metadata: entries, runs, history
-    │   └── PassedOverError              a file that dump-log says a line about and leaves out
-    ├── StorageError                     the file system or object store failed
-    │   ├── MissingFileError             a file that should be there is not
-    │   ├── ExistingFileError            a file that should be new is there already
-    │   ├── StorageFullError             no space left
-    │   └── StoragePermissionError       not allowed to read or write
-    └── CommitError                      a commit did not happen, or may not have
-        ├── ThrottlingQuotaExceededError  too much waits for its commit (retriable)
-        ├── CommitConflictError          others kept winning until the time was up (retriable)
-        ├── CommitOutcomeUnknownError    it may have landed: replay with the same transaction
-        ├── TopicClosedError             the topic's deletion has begun
-        ├── LateWriterError              files older than the vacuum horizon (retriable: rewrite)
-        ├── FencedLeaderEpochError       an import came between (retriable: plan again)
-        ├── OutOfOrderSequenceError      a producer's batch that does not follow its last one
-        ├── InvalidProducerEpochError    a producer's batch of an epoch that is over
-        └── DuplicateBrokerRegistrationError  another gateway has the node id
+    SparklogError
+    ├── UsageError
+    │   ├── InvalidTopicError
+    │   ├── UnknownTopicError
+    │   ├── TopicExistsError
+    │   ├── InvalidPartitionsError
+    │   ├── InvalidConfigError
+    │   ├── InvalidOptionError
+    │   ├── SchemaError
+    │   ├── InvalidRecordError
+    │   ├── InvalidTimestampError
+    │   ├── RecordTooLargeError
+    │   ├── RecordBatchTooLargeError
+    │   ├── InvalidTxnStateError
+    │   ├── OffsetOutOfRangeError
+    │   ├── VersionOutOfRangeError
+    │   ├── UnexpectedAppendOffsetError
+    │   ├── PolicyViolationError
+    │   ├── LogDirError
+    │   │   └── UnsupportedFeatureError
+    │   └── InvalidRequestError
+    │       └── InvalidFrameError
+    ├── CorruptionError
+    │   ├── CorruptRecordError
+    │   │   ├── UnsupportedCodecError
+    │   │   └── UnknownRecordTypeError
+    │   ├── CorruptIndexError
+    │   ├── CorruptMetadataError
+    │   └── PassedOverError
+    ├── StorageError
+    │   ├── MissingFileError
+    │   ├── ExistingFileError
+    │   ├── StorageFullError
+    │   └── StoragePermissionError
+    └── CommitError
+        ├── ThrottlingQuotaExceededError
+        ├── CommitConflictError
+        ├── CommitOutcomeUnknownError
+        ├── TopicClosedError
+        ├── LateWriterError
+        ├── FencedLeaderEpochError
+        ├── OutOfOrderSequenceError
+        ├── InvalidProducerEpochError
+        └── DuplicateBrokerRegistrationError
 
 Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
 """
@@ -164,7 +164,7 @@ class SchemaError(UsageError):
 
 
 class InvalidRecordError(UsageError):
-    """A record that the topic refuses."""
+    """A record that the topic refuses, such as one without a key where the topic is compacted."""
 
     code = ErrorCode.INVALID_RECORD
 

@@ -74,8 +74,8 @@ def export_log(arguments: ExportArguments) -> None:
 
 def _row(report: "ExportReport") -> dict[str, Any]:
     return {
-        "topic": report.place.topic,
-        "partition": report.place.partition,
+        "topic": report.topic_partition.topic,
+        "partition": report.topic_partition.partition,
         "start": report.start,
         "end": report.end,
         "segments": report.exported.segments,

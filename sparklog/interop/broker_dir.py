@@ -55,9 +55,11 @@ class SegmentFiles:
 class PartitionDir:
     """One partition's directory. A `problem` says why it cannot be one; then no file is read."""
 
-    def __init__(self, path: str, place: TopicPartition, problem: str | None = None) -> None:
+    def __init__(
+        self, path: str, topic_partition: TopicPartition, problem: str | None = None
+    ) -> None:
         self.path = path
-        self.place = place
+        self.topic_partition = topic_partition
         self.problem = None if problem is None else CorruptionError(f"{path}: {problem}")
         self.files = LocalFiles(path)
 
@@ -155,21 +157,23 @@ class BrokerDir:
                 if match is None or _LEFT_OUT.fullmatch(entry.name):
                     continue
                 if not entry.is_file(follow_symlinks=False):
-                    place = TopicPartition(match[1], int(match[2]))
-                    found.append(PartitionDir(entry.path, place, _problem(entry, place)))
-        return sorted(found, key=lambda one: (one.place, one.path))
+                    topic_partition = TopicPartition(match[1], int(match[2]))
+                    found.append(
+                        PartitionDir(entry.path, topic_partition, _problem(entry, topic_partition))
+                    )
+        return sorted(found, key=lambda one: (one.topic_partition, one.path))
 
     def offsets(self, name: str) -> dict[TopicPartition, int]:
         """A checkpoint's offsets; none where there is no such file. Raises CorruptionError."""
         return checkpoints.read_offsets(_small_file(self.path, name), f"{self.path}/{name}")
 
 
-def _problem(entry: "os.DirEntry[str]", place: TopicPartition) -> str | None:
+def _problem(entry: "os.DirEntry[str]", topic_partition: TopicPartition) -> str | None:
     """Why a directory is none of a partition."""
-    if topic_name_problem(place.topic) is not None or str(place) != entry.name:
+    if topic_name_problem(topic_partition.topic) is not None or str(topic_partition) != entry.name:
         return "no broker names a directory so"
-    if place.partition >= PARTITIONS_MAX:
-        return f"partition {place.partition}; a topic may have {PARTITIONS_MAX}"
+    if topic_partition.partition >= PARTITIONS_MAX:
+        return f"partition {topic_partition.partition}; a topic may have {PARTITIONS_MAX}"
     if not entry.is_dir(follow_symlinks=False):
         return "a symbolic link, or no directory"
     return None

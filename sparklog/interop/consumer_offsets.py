@@ -45,7 +45,7 @@ _Key = tuple[str, str, int]
 def committed_offsets(log_dir: str) -> list[GroupOffset]:
     """The committed offsets in a broker's log directory, as `consumer_offsets`."""
     partitions = BrokerDir(log_dir).partitions()
-    return consumer_offsets(one for one in partitions if one.place.topic == OFFSETS_TOPIC)
+    return consumer_offsets(one for one in partitions if one.topic_partition.topic == OFFSETS_TOPIC)
 
 
 def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:

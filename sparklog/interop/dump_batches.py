@@ -252,9 +252,9 @@ def _last_sequences(batches: BatchTable) -> Int64s:
 
 def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.bool_]]:
     """What the batches say, and whether it is true; all are of magic 2, or all are not."""
-    modern = batches.magic[0] >= layout.MAGIC_V2
-    at = layout.CRC if modern else layout.LEGACY_CRC
-    least = layout.RECORDS if modern else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
+    is_v2 = batches.magic[0] >= layout.MAGIC_V2
+    at = layout.CRC if is_v2 else layout.LEGACY_CRC
+    least = layout.RECORDS if is_v2 else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
     stored = np.ascontiguousarray(view[(batches.position + at)[:, None] + np.arange(4)])
     stored = stored.view(">u4").reshape(-1).astype(np.int64)
     return stored, (stored == checksums(view, batches)) & (batches.size >= least)

@@ -56,7 +56,7 @@ class ExportReport:
     `end` counts ABORT markers of transactions that are open.
     """
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     start: int
     end: int
     exported: Exported
@@ -75,14 +75,14 @@ def export_into(catalog: Catalog, log_dir: str, options: ExportOptions) -> list[
     with broker.stopped(is_written=True):
         # Of two directories that say they are of one partition the sound one comes last.
         known = sorted(broker.partitions(), key=lambda one: one.problem is None)
-        found = {one.place: one for one in known}
+        found = {one.topic_partition: one for one in known}
         topics = _topics(catalog, options.topics)
         staging = Staging(broker.path, flush=options.flush)
         for topic in topics:
-            for place in _places(topic):
-                _check_target(place, found.get(place), topic)
-                if not options.replace and str(place) not in staging.moving:
-                    _check_empty(place, found[place])
+            for topic_partition in _partitions_of(topic):
+                _check_target(topic_partition, found.get(topic_partition), topic)
+                if not options.replace and str(topic_partition) not in staging.moving:
+                    _check_empty(topic_partition, found[topic_partition])
         return _exported(catalog, broker.path, topics, options, staging)
 
 
@@ -113,23 +113,25 @@ def _topics(catalog: Catalog, names: Sequence[str] | None) -> list[TopicDescript
     return [catalog.topic(name) for name in dict.fromkeys(names)]
 
 
-def _places(topic: TopicDescription) -> list[TopicPartition]:
+def _partitions_of(topic: TopicDescription) -> list[TopicPartition]:
     return [TopicPartition(topic.name, number) for number in range(topic.num_partitions)]
 
 
 def _check_target(
-    place: TopicPartition, found: PartitionDir | None, topic: TopicDescription
+    topic_partition: TopicPartition, found: PartitionDir | None, topic: TopicDescription
 ) -> None:
     if found is None or found.topic_id is None:
         raise UsageError(
-            f"the broker has no partition {place}: start it, create topic {topic.name!r} with "
-            f"{topic.num_partitions} partitions, and stop it"
+            f"the broker has no partition {topic_partition}: start it, create topic "
+            f"{topic.name!r} with {topic.num_partitions} partitions, and stop it"
         )
 
 
-def _check_empty(place: TopicPartition, found: PartitionDir) -> None:
+def _check_empty(topic_partition: TopicPartition, found: PartitionDir) -> None:
     if any(segment.log_bytes or segment.base_offset for segment in found.segments()):
-        raise UsageError(f"partition {place} of the broker holds records: --replace gives them up")
+        raise UsageError(
+            f"partition {topic_partition} of the broker holds records: --replace gives them up"
+        )
 
 
 def _exported(
@@ -143,28 +145,30 @@ def _exported(
 ) -> list[ExportReport]:
     image = catalog.image(*topics)
     jobs = [
-        (topic, place, image.topics[topic.topic_id].partition(place.partition))
+        (topic, topic_partition, image.topics[topic.topic_id].partition(topic_partition.partition))
         for topic in topics
-        for place in _places(topic)
+        for topic_partition in _partitions_of(topic)
     ]
 
     def export(job: Job) -> ExportReport:
-        topic, place, _ = job
+        topic, topic_partition, _ = job
         if not has_ids:
-            staging.folder(place).write_new(PARTITION_METADATA, encode_topic_id(topic.topic_id))
+            staging.folder(topic_partition).write_new(
+                PARTITION_METADATA, encode_topic_id(topic.topic_id)
+            )
         return _partition(catalog, job, options, staging)
 
-    places = [place for _, place, _ in jobs]
-    staging.begin(places)
+    topic_partitions = [topic_partition for _, topic_partition, _ in jobs]
+    staging.begin(topic_partitions)
     try:
         with ThreadPoolExecutor(os.cpu_count()) as pool:
             reports = list(pool.map(export, jobs))
-        staging.move(places)
+        staging.move(topic_partitions)
     except BaseException:
         staging.give_up()
         raise
-    logs = {place: log for _, place, log in jobs}
-    _write_checkpoints(path, logs, {report.place: report.end for report in reports})
+    logs = {topic_partition: log for _, topic_partition, log in jobs}
+    _write_checkpoints(path, logs, {report.topic_partition: report.end for report in reports})
     staging.end()
     return reports
 
@@ -172,14 +176,19 @@ def _exported(
 def _partition(
     catalog: Catalog, job: Job, options: ExportOptions, staging: Staging
 ) -> ExportReport:
-    topic, place, log = job
-    target = staging.folder(place)
+    topic, topic_partition, log = job
+    target = staging.folder(topic_partition)
     config = TopicConfig.parse(topic.configs)
     rules = ExportRules.of(config, check=options.check, link=options.link, durable=options.flush)
     done = PartitionExport(catalog.files, topic_directory(topic), target, rules).run(log)
     if options.flush:
         target.sync(done.paths)
-    return ExportReport(place=place, start=log.log_start_offset, end=done.end_offset, exported=done)
+    return ExportReport(
+        topic_partition=topic_partition,
+        start=log.log_start_offset,
+        end=done.end_offset,
+        exported=done,
+    )
 
 
 def _write_checkpoints(
@@ -193,9 +202,15 @@ def _write_checkpoints(
         RECOVERY_POINT: ends,
         HIGH_WATERMARK: ends,
         LOG_START: {
-            place: log.log_start_offset for place, log in logs.items() if log.log_start_offset
+            topic_partition: log.log_start_offset
+            for topic_partition, log in logs.items()
+            if log.log_start_offset
         },
-        CLEANER: {place: log.cleaner_offset for place, log in logs.items() if log.cleaner_offset},
+        CLEANER: {
+            topic_partition: log.cleaner_offset
+            for topic_partition, log in logs.items()
+            if log.cleaner_offset
+        },
     }
     for name in CHECKPOINTS:
         kept = {key: at for key, at in broker.offsets(name).items() if key not in logs}

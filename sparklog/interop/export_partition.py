@@ -118,11 +118,11 @@ class PartitionExport:
         """Write a last segment that holds nothing but markers, if anything."""
         self._done.segments += 1
         epoch = epochs[-1].epoch if epochs else 0
-        places = list(enumerate(markers, offset))
-        log = b"".join(encode_abort(one, at, epoch) for at, one in places)
+        numbered = list(enumerate(markers, offset))
+        log = b"".join(encode_abort(one, at, epoch) for at, one in numbered)
         aborted = [
             AbortedTxn(0, one.producer_id, one.first_offset, at, one.first_offset)
-            for at, one in places
+            for at, one in numbered
         ]
         for suffix, data in (
             (LOG_SUFFIX, log),

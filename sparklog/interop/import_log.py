@@ -60,7 +60,7 @@ class ImportOptions:
 class PartitionReport:
     """What became of one partition: the offsets it got, or why it was refused."""
 
-    place: TopicPartition
+    topic_partition: TopicPartition
     added: OffsetRange | None = None
     segments: int = 0
     bytes: int = 0
@@ -70,8 +70,8 @@ class PartitionReport:
     def as_row(self) -> dict[str, Any]:
         """Return what was taken as the JSON object of a line, or a row of a table."""
         return {
-            "topic": self.place.topic,
-            "partition": self.place.partition,
+            "topic": self.topic_partition.topic,
+            "partition": self.topic_partition.partition,
             "start": self.added and self.added.start,
             "end": self.added and self.added.end,
             "segments": self.segments,
@@ -82,9 +82,10 @@ class PartitionReport:
     def warning(self) -> str | None:
         """What there is to say of it; None of a partition that was taken whole."""
         if self.problem is not None:
-            return f"{self.place} was not imported: {self.problem}"
+            return f"{self.topic_partition} was not imported: {self.problem}"
         if self.torn_bytes:
-            return f"{self.place}: {self.torn_bytes} bytes of a batch that was cut are left out"
+            torn = f"{self.torn_bytes} bytes of a batch that was cut"
+            return f"{self.topic_partition}: {torn} are left out"
         return None
 
 
@@ -100,9 +101,9 @@ class ImportWork:
     flush: bool
 
     @property
-    def place(self) -> TopicPartition:
+    def topic_partition(self) -> TopicPartition:
         """The partition."""
-        return self.source.place
+        return self.source.topic_partition
 
 
 def import_log_dir(
@@ -137,17 +138,19 @@ def _imported(
         raise LogDirError(f"{broker.path} has no partition: give what a broker's log.dirs names")
     chosen = _chosen(partitions, options.topics)
     reports = [
-        PartitionReport(place=one.place, problem=one.problem) for one in chosen if one.problem
+        PartitionReport(topic_partition=one.topic_partition, problem=one.problem)
+        for one in chosen
+        if one.problem
     ]
     sound: dict[str, list[PartitionDir]] = {}
     for one in chosen:
         if one.problem is None:
-            sound.setdefault(one.place.topic, []).append(one)
+            sound.setdefault(one.topic_partition.topic, []).append(one)
     if sound:
         works = _works(admin, catalog, broker, sound, options)
         answers = fleet.map(take, works, "import")
         reports += _committed(catalog, broker, list(zip(works, answers, strict=True)))
-    return sorted(reports, key=lambda report: report.place)
+    return sorted(reports, key=lambda report: report.topic_partition)
 
 
 def _works(
@@ -170,13 +173,13 @@ def _works(
     for name, parts in sources.items():
         image = catalog.topic_image(topics[name])
         for one in parts:
-            log = image.partition(one.place.partition)
+            log = image.partition(one.topic_partition.partition)
             known = Known(
                 state=log.state,
                 transactions=log.transactions,
                 epochs=log.epochs,
-                log_start=starts.get(one.place, 0),
-                cleaner_offset=cleaned.get(one.place, 0),
+                log_start=starts.get(one.topic_partition, 0),
+                cleaner_offset=cleaned.get(one.topic_partition, 0),
             )
             works.append(ImportWork(one, known, catalog.files, topics[name], rules, options.flush))
     return works
@@ -193,8 +196,8 @@ def take(work: ImportWork) -> ImportedPartition:
 def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) -> list[PartitionDir]:
     """Return the directories of the topics that are asked for."""
     if topics is None:
-        return [one for one in partitions if not one.place.topic.startswith("__")]
-    found = {one.place.topic for one in partitions}
+        return [one for one in partitions if not one.topic_partition.topic.startswith("__")]
+    found = {one.topic_partition.topic for one in partitions}
     missing = [name for name in topics if name not in found]
     if missing:
         raise UnknownTopicError(
@@ -206,7 +209,7 @@ def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) ->
         raise InvalidOptionError(
             f"{internal[0]!r} is the broker's own: its records mean nothing here", option="topic"
         )
-    return [one for one in partitions if one.place.topic in topics]
+    return [one for one in partitions if one.topic_partition.topic in topics]
 
 
 def _config(
@@ -215,7 +218,7 @@ def _config(
     given: Mapping[str, str],
 ) -> dict[str, str]:
     """The configs of a topic that is made: a broker keeps them elsewhere."""
-    is_compacted = any(one.place in cleaned for one in parts)
+    is_compacted = any(one.topic_partition in cleaned for one in parts)
     return {**KEEP, **(COMPACT if is_compacted else {}), **given}
 
 
@@ -228,7 +231,8 @@ def _topics(
 ) -> Mapping[str, TopicDescription]:
     """Return the topics by name, made or grown where they have to be: all, or none."""
     counts = {
-        name: max(one.place.partition for one in parts) + 1 for name, parts in sources.items()
+        name: max(one.topic_partition.partition for one in parts) + 1
+        for name, parts in sources.items()
     }
     known = _known(catalog)
     new = [
@@ -275,16 +279,16 @@ def _committed(
         for parts in taken.values()
     ]
     catalog.commit_all(writes, operation=IMPORT, parameters={"source": broker.path})
-    return [_report(work, refused.get(work.place, answer)) for work, answer in done]
+    return [_report(work, refused.get(work.topic_partition, answer)) for work, answer in done]
 
 
 def _report(work: ImportWork, answer: ImportedPartition | SparklogError) -> PartitionReport:
     if isinstance(answer, SparklogError):
-        return PartitionReport(place=work.place, problem=answer)
+        return PartitionReport(topic_partition=work.topic_partition, problem=answer)
     start, end = work.known.state.imported_end_offset, answer.state.imported_end_offset
     return PartitionReport(
-        place=work.place,
-        added=OffsetRange(work.place.partition, start, end),
+        topic_partition=work.topic_partition,
+        added=OffsetRange(work.topic_partition.partition, start, end),
         segments=len(answer.entries),
         bytes=sum(entry.log_bytes for entry in answer.entries),
         torn_bytes=answer.torn_bytes,
@@ -300,14 +304,15 @@ def _planned(
     """
     grown: dict[int, ImportedPartition] = {}
     for work, found in taken:
-        log, known = topic.partition(work.place.partition), work.known.state
-        refused.pop(work.place, None)
+        log, known = topic.partition(work.topic_partition.partition), work.known.state
+        refused.pop(work.topic_partition, None)
         if log.state != known:
-            refused[work.place] = CommitConflictError(
-                f"partition {work.place.partition}: somebody else wrote to it during the import"
+            refused[work.topic_partition] = CommitConflictError(
+                f"partition {work.topic_partition.partition}: somebody else wrote to it during the "
+                f"import"
             )
         elif found.state.grown(known) != known:
-            grown[work.place.partition] = found
+            grown[work.topic_partition.partition] = found
     if not grown:
         return Done()
     return TopicEdit(

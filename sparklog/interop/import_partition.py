@@ -84,7 +84,7 @@ class PartitionImport:
     ) -> None:
         self._source = source
         self._rules = rules
-        self._partition = source.place.partition
+        self._partition = source.topic_partition.partition
         self._taker = FileTaker(
             files, topic, self._partition, rules.now_ms, link=rules.link, durable=rules.durable
         )
@@ -103,9 +103,9 @@ class PartitionImport:
         end = known.state.imported_end_offset
         if known.state.log_end_offset > end:
             raise UsageError(
-                f"{self._source.place}: records were produced here since the last import (the log "
-                f"ends at {known.state.log_end_offset}, what was imported at {end}): import it as "
-                f"another topic"
+                f"{self._source.topic_partition}: records were produced here since the last import "
+                f"(the log ends at {known.state.log_end_offset}, what was imported at {end}): "
+                f"import it as another topic"
             )
         segments = self._source.segments()
         where = f"{self._source.path}/{LEADER_EPOCH}"

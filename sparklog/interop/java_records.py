@@ -294,8 +294,8 @@ def records_at(view: Bytes, position: int, size: int) -> Iterator[JavaRecord]:
     Raises CorruptRecordError, with its position, after the records before the damage.
     """
     data = view[position : position + size].tobytes()
-    modern = int_at(view, position + layout.MAGIC, 1) >= layout.MAGIC_V2
+    is_v2 = int_at(view, position + layout.MAGIC, 1) >= layout.MAGIC_V2
     try:
-        yield from batch_records(data) if modern else message_records(data)
+        yield from batch_records(data) if is_v2 else message_records(data)
     except CorruptRecordError as error:
         raise CorruptRecordError(str(error.args[0]), position=position) from None

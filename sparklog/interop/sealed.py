@@ -66,7 +66,7 @@ def trusted(
     for one in aborted:
         transactions.aborted.append(Span(one.producer_id, one.first_offset, one.last_offset))
     summary = SegmentSummary(
-        partition=source.place.partition,
+        partition=source.topic_partition.partition,
         file_base_offset=files.base_offset,
         file_next_offset=following,
         log_bytes=files.log_bytes,

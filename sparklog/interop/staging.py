@@ -43,13 +43,13 @@ class Staging:
             return frozenset(file.read().split())
         return frozenset()
 
-    def begin(self, places: Collection[TopicPartition]) -> None:
+    def begin(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Make the directory, without what an export that was cut off has left in it.
 
         Raises UsageError when that was moving files of other partitions, too.
         """
         moving = self.moving
-        others = moving - {str(place) for place in places}
+        others = moving - {str(topic_partition) for topic_partition in topic_partitions}
         if others:
             raise UsageError(
                 f"{self._log_dir}: an export was cut off while it moved files of {min(others)}: "
@@ -63,20 +63,26 @@ class Staging:
             self._empty()
             self._sync(self._log_dir)
 
-    def folder(self, place: TopicPartition) -> LocalFiles:
+    def folder(self, topic_partition: TopicPartition) -> LocalFiles:
         """Where the files of a partition wait."""
-        return LocalFiles(os.path.join(self._path, str(place)))
+        return LocalFiles(os.path.join(self._path, str(topic_partition)))
 
-    def move(self, places: Collection[TopicPartition]) -> None:
+    def move(self, topic_partitions: Collection[TopicPartition]) -> None:
         """Put the files of all partitions in the place of those that are there."""
-        targets = [os.path.join(self._log_dir, str(place)) for place in places]
+        targets = [
+            os.path.join(self._log_dir, str(topic_partition))
+            for topic_partition in topic_partitions
+        ]
         for target in filter(os.path.islink, targets):
             raise LogDirError(f"{target}: a symbolic link: nothing is put behind it")
         with os_errors("move files out of", NAME, self._log_dir):
-            replace_file(self._list, "".join(f"{place}\n" for place in places).encode())
+            replace_file(
+                self._list,
+                "".join(f"{topic_partition}\n" for topic_partition in topic_partitions).encode(),
+            )
             self._sync(self._log_dir)
-            for place, target in zip(places, targets, strict=True):
-                self._move(self.folder(place).uri, target)
+            for topic_partition, target in zip(topic_partitions, targets, strict=True):
+                self._move(self.folder(topic_partition).uri, target)
             self._sync(self._log_dir)
 
     def _move(self, source: str, target: str) -> None:

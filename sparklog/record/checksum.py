@@ -62,12 +62,12 @@ def verify_checksums(data: Buffer, batches: BatchTable) -> None:
     with the position and the base offset of the first batch that differs.
     """
     view = byte_view(data)
-    modern = batches.magic == layout.MAGIC_V2
-    if modern.all():
+    is_v2 = batches.magic == layout.MAGIC_V2
+    if is_v2.all():
         _verify(view, batches, layout.CRC, layout.CRC_START)
         return
-    _verify(view, batches.take(modern), layout.CRC, layout.CRC_START)
-    _verify(view, batches.take(~modern), layout.LEGACY_CRC, layout.LEGACY_CRC_START)
+    _verify(view, batches.take(is_v2), layout.CRC, layout.CRC_START)
+    _verify(view, batches.take(~is_v2), layout.LEGACY_CRC, layout.LEGACY_CRC_START)
 
 
 def _verify(view: NDArray[np.uint8], batches: BatchTable, at: int, covered: int) -> None:

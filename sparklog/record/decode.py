@@ -110,8 +110,8 @@ def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
 
 def _runs(batches: BatchTable) -> Iterator[BatchTable]:
     """Cuts where message sets meet record batches; there is at least one table."""
-    modern = batches.magic == layout.MAGIC_V2
-    return iter([batches]) if modern.all() else batches.cut(np.diff(modern))
+    is_v2 = batches.magic == layout.MAGIC_V2
+    return iter([batches]) if is_v2.all() else batches.cut(np.diff(is_v2))
 
 
 def _decode_run(view: Bytes, run: BatchTable, request: _Request) -> DecodedRecords:

@@ -75,7 +75,7 @@ class Service:
         reader = self.topics.reader_at_hand(topic) or await self.reader(topic)
         is_final = self.topics.files.is_local
         try:
-            found = await self.look(reader, partition, lambda: question(reader))
+            found = await self.look_up_one(reader, partition, lambda: question(reader))
             is_final = is_final or found is not None
         except OffsetOutOfRangeError:
             if is_final:
@@ -83,21 +83,21 @@ class Service:
         if is_final:
             return found
         newest = await self.reader(topic, is_newest=True)
-        return await self.look(newest, partition, lambda: question(newest))
+        return await self.look_up_one(newest, partition, lambda: question(newest))
 
-    async def look(
+    async def look_up_one(
         self,
         reader: TopicReader,
         partition: int,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a lookup in one partition, as `look_at`."""
+        """Run a lookup in one partition, as `look_up`."""
         place = reader.topic.topic_id, partition
         if place in self._quick:
             return self._timed(reader, [place], question)
-        return await self.look_at(reader, (partition,), question)
+        return await self.look_up(reader, (partition,), question)
 
-    async def look_at(
+    async def look_up(
         self,
         reader: TopicReader,
         partitions: Collection[int],

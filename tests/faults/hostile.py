@@ -184,7 +184,7 @@ def bounded_import(broker: str, log_dir: str, answer: str) -> None:
     import_log_dir(admin, catalog, broker, ImportOptions(topics=["sound"]))
     bound_memory()
     reports = import_log_dir(admin, catalog, broker, ImportOptions(), LocalFleet())
-    found = {str(one.place): one.problem and str(one.problem) for one in reports}
+    found = {str(one.topic_partition): one.problem and str(one.problem) for one in reports}
     Path(answer).write_text(json.dumps(found), encoding="utf-8")
 
 

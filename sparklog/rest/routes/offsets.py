@@ -174,7 +174,7 @@ async def read_topic_offsets(request: Request) -> Response:
         return [answer(number) for number in partitions]
 
     is_end = when in _ENDS
-    return Json(answers() if is_end else await service.look_at(reader, partitions, answers))
+    return Json(answers() if is_end else await service.look_up(reader, partitions, answers))
 
 
 _LOOKUPS_DOCS: Final = body_docs(
@@ -204,7 +204,7 @@ async def look_up_offsets(request: Request) -> Response:
     def answers() -> list[dict[str, Any]]:
         return [_answer(reader, one, isolation, check_time) for one in wanted]
 
-    return Json({"lookups": await service.look_at(reader, partitions, answers)})
+    return Json({"lookups": await service.look_up(reader, partitions, answers)})
 
 
 def _answer(

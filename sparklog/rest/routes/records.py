@@ -111,7 +111,7 @@ async def _start(
     if timestamp is None:
         return log.log_start_offset
     when = parse_time(timestamp)
-    found = await service.look(
+    found = await service.look_up_one(
         reader, partition, lambda: reader.list_offset(partition, when, isolation)
     )
     return found.offset if found.offset >= 0 else log.end_offset(isolation)

@@ -260,13 +260,13 @@ class TestAgain:
             write_segment(interop.partition(name), 0, batch(0))
 
         def late(job: import_log.ImportWork) -> ImportedPartition:
-            if str(job.place) == "t-0":
+            if str(job.topic_partition) == "t-0":
                 append(interop.log_dir, 1, ["theirs"])
             return take(job)
 
         take = import_log.take
         monkeypatch.setattr(import_log, "take", late)
-        problems = {str(one.place): str(one.problem) for one in interop.run()}
+        problems = {str(one.topic_partition): str(one.problem) for one in interop.run()}
 
         refused = "partition 1: somebody else wrote to it during the import"
         assert problems == {"t-0": "None", "t-1": refused, "u-0": "None"}

@@ -372,7 +372,9 @@ class TestConsumerOffsets:
 
     def test_what_a_broker_kept(self) -> None:
         groups = [
-            one for one in BrokerDir(str(BROKER)).partitions() if "offsets" in one.place.topic
+            one
+            for one in BrokerDir(str(BROKER)).partitions()
+            if "offsets" in one.topic_partition.topic
         ]
         found = consumer_offsets(groups)
 

@@ -20,8 +20,9 @@
     │   ├── PolicyViolationError
     │   ├── LogDirError
     │   │   └── UnsupportedFeatureError
-    │   └── InvalidRequestError
-    │       └── InvalidFrameError
+    │   ├── InvalidRequestError
+    │   │   └── InvalidFrameError
+    │   └── SaslAuthenticationError
     ├── CorruptionError
     │   ├── CorruptRecordError
     │   │   ├── UnsupportedCodecError
@@ -235,6 +236,12 @@ class InvalidRequestError(UsageError):
 
 class InvalidFrameError(InvalidRequestError):
     """A size that no frame has (InvalidReceiveException)."""
+
+
+class SaslAuthenticationError(UsageError):
+    """A client that is not whom it says to be, or that breaks the rules of its mechanism."""
+
+    code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class CorruptionError(SparklogError):

@@ -77,6 +77,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.LOG_DIR_NOT_FOUND: Answer(
         UNAVAILABLE, "there is no log dir yet: the first topic that is created makes it"
     ),
+    ErrorCode.SASL_AUTHENTICATION_FAILED: Answer(UNAUTHENTICATED),
     ErrorCode.FENCED_LEADER_EPOCH: Answer(RETRIABLE, "an import came between: send it again"),
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Answer(KAFKA_ERROR, "the log is damaged here"),
     ErrorCode.INVALID_RECORD: Answer(INVALID_PAYLOAD),

@@ -3,6 +3,9 @@
 A request begins when those before it are answered, as in a broker. Produce requests behind produce
 requests begin at once, so that pipelined ones share an entry. A client that sends more than may
 wait, or takes nothing of what is sent, is not read from until that changes.
+
+Until the client is authenticated it may ask for versions and authenticate, nothing else. A client
+that is idle, or slow, is cut off (`overdue`).
 """
 
 import asyncio
@@ -13,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError
 from sparklog.wire.frames import Frames
-from sparklog.wire.handlers import HANDLERS, Call, Reply
+from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Reply
+from sparklog.wire.handlers.sasl import sasl_token
 from sparklog.wire.headers import RequestHeader, answer_header, request_header
 from sparklog.wire.sending import Sender
 from sparklog.wire.session import Session
@@ -25,16 +29,21 @@ if TYPE_CHECKING:
 
 REQUESTS_MAX: Final = 32
 """So many requests of a connection may wait or be in progress before it is read no further."""
+NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
+"""Of a mechanism's message that comes as a frame of its own."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
 class _Slot:
     """A request in progress, and its answer when it has one."""
 
-    __slots__ = ("header", "is_answered", "reply")
+    __slots__ = ("began", "header", "is_answered", "is_token", "reply", "size")
 
-    def __init__(self, header: RequestHeader) -> None:
+    def __init__(self, header: RequestHeader, size: int, began: float, *, is_token: bool) -> None:
         self.header = header
+        self.size = size
+        self.began = began
+        self.is_token = is_token
         self.is_answered = False
         self.reply: Reply = None
 
@@ -43,9 +52,18 @@ class Connection(asyncio.BufferedProtocol):
     """The protocol of one connection. For the event loop's thread."""
 
     def __init__(self, gateway: "Gateway", listener: "Listener") -> None:
-        self.session = Session(listener)
+        settings = gateway.settings
+        self.session = Session(listener, is_known=settings.tokens_file is None)
         self._gateway = gateway
-        self._frames = Frames(gateway.settings.socket_request_max_bytes)
+        self._frames = Frames(settings.sasl_server_max_receive_size)
+        self._allow_large_frames()
+        self._loop = asyncio.get_running_loop()
+        self._opened = self._active = self._loop.time()
+        self._frame_began: float | None = None
+        self._paused: float | None = None
+        self._held_bytes = self._large_bytes = 0
+        self._address: str | None = None
+        self._waits_to_read = False
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._is_reading = True
@@ -60,7 +78,13 @@ class Connection(asyncio.BufferedProtocol):
         """Begin."""
         self._transport = transport
         self._sender = Sender(transport)
-        self._gateway.connections.add(self)
+        peer: Sequence[object] = self._transport.get_extra_info("peername") or ("unknown",)
+        self.session.peer = ":".join(map(str, peer[:2]))
+        if self._gateway.limits.admit(str(peer[0])):
+            self._address = str(peer[0])
+            self._gateway.connections.add(self)
+        else:
+            self._cut_off("too many connections", "max.connections, max.connections.per.ip")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
         """Return where the next bytes go."""
@@ -68,11 +92,21 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that came."""
+        self._gateway.metrics.in_bytes += nbytes
         try:
-            self._waiting += self._frames.received(nbytes)
+            frames = self._frames.received(nbytes)
         except InvalidFrameError as error:
             self._refuse(error)
             return
+        self._waiting += frames
+        if frames:
+            self._hold(sum(map(len, frames)) - self._large_bytes)
+            self._large_bytes = 0
+        self._hold_large_frame()
+        if not self._frames.has_part:
+            self._frame_began = None
+        elif frames or self._frame_began is None:
+            self._frame_began = self._loop.time()
         self._go_on()
 
     def eof_received(self) -> bool:
@@ -87,7 +121,11 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting.clear()
         self._slots.clear()
         self._sender.close()
+        self._hold(-self._held_bytes)
         self._gateway.connections.discard(self)
+        if self._address is not None:
+            self._gateway.limits.leave(self._address)
+            self._address = None
 
     def pause_writing(self) -> None:
         """Begin no further request: the client takes nothing."""
@@ -142,11 +180,17 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def _begin(self, frame: memoryview) -> None:
-        header = request_header(frame)
-        slot = _Slot(header)
+        exchange = self.session.exchange if self.session.has_raw_tokens else None
+        header = request_header(frame) if exchange is None else NO_HEADER
+        if self.session.principal is None and header.api_key not in BEFORE_AUTHENTICATION:
+            raise InvalidRequestError(
+                f"{ApiKey(header.api_key).name} before the client is authenticated"
+            )
+        slot = _Slot(header, len(frame), self._loop.time(), is_token=exchange is not None)
         self._slots.append(slot)
         call = Call(self._gateway, self.session, header, frame)
-        reply = HANDLERS[ApiKey(header.api_key)](call)
+        handler = HANDLERS[ApiKey(header.api_key)]
+        reply = handler(call) if exchange is None else sasl_token(call, exchange)
         if isinstance(reply, Awaitable):
             asyncio.ensure_future(reply).add_done_callback(lambda done: self._answered(slot, done))
         else:
@@ -168,30 +212,97 @@ class Connection(asyncio.BufferedProtocol):
 
     def _send_answers(self) -> None:
         while self._slots and self._slots[0].is_answered:
-            slot = self._slots.popleft()
-            if slot.reply is not None:
-                self._sender.send(answer_header(slot.header), slot.reply)
+            self._send(self._slots.popleft())
+        if self.session.is_refused:
+            self.finish()
         self._close_when_answered()
+
+    def _send(self, slot: _Slot) -> None:
+        metrics, now = self._gateway.metrics, self._loop.time()
+        self._active = now
+        self._hold(-slot.size)
+        metrics.answered(slot.header.api_key, now - slot.began)
+        if slot.header.api_key == ApiKey.SASL_AUTHENTICATE:
+            self._allow_large_frames()
+        if slot.reply is not None:
+            metrics.out_bytes += sum(map(len, slot.reply))
+            header = b"" if slot.is_token else answer_header(slot.header)
+            self._sender.send(header, slot.reply)
+
+    def _allow_large_frames(self) -> None:
+        if self.session.principal is not None:
+            self._frames.max_bytes = self._gateway.settings.socket_request_max_bytes
 
     def _refuse(self, error: BaseException) -> None:
         """Close the connection, as a broker does with what it cannot understand."""
-        log.warning("%s: connection closed: %s", self._peer(), error)
+        self._cut_off("invalid request", error)
+
+    def _cut_off(self, why: str, told: object) -> None:
+        log.warning("%s: connection closed: %s: %s", self.session.peer, why, told)
+        self._gateway.metrics.closed(why)
         self._waiting.clear()
         self._slots.clear()
         self._transport.abort()
 
-    def _peer(self) -> str:
-        name: Sequence[object] | None = self._transport.get_extra_info("peername")
-        return "unknown" if not name else ":".join(map(str, name[:2]))
+    # ------------------------------------------------------------------------------------- limits
+
+    def close_overdue(self) -> None:
+        """Close the connection of a client that is slow or idle. Called every second or so."""
+        why = self._overdue(self._loop.time())
+        if why is not None and not self._transport.is_closing():
+            self._cut_off("timeout", why)
+
+    def _overdue(self, now: float) -> str | None:
+        """Return the setting by which the time is up."""
+        settings = self._gateway.settings
+        if not self._sender.is_paused:
+            self._paused = None
+        elif self._paused is None:
+            self._paused = now
+        if not self._is_reading:
+            self._frame_began = self._frame_began and now
+        idle = None if self._slots or self._waiting else self._active
+        unknown = self._opened if self.session.principal is None else None
+        for since, limit_ms, name in (
+            (unknown, settings.authentication_timeout_ms, "authentication.timeout.ms"),
+            (self._frame_began, settings.receive_timeout_ms, "receive.timeout.ms"),
+            (self._paused, settings.send_timeout_ms, "send.timeout.ms"),
+            (idle, settings.connections_max_idle_ms, "connections.max.idle.ms"),
+        ):
+            if since is not None and (now - since) * 1000 > limit_ms:
+                return name
+        return None
+
+    def _hold(self, count: int) -> None:
+        """Count bytes of requests that came, or went, of this connection."""
+        self._held_bytes += count
+        self._gateway.limits.add(count)
+
+    def _hold_large_frame(self) -> None:
+        """Count the large frame that has begun, if there is room; it is read on then."""
+        if self._frames.large_bytes and not (self._large_bytes or self._gateway.limits.is_full):
+            self._large_bytes = self._frames.large_bytes
+            self._hold(self._large_bytes)
 
     def _read_or_not(self) -> None:
+        limits = self._gateway.limits
         may_read = len(self._waiting) + len(self._slots) < REQUESTS_MAX
+        if may_read and limits.is_full and not self._large_bytes:
+            may_read = False
+            if not self._waits_to_read:
+                self._waits_to_read = True
+                limits.wait(self._read_again)
         if may_read != self._is_reading and not self._transport.is_closing():
             self._is_reading = may_read
             if may_read:
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+    def _read_again(self) -> None:
+        self._waits_to_read = False
+        self._hold_large_frame()
+        self._read_or_not()
 
     def _close_when_answered(self) -> None:
         if self._is_closing and not (self._slots or self._waiting) and self._transport:

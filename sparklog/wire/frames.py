@@ -25,6 +25,16 @@ class Frames:
         self._large_filled = 0
 
     @property
+    def large_bytes(self) -> int:
+        """The size of the large frame that is coming in; 0 when there is none."""
+        return 0 if self._large is None else len(self._large)
+
+    @property
+    def has_part(self) -> bool:
+        """Whether a frame has begun, and is not complete."""
+        return self._filled > 0 or self._large is not None
+
+    @property
     def missing_bytes(self) -> int:
         """How many bytes of a large frame are still to come; 0 when there is none."""
         return 0 if self._large is None else len(self._large) - self._large_filled

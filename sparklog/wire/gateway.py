@@ -15,7 +15,10 @@ from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
+from sparklog.tokens import Tokens
 from sparklog.wire.instances import Instance, Instances
+from sparklog.wire.limits import Limits
+from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.settings import Settings
 from sparklog.wire.tidying import Tidying
@@ -43,6 +46,9 @@ class Gateway:
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
         self.instances = Instances(own)
         self.tidying = Tidying(self.catalog, self.instances)
+        self.tokens = Tokens(settings.tokens_file)
+        self.limits = Limits(settings)
+        self.metrics = Metrics(self)
         self.connections: set[Connection] = set()
         self._lookups = ThreadPoolExecutor(2, "lookup")
         self._admin = ThreadPoolExecutor(1, "admin")

@@ -5,22 +5,25 @@ there is; everything accepted is committed and acknowledged; then the process en
 """
 
 import asyncio
+import logging
 import os
 import signal
-import socket
 from functools import partial
 from typing import Final
 
 import uvloop
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.errors import InvalidOptionError
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.instances import Instance
-from sparklog.wire.settings import Listener, Settings
+from sparklog.wire.listeners import bind, tls_of
+from sparklog.wire.settings import Settings
 
 BACKLOG: Final = 512
+SWEEP_S: Final = 1.0
+"""How often slow and idle connections are looked for."""
+log: Final = logging.getLogger("sparklog.gateway")
 
 
 class Server:
@@ -32,54 +35,49 @@ class Server:
         Raises LogDirError for what is no log dir, InvalidOptionError, and OSError for an address
         that is taken.
         """
-        self._sockets = [_bound(address) for address in settings.listen]
-        self.listeners = [_listener(one) for one in self._sockets]
+        self._settings = settings
+        self._bound = bind(settings)
+        self.listeners = [one.listener for one in self._bound]
+        self._tls = tls_of(settings, self.listeners)
         first = self.listeners[0]
-        host, port = first.advertised_host, first.advertised_port
-        own = Instance(settings.node_id or 0, host, port, settings.rack)
+        own = Instance(
+            settings.node_id or 0, first.advertised_host, first.advertised_port, settings.rack
+        )
         self.gateway = Gateway(settings, clock, own)
         self._servers: list[asyncio.Server] = []
+        self._sweep: asyncio.TimerHandle | None = None
 
     async def start(self) -> None:
         """Accept connections."""
         self.gateway.tidying.start()
         loop = asyncio.get_running_loop()
-        for listener, bound in zip(self.listeners, self._sockets, strict=True):
+        for listener, bound in self._bound:
             make = partial(Connection, self.gateway, listener)
-            self._servers.append(await loop.create_server(make, sock=bound, backlog=BACKLOG))
+            tls = self._tls if listener.is_tls else None
+            self._servers.append(
+                await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls)
+            )
+        self._close_overdue()
+
+    def _close_overdue(self) -> None:
+        for connection in list(self.gateway.connections):
+            connection.close_overdue()
+        self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
 
     async def close(self) -> None:
-        """Finish: everything accepted is committed and answered."""
+        """Finish: everything accepted is committed and answered.
+
+        Requests have shutdown_timeout_ms for it; then their connections are cut off.
+        """
+        if self._sweep is not None:
+            self._sweep.cancel()
         for server in self._servers:
             server.close()
-        await self.gateway.close()
-
-
-def _bound(text: str) -> socket.socket:
-    """Return a socket at an address, not listening yet. Raises InvalidOptionError, OSError."""
-    host, port = _address(text)
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    found = socket.socket(family, socket.SOCK_STREAM)
-    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        found.bind((host, port))
-    except OSError:
-        found.close()
-        raise
-    return found
-
-
-def _listener(bound: socket.socket) -> Listener:
-    host, port = bound.getsockname()[:2]
-    return Listener(host, port, host, port)
-
-
-def _address(text: str) -> tuple[str, int]:
-    """Return host and port. Raises InvalidOptionError."""
-    host, colon, port = text.rpartition(":")
-    if not (colon and port.isascii() and port.isdigit() and int(port) < 65536):
-        raise InvalidOptionError(f"--listen {text!r}: allowed is HOST:PORT", option="listen")
-    return host.strip("[]"), int(port)
+        try:
+            async with asyncio.timeout(self._settings.shutdown_timeout_ms / 1000):
+                await self.gateway.close()
+        except TimeoutError:
+            log.error("requests took longer than shutdown_timeout_ms: they are cut off")
 
 
 async def _serve(settings: Settings) -> None:

@@ -4,16 +4,33 @@ import asyncio
 from typing import Any
 
 from sparklog.tokens import EVERYBODY, Principal
+from sparklog.wire.sasl import Exchange
 from sparklog.wire.settings import Listener
 
 
 class Session:
-    """A client: the listener it came to, and whom it has shown to be."""
+    """A client: the listener it came to, and whom it has shown to be (None: nobody yet)."""
 
-    __slots__ = ("listener", "principal", "produced")
+    __slots__ = (
+        "exchange",
+        "has_raw_tokens",
+        "is_refused",
+        "listener",
+        "peer",
+        "principal",
+        "produced",
+    )
 
-    def __init__(self, listener: Listener) -> None:
+    def __init__(self, listener: Listener, *, is_known: bool = True) -> None:
         self.listener = listener
-        self.principal: Principal | None = EVERYBODY
+        self.principal: Principal | None = EVERYBODY if is_known else None
+        self.peer = "unknown"
+        """The address, HOST:PORT."""
         self.produced: asyncio.Future[Any] | None = None
         """A produce that still looks up its topics: those behind it wait for that."""
+        self.exchange: Exchange | None = None
+        """The authentication in progress."""
+        self.has_raw_tokens = False
+        """Whether its messages come without headers: the handshake was of version 0."""
+        self.is_refused = False
+        """Whether the connection ends behind what is answered."""

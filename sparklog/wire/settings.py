@@ -1,6 +1,7 @@
 """Settings of the gateway: options of `sparklog gateway`, or variables of the environment."""
 
-from typing import Annotated, NamedTuple
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
 
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -8,16 +9,23 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from sparklog.service_settings import PREFIX
 
 Positive = Annotated[int, Field(gt=0)]
+INT_MAX = 2**31 - 1
 MIB = 1024 * 1024
 
 
 class Listener(NamedTuple):
-    """An address that the gateway listens at, and the one that clients are told."""
+    """An address that the gateway listens at, and the one that clients are told.
+
+    Listeners of the same name on all instances belong together: a client that came to one is told
+    the addresses of the others (as Kafka's listener.name).
+    """
 
     host: str
     port: int
     advertised_host: str
     advertised_port: int
+    name: str = "PLAINTEXT"
+    is_tls: bool = False
 
 
 class Settings(BaseSettings):
@@ -28,11 +36,28 @@ class Settings(BaseSettings):
     log_dir: str
     """The log dir: a path, file://, s3://, gs:// or az://."""
     listen: tuple[str, ...] = ("127.0.0.1:9092",)
-    """Where to listen, HOST:PORT; port 0 takes a free one."""
+    """Where to listen, HOST:PORT or SSL://HOST:PORT; port 0 takes a free one."""
+    advertise: tuple[str, ...] = ()
+    """What clients are told instead, HOST:PORT, one for each `listen`."""
     node_id: Annotated[int, Field(ge=0)] | None = None
-    """The broker's node.id."""
+    """The broker's node.id; none: the smallest free one, after a crash the one of this address."""
     rack: str | None = None
     """The broker.rack of this instance."""
+    processes: Positive = 1
+    """So many instances, on consecutive ports; each number of an instance is one higher."""
+    bootstrap: str | None = None
+    """An address that all processes share, HOST:PORT: who answers first names the others."""
+    metrics_listen: str | None = None
+    """Where GET /metrics and /ready are answered, HOST:PORT; none: nowhere."""
+
+    tokens_file: Path | None = None
+    """Tokens and grants (sparklog.tokens); none: whoever reaches the gateway may do everything."""
+    sasl_enabled_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    """The mechanisms that clients may choose (sasl.enabled.mechanisms)."""
+    ssl_certificate_file: Path | None = None
+    """The certificate of SSL:// listeners, with its chain (PEM)."""
+    ssl_key_file: Path | None = None
+    """Its key (PEM)."""
 
     auto_create_topics_enable: bool = False
     """Whether a topic that a client asks for is made (auto.create.topics.enable)."""
@@ -41,7 +66,29 @@ class Settings(BaseSettings):
 
     socket_request_max_bytes: Positive = 100 * MIB
     """Bytes of one request; more closes the connection (socket.request.max.bytes)."""
+    sasl_server_max_receive_size: Positive = 512 * 1024
+    """The same before a client is authenticated (sasl.server.max.receive.size)."""
+    queued_max_request_bytes: Annotated[int, Field(ge=-1)] = -1
+    """Bytes of all requests in progress; no more are read until then (queued.max.request.bytes)."""
     max_pending_bytes: Positive = 256 * MIB
     """Bytes of records that may wait for their commit; no more are read until then."""
+    max_connections: Annotated[int, Field(ge=0)] = INT_MAX
+    """Connections in all (max.connections)."""
+    max_connections_per_ip: Annotated[int, Field(ge=0)] = INT_MAX
+    """Connections of one address (max.connections.per.ip)."""
+    connections_max_idle_ms: Positive = 600_000
+    """How long a connection may ask nothing (connections.max.idle.ms)."""
+    connection_failed_authentication_delay_ms: Annotated[int, Field(ge=0)] = 100
+    """How long a client waits for a refusal (connection.failed.authentication.delay.ms)."""
+    authentication_timeout_ms: Positive = 10_000
+    """How long a connection may be open before it is authenticated."""
+    receive_timeout_ms: Positive = 60_000
+    """How long a client may take to send a request."""
+    send_timeout_ms: Positive = 60_000
+    """How long a client may take to receive an answer."""
+    shutdown_timeout_ms: Positive = 30_000
+    """How long requests in progress may take after SIGTERM."""
     poll_interval_ms: Positive = 10
     """How often waiting fetches look for commits, and how old an object store's metadata may be."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    """What is logged."""

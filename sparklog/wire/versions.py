@@ -14,8 +14,10 @@ class ApiKey(IntEnum):
 
     PRODUCE = 0
     METADATA = 3
+    SASL_HANDSHAKE = 17
     API_VERSIONS = 18
     INIT_PRODUCER_ID = 22
+    SASL_AUTHENTICATE = 36
 
 
 class Api(NamedTuple):
@@ -31,9 +33,14 @@ class Api(NamedTuple):
         return max(self.min_version, self.served_from) <= version <= self.max_version
 
 
+NEVER: Final = 2**15
+"""The first flexible version of an API that has none."""
+
 APIS: Final = {
     ApiKey.PRODUCE: Api(0, 13, 9, served_from=3),
     ApiKey.METADATA: Api(0, 13, 9),
+    ApiKey.SASL_HANDSHAKE: Api(0, 1, NEVER),
     ApiKey.API_VERSIONS: Api(0, 4, 3),
     ApiKey.INIT_PRODUCER_ID: Api(0, 5, 2),
+    ApiKey.SASL_AUTHENTICATE: Api(0, 2, 2),
 }

@@ -14,7 +14,7 @@ from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import produce_request
 
 TOPIC = "flights"
-OPEN_TO_ALL = {ApiKey.API_VERSIONS}
+OPEN_TO_ALL = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
 """APIs that ask nobody: what they tell belongs to no resource."""
 
 

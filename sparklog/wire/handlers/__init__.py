@@ -13,6 +13,7 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.metadata import metadata
 from sparklog.wire.handlers.produce import produce
+from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
 from sparklog.wire.versions import ApiKey
 
 Handler = Callable[[Call], Reply | Awaitable[Reply]]
@@ -20,8 +21,15 @@ Handler = Callable[[Call], Reply | Awaitable[Reply]]
 HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.PRODUCE: produce,
     ApiKey.METADATA: metadata,
+    ApiKey.SASL_HANDSHAKE: sasl_handshake,
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
 }
 
-__all__ = ["HANDLERS", "Call", "Handler", "Reply"]
+BEFORE_AUTHENTICATION: Final = frozenset(
+    {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+)
+"""What a client may ask before it is authenticated."""
+
+__all__ = ["BEFORE_AUTHENTICATION", "HANDLERS", "Call", "Handler", "Reply"]

@@ -1,0 +1,70 @@
+"""SaslHandshake and SaslAuthenticate: a client shows whom it is.
+
+Behind version 0 of the handshake the messages of the mechanism come as frames of their own, without
+a header (`sasl_token`). A connection that fails is told so a little later, and closed.
+"""
+
+import asyncio
+import logging
+from typing import Final
+
+from sparklog.errors import ErrorCode, SaslAuthenticationError
+from sparklog.wire import sasl
+from sparklog.wire.handlers.call import Call, Reply
+
+NONE: Final = 0
+log: Final = logging.getLogger("sparklog.gateway")
+
+
+def sasl_handshake(call: Call) -> Reply:
+    """Return the answer: the mechanisms."""
+    mechanism = call.request().mechanism
+    session, settings = call.session, call.gateway.settings
+    enabled = [one for one in sasl.MECHANISMS if one in settings.sasl_enabled_mechanisms]
+    if session.principal is not None or session.exchange is not None:
+        return call.answer({"error_code": ErrorCode.ILLEGAL_SASL_STATE})
+    if mechanism not in enabled:
+        code = ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        return call.answer({"error_code": code, "mechanisms": enabled})
+    session.exchange = sasl.exchange(mechanism, call.gateway.tokens)
+    session.has_raw_tokens = call.version == 0
+    return call.answer({"error_code": NONE, "mechanisms": enabled})
+
+
+async def sasl_authenticate(call: Call) -> Reply:
+    """Return the answer: the mechanism's."""
+    message = call.request().auth_bytes
+    exchange = call.session.exchange
+    if exchange is None:
+        told = "SaslAuthenticate comes once, behind SaslHandshake"
+        return _answered(call, error_code=ErrorCode.ILLEGAL_SASL_STATE, error_message=told)
+    try:
+        answer = await _step(call, exchange, message)
+    except SaslAuthenticationError as error:
+        return _answered(call, error_code=error.code, error_message=error.message)
+    return _answered(call, auth_bytes=answer)
+
+
+def _answered(call: Call, **fields: object) -> Reply:
+    """Return an answer of a session that does not end (KIP-368)."""
+    return call.answer({"session_lifetime": 0, **fields})
+
+
+async def sasl_token(call: Call, exchange: sasl.Exchange) -> Reply:
+    """Return the mechanism's answer to a frame that is its message. Raises as `Exchange.step`."""
+    return [await _step(call, exchange, bytes(call.frame))]
+
+
+async def _step(call: Call, exchange: sasl.Exchange, message: bytes) -> bytes:
+    session, gateway = call.session, call.gateway
+    try:
+        answer, session.principal = exchange.step(message, await gateway.image())
+    except SaslAuthenticationError as error:
+        session.exchange, session.is_refused = None, True
+        gateway.metrics.closed("authentication")
+        log.warning("%s: authentication failed: %s", session.peer, error)
+        await asyncio.sleep(gateway.settings.connection_failed_authentication_delay_ms / 1000)
+        raise
+    if session.principal is not None:
+        session.exchange = None
+    return answer

@@ -1,0 +1,59 @@
+"""Limits of a gateway's connections: how many there may be, and how many bytes of requests.
+
+A request larger than a connection's buffer counts as a whole as soon as its size is known, if there
+is any room; its bytes are read then. It may be larger than what is left, so that a large request
+comes through (SimpleMemoryPool).
+"""
+
+from collections import Counter, deque
+from collections.abc import Callable
+
+from sparklog.wire.settings import Settings
+
+
+class Limits:
+    """What all connections of a gateway share. For the event loop's thread."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._by_address: Counter[str] = Counter()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self.request_bytes = 0
+        """Of requests that are read, wait, or are in progress."""
+
+    @property
+    def connections(self) -> int:
+        """How many there are."""
+        return self._by_address.total()
+
+    def admit(self, address: str) -> bool:
+        """Count a connection; False, and nothing counted, when there are too many."""
+        settings = self._settings
+        if self.connections >= settings.max_connections:
+            return False
+        if self._by_address[address] >= settings.max_connections_per_ip:
+            return False
+        self._by_address[address] += 1
+        return True
+
+    def leave(self, address: str) -> None:
+        """Forget a connection."""
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+    @property
+    def is_full(self) -> bool:
+        """Whether no further request may be read."""
+        most = self._settings.queued_max_request_bytes
+        return 0 <= most <= self.request_bytes
+
+    def add(self, count: int) -> None:
+        """Count bytes that came, or, below zero, went; call those that wait while there is room."""
+        self.request_bytes += count
+        while count < 0 and self._waiting and not self.is_full:
+            self._waiting.popleft()()
+
+    def wait(self, go_on: Callable[[], None]) -> None:
+        """Call `go_on` once when there is room again."""
+        self._waiting.append(go_on)

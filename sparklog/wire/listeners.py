@@ -1,0 +1,119 @@
+"""Listeners: addresses, sockets, and TLS."""
+
+import socket
+import ssl
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from sparklog.errors import InvalidOptionError
+from sparklog.tokens import check_listening
+from sparklog.wire.settings import Listener, Settings
+
+SSL: Final = "SSL"
+PLAINTEXT: Final = "PLAINTEXT"
+
+
+class Bound(NamedTuple):
+    """A listener and its socket, which does not listen yet."""
+
+    listener: Listener
+    socket: socket.socket
+
+
+def bind(settings: Settings) -> list[Bound]:
+    """Bind all addresses.
+
+    Raises InvalidOptionError for one that cannot be understood, that needs tokens or a certificate,
+    and OSError for one that is taken.
+    """
+    if settings.advertise and len(settings.advertise) != len(settings.listen):
+        raise InvalidOptionError(
+            f"{len(settings.advertise)} --advertise for {len(settings.listen)} --listen: "
+            f"allowed is one for each",
+            option="advertise",
+        )
+    names: Counter[str] = Counter()
+    found: list[Bound] = []
+    try:
+        for number, text in enumerate(settings.listen):
+            told = settings.advertise[number] if settings.advertise else None
+            found.append(_bound(settings, text, told, names))
+        if settings.bootstrap is not None:
+            found.append(_shared(settings, settings.bootstrap, found[0].listener))
+    except BaseException:
+        for one in found:
+            one.socket.close()
+        raise
+    return found
+
+
+def _bound(settings: Settings, text: str, told: str | None, names: Counter[str]) -> Bound:
+    scheme, host, port = _with_scheme(text)
+    check_listening(host, settings.tokens_file)
+    if scheme == SSL and not (settings.ssl_certificate_file and settings.ssl_key_file):
+        raise InvalidOptionError(
+            f"--listen {text}: TLS needs ssl_certificate_file and ssl_key_file", option="listen"
+        )
+    names[scheme] += 1
+    name = scheme if names[scheme] == 1 else f"{scheme}-{names[scheme]}"
+    bound = bound_to(host, port)
+    host, port = bound.getsockname()[:2]
+    advertised = (host, port) if told is None else address(told, "advertise")
+    return Bound(Listener(host, port, *advertised, name, scheme == SSL), bound)
+
+
+def _shared(settings: Settings, text: str, first: Listener) -> Bound:
+    """Return the bootstrap listener: it has the first one's name, so that it leads to those."""
+    host, port = address(text, "bootstrap")
+    check_listening(host, settings.tokens_file)
+    bound = bound_to(host, port, is_shared=True)
+    return Bound(first._replace(host=host, port=port), bound)
+
+
+def bound_to(host: str, port: int, *, is_shared: bool = False) -> socket.socket:
+    """Return a socket at an address, not listening yet. Raises OSError."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    found = socket.socket(family, socket.SOCK_STREAM)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if is_shared:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    try:
+        found.bind((host, port))
+    except OSError:
+        found.close()
+        raise
+    return found
+
+
+def _with_scheme(text: str) -> tuple[str, str, int]:
+    scheme, colon, rest = text.rpartition("://")
+    if colon and scheme.upper() not in (SSL, PLAINTEXT):
+        raise InvalidOptionError(
+            f"--listen {text!r}: allowed is [SSL://]HOST:PORT", option="listen"
+        )
+    return (scheme.upper() or PLAINTEXT, *address(rest, "listen"))
+
+
+def address(text: str, option: str) -> tuple[str, int]:
+    """Return host and port. Raises InvalidOptionError."""
+    host, colon, port = text.rpartition(":")
+    if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
+        raise InvalidOptionError(f"--{option} {text!r}: allowed is HOST:PORT", option=option)
+    return host.strip("[]"), int(port)
+
+
+def tls_of(settings: Settings, listeners: Sequence[Listener]) -> ssl.SSLContext | None:
+    """Return the context of TLS listeners, None without one. Raises InvalidOptionError."""
+    if not any(one.is_tls for one in listeners):
+        return None
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    try:
+        context.load_cert_chain(str(settings.ssl_certificate_file), str(settings.ssl_key_file))
+    except (OSError, ssl.SSLError) as error:
+        raise InvalidOptionError(
+            f"certificate {settings.ssl_certificate_file}, key {settings.ssl_key_file}: {error}",
+            option="ssl_certificate_file",
+        ) from error
+    return context

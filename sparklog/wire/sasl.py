@@ -1,0 +1,82 @@
+"""SASL: mechanisms, and the exchange of one connection (KIP-43, KIP-152).
+
+    PLAIN                   the user is a token's name, the password the token (`sparklog.tokens`)
+    SCRAM-SHA-256, -512     users of the log dir (`sparklog users`), with the token file's grants
+
+What an exchange does is the mechanism's; who may choose it, and when, is the handlers'.
+"""
+
+import os
+import secrets
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from sparklog.errors import SaslAuthenticationError
+from sparklog.metadata.cluster import SCRAM_MECHANISMS
+from sparklog.metadata.image import Image
+from sparklog.tokens import Principal, Tokens
+from sparklog.wire.scram import ScramExchange
+
+PLAIN: Final = "PLAIN"
+MECHANISMS: Final[Sequence[str]] = (PLAIN, *SCRAM_MECHANISMS)
+_PLAIN_PARTS: Final = 3
+_SECRET: Final = os.urandom(32)
+"""This process's own: of what users that there are not are shown."""
+
+
+class Exchange(Protocol):
+    """An authentication in progress."""
+
+    def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
+        """Return the answer to a message, and the principal when it is the last one.
+
+        Raises SaslAuthenticationError: the exchange is over.
+        """
+        ...
+
+
+class _Plain:
+    """PLAIN (RFC 4616): one message, `authorization id NUL user NUL password`."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        self._tokens = tokens
+
+    def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:  # noqa: ARG002 - Exchange's
+        """Return nothing and the token."""
+        parts = message.split(b"\0")
+        if len(parts) != _PLAIN_PARTS:
+            raise SaslAuthenticationError("a message that is not PLAIN's")
+        identity, user, secret = (part.decode("utf-8", "replace") for part in parts)
+        token = self._tokens.known(secret)
+        if token is None or token.name != user or identity not in ("", user):
+            raise SaslAuthenticationError("invalid user or password")
+        return b"", token
+
+
+class _Scram:
+    """SCRAM: two messages."""
+
+    def __init__(self, tokens: Tokens, mechanism: str) -> None:
+        self._tokens = tokens
+        self._mechanism = mechanism
+        self._exchange: ScramExchange | None = None
+
+    def step(self, message: bytes, image: Image) -> tuple[bytes, Principal | None]:
+        """Return the answer to a message, with the second one the user."""
+        if self._exchange is None:
+            mechanism = self._mechanism
+            self._exchange = ScramExchange(
+                mechanism,
+                lambda user: image.users.get((user, mechanism)),
+                secrets.token_urlsafe(18),
+                _SECRET,
+            )
+        answer = self._exchange.step(message)
+        user = self._exchange.user
+        return answer, None if user is None else self._tokens.user(user)
+
+
+def exchange(mechanism: str, tokens: Tokens) -> Exchange:
+    """Return a new exchange of a mechanism that there is."""
+    makers: dict[str, Callable[[], Exchange]] = {PLAIN: lambda: _Plain(tokens)}
+    return makers.get(mechanism, lambda: _Scram(tokens, mechanism))()

@@ -1,0 +1,171 @@
+"""Authentication: PLAIN with tokens, SCRAM with users; what comes before it is refused."""
+
+import os
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient as KafkaAdmin
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import NewTopic
+from sparklog.metadata.cluster_plans import with_users
+from sparklog.wire.scram import HASHES, ITERATIONS, credential, salted_password
+from sparklog.wire.versions import ApiKey
+from tests.rest.tokens import token_file
+from tests.wire.gateways import Client, RunningGateway, frame_of, gateway, request
+from tests.wire.test_metadata import topics_asked
+
+TOKEN = "a-token"
+
+
+def secured_file(folder: Path) -> Path:
+    """Tokens, and two users: `alice` may read topics that begin with a, `eve` has no grant."""
+    path = token_file(folder, {TOKEN: [("", ["read", "write", "admin"])]})
+    grants = '[{ prefix = "a", scopes = ["read"] }]'
+    path.write_text(f"{path.read_text()}\n[[users]]\nname = 'alice'\ngrants = {grants}\n")
+    return path
+
+
+@pytest.fixture
+def secured(tmp_path: Path) -> Iterator[RunningGateway]:
+    """A gateway whose clients authenticate; the failed ones are told at once."""
+    values = {
+        "tokens_file": secured_file(tmp_path),
+        "connection_failed_authentication_delay_ms": 0,
+    }
+    with gateway(tmp_path / "log", **values) as running:
+        running.server.gateway.admin.create_topics([NewTopic("ab", 1), NewTopic("b", 1)])
+        yield running
+
+
+def with_password(running: RunningGateway, user: str, password: str) -> None:
+    changes = {}
+    for mechanism in HASHES:
+        salt = os.urandom(20)
+        salted = salted_password(mechanism, password, salt, ITERATIONS)
+        changes[user, mechanism] = credential(mechanism, salted, salt, ITERATIONS)
+    running.server.gateway.catalog.log.commit(lambda image: with_users(image, changes))
+
+
+def shaken(client: Client, mechanism: str, version: int = 1) -> Any:
+    return client.ask(request(ApiKey.SASL_HANDSHAKE, version, mechanism=mechanism))
+
+
+def shown(client: Client, message: bytes, version: int = 2) -> Any:
+    return client.ask(request(ApiKey.SASL_AUTHENTICATE, version, auth_bytes=message))
+
+
+def seen(client: Client) -> list[str]:
+    """The names in a list of all topics."""
+    fields = {"topics": None, "include_topic_authorized_operations": False}
+    return [topic.name for topic in client.ask(request(ApiKey.METADATA, 12, **fields)).topics]
+
+
+def librdkafka(running: RunningGateway, mechanism: str, user: str, password: str) -> KafkaAdmin:
+    return KafkaAdmin(
+        {
+            "bootstrap.servers": running.address,
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanisms": mechanism,
+            "sasl.username": user,
+            "sasl.password": password,
+            "log_level": 0,
+        }
+    )
+
+
+class TestPlain:
+    @pytest.mark.parametrize("version", [0, 1, 2])
+    def test_takes_a_token_and_its_name(self, secured: RunningGateway, version: int) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            answer = shown(client, f"\0{TOKEN}\0{TOKEN}".encode(), version)
+            assert answer.error_code == ErrorCode.none
+            assert seen(client) == ["ab", "b"]
+
+    @pytest.mark.parametrize(
+        "message",
+        [b"", b"\0a-token\0wrong", b"\0other\0a-token", b"x\0a-token\0a-token", b"\0\xff\0\xff"],
+    )
+    def test_refuses_others_and_closes(self, secured: RunningGateway, message: bytes) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            assert shown(client, message).error_code == ErrorCode.sasl_authentication_failed
+            assert client.receive_frame() == b""
+
+    def test_is_spoken_without_headers_behind_the_old_handshake(
+        self, secured: RunningGateway
+    ) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN", version=0)
+            client.send_frame(f"\0{TOKEN}\0{TOKEN}".encode())
+            assert client.receive_frame() == b""
+            assert seen(client) == ["ab", "b"]
+
+    def test_closes_what_the_old_handshake_cannot_tell(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN", version=0)
+            client.send_frame(b"nonsense")
+            assert client.socket.recv(1) == b""
+
+
+@pytest.mark.parametrize("mechanism", sorted(HASHES))
+class TestScram:
+    def test_a_user_has_the_grants_of_the_file(
+        self, secured: RunningGateway, mechanism: str
+    ) -> None:
+        with_password(secured, "alice", "secret")
+        found = librdkafka(secured, mechanism, "alice", "secret").list_topics(timeout=20)
+        assert list(found.topics) == ["ab"]
+
+    def test_another_password_is_refused(self, secured: RunningGateway, mechanism: str) -> None:
+        with_password(secured, "alice", "secret")
+        with pytest.raises(KafkaException):
+            librdkafka(secured, mechanism, "alice", "wrong").list_topics(timeout=3)
+
+
+class TestBeforeAuthentication:
+    def test_other_requests_close_the_connection(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            client.send(topics_asked(12, "ab"))
+            assert client.receive_frame() == b""
+
+    def test_versions_are_told(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            answer = client.ask(request(ApiKey.API_VERSIONS, 0))
+            assert answer.error_code == ErrorCode.none
+
+    def test_an_unknown_mechanism_is_refused(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            answer = shaken(client, "GSSAPI")
+            assert answer.error_code == ErrorCode.unsupported_sasl_mechanism
+            assert list(answer.mechanisms) == ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+
+    def test_a_message_comes_behind_a_handshake(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            assert shown(client, b"").error_code == ErrorCode.illegal_sasl_state
+
+    def test_a_handshake_comes_once(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            assert shaken(client, "PLAIN").error_code == ErrorCode.illegal_sasl_state
+
+    def test_frames_are_small(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            client.socket.sendall(struct.pack(">i", 512 * 1024 + 1))
+            assert client.receive_frame() == b""
+
+    def test_large_ones_are_allowed_behind_it(self, secured: RunningGateway) -> None:
+        with Client(secured.port) as client:
+            shaken(client, "PLAIN")
+            shown(client, f"\0{TOKEN}\0{TOKEN}".encode())
+            client.send_frame(frame_of(topics_asked(12, "ab")) + bytes(600 * 1024))
+            assert client.receive(ApiKey.METADATA, 12).topics[0].name == "ab"
+
+
+def test_where_everybody_is_known_nobody_authenticates(client: Client) -> None:
+    assert shaken(client, "PLAIN").error_code == ErrorCode.illegal_sasl_state

@@ -59,8 +59,8 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
     name = scheme if names[scheme] == 1 else f"{scheme}-{names[scheme]}"
     bound = bound_to(host, port)
     host, port = bound.getsockname()[:2]
-    advertised = (host, port) if told is None else address(told, "advertise")
-    return Bound(Listener(host, port, *advertised, name, scheme == SSL), bound)
+    told_host, told_port = (host, port) if told is None else address(told, "advertise")
+    return Bound(Listener(host, port, told_host, told_port, name, scheme == SSL), bound)
 
 
 def _shared(settings: Settings, text: str, first: Listener) -> Bound:

@@ -153,9 +153,9 @@ def validate_topic_name(name: str) -> None:
         )
 
 
-def collides(a: str, b: str) -> bool:
-    """Whether two topic names are one name to a metric system, which writes '.' as '_'.
+def metric_name(topic: str) -> str:
+    """The name of a topic in a metric system, which writes '.' as '_'.
 
-    True for equal names too (Topic.hasCollision); Kafka refuses to create the second.
+    Topics that share it collide: Kafka refuses to create the second (Topic.hasCollision).
     """
-    return a.replace(".", "_") == b.replace(".", "_")
+    return topic.replace(".", "_")

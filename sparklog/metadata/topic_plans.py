@@ -9,36 +9,49 @@ from sparklog.errors import (
     TopicExistsError,
     UnknownTopicError,
 )
-from sparklog.log.names import collides
+from sparklog.log.names import metric_name
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 
 
-def with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
-    """Return the edit that makes new topics."""
-    names = set(image.names)
-    for topic in wanted:
-        if topic.created_ms < image.horizon_ms:
+class NewNames:
+    """The names that new topics may not have: those of an image, and those taken since."""
+
+    def __init__(self, image: Image) -> None:
+        self._horizon_ms = image.horizon_ms
+        self._taken = {metric_name(name): name for name in image.names}
+
+    def take(self, topic: TopicDescription) -> TopicDescription:
+        """Take the name of a new topic; return the topic.
+
+        Raises LateWriterError, TopicExistsError, InvalidTopicError.
+        """
+        if topic.created_ms < self._horizon_ms:
             raise LateWriterError(
                 f"topic {topic.name!r}: its creation began before the vacuum horizon "
-                f"{image.horizon_ms} (ms), so its directory may be gone: create it again"
+                f"{self._horizon_ms} (ms), so its directory may be gone: create it again"
             )
-        _check_name(topic.name, names)
-        names.add(topic.name)
-    return _described_edit("CREATE TOPICS", wanted)
+        self.check(topic.name)
+        self._taken[metric_name(topic.name)] = topic.name
+        return topic
 
-
-def _check_name(wanted: str, names: Iterable[str]) -> None:
-    """Refuse a name that a topic has, or one that is the same in metric names."""
-    for name in names:
+    def check(self, wanted: str) -> None:
+        """Refuse a name that a topic has, or one that is the same in metric names."""
+        name = self._taken.get(metric_name(wanted))
         if wanted == name:
             raise TopicExistsError(f"topic {wanted!r} already exists", topic=wanted)
-        if collides(wanted, name):
+        if name is not None:
             raise InvalidTopicError(
                 f"topic name {wanted!r} collides with {name!r}: '.' and '_' are the same "
                 f"in metric names"
             )
+
+
+def with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
+    """Return the edit that makes new topics; raises as `NewNames.take`."""
+    names = NewNames(image)
+    return described_edit("CREATE TOPICS", [names.take(topic) for topic in wanted])
 
 
 def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
@@ -47,7 +60,7 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
         image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
     ]
     gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
-    return _described_edit("DELETE TOPICS", gone) if gone else Done()
+    return described_edit("DELETE TOPICS", gone) if gone else Done()
 
 
 def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
@@ -60,7 +73,7 @@ def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
         for topic in image.deleted
         if topic.name == name and topic_id in (None, topic.topic_id)
     ]
-    _check_name(name, image.names)
+    NewNames(image).check(name)
     if not found:
         raise UnknownTopicError(
             f"no deleted topic {name!r}{f' of id {topic_id}' if topic_id else ''}: it never was, "
@@ -68,7 +81,7 @@ def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
             topic=name,
         )
     last = max(found, key=lambda topic: topic.deleted_ms or 0)
-    return _described_edit("UNDELETE TOPIC", [replace(last, deleted_ms=None)])
+    return described_edit("UNDELETE TOPIC", [replace(last, deleted_ms=None)])
 
 
 def restorable(image: Image) -> list[TopicDescription]:
@@ -82,10 +95,11 @@ def describing(
 ) -> Edit | Done:
     """Return the edit that alters topics, those that change; Done when none does."""
     changed = [new for old, new in zip(before, after, strict=True) if new != old]
-    return _described_edit(operation, changed) if changed else Done()
+    return described_edit(operation, changed) if changed else Done()
 
 
-def _described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
+def described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
+    """Return the edit that gives topics new descriptions, or makes them."""
     return Edit(
         operation=operation,
         parameters={"topics": ", ".join(topic.name for topic in topics)},
@@ -99,3 +113,11 @@ def live(image: Image, name: str) -> TopicDescription:
     if topic is None:
         raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
     return topic
+
+
+def live_of_id(image: Image, topic_id: str) -> TopicDescription:
+    """Return the topic of an id. Raises UnknownTopicError."""
+    topic = image.topic(topic_id)
+    if topic is None or topic.closed_ms is not None:
+        raise UnknownTopicError(f"unknown topic id {topic_id}", topic_id=topic_id)
+    return topic.description

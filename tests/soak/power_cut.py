@@ -69,7 +69,7 @@ def mend(log_dir: str) -> None:
 def _work_until_cut(folder: Path, files: CuttableFiles, seed: int) -> None:
     """Work on files whose power fails."""
     with pytest.MonkeyPatch.context() as patch:
-        for module in ("sparklog.admin", "tests.soak.setup"):
+        for module in ("sparklog.admin.client", "tests.soak.setup"):
             patch.setattr(f"{module}.open_files", lambda *_: files)
         with suppress(PowerCutError):
             _work(folder, seed, 0)

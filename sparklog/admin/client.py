@@ -9,22 +9,23 @@ brought back.
 
 import os
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from functools import partial
 from typing import TypeVar
 
-from sparklog.clock import Clock, SystemClock
-from sparklog.config import ConfigEntry, ConfigKey, ConfigType, TopicConfig, config_key
-from sparklog.errors import (
-    InvalidConfigError,
-    InvalidPartitionsError,
-    InvalidTopicError,
-    LogDirError,
-    OffsetOutOfRangeError,
-    PolicyViolationError,
+from sparklog.admin.changes import (
+    LATEST_TIMESTAMP,
+    AlterConfigOp,
+    NewTopic,
+    altered,
+    check_deletable,
+    described,
+    grown,
+    start_offset,
 )
-from sparklog.log.names import PARTITION_MAX, random_uuid, validate_topic_name
+from sparklog.admin.each import EachTopic
+from sparklog.clock import Clock, SystemClock
+from sparklog.config import ConfigEntry, TopicConfig
+from sparklog.errors import LogDirError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
@@ -41,37 +42,10 @@ from sparklog.model import (
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import CUT_OFF, META_PROPERTIES, create_log_dir
 
-LATEST_TIMESTAMP = -1
+__all__ = ["LATEST_TIMESTAMP", "AdminClient"]
 
 Place = TypeVar("Place", bound=tuple[str, int])
 """A TopicPartition, or a plain (topic, partition)."""
-
-
-@dataclass(frozen=True, slots=True)
-class NewTopic:
-    """A topic to create; `config` holds Kafka's dotted keys."""
-
-    name: str
-    num_partitions: int = 1
-    config: Mapping[str, object] = field(default_factory=dict)
-
-
-class OpType(StrEnum):
-    """What an AlterConfigOp does (AlterConfigOp.OpType). APPEND and SUBTRACT are for lists."""
-
-    SET = "SET"
-    DELETE = "DELETE"
-    APPEND = "APPEND"
-    SUBTRACT = "SUBTRACT"
-
-
-@dataclass(frozen=True, slots=True)
-class AlterConfigOp:
-    """One change to one config key of a topic."""
-
-    name: str
-    value: object = None
-    op: OpType = OpType.SET
 
 
 class AdminClient:
@@ -87,6 +61,11 @@ class AdminClient:
         self._clock: Clock = clock or SystemClock()
         self._files = open_files(os.fspath(log_dir), storage_options)
         self._catalog = Catalog(self._files, self._clock)
+
+    @property
+    def each(self) -> EachTopic:
+        """The same changes, each topic for itself: all that can be done, an error for the rest."""
+        return EachTopic(self._catalog, self._clock)
 
     def create_topics(
         self, new_topics: Iterable[NewTopic], *, validate_only: bool = False
@@ -138,20 +117,7 @@ class AdminClient:
         return self._catalog.image()
 
     def _described(self, topic: NewTopic) -> TopicDescription:
-        validate_topic_name(topic.name)
-        if topic.name.startswith("__"):
-            raise InvalidTopicError(
-                f"topic name {topic.name!r} is internal: names that begin with '__' are sparklog's"
-            )
-        _check_count(topic.name, topic.num_partitions)
-        config = TopicConfig.parse(topic.config)
-        return TopicDescription(
-            topic.name,
-            random_uuid(os.urandom(16)),
-            topic.num_partitions,
-            dict(config.overrides),
-            self._clock.now_ms(),
-        )
+        return described(topic, os.urandom(16), self._clock.now_ms())
 
     def delete_topics(self, names: Iterable[str]) -> None:
         """Delete topics, all or none: writers are refused, names are free, files go later.
@@ -200,17 +166,15 @@ class AdminClient:
         """
         ops = {name: list(wanted) for name, wanted in changes.items()}
 
-        def altered(image: Image) -> list[TopicDescription]:
+        def changed(image: Image) -> list[TopicDescription]:
             topics = [live(image, name) for name in ops]
-            return [
-                replace(topic, configs=_altered(topic.configs, ops[topic.name])) for topic in topics
-            ]
+            return [altered(topic, ops[topic.name]) for topic in topics]
 
         def plan(image: Image) -> Edit | Done:
-            return describing("ALTER CONFIGS", [live(image, name) for name in ops], altered(image))
+            return describing("ALTER CONFIGS", [live(image, name) for name in ops], changed(image))
 
         if validate_only:
-            return altered(self._catalog.image())
+            return changed(self._catalog.image())
         image = self._catalog.log.commit(plan).image
         return [live(image, name) for name in ops]
 
@@ -222,8 +186,8 @@ class AdminClient:
 
         def plan(image: Image) -> Edit | Done:
             topics = [live(image, name) for name in totals]
-            grown = [_grown(topic, totals[topic.name]) for topic in topics]
-            return describing("CREATE PARTITIONS", topics, grown)
+            larger = [grown(topic, totals[topic.name]) for topic in topics]
+            return describing("CREATE PARTITIONS", topics, larger)
 
         image = self._catalog.log.commit(plan).image
         return [live(image, name) for name in totals]
@@ -270,10 +234,7 @@ class AdminClient:
         topic = self._catalog.topic(name)
         for partition in partitions:
             check_partition(topic, partition)
-        if not TopicConfig.parse(topic.configs).is_deleted:
-            raise PolicyViolationError(
-                f"topic {name!r}: records are deleted only where cleanup.policy has 'delete'"
-            )
+        check_deletable(topic)
         return topic
 
     def list_offsets(
@@ -295,70 +256,12 @@ class AdminClient:
         }
 
 
-def _check_count(name: str, count: int) -> None:
-    if not 1 <= count <= PARTITION_MAX:
-        raise InvalidPartitionsError(
-            f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITION_MAX}"
-        )
-
-
-def _grown(topic: TopicDescription, count: int) -> TopicDescription:
-    _check_count(topic.name, count)
-    if count <= topic.num_partitions:
-        raise InvalidPartitionsError(
-            f"topic {topic.name!r} has {topic.num_partitions} partitions: a count can only grow, "
-            f"so {count} is not allowed"
-        )
-    return replace(topic, num_partitions=count)
-
-
-def _altered(configs: Mapping[str, str], ops: Iterable[AlterConfigOp]) -> dict[str, str]:
-    altered: dict[str, object] = dict(configs)
-    for op in ops:
-        key = config_key(op.name)
-        match _op_type(op):
-            case OpType.DELETE:
-                altered.pop(key.name, None)
-            case OpType.SET:
-                altered[key.name] = op.value
-            case _:
-                altered[key.name] = _list_edited(key, altered.get(key.name, key.default), op)
-    return dict(TopicConfig.parse(altered).overrides)
-
-
-def _op_type(op: AlterConfigOp) -> OpType:
-    try:
-        return OpType(op.op)
-    except ValueError:
-        raise InvalidConfigError(
-            f"{op.op!r} is no operation on a config; allowed: {', '.join(OpType)}", key=op.name
-        ) from None
-
-
-def _list_edited(key: ConfigKey, current: object, op: AlterConfigOp) -> str:
-    if key.type is not ConfigType.LIST:
-        raise InvalidConfigError(
-            f"{op.op} is for lists: {key.name} is a {key.type.value}, which takes SET and DELETE",
-            key=key.name,
-        )
-    values = [value.strip() for value in str(current).split(",") if value.strip()]
-    edits = [value.strip() for value in str(op.value).split(",")]
-    if op.op == OpType.SUBTRACT:
-        return ",".join(value for value in values if value not in edits)
-    return ",".join([*values, *(value for value in edits if value not in values)])
-
-
 def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:
     """Return the edit that raises log start offsets, as far as they rise."""
     starts = {}
     for partition, wanted in before.items():
         log = topic.partition(partition)
-        offset = log.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
-        if not 0 <= offset <= log.log_end_offset:
-            raise OffsetOutOfRangeError(
-                f"{log.name}: cannot delete records before {wanted}; allowed are 0 to "
-                f"{log.log_end_offset}, and -1 for the log end offset"
-            )
+        offset = start_offset(log, wanted)
         if offset > log.log_start_offset:
             starts[partition] = PartitionState(log_start_offset=offset)
     return TopicEdit(partitions=starts) if starts else Done()

@@ -1,0 +1,141 @@
+"""Changes of topics: pure functions of a topic's description, or of its image."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Final
+
+from sparklog.config import ConfigKey, ConfigType, TopicConfig, config_key
+from sparklog.errors import (
+    InvalidConfigError,
+    InvalidPartitionsError,
+    InvalidTopicError,
+    OffsetOutOfRangeError,
+    PolicyViolationError,
+)
+from sparklog.log.names import PARTITION_MAX, random_uuid, validate_topic_name
+from sparklog.metadata.image import PartitionLog
+from sparklog.model import TopicDescription
+
+LATEST_TIMESTAMP: Final = -1
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to create; `config` holds Kafka's dotted keys."""
+
+    name: str
+    num_partitions: int = 1
+    config: Mapping[str, object] = field(default_factory=dict)
+
+
+class OpType(StrEnum):
+    """What an AlterConfigOp does (AlterConfigOp.OpType). APPEND and SUBTRACT are for lists."""
+
+    SET = "SET"
+    DELETE = "DELETE"
+    APPEND = "APPEND"
+    SUBTRACT = "SUBTRACT"
+
+
+@dataclass(frozen=True, slots=True)
+class AlterConfigOp:
+    """One change to one config key of a topic."""
+
+    name: str
+    value: object = None
+    op: OpType = OpType.SET
+
+
+def described(topic: NewTopic, random_bytes: bytes, now_ms: int) -> TopicDescription:
+    """Return the description of a new topic; `random_bytes` are the 16 of its id.
+
+    Raises InvalidTopicError, InvalidPartitionsError, InvalidConfigError.
+    """
+    validate_topic_name(topic.name)
+    if topic.name.startswith("__"):
+        raise InvalidTopicError(
+            f"topic name {topic.name!r} is internal: names that begin with '__' are sparklog's"
+        )
+    _check_count(topic.name, topic.num_partitions)
+    config = TopicConfig.parse(topic.config)
+    return TopicDescription(
+        topic.name, random_uuid(random_bytes), topic.num_partitions, dict(config.overrides), now_ms
+    )
+
+
+def _check_count(name: str, count: int) -> None:
+    if not 1 <= count <= PARTITION_MAX:
+        raise InvalidPartitionsError(
+            f"topic {name!r}: {count} partitions; a topic has 1 to {PARTITION_MAX}"
+        )
+
+
+def grown(topic: TopicDescription, count: int) -> TopicDescription:
+    """Return a topic with more partitions. Raises InvalidPartitionsError."""
+    _check_count(topic.name, count)
+    if count <= topic.num_partitions:
+        raise InvalidPartitionsError(
+            f"topic {topic.name!r} has {topic.num_partitions} partitions: a count can only grow, "
+            f"so {count} is not allowed"
+        )
+    return replace(topic, num_partitions=count)
+
+
+def altered(topic: TopicDescription, ops: Iterable[AlterConfigOp]) -> TopicDescription:
+    """Return a topic with changed configs. Raises InvalidConfigError."""
+    values: dict[str, object] = dict(topic.configs)
+    for op in ops:
+        key = config_key(op.name)
+        match _op_type(op):
+            case OpType.DELETE:
+                values.pop(key.name, None)
+            case OpType.SET:
+                values[key.name] = op.value
+            case _:
+                values[key.name] = _list_edited(key, values.get(key.name, key.default), op)
+    return replace(topic, configs=dict(TopicConfig.parse(values).overrides))
+
+
+def _op_type(op: AlterConfigOp) -> OpType:
+    try:
+        return OpType(op.op)
+    except ValueError:
+        raise InvalidConfigError(
+            f"{op.op!r} is no operation on a config; allowed: {', '.join(OpType)}", key=op.name
+        ) from None
+
+
+def _list_edited(key: ConfigKey, current: object, op: AlterConfigOp) -> str:
+    if key.type is not ConfigType.LIST:
+        raise InvalidConfigError(
+            f"{op.op} is for lists: {key.name} is a {key.type.value}, which takes SET and DELETE",
+            key=key.name,
+        )
+    values = [value.strip() for value in str(current).split(",") if value.strip()]
+    edits = [value.strip() for value in str(op.value).split(",")]
+    if op.op == OpType.SUBTRACT:
+        return ",".join(value for value in values if value not in edits)
+    return ",".join([*values, *(value for value in edits if value not in values)])
+
+
+def check_deletable(topic: TopicDescription) -> None:
+    """Raise PolicyViolationError for a topic whose records are not deleted."""
+    if not TopicConfig.parse(topic.configs).is_deleted:
+        raise PolicyViolationError(
+            f"topic {topic.name!r}: records are deleted only where cleanup.policy has 'delete'"
+        )
+
+
+def start_offset(log: PartitionLog, wanted: int) -> int:
+    """Return the log start offset after the records before `wanted` are deleted; -1: all of them.
+
+    Raises OffsetOutOfRangeError.
+    """
+    offset = log.log_end_offset if wanted == LATEST_TIMESTAMP else wanted
+    if not 0 <= offset <= log.log_end_offset:
+        raise OffsetOutOfRangeError(
+            f"{log.name}: cannot delete records before {wanted}; allowed are 0 to "
+            f"{log.log_end_offset}, and -1 for the log end offset"
+        )
+    return max(offset, log.log_start_offset)

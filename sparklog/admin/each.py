@@ -1,0 +1,206 @@
+"""EachTopic: changes of several topics, each for itself, as Kafka's requests have them.
+
+What can be done is done, in one commit; the rest is told by its error. An outcome is the topic as
+it is then, or a UsageError. Errors of the log dir itself (StorageError, CommitConflictError …) are
+raised: nothing was done then, but for CommitOutcomeUnknownError.
+"""
+
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TypeVar
+
+from sparklog.admin.changes import (
+    AlterConfigOp,
+    NewTopic,
+    altered,
+    check_deletable,
+    described,
+    grown,
+    start_offset,
+)
+from sparklog.clock import Clock
+from sparklog.errors import UnknownTopicError, UsageError
+from sparklog.metadata.catalog import Catalog, Write, check_partition
+from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.topic_plans import NewNames, described_edit, live, live_of_id
+from sparklog.model import TopicDescription, TopicPartition
+
+Outcome = TopicDescription | UsageError
+Wanted = TypeVar("Wanted")
+Change = Callable[[Wanted], TopicDescription]
+"""Returns a topic as it is to be. Raises UsageError."""
+
+
+class EachTopic:
+    """Administers the topics of one log dir, each for itself."""
+
+    def __init__(self, catalog: Catalog, clock: Clock) -> None:
+        self._catalog = catalog
+        self._clock = clock
+
+    def create_topics(
+        self, wanted: Sequence[NewTopic], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Create topics; return an outcome for each, in the order given."""
+        now_ms = self._clock.now_ms()
+        seeds = [os.urandom(16) for _ in wanted]
+
+        def created(image: Image) -> Change[tuple[NewTopic, bytes]]:
+            names = NewNames(image)
+            return lambda one: names.take(described(one[0], one[1], now_ms))
+
+        pairs = list(zip(wanted, seeds, strict=True))
+        return self._each("CREATE TOPICS", pairs, created, validate_only=validate_only)
+
+    def delete_topics(
+        self, names: Sequence[str] = (), *, topic_ids: Sequence[str] = ()
+    ) -> list[Outcome]:
+        """Delete topics by name, and topics by id; return an outcome for each in this order."""
+        now_ms = self._clock.now_ms()
+
+        def deleted(image: Image) -> Change[tuple[str, bool]]:
+            def change(one: tuple[str, bool]) -> TopicDescription:
+                key, is_id = one
+                topic = live_of_id(image, key) if is_id else live(image, key)
+                return replace(topic, deleted_ms=now_ms)
+
+            return change
+
+        wanted = [*((one, False) for one in names), *((one, True) for one in topic_ids)]
+        return self._each("DELETE TOPICS", wanted, deleted)
+
+    def create_partitions(
+        self, totals: Mapping[str, int], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Grow topics to numbers of partitions; return an outcome for each, in the order given."""
+        return self._each(
+            "CREATE PARTITIONS",
+            list(totals),
+            lambda image: lambda name: grown(live(image, name), totals[name]),
+            validate_only=validate_only,
+        )
+
+    def incremental_alter_configs(
+        self, changes: Mapping[str, Iterable[AlterConfigOp]], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Change configs of topics; return an outcome for each, in the order given."""
+        ops = {name: list(wanted) for name, wanted in changes.items()}
+        return self._each(
+            "ALTER CONFIGS",
+            list(ops),
+            lambda image: lambda name: altered(live(image, name), ops[name]),
+            validate_only=validate_only,
+        )
+
+    def replace_configs(
+        self, configs: Mapping[str, Mapping[str, str]], *, validate_only: bool = False
+    ) -> list[Outcome]:
+        """Give topics these configs and no others; return an outcome for each, in the order given.
+
+        This is AlterConfigs, which Kafka has for old clients.
+        """
+
+        def replaced(image: Image) -> Change[str]:
+            def change(name: str) -> TopicDescription:
+                bare = replace(live(image, name), configs={})
+                ops = [AlterConfigOp(key, value) for key, value in configs[name].items()]
+                return altered(bare, ops)
+
+            return change
+
+        return self._each("ALTER CONFIGS", list(configs), replaced, validate_only=validate_only)
+
+    def _each(
+        self,
+        operation: str,
+        wanted: Sequence[Wanted],
+        change_on: Callable[[Image], Change[Wanted]],
+        *,
+        validate_only: bool = False,
+    ) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+
+        def plan(image: Image) -> Edit | Done:
+            outcomes[:] = _outcomes(change_on(image), wanted)
+            topics = [one for one in outcomes if isinstance(one, TopicDescription)]
+            changed = [one for one in topics if one != _before(image, one)]
+            return described_edit(operation, changed) if changed else Done()
+
+        if validate_only:
+            plan(self._catalog.image())
+        else:
+            self._catalog.log.commit(plan)
+        return outcomes
+
+    def delete_records(
+        self, before: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, int | UsageError]:
+        """Raise log start offsets; -1 means the log end offset.
+
+        Returns each partition's log start offset (low watermark), or its error.
+        """
+        outcomes: dict[TopicPartition, int | UsageError] = {}
+        wanted: dict[str, dict[int, int]] = {}
+        for partition, offset in before.items():
+            wanted.setdefault(partition.topic, {})[partition.partition] = offset
+        names = self._catalog.topics()
+        for partition in before:
+            if partition.topic not in names:
+                outcomes[partition] = _unknown(partition.topic)
+        writes = [
+            Write(topic=names[name], plan=partial(_trimmed, offsets=offsets, outcomes=outcomes))
+            for name, offsets in wanted.items()
+            if name in names
+        ]
+        self._catalog.commit_all(writes, operation="DELETE RECORDS")
+        return outcomes
+
+
+def _outcomes(change: Change[Wanted], wanted: Iterable[Wanted]) -> list[Outcome]:
+    outcomes: list[Outcome] = []
+    for one in wanted:
+        try:
+            outcomes.append(change(one))
+        except UsageError as error:
+            outcomes.append(error)
+    return outcomes
+
+
+def _before(image: Image, topic: TopicDescription) -> TopicDescription | None:
+    found = image.topic(topic.topic_id)
+    return None if found is None else found.description
+
+
+def _trimmed(
+    topic: TopicImage,
+    offsets: Mapping[int, int],
+    outcomes: dict[TopicPartition, int | UsageError],
+) -> TopicEdit | Done:
+    """Return the edit that raises log start offsets, as far as they rise; put down the outcomes."""
+    starts: dict[int, PartitionState] = {}
+    for number, wanted in offsets.items():
+        partition = TopicPartition(topic.description.name, number)
+        try:
+            start = _start(topic, number, wanted)
+        except UsageError as error:
+            outcomes[partition] = error
+            continue
+        outcomes[partition] = start
+        if start > topic.partition(number).log_start_offset:
+            starts[number] = PartitionState(log_start_offset=start)
+    return TopicEdit(partitions=starts) if starts else Done()
+
+
+def _start(topic: TopicImage, number: int, wanted: int) -> int:
+    if topic.closed_ms is not None:
+        raise _unknown(topic.description.name)
+    check_partition(topic.description, number)
+    check_deletable(topic.description)
+    return start_offset(topic.partition(number), wanted)
+
+
+def _unknown(name: str) -> UnknownTopicError:
+    return UnknownTopicError(f"unknown topic {name!r}", topic=name)

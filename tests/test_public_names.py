@@ -30,6 +30,7 @@ ADMIN_METHODS = [
     "delete_topics",
     "describe_configs",
     "describe_topics",
+    "each",
     "incremental_alter_configs",
     "list_deleted_topics",
     "list_offsets",

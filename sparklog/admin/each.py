@@ -55,22 +55,14 @@ class EachTopic:
         pairs = list(zip(wanted, seeds, strict=True))
         return self._each("CREATE TOPICS", pairs, created, validate_only=validate_only)
 
-    def delete_topics(
-        self, names: Sequence[str] = (), *, topic_ids: Sequence[str] = ()
-    ) -> list[Outcome]:
-        """Delete topics by name, and topics by id; return an outcome for each in this order."""
+    def delete_topics(self, topic_ids: Sequence[str]) -> list[Outcome]:
+        """Delete topics by id; return an outcome for each, in the order given."""
         now_ms = self._clock.now_ms()
-
-        def deleted(image: Image) -> Change[tuple[str, bool]]:
-            def change(one: tuple[str, bool]) -> TopicDescription:
-                key, is_id = one
-                topic = live_of_id(image, key) if is_id else live(image, key)
-                return replace(topic, deleted_ms=now_ms)
-
-            return change
-
-        wanted = [*((one, False) for one in names), *((one, True) for one in topic_ids)]
-        return self._each("DELETE TOPICS", wanted, deleted)
+        return self._each(
+            "DELETE TOPICS",
+            topic_ids,
+            lambda image: lambda topic_id: replace(live_of_id(image, topic_id), deleted_ms=now_ms),
+        )
 
     def create_partitions(
         self, totals: Mapping[str, int], *, validate_only: bool = False

@@ -12,12 +12,14 @@ that topic, group or id, and serves the others of the request. What a request on
     CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, AlterConfigs,
     IncrementalAlterConfigs                  ADMIN topic; configs of brokers: ADMIN cluster
     DescribeLogDirs                          lists leave out what is not seen
-    DescribeUserScramCredentials             READ cluster
+    DescribeUserScramCredentials, DescribeAcls, DescribeClientQuotas
+                                             READ cluster
     AlterUserScramCredentials                ADMIN cluster
     groups, offsets                          READ group, and READ topic for each topic
     DeleteGroups, OffsetDelete               ADMIN group
     transactions                             WRITE transactional id, and WRITE topic
-    ApiVersions, DescribeCluster, Sasl…      nothing
+    ApiVersions, DescribeCluster, ListPartitionReassignments, Sasl…
+                                             nothing
 
 A topic that Metadata or a produce would create needs ADMIN.
 """

@@ -10,11 +10,20 @@ from sparklog.admin import NewTopic
 from sparklog.tokens import Principal
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.gateways import Client, RunningGateway, request
+from tests.wire.requests import body, part
+from tests.wire.test_cluster import ACL_FILTER
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import produce_request
+from tests.wire.test_topics import create, delete, grow, new
 
 TOPIC = "flights"
-OPEN_TO_ALL = {ApiKey.API_VERSIONS, ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+OPEN_TO_ALL = {
+    ApiKey.SASL_HANDSHAKE,
+    ApiKey.API_VERSIONS,
+    ApiKey.SASL_AUTHENTICATE,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS,
+    ApiKey.DESCRIBE_CLUSTER,
+}
 """APIs that ask nobody: what they tell belongs to no resource."""
 
 
@@ -37,9 +46,66 @@ def producer_id(client: Client, transactional_id: str | None) -> Any:
     return client.ask(request(ApiKey.INIT_PRODUCER_ID, 4, **fields))
 
 
+def created(client: Client) -> Any:
+    return create(client, new(TOPIC))[0]
+
+
+def deleted(client: Client) -> Any:
+    return delete(client, TOPIC)[0]
+
+
+def grown(client: Client) -> Any:
+    return grow(client, (TOPIC, 3))[0]
+
+
+def configs(client: Client, kind: int, name: str) -> Any:
+    resource = {"resource_type": kind, "resource_name": name, "configuration_keys": None}
+    asked = part(ApiKey.DESCRIBE_CONFIGS, 4, "DescribeConfigsResource", **resource)
+    return client.ask(body(ApiKey.DESCRIBE_CONFIGS, 4, resources=(asked,))).results[0]
+
+
+def altered(client: Client, key: ApiKey, kind: int) -> Any:
+    fields = {"resource_type": kind, "resource_name": TOPIC, "configs": ()}
+    resource = part(key, 1, "AlterConfigsResource", **fields)
+    return client.ask(body(key, 1, resources=(resource,), validate_only=False)).responses[0]
+
+
+def acls(client: Client) -> Any:
+    return client.ask(body(ApiKey.DESCRIBE_ACLS, 3, **ACL_FILTER))
+
+
+def quotas(client: Client) -> Any:
+    return client.ask(body(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=(), strict=False))
+
+
 ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.PRODUCE: [(produced, ErrorCode.topic_authorization_failed)],
     ApiKey.METADATA: [(described, ErrorCode.topic_authorization_failed)],
+    ApiKey.CREATE_TOPICS: [(created, ErrorCode.topic_authorization_failed)],
+    ApiKey.DELETE_TOPICS: [(deleted, ErrorCode.topic_authorization_failed)],
+    ApiKey.CREATE_PARTITIONS: [(grown, ErrorCode.topic_authorization_failed)],
+    ApiKey.DESCRIBE_CONFIGS: [
+        (lambda client: configs(client, 2, TOPIC), ErrorCode.topic_authorization_failed),
+        (lambda client: configs(client, 4, "0"), ErrorCode.cluster_authorization_failed),
+    ],
+    ApiKey.ALTER_CONFIGS: [
+        (
+            lambda client: altered(client, ApiKey.ALTER_CONFIGS, 2),
+            ErrorCode.topic_authorization_failed,
+        ),
+    ],
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: [
+        (
+            lambda client: altered(client, ApiKey.INCREMENTAL_ALTER_CONFIGS, 2),
+            ErrorCode.topic_authorization_failed,
+        ),
+        (
+            lambda client: altered(client, ApiKey.INCREMENTAL_ALTER_CONFIGS, 4),
+            ErrorCode.cluster_authorization_failed,
+        ),
+    ],
+    ApiKey.DESCRIBE_ACLS: [(acls, ErrorCode.cluster_authorization_failed)],
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: [(quotas, ErrorCode.cluster_authorization_failed)],
     ApiKey.INIT_PRODUCER_ID: [
         (lambda client: producer_id(client, None), ErrorCode.cluster_authorization_failed),
         (

@@ -97,6 +97,21 @@ class TestMetadata:
             [found] = client.ask(topics_asked(12, "no/good")).topics
         assert found.error_code == ErrorCode.invalid_topic_exception
 
+    @pytest.mark.parametrize("name", ["no/good", "", "x" * 250])
+    def test_no_topic_has_an_illegal_name(self, client: Client, name: str) -> None:
+        [found] = client.ask(topics_asked(12, name)).topics
+        assert found.error_code == ErrorCode.invalid_topic_exception
+
+    def test_tells_what_the_client_may_do(self, running: RunningGateway, client: Client) -> None:
+        running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
+        fields = {"topics": None, "include_topic_authorized_operations": True}
+        asked = request(ApiKey.METADATA, 8, include_cluster_authorized_operations=True, **fields)
+        answer = client.ask(asked)
+        assert answer.topics[0].topic_authorized_operations == 3576
+        assert answer.cluster_authorized_operations == 8096
+        asked = topics_asked(13, "flights")
+        assert client.ask(asked).topics[0].topic_authorized_operations == -(2**31)
+
     def test_a_topic_is_found_by_its_id(self, running: RunningGateway, client: Client) -> None:
         [topic] = running.server.gateway.admin.create_topics([NewTopic("flights", 1)])
         kind = request_topic(12)

@@ -8,12 +8,21 @@ their order; None is no answer (acks=0).
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Final
 
+from sparklog.wire.handlers.alter_configs import alter_configs, incremental_alter_configs
 from sparklog.wire.handlers.api_versions import api_versions
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.cluster import (
+    describe_acls,
+    describe_client_quotas,
+    describe_cluster,
+    list_partition_reassignments,
+)
+from sparklog.wire.handlers.describe_configs import describe_configs
 from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.metadata import metadata
 from sparklog.wire.handlers.produce import produce
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
+from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
 from sparklog.wire.versions import ApiKey
 
 Handler = Callable[[Call], Reply | Awaitable[Reply]]
@@ -23,8 +32,18 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.METADATA: metadata,
     ApiKey.SASL_HANDSHAKE: sasl_handshake,
     ApiKey.API_VERSIONS: api_versions,
+    ApiKey.CREATE_TOPICS: create_topics,
+    ApiKey.DELETE_TOPICS: delete_topics,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.DESCRIBE_ACLS: describe_acls,
+    ApiKey.DESCRIBE_CONFIGS: describe_configs,
+    ApiKey.ALTER_CONFIGS: alter_configs,
     ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
+    ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+    ApiKey.DESCRIBE_CLUSTER: describe_cluster,
 }
 
 BEFORE_AUTHENTICATION: Final = frozenset(

@@ -10,21 +10,22 @@ from typing import Final, NamedTuple
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
+from sparklog.log.names import topic_name_problem
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_ids import NO_UUID, uuid_of, with_uuid
 from sparklog.wire.writing import Writer
 
 NONE: Final = 0
-UNKNOWN_TOPIC_ID: Final = 100
 NO_EPOCH: Final = -1
 """The leader epoch of a partition whose topic was not opened yet: clients then check nothing."""
-NO_OPERATIONS: Final = -(2**31)
-"""Authorized operations that were not asked for."""
+INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""The names that clients take for a broker's own topics (Topic.INTERNAL_TOPICS)."""
 
 
 class _Topic(NamedTuple):
@@ -48,7 +49,7 @@ async def metadata(call: Call) -> Reply:
         topics = [_found(image, one) for one in image.names.values() if call.sees(one.name)]
     else:
         topics = [await _asked(call, image, request, one) for one in wanted]
-    return [_written(call, topics)]
+    return [_written(call, request, topics)]
 
 
 async def _asked(call: Call, image: Image, request: object, wanted: object) -> _Topic:
@@ -57,7 +58,7 @@ async def _asked(call: Call, image: Image, request: object, wanted: object) -> _
         topic_id: UUID = getattr(wanted, "topic_id", None) or NO_UUID
         known = with_uuid(image, topic_id)
         if known is None:
-            return _Topic(None, topic_id, None, UNKNOWN_TOPIC_ID)
+            return _Topic(None, topic_id, None, ErrorCode.UNKNOWN_TOPIC_ID)
         if not call.sees(known.name):
             return _Topic(None, topic_id, None, DENIED[Resource.TOPIC])
         return _found(image, known)
@@ -66,6 +67,8 @@ async def _asked(call: Call, image: Image, request: object, wanted: object) -> _
     known = image.names.get(name)
     if known is not None:
         return _found(image, known)
+    if topic_name_problem(name) is not None:
+        return _Topic(name, NO_UUID, None, ErrorCode.INVALID_TOPIC_EXCEPTION)
     may_create = getattr(request, "allow_auto_topic_creation", True)
     if not (may_create and call.gateway.settings.auto_create_topics_enable):
         return _Topic(name, NO_UUID, None, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -82,7 +85,7 @@ def _found(image: Image, topic: TopicDescription) -> _Topic:
     return _Topic(topic.name, uuid_of(topic.topic_id), topic, image=image.topic(topic.topic_id))
 
 
-def _written(call: Call, topics: Sequence[_Topic]) -> bytes:
+def _written(call: Call, request: object, topics: Sequence[_Topic]) -> bytes:
     version, writer = call.version, call.writer()
     instances = call.gateway.instances.alive
     if version >= 3:
@@ -93,10 +96,16 @@ def _written(call: Call, topics: Sequence[_Topic]) -> bytes:
     if version >= 1:
         writer.int32(min(one.node_id for one in instances))
     writer.array(len(topics))
+    are_asked = getattr(request, "include_topic_authorized_operations", False)
     for topic in topics:
         _write_topic(writer, topic, instances, version)
+        if version >= 8:
+            is_told = are_asked and topic.description is not None
+            writer.int32(topic_operations(call, topic.name or "") if is_told else NO_OPERATIONS)
+        writer.tags()
     if 8 <= version <= 10:
-        writer.int32(NO_OPERATIONS)
+        is_asked = getattr(request, "include_cluster_authorized_operations", False)
+        writer.int32(cluster_operations(call) if is_asked else NO_OPERATIONS)
     if version >= 13:
         writer.int16(NONE)
     writer.tags()
@@ -122,7 +131,7 @@ def _write_topic(
     if version >= 10:
         writer.raw(topic.topic_id.bytes)
     if version >= 1:
-        writer.boolean(topic.name is not None and topic.name.startswith("__"))
+        writer.boolean(topic.name in INTERNAL)
     count = 0 if topic.description is None else topic.description.num_partitions
     writer.array(count)
     if topic.description is not None:
@@ -131,9 +140,6 @@ def _write_topic(
         for partition in range(count):
             epoch = NO_EPOCH if opened is None else opened.partition(partition).leader_epoch
             _write_partition(writer, partition, leader, epoch, version)
-    if version >= 8:
-        writer.int32(NO_OPERATIONS)
-    writer.tags()
 
 
 def _write_partition(writer: Writer, partition: int, leader: int, epoch: int, version: int) -> None:

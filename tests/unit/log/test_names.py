@@ -166,5 +166,5 @@ class TestTopicName:
         ("a", "b", "same"),
         (("a.b", "a_b", True), ("a.b", "a.b", True), ("a.b", "a-b", False), ("a", "A", False)),
     )
-    def test_collides_when_dots_and_underscores_are_one(self, a: str, b: str, same: bool) -> None:
-        assert names.collides(a, b) is same
+    def test_dots_and_underscores_are_one_to_metrics(self, a: str, b: str, same: bool) -> None:
+        assert (names.metric_name(a) == names.metric_name(b)) is same

@@ -1,0 +1,138 @@
+"""Configs as DescribeConfigs tells them: Kafka's numbers of sources and types, and its synonyms.
+
+A topic config's default stands in a broker config, mostly of another name: the synonym. Those of
+other units (log.roll.hours) are left out, as Kafka does.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Any, Final, NamedTuple
+
+from sparklog.config import ConfigKey, ConfigSource, ConfigType, TopicConfig
+from sparklog.errors import InvalidConfigError
+from sparklog.produce.partitioner import DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
+
+TOPIC: Final = 2
+BROKER: Final = 4
+
+
+class Source(IntEnum):
+    """Where a value comes from (DescribeConfigsResponse.ConfigSource)."""
+
+    DYNAMIC_TOPIC_CONFIG = 1
+    STATIC_BROKER_CONFIG = 4
+    DEFAULT_CONFIG = 5
+
+
+SOURCES: Final[Mapping[ConfigSource, Source]] = {
+    ConfigSource.TOPIC: Source.DYNAMIC_TOPIC_CONFIG,
+    ConfigSource.DEFAULT: Source.DEFAULT_CONFIG,
+}
+TYPES: Final[Mapping[ConfigType, int]] = {
+    ConfigType.BOOLEAN: 1,
+    ConfigType.STRING: 2,
+    ConfigType.INT: 3,
+    ConfigType.LONG: 5,
+    ConfigType.DOUBLE: 6,
+    ConfigType.LIST: 7,
+}
+"""The numbers of types (DescribeConfigsResponse.ConfigType)."""
+
+SYNONYMS: Final[Mapping[str, str]] = {
+    "cleanup.policy": "log.cleanup.policy",
+    "compression.gzip.level": "compression.gzip.level",
+    "compression.lz4.level": "compression.lz4.level",
+    "compression.type": "compression.type",
+    "compression.zstd.level": "compression.zstd.level",
+    "delete.retention.ms": "log.cleaner.delete.retention.ms",
+    "file.delete.delay.ms": "log.segment.delete.delay.ms",
+    "flush.messages": "log.flush.interval.messages",
+    "index.interval.bytes": "log.index.interval.bytes",
+    "local.retention.bytes": "log.local.retention.bytes",
+    "local.retention.ms": "log.local.retention.ms",
+    "max.compaction.lag.ms": "log.cleaner.max.compaction.lag.ms",
+    "max.message.bytes": "message.max.bytes",
+    "message.timestamp.after.max.ms": "log.message.timestamp.after.max.ms",
+    "message.timestamp.before.max.ms": "log.message.timestamp.before.max.ms",
+    "message.timestamp.type": "log.message.timestamp.type",
+    "min.cleanable.dirty.ratio": "log.cleaner.min.cleanable.ratio",
+    "min.compaction.lag.ms": "log.cleaner.min.compaction.lag.ms",
+    "min.insync.replicas": "min.insync.replicas",
+    "preallocate": "log.preallocate",
+    "retention.bytes": "log.retention.bytes",
+    "segment.bytes": "log.segment.bytes",
+    "segment.index.bytes": "log.index.size.max.bytes",
+    "unclean.leader.election.enable": "unclean.leader.election.enable",
+}
+"""Topic configs and the broker configs of their defaults (ServerTopicConfigSynonyms)."""
+
+_PARTITIONER: Final = "sparklog.partitioner"
+_PARTITIONERS: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
+
+
+class Synonym(NamedTuple):
+    """One place where a value may come from; the first of several is the one in force."""
+
+    name: str
+    value: str
+    source: Source
+
+
+class Config(NamedTuple):
+    """One config of a resource, as DescribeConfigs tells it. A sensitive value is not told."""
+
+    name: str
+    value: str | None
+    source: Source
+    type: ConfigType
+    doc: str
+    synonyms: tuple[Synonym, ...]
+    is_read_only: bool = False
+    is_sensitive: bool = False
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of an answer."""
+        return {
+            "name": self.name,
+            "value": self.value,
+            "read_only": self.is_read_only,
+            "config_source": self.source,
+            "is_sensitive": self.is_sensitive,
+            "synonyms": [one._asdict() for one in self.synonyms],
+            "config_type": TYPES[self.type],
+            "documentation": self.doc,
+        }
+
+
+def topic_configs(config: TopicConfig) -> list[Config]:
+    """Return every config of a topic, by name."""
+    defaults = {one.name: one.value for one in TopicConfig.parse({}).describe()}
+    found = []
+    for one in config.describe():
+        synonyms = [] if one.is_default else [Synonym(one.name, one.value, SOURCES[one.source])]
+        if one.name in SYNONYMS:
+            name, default = SYNONYMS[one.name], defaults[one.name]
+            synonyms.append(Synonym(name, default, Source.DEFAULT_CONFIG))
+        source = SOURCES[one.source]
+        found.append(Config(one.name, one.value, source, one.type, one.doc, tuple(synonyms)))
+    return found
+
+
+def default_of(name: str, key: ConfigKey) -> Config:
+    """Return the broker config that holds a topic config's default. It cannot be changed."""
+    source = Source.DEFAULT_CONFIG
+    synonym = Synonym(name, key.default, source)
+    return Config(name, key.default, source, key.type, key.doc, (synonym,), is_read_only=True)
+
+
+def check_no_code(values: Mapping[str, object]) -> None:
+    """Refuse topic configs that name code: a client may not make a writer run what is installed.
+
+    Raises InvalidConfigError.
+    """
+    given = values.get(_PARTITIONER, DEFAULT)
+    if given not in _PARTITIONERS:
+        raise InvalidConfigError(
+            f"{_PARTITIONER}={given!r}: over the protocol it is {', '.join(_PARTITIONERS)}",
+            key=_PARTITIONER,
+        )

@@ -1,0 +1,71 @@
+"""DescribeConfigs: every config of a topic or of a broker, with its sources.
+
+An instance tells its own settings, so a client asks the broker whose configs it wants. The default
+of all brokers (the broker without a name) holds none: nothing is set for all instances at once.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from sparklog.config import TopicConfig
+from sparklog.errors import ErrorCode, SparklogError, UnknownTopicError
+from sparklog.log.names import validate_topic_name
+from sparklog.metadata.image import Image
+from sparklog.tokens import Resource
+from sparklog.wire.authorization import DENIED
+from sparklog.wire.broker_configs import broker_configs
+from sparklog.wire.config_names import BROKER, TOPIC, Config, topic_configs
+from sparklog.wire.handlers.asked import error_fields, refused
+from sparklog.wire.handlers.call import Call, Reply
+
+
+async def describe_configs(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    image = await call.gateway.image()
+    results = [_described(call, image, request, one) for one in request.resources]
+    return call.answer({"results": results})
+
+
+def _described(call: Call, image: Image, request: Any, asked: Any) -> Mapping[str, Any]:
+    fields = {"resource_type": asked.resource_type, "resource_name": asked.resource_name}
+    try:
+        found = _configs(call, image, asked.resource_type, asked.resource_name)
+    except SparklogError as error:
+        return {**fields, **error_fields(error)}
+    keys = asked.configuration_keys
+    configs = [_fields(one, request) for one in found if not keys or one.name in keys]
+    return {**fields, **error_fields(None), "configs": configs}
+
+
+def _configs(call: Call, image: Image, kind: int, name: str) -> Sequence[Config]:
+    """Return the configs of a resource. Raises SparklogError."""
+    if kind == TOPIC:
+        if not call.sees(name):
+            raise refused(DENIED[Resource.TOPIC], f"topic {name!r}: the client may not see it")
+        validate_topic_name(name)
+        if name not in image.names:
+            raise UnknownTopicError(f"unknown topic {name!r}", topic=name)
+        return topic_configs(TopicConfig.parse(image.names[name].configs))
+    if kind != BROKER:
+        raise refused(
+            ErrorCode.INVALID_REQUEST,
+            f"resource type {kind}: allowed are {TOPIC} (topic) and {BROKER} (broker)",
+        )
+    if not call.sees("", Resource.CLUSTER):
+        raise refused(DENIED[Resource.CLUSTER], "the client may not see configs of brokers")
+    node_id = call.gateway.instances.own.node_id
+    if name not in ("", str(node_id)):
+        raise refused(
+            ErrorCode.INVALID_REQUEST, f"broker {name!r}: this is {node_id}, which tells its own"
+        )
+    return broker_configs(call.gateway.settings, node_id) if name else ()
+
+
+def _fields(config: Config, request: Any) -> Mapping[str, Any]:
+    fields = config.fields()
+    if not request.include_synonyms:
+        fields["synonyms"] = ()
+    if not getattr(request, "include_documentation", False):
+        fields["documentation"] = None
+    return fields

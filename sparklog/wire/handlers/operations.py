@@ -1,0 +1,75 @@
+"""Authorized operations, as Metadata and DescribeCluster tell them: a bit for each.
+
+Numbers are those of AclOperation; which scope has which operation is said in `authorization`.
+"""
+
+from collections.abc import Mapping
+from enum import IntEnum
+from typing import Final
+
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call
+
+NO_OPERATIONS: Final = -(2**31)
+"""Operations that were not asked for."""
+
+
+class Operation(IntEnum):
+    """Kafka's operations on topics and on the cluster (AclOperation)."""
+
+    READ = 3
+    WRITE = 4
+    CREATE = 5
+    DELETE = 6
+    ALTER = 7
+    DESCRIBE = 8
+    CLUSTER_ACTION = 9
+    DESCRIBE_CONFIGS = 10
+    ALTER_CONFIGS = 11
+    IDEMPOTENT_WRITE = 12
+
+
+_Scopes = Mapping[Scope, tuple[Operation, ...]]
+
+_OF_TOPIC: Final[_Scopes] = {
+    Scope.READ: (Operation.READ, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+    Scope.WRITE: (Operation.WRITE, Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+    Scope.ADMIN: (
+        Operation.CREATE,
+        Operation.DELETE,
+        Operation.ALTER,
+        Operation.ALTER_CONFIGS,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+    ),
+}
+_OF_CLUSTER: Final[_Scopes] = {
+    Scope.READ: (Operation.DESCRIBE, Operation.DESCRIBE_CONFIGS),
+    Scope.WRITE: (Operation.IDEMPOTENT_WRITE, Operation.CLUSTER_ACTION),
+    Scope.ADMIN: (
+        Operation.CREATE,
+        Operation.ALTER,
+        Operation.ALTER_CONFIGS,
+        Operation.DESCRIBE,
+        Operation.DESCRIBE_CONFIGS,
+    ),
+}
+
+
+def topic_operations(call: Call, topic: str) -> int:
+    """Return what the client may do to a topic."""
+    return _bits(call, _OF_TOPIC, Resource.TOPIC, topic)
+
+
+def cluster_operations(call: Call) -> int:
+    """Return what the client may do to the cluster."""
+    return _bits(call, _OF_CLUSTER, Resource.CLUSTER, "")
+
+
+def _bits(call: Call, of_scopes: _Scopes, resource: Resource, name: str) -> int:
+    allowed = [scope for scope in Scope if call.allows(scope, name, resource)]
+    bits = 0
+    for scope in allowed:
+        for operation in of_scopes[scope]:
+            bits |= 1 << operation
+    return bits

@@ -1,0 +1,191 @@
+"""CreateTopics, DeleteTopics, CreatePartitions.
+
+Replication is the storage's. A replication factor is accepted whatever it is, for Kafka's clients
+ask for 3 from habit, and the answer tells 1. A manual assignment gives the number of partitions.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from sparklog.admin import NewTopic
+from sparklog.config import TopicConfig
+from sparklog.errors import ErrorCode
+from sparklog.model import TopicDescription
+from sparklog.wire.config_names import SOURCES
+from sparklog.wire.handlers.asked import check_admin, check_values, error_fields, outcomes, refused
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.topic_ids import uuid_of
+
+DEFAULT: Final = -1
+"""The number of partitions, or of replicas, that the gateway's settings say."""
+REPLICAS: Final = 1
+PARTITIONS_MAX: Final = 10_000
+"""A request makes so many partitions at most (ReplicationControlManager)."""
+_Asked = tuple[str | None, UUID | None]
+"""A topic by name or by id."""
+
+
+# ----------------------------------------------------------------------------------- CreateTopics
+
+
+async def create_topics(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    total = sum(_partition_count(call, one) for one in request.topics)
+
+    def prepare(name: str, given: Any) -> NewTopic:
+        check_admin(call, name)
+        _check_total(total)
+        _check_replicas(call, given)
+        configs = {one.name: one.value for one in given.configs}
+        check_values(configs, ErrorCode.INVALID_CONFIG)
+        return NewTopic(name, _partition_count(call, given), configs)
+
+    def create(wanted: dict[str, NewTopic]) -> Sequence[object]:
+        each = call.gateway.admin.each
+        return each.create_topics(list(wanted.values()), validate_only=request.validate_only)
+
+    entries = [(one.name, one) for one in request.topics]
+    found = await outcomes(call, entries, prepare, create, request.timeout)
+    return call.answer({"topics": [_created(name, one) for name, one in found.items()]})
+
+
+def _partition_count(call: Call, given: Any) -> int:
+    if given.assignments:
+        return len(given.assignments)
+    if given.num_partitions == DEFAULT:
+        return call.gateway.settings.num_partitions
+    return int(given.num_partitions)
+
+
+def _check_total(count: int) -> None:
+    if count > PARTITIONS_MAX:
+        raise refused(
+            ErrorCode.POLICY_VIOLATION,
+            f"a request for {count} partitions: allowed are {PARTITIONS_MAX}",
+        )
+
+
+def _check_replicas(call: Call, given: Any) -> None:
+    factor = given.replication_factor
+    if not given.assignments:
+        if factor < DEFAULT or factor == 0:
+            raise refused(
+                ErrorCode.INVALID_REPLICATION_FACTOR,
+                f"replication factor {factor}: it is 1 or more, or -1 for the default",
+            )
+        return
+    if factor != DEFAULT or given.num_partitions != DEFAULT:
+        raise refused(
+            ErrorCode.INVALID_REQUEST,
+            "with a manual assignment, number of partitions and replication factor are -1",
+        )
+    if sorted(one.partition_index for one in given.assignments) != [*range(len(given.assignments))]:
+        raise refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            "a manual assignment names each partition once, from 0 on",
+        )
+    for one in given.assignments:
+        _check_brokers(call, one.broker_ids)
+
+
+def _check_brokers(call: Call, node_ids: Sequence[int]) -> None:
+    known = {one.node_id for one in call.gateway.instances.alive}
+    if not node_ids or len(set(node_ids)) != len(node_ids) or not known.issuperset(node_ids):
+        raise refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replicas {list(node_ids)}: allowed are different ones of the brokers {sorted(known)}",
+        )
+
+
+def _created(name: str, outcome: object) -> Mapping[str, Any]:
+    fields: dict[str, Any] = {"name": name, "configs": (), **error_fields(outcome)}
+    if isinstance(outcome, TopicDescription):
+        fields["topic_id"] = uuid_of(outcome.topic_id)
+        fields["num_partitions"] = outcome.num_partitions
+        fields["replication_factor"] = REPLICAS
+        fields["configs"] = [
+            {"name": one.name, "value": one.value, "config_source": SOURCES[one.source]}
+            for one in TopicConfig.parse(outcome.configs).describe()
+        ]
+    return fields
+
+
+# ----------------------------------------------------------------------------------- DeleteTopics
+
+
+async def delete_topics(call: Call) -> Reply:
+    """Return the answer."""
+    request, admin = call.request(), call.gateway.admin
+    if call.version < 6:
+        asked: list[_Asked] = [(one, None) for one in request.topic_names]
+    else:
+        asked = [(one.name, one.topic_id) for one in request.topics]
+    topics = await call.gateway.administer(admin.describe_topics)
+    by_name = {one.name: one for one in topics}
+    by_id = {uuid_of(one.topic_id): one for one in topics}
+
+    def prepare(key: _Asked, _: None) -> str:
+        name, uuid = key
+        if (name is None) == (uuid is None):
+            raise refused(ErrorCode.INVALID_REQUEST, "a topic is named, or has an id: one of both")
+        topic = by_name.get(name or "") if uuid is None else by_id.get(uuid)
+        if topic is None and uuid is not None:
+            raise refused(ErrorCode.UNKNOWN_TOPIC_ID, f"unknown topic id {uuid}")
+        check_admin(call, topic.name if topic else name or "")
+        if topic is None:
+            raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown topic {name!r}")
+        return topic.topic_id
+
+    def delete(wanted: dict[_Asked, str]) -> Sequence[object]:
+        return admin.each.delete_topics(list(wanted.values()))
+
+    entries = [(one, None) for one in asked]
+    found = await outcomes(call, entries, prepare, delete, request.timeout)
+    answers = [_deleted(name, uuid, one) for (name, uuid), one in found.items()]
+    return call.answer({"responses": answers})
+
+
+def _deleted(name: str | None, uuid: UUID | None, outcome: object) -> Mapping[str, Any]:
+    fields = {"name": name, "topic_id": uuid, **error_fields(outcome)}
+    if isinstance(outcome, TopicDescription):
+        fields |= {"name": outcome.name, "topic_id": uuid_of(outcome.topic_id)}
+    return fields
+
+
+# ------------------------------------------------------------------------------- CreatePartitions
+
+
+async def create_partitions(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    topics = (await call.gateway.image()).names
+    counts = {name: one.num_partitions for name, one in topics.items()}
+    total = sum(max(one.count - counts.get(one.name, one.count), 0) for one in request.topics)
+
+    def prepare(name: str, given: Any) -> int:
+        check_admin(call, name)
+        _check_total(total)
+        if given.assignments is not None:
+            _check_new_replicas(call, given, counts.get(name))
+        return int(given.count)
+
+    def grow(wanted: dict[str, int]) -> Sequence[object]:
+        each = call.gateway.admin.each
+        return each.create_partitions(wanted, validate_only=request.validate_only)
+
+    entries = [(one.name, one) for one in request.topics]
+    found = await outcomes(call, entries, prepare, grow, request.timeout)
+    results = [{"name": name, **error_fields(one)} for name, one in found.items()]
+    return call.answer({"results": results})
+
+
+def _check_new_replicas(call: Call, given: Any, count: int | None) -> None:
+    if count is not None and given.count > count and len(given.assignments) != given.count - count:
+        raise refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"{given.count - count} new partitions, but replicas of {len(given.assignments)}",
+        )
+    for one in given.assignments:
+        _check_brokers(call, one.broker_ids)

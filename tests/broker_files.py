@@ -24,6 +24,7 @@ def batch(
     attributes: int = 0,
     epoch: int = 0,
     codec: Codec = Codec.NONE,
+    sequence: int = -1,
 ) -> bytes:
     """A batch of `count` records from offset `base` on; `attributes` are added to its codec."""
     columns = RecordColumns(
@@ -33,14 +34,19 @@ def batch(
     )
     settings = BatchSettings(codec, leader_epoch=epoch)
     (stream,) = encode(columns, None, 1, np.array([base], np.int64), settings)
-    return patched(bytes(stream.data), producer, attributes)
+    return patched(bytes(stream.data), producer, attributes, sequence)
 
 
-def patched(data: bytes, producer: int, attributes: int) -> bytes:
-    """A batch with another producer and more attributes, and the checksum that it then has."""
+def patched(data: bytes, producer: int, attributes: int, sequence: int = -1) -> bytes:
+    """A batch with another producer and more attributes, and the checksum that it then has.
+
+    With a `sequence` its producer is idempotent and has epoch 0.
+    """
     raw = bytearray(data)
     raw[22] |= attributes
     raw[43:51] = struct.pack(">q", producer)
+    if sequence >= 0:
+        raw[51:57] = struct.pack(">hi", 0, sequence)
     raw[17:21] = struct.pack(">I", google_crc32c.value(bytes(raw[21:])))
     return bytes(raw)
 

@@ -197,7 +197,10 @@ def said(image: Image) -> dict[str, Any]:
         topic_id: (
             topic.description,
             {
-                number: (log.state, log.entries(), log.epochs, log.transactions, log.idempotence)
+                number: (
+                    *(log.state, log.entries(), log.epochs, log.transactions),
+                    *(dict(log.producers), log.idempotence.mark),
+                )
                 for number, log in topic.partitions.items()
             },
             {entry.key: entry for entry in topic.removed},

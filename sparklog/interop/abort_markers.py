@@ -1,9 +1,9 @@
 """ABORT markers for transactions that nobody will end.
 
 A transaction that was open when its log was imported is open here: readers of committed records end
-at it. A broker that mounts the log knows no open transaction (it was stopped cleanly, and gets no
-snapshot of producers), and would show its records as committed. So a marker for each follows behind
-the log's end.
+at it. A broker that mounts the log knows no open transaction (it was stopped cleanly, and the
+snapshot of producers that it gets has none), and would show its records as committed. So a marker
+for each follows behind the log's end.
 
     batch header   transactional, control, no times
     record         key: int16 version 0, int16 type 0 | value: int16 version 0, int32 coordinator

@@ -32,6 +32,7 @@ thousand million of them."""
 _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
 _LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")
 _SEGMENT_FILE: Final = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex)", re.ASCII)
+_SNAPSHOT: Final = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
 _UNFINISHED: Final = re.compile(r"[0-9]{20}\..*\.swap", re.ASCII)
 
 
@@ -91,6 +92,11 @@ class PartitionDir:
             found[base].sizes[match[2]] = size
         # An index without its log is an orphan, which a broker deletes.
         return [files for files in found.values() if ".log" in files.sizes]
+
+    def snapshots(self) -> list[int]:
+        """The offsets of its snapshots of producers, in order."""
+        names = (_SNAPSHOT.fullmatch(name) for name, _ in _plain_files(self.path))
+        return sorted(int(match[1]) for match in names if match is not None)
 
     def read(self, name: str) -> bytes:
         """A small file's bytes, b"" where there is none. Raises CorruptionError for a large one."""

@@ -17,6 +17,7 @@ from sparklog.interop.control_records import control_type
 from sparklog.interop.epochs import Epochs
 from sparklog.interop.file_records import Bytes
 from sparklog.interop.java_records import records_at
+from sparklog.interop.sequences import Sequences
 from sparklog.interop.transactions import Transactions
 from sparklog.log.indexer import Indexes
 from sparklog.log.segment_writer import SegmentBuilder, SegmentSummary
@@ -96,13 +97,14 @@ def examine(
     partition: int,
     transactions: Transactions,
     epochs: Epochs,
+    sequences: Sequences,
     *,
     decoded: bool = True,
 ) -> Examined:
     """Read a segment from its beginning (or `source.start`) to its end, and check all of it.
 
-    `transactions` and `epochs` take its batches. Without `decoded` only headers are read.
-    Raises CorruptRecordError naming file and position.
+    `transactions`, `epochs` and `sequences` take its batches. Without `decoded` only headers are
+    read. Raises CorruptRecordError naming file and position.
     """
     builder = SegmentBuilder(base_offset, partition)
     horizon: int | None = None
@@ -114,6 +116,7 @@ def examine(
             builder.append(batches, min_timestamp=low, data=data)
             transactions.add(batches, partial(marker_of, view))
             epochs.add(batches)
+            sequences.add(batches)
         except CorruptRecordError as error:
             raise error.in_file(source.path, position) from None
         horizon = _earliest(horizon, batches)

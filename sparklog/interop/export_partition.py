@@ -6,6 +6,7 @@
 <base>.txnindex                 aborted transactions whose marker lies in the segment
 <end>.log  <end>.txnindex       ABORT markers of transactions that are open
 leader-epoch-checkpoint         the log's epochs
+<end>.snapshot                  its producers, if it has any, behind the markers
 
 Segments that are rewritten are joined: small neighbours, and slices of shared segments, become one
 segment as long as the topic's segment.bytes and segment.ms allow.
@@ -20,6 +21,8 @@ from sparklog.errors import CorruptRecordError
 from sparklog.interop.abort_markers import AbortMarker, abort_markers, encode_abort
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.epochs import epochs_from
+from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, encode_snapshot
+from sparklog.interop.sequences import entry_of
 from sparklog.interop.transactions import spans_of
 from sparklog.interop.txn_index import TXN_INDEX_SUFFIX, AbortedTxn, encode_txn_index
 from sparklog.log.indexer import INDEX_INTERVAL_BYTES, Indexer, Indexes
@@ -110,6 +113,10 @@ class PartitionExport:
             self._end(log.log_end_offset, markers, epochs)
         self._done.end_offset = log.log_end_offset + len(markers)
         self._write(LEADER_EPOCH, encode_epochs(epochs))
+        if log.producers:
+            states = [entry_of(one) for one in log.producers.values()]
+            name = segment_name(self._done.end_offset, None, SNAPSHOT_SUFFIX)
+            self._write(name, encode_snapshot(sorted(states)))
         return self._done
 
     def _end(

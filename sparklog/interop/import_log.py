@@ -178,6 +178,7 @@ def _works(
                 state=log.state,
                 transactions=log.transactions,
                 epochs=log.epochs,
+                producers=tuple(log.producers.values()),
                 log_start=starts.get(one.topic_partition, 0),
                 cleaner_offset=cleaned.get(one.topic_partition, 0),
             )
@@ -278,7 +279,13 @@ def _committed(
         Write(topic=parts[0][0].topic, plan=partial(_planned, taken=parts, refused=refused))
         for parts in taken.values()
     ]
-    catalog.commit_all(writes, operation=IMPORT, parameters={"source": broker.path})
+    found = (answer for parts in taken.values() for _, answer in parts)
+    catalog.commit_all(
+        writes,
+        operation=IMPORT,
+        parameters={"source": broker.path},
+        next_producer_id=max((answer.next_producer_id for answer in found), default=None),
+    )
     return [_report(work, refused.get(work.topic_partition, answer)) for work, answer in done]
 
 
@@ -298,7 +305,7 @@ def _report(work: ImportWork, answer: ImportedPartition | SparklogError) -> Part
 def _planned(
     topic: TopicImage, taken: Sequence[Taken], refused: dict[TopicPartition, SparklogError]
 ) -> TopicEdit | Done:
-    """Return the edit of a topic: new segments, open transactions, epochs, and the newly aborted.
+    """Return the edit of a topic: new segments, transactions, epochs, producers, newly aborted.
 
     `refused` gets an error for each partition that is not as it was when it was taken.
     """
@@ -320,6 +327,7 @@ def _planned(
         partitions={partition: found.state for partition, found in grown.items()},
         transactions={partition: found.transactions for partition, found in grown.items()},
         epochs={partition: found.epochs for partition, found in grown.items()},
+        producers={n: found.producers for n, found in grown.items() if found.producers},
         replace=[
             entry
             for partition, found in grown.items()

@@ -4,6 +4,7 @@
     the newest         .log     a copy: a broker that starts again appends to it
     newer batches      a copy of the batches from the imported end on, a segment of its own
     indexes                     made anew from the .log, or copied when the .log is not read
+    newest .snapshot            the producers, with the batches behind it
 
 Nothing refers to the files before the rows are committed, so a partition that is refused leaves
 orphans for vacuum.
@@ -11,7 +12,6 @@ orphans for vacuum.
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Final
 
 from sparklog.errors import CorruptionError, CorruptRecordError, UsageError
 from sparklog.interop.broker_dir import PartitionDir, SegmentFiles
@@ -19,16 +19,17 @@ from sparklog.interop.checkpoints import LEADER_EPOCH, read_epochs
 from sparklog.interop.epochs import Epochs
 from sparklog.interop.examine import Examined, Source, examine, walked
 from sparklog.interop.index_checks import check_offset_index, check_time_index
-from sparklog.interop.producer_snapshot import read_snapshot
+from sparklog.interop.producer_snapshot import SNAPSHOT_SUFFIX, read_snapshot
 from sparklog.interop.sealed import trusted
+from sparklog.interop.sequences import NO_OFFSET, Sequences
 from sparklog.interop.take_files import FileTaker
 from sparklog.interop.transactions import Span, Transactions, spread
 from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
+from sparklog.metadata.cluster import PRODUCER_IDS_END
 from sparklog.metadata.edit import EpochStart, OpenTransaction, PartitionState
+from sparklog.metadata.producers import ProducerState
 from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
-
-SNAPSHOT_SUFFIX: Final = ".snapshot"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +52,7 @@ class Known:
     state: PartitionState
     transactions: tuple[OpenTransaction, ...] = ()
     epochs: tuple[EpochStart, ...] = ()
+    producers: tuple[ProducerState, ...] = ()
     log_start: int = 0
     cleaner_offset: int = 0
 
@@ -60,7 +62,7 @@ class ImportedPartition:
     """The additions of an import to one partition, not yet committed.
 
     `aborted` are the transactions that were seen to abort, also those that were open before;
-    `transactions` those that are open at the new end.
+    `transactions` those that are open at the new end, `producers` the producers there.
     """
 
     entries: tuple[SegmentEntry, ...]
@@ -70,6 +72,15 @@ class ImportedPartition:
     aborted: tuple[Span, ...] = ()
     transactions: tuple[OpenTransaction, ...] = ()
     epochs: tuple[EpochStart, ...] = ()
+    producers: tuple[ProducerState, ...] = ()
+
+    @property
+    def next_producer_id(self) -> int:
+        """The first producer id above all that came with it; PRODUCER_IDS_END at most."""
+        ids = [one.producer_id for one in self.producers]
+        ids += [one.producer_id for one in self.transactions]
+        ids += [one for entry in self.entries for one in entry.producer_ids or ()]
+        return min(max(ids, default=-1) + 1, PRODUCER_IDS_END)
 
 
 class PartitionImport:
@@ -92,6 +103,7 @@ class PartitionImport:
         self._unread: tuple[OpenTransaction, ...] | None = None
         self._has_skipped = False
         self._epochs = Epochs()
+        self._sequences = Sequences()
         self._cleaner_offset = 0
 
     def run(self, known: Known) -> ImportedPartition:
@@ -111,6 +123,7 @@ class PartitionImport:
         where = f"{self._source.path}/{LEADER_EPOCH}"
         checkpoint = read_epochs(self._source.read(LEADER_EPOCH), where)
         self._epochs = Epochs([*known.epochs, *checkpoint])
+        self._sequences = Sequences(known.producers)
         self._cleaner_offset = known.cleaner_offset
         transactions = Transactions(known.transactions)
         # Segments that are not read give no leader epochs: the checkpoint must.
@@ -128,11 +141,23 @@ class PartitionImport:
             aborted=tuple(transactions.aborted),
             transactions=transactions.unended,
             epochs=self._epochs.below(new_end),
+            producers=self._producers_at(new_end),
         )
+
+    def _producers_at(self, end: int) -> tuple[ProducerState, ...]:
+        """The producers at the log's end. A broker passes over damaged snapshots, too."""
+        for offset in reversed(self._source.snapshots()):
+            if offset <= end:
+                try:
+                    snapshot = read_snapshot(self._source.read(_snapshot_name(offset)))
+                except CorruptionError:
+                    continue
+                return self._sequences.ended(snapshot, offset)
+        return self._sequences.ended((), NO_OFFSET)
 
     def _open_at(self, base_offset: int) -> tuple[OpenTransaction, ...] | None:
         """Open transactions where a segment begins; None where no snapshot says so."""
-        name = f"{base_offset:020d}{SNAPSHOT_SUFFIX}"
+        name = _snapshot_name(base_offset)
         data = self._source.read(name)
         if not data:
             return None
@@ -201,7 +226,13 @@ class PartitionImport:
                     return self._taker.take(source, known)
                 self._resume(files, transactions)
         found = examine(
-            source, base, self._partition, transactions, self._epochs, decoded=self._rules.check
+            source,
+            base,
+            self._partition,
+            transactions,
+            self._epochs,
+            self._sequences,
+            decoded=self._rules.check,
         )
         self._torn_bytes += found.torn_bytes
         if not found.summary.batch_count:
@@ -254,6 +285,10 @@ class PartitionImport:
                     check_offset_index(data, span, end, path)
                 else:
                     check_time_index(data, span, path)
+
+
+def _snapshot_name(offset: int) -> str:
+    return f"{offset:020d}{SNAPSHOT_SUFFIX}"
 
 
 def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:

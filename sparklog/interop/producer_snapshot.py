@@ -16,6 +16,7 @@ from sparklog.interop.java_records import int32
 from sparklog.record.batches import Buffer, byte_view
 from sparklog.record.checksum import crc32c
 
+SNAPSHOT_SUFFIX: Final = ".snapshot"
 VERSION: Final = 1
 _HEAD: Final = struct.Struct(">hIi")
 _ENTRY: Final = struct.Struct(">qhiqiqiq")

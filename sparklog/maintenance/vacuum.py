@@ -31,7 +31,11 @@ from sparklog.maintenance.vacuum_log_dir import (
     log_dir_steps,
     unknown_topic_steps,
 )
-from sparklog.metadata.catalog import RECEIPT_TTL_MS, topic_directory
+from sparklog.metadata.catalog import (
+    PRODUCER_ID_EXPIRATION_MS,
+    RECEIPT_TTL_MS,
+    topic_directory,
+)
 from sparklog.metadata.check import paths_of
 from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
@@ -141,7 +145,7 @@ def _of_log(files: Iterable[FileStat], of_table: list[FileStat]) -> Iterator[Fil
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """What is garbage in one topic, counted: files by fate and partition, segments and receipts.
+    """What is garbage in one topic, counted: files by fate and partition, and rows.
 
     The partition is None for files in another directory.
     """
@@ -149,6 +153,7 @@ class _Garbage:
     files: Mapping[tuple[Fate, int | None], Sum]
     segments: int
     receipts: int
+    producers: int
 
     def rows(self) -> list[dict[str, Any]]:
         """Return it for people; empty when there is nothing to do or to report."""
@@ -161,6 +166,7 @@ class _Garbage:
         for what, count in (
             ("removed segments", self.segments),
             ("expired receipts", self.receipts),
+            ("expired producers", self.producers),
         ):
             if count:
                 row = {"partition": None, "what": what, "count": count}
@@ -181,6 +187,7 @@ def _garbage(
         found,
         len(_forgettable(topic, image, now_ms)),
         image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
+        image.producers_unused_since(now_ms - PRODUCER_ID_EXPIRATION_MS),
     )
 
 
@@ -265,12 +272,15 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
         for entry in _forgettable(topic, image, now_ms)
         if not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
-    before_ms = now_ms - RECEIPT_TTL_MS
+    receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
 
     def forgetting(image: TopicImage) -> TopicEdit:
-        has_expired = image.receipts_unused_since(before_ms) > 0
+        has_receipts = image.receipts_unused_since(receipts_ms) > 0
+        has_producers = image.producers_unused_since(producers_ms) > 0
         return TopicEdit(
-            forget=forgotten, forget_receipts_before_ms=before_ms if has_expired else None
+            forget=forgotten,
+            forget_receipts_before_ms=receipts_ms if has_receipts else None,
+            forget_producers_before_ms=producers_ms if has_producers else None,
         )
 
     catalog.commit(
@@ -281,7 +291,8 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
             "files": unlinked.count,
             "bytes": unlinked.bytes,
             "segments": len(forgotten),
-            "receipts": image.receipts_unused_since(before_ms),
+            "receipts": image.receipts_unused_since(receipts_ms),
+            "producers": image.producers_unused_since(producers_ms),
             "unknown_files": unknown,
         },
         problems=problems_of(failed),

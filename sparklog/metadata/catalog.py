@@ -22,6 +22,9 @@ TopicPlan = Callable[[TopicImage], TopicEdit | Done]
 RECEIPT_TTL_MS: Final = 24 * 3600 * 1000
 """How long a request's key is remembered, at least."""
 
+PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
+"""How long an idempotent producer is remembered, at least: producer.id.expiration.ms's default."""
+
 
 def topic_directory(topic: TopicDescription) -> str:
     """Return the topic's directory, relative to the log dir."""
@@ -152,10 +155,12 @@ class Catalog:
         operation: str,
         parameters: Mapping[str, str] | None = None,
         patient: bool = False,
+        next_producer_id: int | None = None,
     ) -> list[Landed]:
         """Commit several topics' writes in one entry, all or none; return an answer for each.
 
-        Raises MissingFileError for a topic that is forgotten, and as `MetadataLog.commit`.
+        No producer id below `next_producer_id` is given from then on. Raises MissingFileError for a
+        topic that is forgotten, and as `MetadataLog.commit`.
         """
         answers: list[Landed] = []
 
@@ -178,7 +183,14 @@ class Catalog:
                 topics[write.topic.topic_id] = edit
             named = [write.topic.name for write in writes if write.topic.topic_id in topics]
             told = {"topics": ", ".join(named), **told_of(topics.values()), **(parameters or {})}
-            return Edit(operation=operation, parameters=told, topics=topics) if topics else Done()
+            if not topics:
+                return Done()
+            return Edit(
+                operation=operation,
+                parameters=told,
+                topics=topics,
+                next_producer_id=next_producer_id,
+            )
 
         ids = [write.topic.topic_id for write in writes]
         committed = self.log.commit(plan, ids, patient=patient)

@@ -14,6 +14,9 @@ PRODUCER_ID_BLOCK: Final = 1_000
 FIRST_PRODUCER_ID: Final = 2**40
 """Blocks begin above it: producer ids of imported logs are mostly smaller."""
 
+PRODUCER_IDS_END: Final = 2**62
+"""An id above it is no broker's, so blocks need not begin behind it."""
+
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 

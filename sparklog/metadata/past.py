@@ -72,9 +72,10 @@ class PastCatalog(Catalog):
         operation: str,
         parameters: Mapping[str, str] | None = None,
         patient: bool = False,
+        next_producer_id: int | None = None,
     ) -> list[Landed]:
         """Raise UsageError."""
-        del writes, operation, parameters, patient
+        del writes, operation, parameters, patient, next_producer_id
         raise UsageError(f"version {self.version} of the log dir is past: nothing can be written")
 
     def _as_it_was(self, image: Image, topic: TopicDescription) -> TopicImage:

@@ -11,7 +11,7 @@ the oldest tenth goes. A partition's `ProducerMark` says up to where it has forg
 rows of forgotten states need no rows of their own to go.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NamedTuple
 
 from immutables import Map
@@ -79,6 +79,11 @@ class ProducerMark(NamedTuple):
     producer_id: int = 0
 
 
+_NO_MARK: Final = ProducerMark()
+
+States = Map[int, ProducerState]
+_NO_STATES: Final[States] = Map()
+
 Use = tuple[Sequence[ProducerState], int]
 """The states that one entry sets, and the entry's time."""
 
@@ -112,23 +117,42 @@ def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerSta
     )
 
 
-class Producers(NamedTuple):
-    """The states of one partition by producer id; those before the mark are forgotten."""
+class Producers:
+    """The states of one partition by producer id; those before the mark are forgotten.
 
-    states: Map[int, ProducerState] = Map()
-    mark: ProducerMark = ProducerMark()
+    Most readers never ask for the states, so they may be given as a function that reads them.
+    """
+
+    __slots__ = ("_states", "mark")
+
+    def __init__(
+        self,
+        states: States | Callable[[], Iterable[ProducerState]] = _NO_STATES,
+        mark: ProducerMark = _NO_MARK,
+    ) -> None:
+        self._states = states
+        self.mark = mark
+
+    @property
+    def states(self) -> States:
+        """The states that are remembered."""
+        found = self._states
+        if not isinstance(found, Map):
+            kept = ((one.producer_id, one) for one in found() if place_of(one) >= self.mark)
+            self._states = found = Map(kept)
+        return found
 
     def after(self, uses: Iterable[Use]) -> "Producers":
         """Return them after entries that set some, one entry after another."""
-        states, mark = self
+        result = self
         for used, used_ms in uses:
-            changed = states.mutate()
+            changed = result.states.mutate()
             for producer_id, epoch, batches, _ in used:
                 changed[producer_id] = ProducerState(producer_id, epoch, batches, used_ms)
-            states = changed.finish()
-            if len(states) > PRODUCERS_MAX:
-                states, mark = Producers(states, mark).without_oldest(used_ms)
-        return Producers(states, mark)
+            result = Producers(changed.finish(), result.mark)
+            if len(result.states) > PRODUCERS_MAX:
+                result = result.without_oldest(used_ms)
+        return result
 
     def without_oldest(self, now_ms: int) -> "Producers":
         """Forget the oldest, a tenth of all: so the search for them is rare.

@@ -84,13 +84,12 @@ def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
 
 
 def _without_forgotten_producers(rows: pa.Table) -> pa.Table:
+    if all(_column(rows, name).null_count == rows.num_rows for name in _MARK):
+        return rows
     marks = {
         (row["topic_id"], row["partition"]): marked(row)
         for row in _rows_of(rows, PARTITION, *_MARK)
-        if marked(row) != _NO_MARK
     }
-    if not marks:
-        return rows
     is_producer = numbers_of(pc.equal(rows.column("kind"), strings_of([PRODUCER])[0]))
     stays = np.ones(rows.num_rows, np.bool_)
     stays[is_producer] = [

@@ -1,6 +1,8 @@
 """Rows of runs to values: the image of a log dir, and topics. Pure."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from itertools import islice, pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -28,7 +30,7 @@ from sparklog.metadata.image import (
     TopicContent,
     TopicImage,
 )
-from sparklog.metadata.producers import ProducerBatch, Producers, ProducerState, place_of
+from sparklog.metadata.producers import ProducerBatch, Producers, ProducerState
 from sparklog.metadata.run_rows import marked
 from sparklog.metadata.segments import LiveSegments
 from sparklog.metadata.tables import (
@@ -54,7 +56,7 @@ from sparklog.record.arrays import numbers_of, strings_of
 _STATE: Final = PartitionState._fields
 
 Row = Mapping[str, Any]
-States = Sequence[ProducerState]
+ProducerRows = Mapping[tuple[str, int], pa.Table]
 
 
 def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
@@ -94,22 +96,15 @@ def contents(
 ) -> Iterator[tuple[TopicImage, TopicContent]]:
     """Yield topics that were closed to view with their contents, in the order of their ids."""
     segments = _Segments(rows, [topic.description.topic_id for topic in topics])
-    partitions, producers = _by_topic(rows, PARTITION), _by_topic(rows, PRODUCER)
-    receipts = _by_topic(rows, RECEIPT)
+    partitions, receipts = _by_topic(rows, PARTITION), _by_topic(rows, RECEIPT)
+    producers = _producers(rows)
     for at, topic in enumerate(topics):
         topic_id = topic.description.topic_id
         before_ms = topic.receipts_before_ms
         yield (
             topic,
             TopicContent(
-                Map(
-                    segments.logs(
-                        at,
-                        topic,
-                        partitions.get(topic_id, ()),
-                        _states(producers.get(topic_id, ())),
-                    )
-                ),
+                Map(segments.logs(at, topic, partitions.get(topic_id, ()), producers)),
                 Map({entry.key: entry for entry in segments.removed.get(topic_id, ())}),
                 Map(
                     {
@@ -141,12 +136,9 @@ class _Segments:
         self._numbers = numbers_of(self._live.column("partition"))
 
     def logs(
-        self, at: int, topic: TopicImage, rows: Sequence[Row], states: Mapping[int, States]
+        self, at: int, topic: TopicImage, rows: Sequence[Row], producers: ProducerRows
     ) -> dict[int, PartitionLog]:
-        """Return the partitions of topic number `at`; `rows` are those of kind partition.
-
-        `states` are of producers, by partition; they may hold forgotten ones.
-        """
+        """Return the partitions of topic number `at`; `rows` are those of kind partition."""
         first, last = self._bounds[at], self._bounds[at + 1]
         numbers = [row["partition"] for row in rows]
         starts = first + np.searchsorted(self._numbers[first:last], numbers)
@@ -156,7 +148,7 @@ class _Segments:
                 topic,
                 row,
                 LiveSegments.of(self._live, start, stop),
-                states.get(row["partition"], ()),
+                producers.get((row["topic_id"], row["partition"])),
             )
             for row, start, stop in zip(rows, starts.tolist(), stops.tolist(), strict=True)
         }
@@ -194,8 +186,8 @@ _SCHEMAS: Final = {
             "partition",
             "producer_id",
             "producer_epoch",
-            "batches",
             "used_ms",
+            "batches",
         ),
         RECEIPT: ("topic_id", "app_id", "is_versioned", *Receipt._fields),
     }.items()
@@ -227,17 +219,37 @@ def _closed(row: Row) -> TopicImage:
     return TopicImage(description, row["version"], content, is_open=False)
 
 
-def _states(rows: Iterable[Row]) -> dict[int, list[ProducerState]]:
-    """Return the states of producers of rows of kind producer, by partition."""
-    found: dict[int, list[ProducerState]] = {}
-    for row in rows:
-        batches = tuple(ProducerBatch(**one) for one in row["batches"] or ())
-        state = ProducerState(row["producer_id"], row["producer_epoch"], batches, row["used_ms"])
-        found.setdefault(row["partition"], []).append(state)
-    return found
+def _producers(rows: pa.Table) -> dict[tuple[str, int], pa.Table]:
+    """Return the rows of producers by topic id and partition; forgotten ones may be there."""
+    schema = _SCHEMAS[PRODUCER]
+    table = padded(_of_kind(rows, PRODUCER, schema.names).combine_chunks(), schema)
+    topics = table.column("topic_id").combine_chunks().dictionary_encode()
+    places = np.stack((numbers_of(topics.indices), numbers_of(table.column("partition"))))
+    changes = (places[:, 1:] != places[:, :-1]).any(axis=0)
+    bounds = [0, *(np.flatnonzero(changes) + 1).tolist(), table.num_rows]
+    return {
+        (topics[start].as_py(), int(places[1, start])): table.slice(start, stop - start)
+        for start, stop in pairwise(bounds)
+        if start < stop
+    }
 
 
-def _partition(topic: TopicImage, row: Row, live: LiveSegments, states: States) -> PartitionLog:
+def _states(rows: pa.Table) -> list[ProducerState]:
+    """Return the states of rows of kind producer: a partition may have thousands."""
+    lists = rows.column("batches").combine_chunks()
+    batches = map(ProducerBatch, *(numbers_of(one).tolist() for one in lists.flatten().flatten()))
+    counts = np.diff(numbers_of(lists.offsets)).tolist()
+    names = ("producer_id", "producer_epoch", "used_ms")
+    columns = (numbers_of(rows.column(name)).tolist() for name in names)
+    return [
+        ProducerState(producer_id, epoch, tuple(islice(batches, count)), used_ms)
+        for producer_id, epoch, used_ms, count in zip(*columns, counts, strict=True)
+    ]
+
+
+def _partition(
+    topic: TopicImage, row: Row, live: LiveSegments, producers: pa.Table | None
+) -> PartitionLog:
     number, mark = row["partition"], marked(row)
     return PartitionLog(
         f"{topic.description.name}-{number}",
@@ -246,7 +258,9 @@ def _partition(topic: TopicImage, row: Row, live: LiveSegments, states: States) 
         live,
         tuple(OpenTransaction(**one) for one in row["transactions"] or ()),
         tuple(EpochStart(**one) for one in row["epochs"] or ()),
-        Producers(Map({one.producer_id: one for one in states if place_of(one) >= mark}), mark),
+        Producers(partial(_states, producers), mark)
+        if producers is not None
+        else Producers(mark=mark),
     )
 
 

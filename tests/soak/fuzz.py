@@ -29,6 +29,7 @@ with atheris.instrument_imports(include=["sparklog"]):
     from sparklog.interop.examine import Source, examine
     from sparklog.interop.index_checks import check_offset_index, check_time_index
     from sparklog.interop.producer_snapshot import read_snapshot
+    from sparklog.interop.sequences import Sequences
     from sparklog.interop.transactions import Transactions
     from sparklog.interop.txn_index import read_txn_index
     from sparklog.storage.memory import MemoryFiles
@@ -46,7 +47,7 @@ def _log(data: bytes) -> None:
 def _import(data: bytes) -> None:
     files = MemoryFiles()
     files.write_new("0.log", data)
-    examine(Source(files, "0.log", len(data), "f"), 0, 0, Transactions(), Epochs())
+    examine(Source(files, "0.log", len(data), "f"), 0, 0, Transactions(), Epochs(), Sequences())
 
 
 def _index(data: bytes) -> None:

@@ -17,7 +17,9 @@ from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.log import COMMIT_TIMEOUT_MS
+from sparklog.metadata.producers import ProducerState
 from sparklog.storage.local import LocalFiles
+from tests.edits import edited
 from tests.logs import append, catalog, image, log_files, rows, values
 from tests.maintenance import make_unreadable, new_topic
 from tests.sweeping import (
@@ -182,6 +184,17 @@ class TestReceipts:
 
         assert swept.count("receipts") == 1
         assert len(image(log_dir).receipts) == 0
+
+
+class TestProducers:
+    def test_go_when_they_have_expired(self, log_dir: str) -> None:
+        states = {0: (ProducerState(7, 0),)}
+        edited(catalog(log_dir), catalog(log_dir).topic("t"), producers=states)
+        swept = sweep(log_dir)
+
+        assert swept.count("producers") == 1
+        assert not image(log_dir).partition(0).producers
+        assert sweep(log_dir).code == NOTHING_TO_DO
 
 
 class TestHorizon:

@@ -42,10 +42,9 @@ class _Segment:
         self.file: SegmentFile | None = None
         self._held_bytes_max = held_bytes_max
 
-    @property
-    def is_small(self) -> bool:
-        """Whether it is held, and may stay so."""
-        return self.file is None and self.held_bytes <= self._held_bytes_max
+    def holds(self, data: Buffer) -> bool:
+        """Whether it is held, and may stay so with more bytes."""
+        return self.file is None and self.held_bytes + len(data) <= self._held_bytes_max
 
     def append(self, batches: BatchTable, data: Buffer, min_timestamp: int) -> None:
         """Take whole batches."""
@@ -54,7 +53,7 @@ class _Segment:
             return
         self.builder.append(batches, min_timestamp=min_timestamp, data=data)
         # A copy: the view would keep the bytes of all partitions that were encoded with it.
-        self.held.append(bytes(data) if self._held_bytes_max else data)
+        self.held.append(bytes(data))
         self.held_bytes += len(data)
 
     def moved_to(self, file: SegmentFile) -> None:
@@ -161,9 +160,9 @@ class TopicWriter:
             if count:
                 end = int(batches.end_position[count - 1])
                 data = stream.data[start:end]
-                segment.append(batches.slice(0, count), data, int(times[:count].min()))
-                if segment.file is None and not segment.is_small:
+                if not segment.holds(data):
                     self._give_file(segment)
+                segment.append(batches.slice(0, count), data, int(times[:count].min()))
                 batches, times, start = batches.slice(count), times[count:], end
             if len(batches):
                 self._give_file(segment)  # it is full

@@ -13,6 +13,8 @@ from tests.wire.gateways import Client, RunningGateway, request
 from tests.wire.requests import body, part
 from tests.wire.test_cluster import ACL_FILTER
 from tests.wire.test_metadata import topics_asked
+from tests.wire.test_partitions import delete as delete_records
+from tests.wire.test_partitions import describe
 from tests.wire.test_produce import produce_request
 from tests.wire.test_topics import create, delete, grow, new
 
@@ -20,6 +22,7 @@ TOPIC = "flights"
 OPEN_TO_ALL = {
     ApiKey.SASL_HANDSHAKE,
     ApiKey.API_VERSIONS,
+    ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.DESCRIBE_CLUSTER,
@@ -106,6 +109,15 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ],
     ApiKey.DESCRIBE_ACLS: [(acls, ErrorCode.cluster_authorization_failed)],
     ApiKey.DESCRIBE_CLIENT_QUOTAS: [(quotas, ErrorCode.cluster_authorization_failed)],
+    ApiKey.DELETE_RECORDS: [
+        (
+            lambda client: delete_records(client, (TOPIC, 0, 0))[0][1],
+            ErrorCode.topic_authorization_failed,
+        )
+    ],
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: [
+        (lambda client: describe(client, TOPIC).topics[0], ErrorCode.topic_authorization_failed)
+    ],
     ApiKey.INIT_PRODUCER_ID: [
         (lambda client: producer_id(client, None), ErrorCode.cluster_authorization_failed),
         (

@@ -17,11 +17,14 @@ from sparklog.wire.handlers.cluster import (
     describe_cluster,
     list_partition_reassignments,
 )
+from sparklog.wire.handlers.delete_records import delete_records
 from sparklog.wire.handlers.describe_configs import describe_configs
 from sparklog.wire.handlers.init_producer_id import init_producer_id
+from sparklog.wire.handlers.log_dirs import describe_log_dirs
 from sparklog.wire.handlers.metadata import metadata
 from sparklog.wire.handlers.produce import produce
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
+from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
 from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
 from sparklog.wire.versions import ApiKey
 
@@ -34,16 +37,19 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.CREATE_TOPICS: create_topics,
     ApiKey.DELETE_TOPICS: delete_topics,
+    ApiKey.DELETE_RECORDS: delete_records,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
     ApiKey.DESCRIBE_ACLS: describe_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
     ApiKey.ALTER_CONFIGS: alter_configs,
+    ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
     ApiKey.CREATE_PARTITIONS: create_partitions,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }
 
 BEFORE_AUTHENTICATION: Final = frozenset(

@@ -69,7 +69,7 @@ async def outcomes(
     for key, given in entries:
         if key in found or key in wanted:
             wanted.pop(key, None)
-            found[key] = refused(ErrorCode.INVALID_REQUEST, f"{key!r} comes twice in the request")
+            found[key] = refused(ErrorCode.INVALID_REQUEST, "it comes twice in the request")
             continue
         try:
             wanted[key] = prepare(key, given)

@@ -1,8 +1,8 @@
-"""One task over many works, wherever they are done: a fleet does them here or as Spark's tasks.
+"""A fleet runs one task over many works: in this process, or as tasks of Spark.
 
-A task is a function of one work, and picklable where works may go to another process. A work that
-fails with an error of sparklog's own is answered by that error, so that one damaged segment stops
-its own partition and nothing else. Any other error is raised.
+A task is a function of one work. It is picklable where works may go to another process. When it
+fails with an error of sparklog's own, that error is the answer to its work: so one damaged segment
+stops its own partition alone. Any other error is raised.
 
 `LocalFleet` works in this process, `sparklog.spark.jobs.fleet.SparkFleet` on Spark's executors.
 """
@@ -115,8 +115,8 @@ def no_bar(what: str, count: int) -> Iterator[Advance]:
 class LocalFleet:
     """Does works in this process, in `threads` threads; None is a thread for each core.
 
-    With one thread works are done one after the other by the caller's. A shuffle has one thread
-    always: it is for small logs, and the specification of Spark's.
+    With one thread the calling thread does them, one after the other. A shuffle always uses the
+    calling thread: it is for small logs, and specifies what Spark's has to answer.
     """
 
     def __init__(self, threads: int | None = 1, bar: Bar = no_bar) -> None:

@@ -9,7 +9,7 @@
 
         assert log_dir["counts"].values() == [b"2"]
 
-The fixture is imported by who wants it: installing sparklog adds nothing to anybody's pytest.
+Import the fixture to use it: an installed sparklog adds nothing to pytest by itself.
 """
 
 import os

@@ -1,4 +1,4 @@
-"""The commands put together, and how they end.
+"""All commands, and their exit codes.
 
 exit code 0   done; also when the reader of a pipe has had enough
 exit code 1   the operation failed: one line on stderr says what, where, and what is allowed
@@ -45,7 +45,7 @@ MISUSE = 2
 
 
 class RootGroup(TyperGroup):
-    """The commands; a pipe that nobody reads any more ends them without an error."""
+    """The commands. When the reader of stdout closes its pipe, they end without an error."""
 
     def invoke(self, ctx: Any) -> Any:
         """Show the version if asked, or run the command that was named."""

@@ -83,8 +83,8 @@ class GetOffsetsArguments(PastArguments):
 def get_offsets(arguments: GetOffsetsArguments) -> None:
     """Print topic:partition:offset, for the end, the start or a time.
 
-    For Spark a partition without a record from a time on has its log end offset, for Spark begins
-    at the earliest offset of partitions that are not named.
+    With --spark a partition without a record from that time on is given its log end offset: Spark
+    would begin at the earliest offset of a partition that is not named.
     """
     from sparklog.log_reader import EARLIEST, LATEST, TopicReader
     from sparklog.record.kernels import run_plain

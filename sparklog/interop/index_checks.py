@@ -1,8 +1,8 @@
-"""A broker's index files, before anything is believed of them.
+"""Checks of a broker's index files, before they are used.
 
-A stranger's index may lead anywhere: its entries must ascend, lie within the segment and within the
-`.log`. Zeros behind the entries are what a broker that was not stopped leaves. One may have any
-size, too, so it is looked at in pieces and never copied.
+A foreign index may lead anywhere: its entries must ascend, and lie within the segment and the
+`.log`. A broker that was not stopped leaves zeros behind the entries. An index may have any size,
+so it is read in pieces and never copied.
 """
 
 import struct

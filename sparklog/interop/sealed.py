@@ -1,4 +1,4 @@
-"""The facts of a sealed segment unread: from its name, indexes, neighbour, and one header.
+"""The row of a sealed segment that is not read: from its name, indexes, neighbour and one header.
 
 A broker closes a segment with a last time entry, (largest timestamp, its offset); the segment ends
 where the next one begins; its aborted transactions are in its `.txnindex`. Its smallest timestamp

@@ -38,8 +38,9 @@ def raw_batches(
     As a fetch answers: the first batch may begin before the first offset, the last may end behind
     the last one, and there is at least one batch however few bytes are asked for. `directory` is
     the topic's. With `isolation` READ_COMMITTED batches of aborted transactions are left out.
-    Placement is checked, checksums are left to whoever decodes. Raises CorruptRecordError naming
-    file, position and offset, after everything before it was yielded, and MissingFileError.
+    The order of batches is checked, checksums are not: the reader of the records does that. Raises
+    CorruptRecordError naming file, position and offset, after everything before it was yielded, and
+    MissingFileError.
     """
     left, is_first = max_bytes, True
     for piece in slices:

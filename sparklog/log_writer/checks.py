@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def counted_from(place: str) -> Iterator[None]:
-    """Have a UsageError say what its row 0 is: a writer counts the rows of one call."""
+    """Add `place` to a UsageError of the block: a writer counts rows from the call's first."""
     try:
         yield
     except UsageError as error:

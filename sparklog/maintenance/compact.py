@@ -5,9 +5,9 @@
     rewrite    groups of segments in which something goes -> new segments with key indexes
     commit     one for all partitions: old segments out, new ones in, the cleaner offsets grown
 
-This process sees rows of segments alone: the superseded offsets go from the tasks that find them
-to those that rewrite. A round reads a bounded number of records, as a round of Kafka's cleaner
-does, whose map of offsets has a size; a run makes as many rounds as it takes.
+This process sees rows of segments alone: superseded offsets go from the tasks that find them to the
+tasks that rewrite. A round reads a bounded number of records, as in Kafka's cleaner, whose offset
+map has a fixed size. A run makes as many rounds as it needs.
 
 All older records of a key, wherever in the clean part they lie, go in the commit that makes the
 newer one clean. So when the time of a tombstone has come, nothing is left that it hides.
@@ -62,9 +62,10 @@ def compact(
 def _rounds(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Yield a step for each round, until each partition was read up to its end of now.
+    """Yield a step for each round, until each partition is read up to the end that it has now.
 
-    A partition that its round has not compacted has no other; neither has what is produced since.
+    A partition that its round could not compact gets no second round. Records that are produced in
+    the meantime are left to the next run.
     """
     config = TopicConfig.parse(topic.configs)
     if not config.is_compacted:

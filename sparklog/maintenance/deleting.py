@@ -1,4 +1,4 @@
-"""Files unlinked in many tasks; what cannot be unlinked is told, and stops nothing else."""
+"""Unlinks files in many tasks. A file that cannot be unlinked is reported; the others go on."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

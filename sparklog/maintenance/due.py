@@ -1,4 +1,4 @@
-"""Which partitions compaction is due for, as their configs and the newest image have it."""
+"""The partitions that are due for compaction, by their configs and the newest image."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ RECORD_BYTES: Final = 100
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DuePartition:
-    """A partition that is to be compacted, and what of it."""
+    """A partition that is to be compacted, with the segments to read."""
 
     plan: CompactionPlan
     unread: Sequence[SegmentEntry]

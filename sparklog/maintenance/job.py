@@ -1,12 +1,12 @@
-"""A job as steps: what it would do to a topic, and doing it.
+"""A job as steps: each is a plan for one topic, and a function that carries it out.
 
     steps(context, topics, options) -> Step, Step, …      nothing to do: no step
         Step.rows       the plan, a row an action: what a dry run prints
         Step.execute    does it, in one commit a topic or partition
 
-A job may be killed at any point and run again. Whatever it planned is planned again inside the
-commit, or checked there against the newest snapshot, so that jobs, writers and administrators may
-run beside each other; what a step cannot do any more it leaves to the next run.
+A job may be killed at any point and run again. A commit makes its plan anew, or checks the plan
+against the newest image. So jobs, writers and administrators may work at the same time. What a step
+can no longer do is left to the next run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,9 +23,9 @@ from sparklog.storage.files import Files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """What a step did: counters by name, and a line for each partition it could not do.
+    """The result of a step: counters by name, and a line for each partition that failed.
 
-    A problem stops its own partition and nothing else; `notes` are worth telling and no problem.
+    A problem stops its own partition and no other; `notes` are no problems.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -35,7 +35,10 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Step:
-    """What a job would do to one topic, and doing it. `topic` is its name, or the log dir's."""
+    """The work of a job on one topic: its plan, and the function that does it.
+
+    `topic` is the topic's name, or a directory of the log dir.
+    """
 
     topic: str
     rows: Sequence[Mapping[str, Any]]
@@ -43,7 +46,7 @@ class Step:
 
 
 def failing_step(topic: str, error: SparklogError) -> Step:
-    """Return the step of a topic that could not even be planned: it fails, and no other."""
+    """Return a step that fails with `error`: for a topic that could not be planned."""
     problem = str(error)
     return Step(
         topic=topic,

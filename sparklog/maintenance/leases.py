@@ -3,8 +3,8 @@
     rewrite/<topic id>   build_index, compact, merge_segments: they replace each other's segments
     <job>/<topic id>     every other job excludes itself only
 
-Held while the step runs, by renewing it in a thread; given up afterwards, and after five minutes
-when its holder dies.
+A thread renews the lease while the step runs. Afterwards it is released. When its holder dies, it
+ends after five minutes.
 """
 
 import os

@@ -4,8 +4,8 @@
                      -> one commit a step: the new segments in place of those they were made of
 
 Only the first eight bytes of a batch change, which its checksum does not cover; nothing is decoded.
-A group whose segments are not what they were when it was planned is left out of the commit: its new
-files are for vacuum, and what is left to do for the next run.
+A group is left out of the commit when its segments have changed since it was planned: vacuum
+unlinks its new files, and the next run plans it again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

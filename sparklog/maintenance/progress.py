@@ -1,4 +1,4 @@
-"""A progress bar where a person looks on: on a terminal's stderr, gone when the work is done."""
+"""A progress bar on a terminal's stderr; it disappears when the work is done."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -13,9 +13,9 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def progress_bar(
     what: str, count: int, *, is_quiet: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Show how many of `count` works are done, and yield what is told how many more are.
+    """Show how many of `count` works are done; yield a function that takes how many more are.
 
-    Any thread may tell it. Nothing is shown with `is_quiet`, or where stderr is no terminal.
+    Any thread may call it. Nothing is shown with `is_quiet`, or where stderr is no terminal.
     """
     with Progress(
         TextColumn("{task.description}"),

@@ -1,10 +1,11 @@
-"""Repairing a log: what is damaged is put aside, what is sound goes on under a new name.
+"""Repairs a log: the damaged file is put aside, its sound batches go to a new segment.
 
     quarantine/<partition dir>/<name>.log      a second name of the damaged file, for people
-    a new segment of the same offsets          its sound batches, as they are; none: no segment
+    a new segment of the same offsets          the sound batches, as they are; without any, none
     one commit                                 the new row in place of the old
 
-Nothing is deleted: the old name is vacuum's once its delay is over, the one in quarantine nobody's.
+Nothing is deleted here. Vacuum unlinks the old name when its delay is over. The file in quarantine
+stays until a person deletes it.
 """
 
 from collections.abc import Sequence

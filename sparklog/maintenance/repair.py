@@ -1,4 +1,4 @@
-"""What verify found, mended: damaged logs salvaged, indexes built anew."""
+"""Mends the findings of verify: salvages damaged logs, builds indexes anew."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -54,7 +54,7 @@ def _salvage(
             made.append(answer)
     verdicts = {entry.key: verdict for entry, verdict in wrong}
     catalog, now_ms = context.catalog, context.clock.now_ms()
-    # Of what is gone already nobody need wait until a removed segment's delay is over.
+    # A file that is missing needs no delay: its row counts as removed long ago.
     missing = [one for one in made if one.quarantined is None]
     landed = [
         *commit_salvaged(catalog, topic, [one for one in made if one not in missing], now_ms),

@@ -1,7 +1,7 @@
 """Retention as a job: old segments leave the log in one commit a topic; vacuum unlinks them later.
 
-What goes is decided again on every try of the commit, so segments that a producer adds meanwhile,
-or that another job takes away, are in the sum.
+Every try of the commit decides anew which segments go. So it counts the segments that a producer
+has added in the meantime, or that another job has removed.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

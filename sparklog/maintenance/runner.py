@@ -48,8 +48,8 @@ class StepReport:
 class JobRun:
     """One run of a job over topics, all of them when none is named.
 
-    With `leases` a step is done under one, and left out while somebody else holds it: that is
-    reported, and no failure.
+    With `leases` a step runs under a lease. A step whose lease somebody else holds is left out and
+    reported; that is no failure.
     """
 
     name: str
@@ -95,10 +95,10 @@ def skipped(lease: Lease) -> Outcome:
 
 
 def executed(step: Step) -> Outcome:
-    """Do a step; an error of sparklog's own is its problem, not that of the next ones.
+    """Do a step. An error of sparklog's own becomes a problem of this step; the next ones go on.
 
-    A conflict is no problem: another job was faster, and the next run does what is left; or the
-    topic is being deleted, and nothing is left to do.
+    A conflict is no problem: another job was faster, and the next run does the rest; or the topic
+    is being deleted, and nothing is left to do.
     """
     try:
         return step.execute()

@@ -6,8 +6,8 @@
                      -> clean segments whose key index has one of the hashes: suspects
 
 A bucket holds about two million records, so memory does not grow with their number. Clean segments
-are not read here: their key indexes are. A suspect goes with the key that it is suspected to have,
-and whoever rewrites its segment compares.
+are not read here: their key indexes are. A suspect carries the key that it is suspected to have.
+The task that rewrites its segment compares the two keys.
 """
 
 from bisect import bisect_right

@@ -5,9 +5,9 @@
     a run begins     it ends in an hour, or after the interval if that is shorter
     the run ended    it ends an interval after the run began
 
-So a run that is cut off is made up for within the hour, several schedulers share one timetable,
-and one that is started again goes on with it. As every lease it only saves work. A job that runs
-every few minutes has none: it is due after each start.
+So a run that is cut off is repeated within the hour, several schedulers share one timetable, and a
+scheduler that is started again continues with it. Like every lease, it only saves work. A job that
+runs every few minutes has no entry: it is due after each start.
 """
 
 from dataclasses import dataclass

@@ -5,10 +5,12 @@
     log dir     deleted topics, shared segments, leftovers: see `maintenance.vacuum_log_dir`
 
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
-first time; so a file that is older, and that the image read after it does not name, is nobody's.
-The rows of removed segments go last, in a commit: until then a run that dies is made again by the
-next. The log dir is listed once, and a topic with garbage again when that is unlinked: the driver
-holds the names of one partition, and those of one round of unlinking.
+first time. The image is read after that commit: an older file that it does not name belongs to no
+segment, now or later. The rows of removed segments are dropped last, in a commit: when a run dies
+before it, the next run finds the same work.
+
+The log dir is listed once, and a topic with garbage a second time, when its files are unlinked. The
+driver holds the file names of one partition, and those of one round of unlinking.
 """
 
 from collections import defaultdict
@@ -247,7 +249,7 @@ class _Names:
 
 
 def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Vacuum one topic. Files that are made meanwhile are above the horizon."""
+    """Vacuum one topic. Files that are made in the meantime are younger than the horizon."""
     catalog, now_ms = context.catalog, context.clock.now_ms()
     edit = TopicEdit(
         vacuum_horizon_ms=_horizon_ms(TopicConfig.parse(topic.configs), now_ms),

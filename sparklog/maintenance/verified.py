@@ -56,7 +56,7 @@ class VerifyWork:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
-    """What is wrong with a segment; nothing, when all is empty.
+    """The findings about a segment; all are empty for a sound one.
 
     `log_problems` are of the `.log` or of what the row says of it, `index_problems` of indexes that
     can be built anew, `other_problems` of files that cannot; `lost` are the offsets [start, end) of
@@ -117,7 +117,7 @@ def verified(work: VerifyWork) -> Verdict:
 
 
 def _record_problems(window: Window, path: str) -> Iterator[str]:
-    """What is wrong with records whose checksums are right: a writer's fault, past mending."""
+    """Yield the problems of records in batches with right checksums; they cannot be mended."""
     entry = window.entry
     try:
         window.decoded({"timestamp"}, entry.base_offset, None, window.batches)

@@ -1,4 +1,4 @@
-"""A topic's image and the names of its files, held together; no file is opened."""
+"""Compares a topic's image with the names of its files; no file is opened."""
 
 from collections.abc import Sequence
 from itertools import pairwise

@@ -114,7 +114,7 @@ def _judged(
     *,
     is_decoding: bool,
 ) -> tuple[list[Judged], list[str]]:
-    """What is to be said of each segment that is still live; and what could not be looked at."""
+    """Return the verdict on each segment that is still live, and errors of those not read."""
     interval = TopicConfig.parse(topic.configs).index_interval_bytes
     works = [
         VerifyWork(
@@ -127,7 +127,7 @@ def _judged(
         for entry in entries
     ]
     answers = context.fleet.map(verified, works, f"verify {topic.name}")
-    # What a job took away meanwhile, and vacuum unlinked, is not missing.
+    # A segment that a job has removed in the meantime, and vacuum has unlinked, is not missing.
     live = live_entries(context.catalog.topic_image(topic), entries)
     judged: list[Judged] = []
     errors: list[str] = []

@@ -38,9 +38,10 @@ ENTRIES: Final = TypeAdapter(Annotated[list[Entry3In], FailFast(), Field(min_len
 
 
 def batch_of(body: Text) -> tuple[list[str], Rows, list[Sent]]:
-    """Return the ids, the records that are some, and every entry's outcome.
+    """Return the ids, the valid records, and an outcome for every entry.
 
-    Raises ApiError (422) for a body that is no batch; an entry that is no record is told apart.
+    Raises ApiError (422) for a body that is no batch. An invalid record is refused in the outcome
+    of its entry.
     """
     ids: list[str] = []
 

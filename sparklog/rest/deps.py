@@ -136,12 +136,12 @@ def as_of(request: Request) -> AsOf | None:
 
 
 def partition_of(request: Request) -> int:
-    """Return the partition of the path. Raises ApiError (422) for what is no number of one."""
+    """Return the partition of the path. Raises ApiError (422) for any other text."""
     return _number(request, "partition", 2**31)
 
 
 def offset_of(request: Request) -> int:
-    """Return the offset of the path. Raises ApiError (422) for what is none."""
+    """Return the offset of the path. Raises ApiError (422) for any other text."""
     return _number(request, "offset", 2**63)
 
 

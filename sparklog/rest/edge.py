@@ -1,4 +1,4 @@
-"""The edge of the service: what is done to every request, around whatever answers it.
+"""The edge of the service: limits and checks around every request, whichever route answers it.
 
 request id     taken from X-Request-Id, or made; sent back and logged
 who may ask    beyond loopback nobody without tokens, and no web page through a foreign host name

@@ -1,10 +1,10 @@
-"""What is written to a connection at once leaves at once."""
+"""Writes to a connection are joined: a head and its body leave in one packet."""
 
 import asyncio
 from typing import Any, Final
 
 WAITING_BYTES_MAX: Final = 64 * 1024
-"""So much does not wait: a long answer is slowed down by the transport, as ever."""
+"""With so many bytes waiting they are sent at once: the transport slows down a long answer."""
 
 
 class JoinedWrites:

@@ -12,7 +12,7 @@ Int64 = Annotated[int, Field(ge=0, lt=2**63), NUMBER]
 
 
 class In(BaseModel):
-    """A body that came in; it refuses what it does not know, so nothing misspelt is ignored."""
+    """The body of a request. Unknown fields are refused, so that none is misspelt unnoticed."""
 
     model_config = ConfigDict(extra="forbid")
 

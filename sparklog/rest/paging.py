@@ -3,8 +3,8 @@
     GET …/topics?page_size=2      ["a", "b"]   next: …/topics?page_size=2&page_token=ImIi
     GET …/topics?page_size=2&…    ["c"]        next: null
 
-A token says which element was the last, not how many there were: an element that comes or goes
-between two pages is neither told twice nor makes others be left out.
+A token names the last element of its page, not a count. So when elements come or go between two
+pages, no element is listed twice and no other one is left out.
 """
 
 import base64

@@ -1,8 +1,8 @@
-"""Routes that read their requests by hand, for what is asked most often.
+"""Routes that read their requests by hand: the most frequent ones.
 
-FastAPI documents them, and answers what is asked of them wrongly (405). Rightly asked they are
-answered before it: what it does around an endpoint (layers of middleware, routing, parameters,
-validation, exit stacks, serialisation) takes longer than a lookup.
+FastAPI documents them, and refuses other methods (405). Other requests to them do not reach it: its
+work around an endpoint (layers of middleware, routing, parameters, validation, exit stacks,
+serialisation) takes longer than a lookup.
 """
 
 from collections.abc import Iterable

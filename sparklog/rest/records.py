@@ -201,9 +201,9 @@ class Sent:
 
 
 def rows_of_stream(body: Text) -> tuple[Rows, list[Sent]]:
-    """Return the records of a v3 body that are some, and every one's outcome, in their order.
+    """Return the valid records of a v3 body, and an outcome for every object, in their order.
 
-    What follows text that is no JSON cannot be told apart, so there it ends.
+    Text that is no JSON ends the body: objects behind it cannot be told apart.
     """
     return rows_of_objects(_objects(body))
 
@@ -222,7 +222,7 @@ def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
             refusals += 1
             if refusals > REFUSALS_MAX:
                 raise ApiError(422, f"more than {REFUSALS_MAX} objects are no records") from None
-            # Another one: the one that was raised keeps what it was raised about.
+            # A new error: the one that was raised holds the record, by its traceback.
             sent.append(Sent(refusal=ApiError(refusal.error_code, refusal.message)))
     return rows, sent
 

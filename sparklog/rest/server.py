@@ -25,14 +25,14 @@ PIPELINED_MAX: Final = 100
 
 
 class GuardedProtocol(HttpToolsProtocol):
-    """uvicorn's protocol; closes connections of clients that are slow or send what leads nowhere.
+    """uvicorn's protocol, with limits: it closes connections of clients that are slow.
 
-    headers     begin with the connection, and with the first byte after each request: so long and
-                so many bytes; between requests uvicorn's own keep-alive timeout counts
-    bodies      while the service reads, `edge` has its limits; what nobody reads any more, for the
-                answer is out, has as long. Bytes that are no body (trailers, chunk extensions)
+    headers     limits of time and size, from the connection on, and from the first byte after each
+                request; between requests uvicorn's own keep-alive timeout counts
+    bodies      `edge` limits those that the service reads; the rest of a body, when the answer is
+                sent already, has the same time. Bytes that are no body (trailers, chunk extensions)
                 count as headers
-    answers     a client that takes nothing of what waits for it is cut off
+    answers     a client that takes no byte of its answer within a time limit is cut off
     """
 
     max_header_bytes = 16 * 1024
@@ -52,7 +52,7 @@ class GuardedProtocol(HttpToolsProtocol):
         self._expect(self.header_timeout_s)
 
     def data_received(self, data: bytes) -> None:
-        """Count what comes and leads to nothing."""
+        """Take bytes; count those that complete neither a header nor a part of a body."""
         if self.timeout_keep_alive_task is not None:
             self._expect(self.header_timeout_s)
         self._has_progress = False

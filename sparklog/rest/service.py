@@ -105,8 +105,8 @@ class Service:
     ) -> Answer:
         """Run lookups: on the event loop as long as those of these few partitions are quick.
 
-        A thread costs more than what an index leads to at once. What may take long (no index, a
-        cold disk, an object store) is found out on a thread, and left there.
+        A thread costs more than a lookup by an index. The first lookup in a partition runs on a
+        thread; while it takes long (no index, a cold disk, an object store) the next ones do, too.
         """
         if len(partitions) > FEW:
             return await self.bulk(question)
@@ -176,9 +176,9 @@ class Service:
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
 
     async def check_topic(self, topic: str) -> None:
-        """Raise UnknownTopicError for a topic that does not exist: nobody need read the body.
+        """Raise UnknownTopicError for a topic that does not exist, before the body is read.
 
-        One that was deleted lately may pass: the commit refuses it.
+        A topic that was deleted lately may pass: the commit refuses it.
         """
         if not self.topics.has_seen(topic):
             await self.lookup(lambda: self.topics.topic(topic))

@@ -48,7 +48,7 @@ def parse_time(text: str | int) -> int:
             raise ApiError(422, f"timestamp {number}: allowed are -3 to {_NUMBER_MAX}")
         return number
     try:
-        # A plus sign in a query is a space to whoever decodes it.
+        # A plus sign in a query is decoded as a space.
         found = datetime.fromisoformat(text.replace(" ", "+") if "T" in text else text)
     except ValueError:
         raise ApiError(

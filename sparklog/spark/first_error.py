@@ -1,4 +1,4 @@
-"""The first error that a task hands back ends the job: the other tasks would write for nothing.
+"""The first error of a task ends the job: the other tasks would write in vain.
 
 Spark tells the driver of a finished task at once, but only through accumulators; what the tasks
 return is seen when all are done, which may be hours after the first bad row.

@@ -1,4 +1,4 @@
-"""fsyncs side by side: a file system's journal makes one commit for all who wait for it.
+"""fsyncs side by side: a file system's journal makes one commit for all threads that wait.
 
 Twelve new files in four directories, on a disk that others use too: 75 ms one after another, 8 ms
 on eight threads.

@@ -1,7 +1,7 @@
 """The page at `/`: the topics; of one its partitions, and the records from a time on.
 
-The list of topics opens none of them. The page is for who opens it: as a part of another page (an
-image, a frame) it is refused, so that no foreign page makes a browser ask for it again and again.
+The list of topics opens none of them. A browser may open the page, but not as a part of another
+page (an image, a frame): so no foreign page can make browsers ask for it again and again.
 """
 
 from collections.abc import Callable

@@ -93,7 +93,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
 async def _rows(
     request: Request, service: Service, partition: int | None, *, is_json: bool
 ) -> tuple[Rows, bool]:
-    """Return the records of the body, which is then let go of, and whether it was a large one."""
+    """Return the records of the body, and whether it was a large one; the body is freed."""
     body = await received(request)
     if len(body) <= INLINE_BYTES:
         return rows_of(body, partition, is_json=is_json), False

@@ -47,7 +47,7 @@ _RECORD: Final = {
 async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
     """Produce JSON objects that stand one after another; a delivery report each, with a status 200.
 
-    Those that are no record are told so in their report, the others share a commit.
+    The report of an invalid record has its error; the others share a commit.
     """
     service = await _writable(request, cluster_id, topic)
     rows, sent = await _read(request, service, rows_of_stream)
@@ -99,7 +99,7 @@ async def _writable(request: Request, cluster_id: str, topic: str) -> Service:
 async def _outcome(
     service: Service, request: Request, topic: str, rows: Rows
 ) -> Written | ApiError:
-    """Return what the records got that are some, or why they got nothing."""
+    """Return the offsets of the valid records, or the error of their commit."""
     key = idempotency_key_of(request)
     if not len(rows):
         return ApiError(422, "no record")

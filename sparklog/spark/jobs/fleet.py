@@ -1,4 +1,4 @@
-"""A job's tasks as Spark tasks, with a progress bar where a person looks on.
+"""A job's tasks as Spark tasks, with a progress bar on a terminal.
 
 The session is started with the first task: a job that finds nothing to do, or that only commits,
 never waits for a JVM.

@@ -7,14 +7,15 @@ One JSON line a run:
     {"job": …, "log_dir": …, "exit_code": 0 | 1 | 3, "started_ms": …, "duration_ms": …,
      "steps": [one object a topic, as the job itself prints it], "error": … when it broke off}
 
-No job waits for another: Spark's fair scheduler shares the cores out, and a step that two jobs want
-is left out by the second, which tries again a minute later. When a job with a long interval is due
-stands in the log dir (`maintenance.timetable`): a restart neither repeats nor forgets it.
+No job waits for another: Spark's fair scheduler shares the cores out. When two jobs want the same
+step, the second one leaves it out and tries again a minute later. The log dir keeps the time at
+which a job with a long interval is due (`maintenance.timetable`): a restart neither repeats nor
+forgets a run.
 
-SIGTERM and SIGINT let the steps finish that are being done, and then end with exit code 0. When the
-session's JVM is lost, the run that met it says so and the process ends with exit code 1: whatever
-keeps it running (systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir:
-leases keep them from doing the same work. A wrong configuration is exit code 2.
+On SIGTERM or SIGINT the current steps are finished, and the exit code is 0. When the session's JVM
+is lost, the run that notices it reports it, and the process ends with exit code 1: its supervisor
+(systemd, Kubernetes) starts a new one. Several schedulers may serve one log dir: leases keep them
+from doing the same work. A wrong configuration is exit code 2.
 """
 
 import json
@@ -103,7 +104,7 @@ class Scheduler:
         return self._exit_code
 
     def _serve(self, schedule: Schedule, log_dir: str) -> None:
-        """Run a job over a log dir when it is due; end the scheduler when nobody can be told."""
+        """Run a job over a log dir when it is due; end the scheduler when stdout is closed."""
         left_ms = 0
         try:
             while not self.stopping.wait(left_ms / 1000):
@@ -115,7 +116,7 @@ class Scheduler:
             self.stopping.set()
 
     def run(self, schedule: Schedule, log_dir: str) -> int:
-        """Run a job once, and tell of it; whatever it raises is told and ends nothing else.
+        """Run a job once and print its line, with any error; other jobs go on.
 
         Returns how long after its start it is due again, in milliseconds.
         """

@@ -30,7 +30,7 @@ from sparklog.metadata.leftovers import leftovers
 from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SHARED_PREFIX, SegmentKey, TopicDescription
 from sparklog.storage.files import FileStat
-from sparklog.storage.log_dir import META_PROPERTIES
+from sparklog.storage.log_dir import GATEWAYS, META_PROPERTIES
 from sparklog.table.schema import TABLE
 
 SHARED: Final = SHARED_PREFIX.rstrip("/")
@@ -74,6 +74,8 @@ def _is_expected(directory: str, file: FileStat) -> bool:
     """Whether it is the log dir's own, in quarantine, or of the kept table of an erased topic."""
     if not directory:
         return file.path.startswith(META_PROPERTIES)
+    if directory == GATEWAYS:
+        return True
     is_kept = _is_below(file, QUARANTINE) or _is_below(file, TABLE)
     return topic_id_of(directory) is not None and is_kept
 

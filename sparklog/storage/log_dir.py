@@ -20,6 +20,12 @@ META_PROPERTIES = "meta.properties"
 LOG_DIR_VERSION = 1
 """The version this release writes, and the only one it reads."""
 
+GATEWAYS = "__gateways"
+"""The directory of the gateways' signs of life: a small file each, overwritten every few seconds.
+
+Not part of the log: who is a broker is in the metadata log, these say who stopped without leaving.
+"""
+
 META_BYTES_MAX = 64 * 1024
 _PROBE = ".probe-"
 CUT_OFF = (TEMPORARY, _PROBE)

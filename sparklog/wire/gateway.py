@@ -1,23 +1,27 @@
 """The state of a running gateway: what its handlers share."""
 
 import asyncio
+import logging
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
+from uuid import uuid4
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.clock import Clock
-from sparklog.errors import LogDirError
+from sparklog.errors import LogDirError, SparklogError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.cluster import Endpoint
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
-from sparklog.wire.instances import Instance, Instances
+from sparklog.wire.instances import Instances, instance_of
 from sparklog.wire.limits import Limits
+from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
 from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.settings import Settings
@@ -27,12 +31,18 @@ if TYPE_CHECKING:
     from sparklog.wire.connection import Connection
 
 Answer = TypeVar("Answer")
+log: Final = logging.getLogger("sparklog.gateway")
 
 
 class Gateway:
     """One instance, for one event loop. A log dir is made where there is none."""
 
-    def __init__(self, settings: Settings, clock: Clock, own: Instance) -> None:
+    def __init__(self, settings: Settings, clock: Clock, endpoints: tuple[Endpoint, ...]) -> None:
+        """Open or make the log dir, and join its brokers at these addresses.
+
+        Raises LogDirError for what is no log dir, DuplicateBrokerRegistrationError for a node id
+        that another gateway has.
+        """
         self.settings = settings
         self.clock = clock
         self.admin = AdminClient(settings.log_dir, clock=clock)
@@ -44,14 +54,31 @@ class Gateway:
             self.catalog, AppendLimits(max_pending_bytes=settings.max_pending_bytes)
         )
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
-        self.instances = Instances(own)
+        self.membership = Membership(self.catalog.log, clock, str(uuid4()))
+        own = self.membership.join(endpoints, settings.rack, settings.node_id)
+        self.instances = Instances(instance_of(own))
         self.tidying = Tidying(self.catalog, self.instances)
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
         self.metrics = Metrics(self)
         self.connections: set[Connection] = set()
+        self._beating: asyncio.Task[None] | None = None
         self._lookups = ThreadPoolExecutor(2, "lookup")
+        self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
+
+    def start(self) -> None:
+        """Begin to show others that this instance lives."""
+        self._beating = asyncio.ensure_future(self._beat())
+
+    async def _beat(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                self.instances.saw(await loop.run_in_executor(self._heart, self.membership.beat))
+            except SparklogError as error:
+                log.warning("no sign of life was given: %s", error)
+            await asyncio.sleep(HEARTBEAT_MS / 1000)
 
     async def image(self, *topics: TopicDescription) -> Image:
         """Return the newest image with these topics opened.
@@ -65,11 +92,16 @@ class Gateway:
 
     def image_at_hand(self) -> Image | None:
         """Return the same without waiting; None when there may be a newer one."""
-        return self.topics.image_at_hand()
+        image = self.topics.image_at_hand()
+        if image is not None:
+            self.instances.saw(image.brokers)
+        return image
 
     async def newest_image(self, *topics: TopicDescription) -> Image:
         """Return the newest image with these topics opened, also of an object store."""
-        return await self.lookup(lambda: self._newest(*topics))
+        image = await self.lookup(lambda: self._newest(*topics))
+        self.instances.saw(image.brokers)
+        return image
 
     def _newest(self, *topics: TopicDescription) -> Image:
         image = self.topics.image(*topics)
@@ -92,12 +124,18 @@ class Gateway:
         return (await self.administer(lambda: self.admin.create_topics(topics)))[0]
 
     async def close(self) -> None:
-        """Finish what was accepted: everything is committed and answered."""
+        """Finish what was accepted: everything is committed and answered.
+
+        The other instances are told first: clients that look for a leader find them.
+        """
+        if self._beating is not None:
+            self._beating.cancel()
+        await asyncio.get_running_loop().run_in_executor(self._heart, left, self.membership)
         for connection in list(self.connections):
             connection.finish()
         await self.appends.close()
         await self.tidying.close()
-        for pool in (self._lookups, self._admin):
+        for pool in (self._lookups, self._admin, self._heart):
             pool.shutdown(wait=True)
         self.topics.let_go()
 

@@ -1,17 +1,33 @@
 """Instances: the gateways of a log dir, each a broker to clients; and which one leads a topic."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import NamedTuple
 
+from sparklog.metadata.cluster import Broker, Endpoint
+
 
 class Instance(NamedTuple):
-    """One gateway, at the address that clients are told."""
+    """One gateway, at the address that clients are told: that of its first listener."""
 
     node_id: int
     host: str
     port: int
     rack: str | None = None
+    endpoints: tuple[Endpoint, ...] = ()
+
+    def at(self, listener: str) -> "Instance":
+        """Return it at the address of the listener of this name, if it has one."""
+        for one in self.endpoints:
+            if one.name == listener:
+                return self._replace(host=one.host, port=one.port)
+        return self
+
+
+def instance_of(broker: Broker) -> Instance:
+    """Return a broker of the image as an instance."""
+    first = broker.endpoints[0]
+    return Instance(broker.node_id, first.host, first.port, broker.rack, broker.endpoints)
 
 
 class Instances:
@@ -19,11 +35,22 @@ class Instances:
 
     def __init__(self, own: Instance) -> None:
         self.own = own
+        self._brokers: Mapping[int, Broker] = {}
+        self._alive: Sequence[Instance] = [own]
 
     @property
     def alive(self) -> Sequence[Instance]:
-        """The instances, by node id. Never empty."""
-        return [self.own]
+        """The instances, by node id, as of the image that was seen last. Never empty."""
+        return self._alive
+
+    def saw(self, brokers: Mapping[int, Broker]) -> None:
+        """Take note of the brokers of an image."""
+        if brokers is self._brokers:
+            return
+        self._brokers = brokers
+        others = [one for node_id, one in brokers.items() if node_id != self.own.node_id]
+        found = [self.own, *map(instance_of, others)]
+        self._alive = sorted(found, key=lambda one: one.node_id)
 
 
 def leader_of(name: str, instances: Sequence[Instance]) -> Instance:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from sparklog.errors import InvalidOptionError
+from sparklog.metadata.cluster import Endpoint
 from sparklog.tokens import check_listening
 from sparklog.wire.settings import Listener, Settings
 
@@ -101,6 +102,15 @@ def address(text: str, option: str) -> tuple[str, int]:
     if not (colon and host and port.isascii() and port.isdigit() and int(port) < 65536):
         raise InvalidOptionError(f"--{option} {text!r}: allowed is HOST:PORT", option=option)
     return host.strip("[]"), int(port)
+
+
+def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
+    """Return what clients are told of listeners, each name once."""
+    found = {one.name: one for one in reversed(listeners)}
+    return tuple(
+        Endpoint(name, found[name].advertised_host, found[name].advertised_port)
+        for name in dict.fromkeys(one.name for one in listeners)
+    )
 
 
 def tls_of(settings: Settings, listeners: Sequence[Listener]) -> ssl.SSLContext | None:

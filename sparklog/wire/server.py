@@ -16,8 +16,7 @@ import uvloop
 from sparklog.clock import Clock, SystemClock
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
-from sparklog.wire.instances import Instance
-from sparklog.wire.listeners import bind, tls_of
+from sparklog.wire.listeners import bind, endpoints_of, tls_of
 from sparklog.wire.settings import Settings
 
 BACKLOG: Final = 512
@@ -39,13 +38,10 @@ class Server:
         self._bound = bind(settings)
         self.listeners = [one.listener for one in self._bound]
         self._tls = tls_of(settings, self.listeners)
-        first = self.listeners[0]
-        own = Instance(
-            settings.node_id or 0, first.advertised_host, first.advertised_port, settings.rack
-        )
-        self.gateway = Gateway(settings, clock, own)
+        self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
         self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
+        self._is_closed = False
 
     async def start(self) -> None:
         """Accept connections."""
@@ -58,6 +54,7 @@ class Server:
                 await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls)
             )
         self._close_overdue()
+        self.gateway.start()
 
     def _close_overdue(self) -> None:
         for connection in list(self.gateway.connections):
@@ -67,8 +64,12 @@ class Server:
     async def close(self) -> None:
         """Finish: everything accepted is committed and answered.
 
-        Requests have shutdown_timeout_ms for it; then their connections are cut off.
+        Requests have shutdown_timeout_ms for it; then their connections are cut off. To close it
+        again does nothing.
         """
+        if self._is_closed:
+            return
+        self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
         for server in self._servers:

@@ -36,7 +36,8 @@ async def describe_cluster(call: Call) -> Reply:
                 "error_message": f"endpoint type {endpoint_type}: allowed is {BROKERS}, brokers",
             }
         )
-    instances = call.gateway.instances.alive
+    listener = call.session.listener.name
+    instances = [one.at(listener) for one in call.gateway.instances.alive]
     fields = {
         "cluster_id": call.gateway.cluster_id,
         "controller_id": min(one.node_id for one in instances),

@@ -87,7 +87,8 @@ def _found(image: Image, topic: TopicDescription) -> _Topic:
 
 def _written(call: Call, request: object, topics: Sequence[_Topic]) -> bytes:
     version, writer = call.version, call.writer()
-    instances = call.gateway.instances.alive
+    listener = call.session.listener.name
+    instances = [one.at(listener) for one in call.gateway.instances.alive]
     if version >= 3:
         writer.int32(0)  # throttle time
     _write_instances(writer, instances, version)

@@ -1,0 +1,159 @@
+"""Membership: a gateway joins the brokers of its log dir, shows that it lives, and leaves.
+
+Joining, leaving and being declared dead are edits. A sign of life is none: every gateway overwrites
+a small file of its own. The others look whether it changes, and judge by their own clock since the
+machine's start: no two clocks are compared.
+
+    node id     the given one; else that of a broker with the same addresses, which is this gateway
+                before a crash; else the smallest free one
+"""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+import orjson
+
+from sparklog.clock import Clock
+from sparklog.errors import CommitConflictError, MissingFileError, SparklogError
+from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.cluster_plans import with_broker, without_broker
+from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import MetadataLog
+from sparklog.storage.log_dir import GATEWAYS
+
+HEARTBEAT_MS: Final = 3_000
+"""How often a gateway shows that it lives."""
+DEAD_MS: Final = 10_000
+"""A gateway whose sign of life does not change for so long is dead."""
+log: Final = logging.getLogger("sparklog.gateway")
+
+
+class Membership:
+    """One gateway among those of its log dir. It waits for the storage: no event loop's business.
+
+    `incarnation` is a name that no other start of a gateway has.
+    """
+
+    def __init__(self, metadata_log: MetadataLog, clock: Clock, incarnation: str) -> None:
+        self._log = metadata_log
+        self._files = metadata_log.files
+        self._clock = clock
+        self._incarnation = incarnation
+        self._own = Broker(-1, incarnation, ())
+        self._count = 0
+        self._seen: dict[int, tuple[bytes, int]] = {}
+
+    def join(
+        self, endpoints: tuple[Endpoint, ...], rack: str | None, node_id: int | None = None
+    ) -> Broker:
+        """Register this gateway; return it with its node id.
+
+        A given id that another broker has is free when that one is dead, which takes DEAD_MS to
+        see. Raises DuplicateBrokerRegistrationError when it is alive.
+        """
+        if node_id is not None:
+            self._wait_for(node_id, endpoints)
+
+        def plan(image: Image) -> Edit | Done:
+            chosen = _node_id(image, endpoints) if node_id is None else node_id
+            self._own = Broker(chosen, self._incarnation, endpoints, rack)
+            held = image.brokers.get(chosen)
+            is_free = held is not None and (
+                held.endpoints == endpoints or self._is_dead(chosen, held.incarnation)
+            )
+            return with_broker(image, self._own, held.incarnation if held and is_free else None)
+
+        self._log.commit(plan)
+        self._show()
+        return self._own
+
+    def beat(self) -> Mapping[int, Broker]:
+        """Show that this gateway lives, look for dead ones, and return the brokers.
+
+        Raises as `MetadataLog.commit`.
+        """
+        self._show()
+        brokers = self._log.image().brokers
+        for node_id, broker in brokers.items():
+            if broker.incarnation == self._incarnation:
+                continue
+            self._look(node_id, broker.incarnation)
+            if self._is_dead(node_id, broker.incarnation):
+                self._declare_dead(broker)
+        if self._own.node_id not in brokers:
+            log.warning("broker %d was declared dead: it joins again", self._own.node_id)
+            self._log.commit(lambda image: with_broker(image, self._own))
+        return self._log.image().brokers
+
+    def leave(self) -> None:
+        """Give the node id back. Raises as `MetadataLog.commit`."""
+        self._remove(self._own, "left")
+
+    # ---------------------------------------------------------------------------- signs of life
+
+    def _show(self) -> None:
+        self._count += 1
+        sign = {"incarnation": self._incarnation, "count": self._count}
+        self._files.overwrite(_path(self._own.node_id), orjson.dumps(sign))
+
+    def _look(self, node_id: int, incarnation: str) -> None:
+        """Take note of a broker's sign of life, and since when it is this one."""
+        try:
+            sign = bytes(self._files.read(_path(node_id)))
+        except MissingFileError:
+            sign = b""
+        sign += incarnation.encode()
+        known = self._seen.get(node_id)
+        if known is None or known[0] != sign:
+            self._seen[node_id] = sign, self._clock.boot_ms()
+
+    def _is_dead(self, node_id: int, incarnation: str) -> bool:
+        known = self._seen.get(node_id)
+        if known is None or not known[0].endswith(incarnation.encode()):
+            return False
+        return self._clock.boot_ms() - known[1] >= DEAD_MS
+
+    def _wait_for(self, node_id: int, endpoints: tuple[Endpoint, ...]) -> None:
+        """Look at the broker that has an id until it is seen to live, or to be dead."""
+        held = self._log.image().brokers.get(node_id)
+        if held is None or held.endpoints == endpoints:
+            return
+        self._look(node_id, held.incarnation)
+        first = self._seen[node_id]
+        while self._seen[node_id] is first and not self._is_dead(node_id, held.incarnation):
+            self._clock.sleep_ms(HEARTBEAT_MS / 6)
+            self._look(node_id, held.incarnation)
+
+    def _declare_dead(self, broker: Broker) -> None:
+        log.warning("broker %d shows no sign of life: it is declared dead", broker.node_id)
+        try:
+            self._remove(broker, f"declared dead by broker {self._own.node_id}")
+        except CommitConflictError:
+            log.info("broker %d was started again", broker.node_id)
+
+    def _remove(self, broker: Broker, why: str) -> None:
+        node_id, incarnation = broker.node_id, broker.incarnation
+        landed = self._log.commit(lambda image: without_broker(image, node_id, incarnation, why))
+        if landed.edit is not None:
+            self._files.delete(_path(node_id))
+
+
+def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
+    for node_id, broker in image.brokers.items():
+        if broker.endpoints == endpoints:
+            return node_id
+    return next(number for number in range(len(image.brokers) + 1) if number not in image.brokers)
+
+
+def _path(node_id: int) -> str:
+    return f"{GATEWAYS}/{node_id}.json"
+
+
+def left(membership: Membership) -> None:
+    """Leave; a storage that fails is told to the log: the others will see that this one is gone."""
+    try:
+        membership.leave()
+    except SparklogError as error:
+        log.warning("this broker could not leave: %s", error)

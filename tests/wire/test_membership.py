@@ -1,0 +1,193 @@
+"""Membership: node ids, signs of life, and brokers that are declared dead."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import NewTopic
+from sparklog.clock import ManualClock
+from sparklog.errors import DuplicateBrokerRegistrationError, StorageError
+from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.log import MetadataLog
+from sparklog.storage.memory import MemoryFiles
+from sparklog.wire.membership import DEAD_MS, HEARTBEAT_MS, Membership, left
+from sparklog.wire.versions import ApiKey
+from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.test_metadata import topics_asked
+
+
+def at(port: int) -> tuple[Endpoint, ...]:
+    return (Endpoint("PLAINTEXT", "127.0.0.1", port),)
+
+
+class Cluster:
+    """Gateways over one log dir, and a clock that moves when told to."""
+
+    def __init__(self) -> None:
+        self.files = MemoryFiles()
+        self.clock = ManualClock()
+        MetadataLog.create(self.files, self.clock)
+        self._starts = 0
+
+    def gateway(self) -> Membership:
+        self._starts += 1
+        log = MetadataLog(self.files, self.clock)
+        return Membership(log, self.clock, f"incarnation-{self._starts}")
+
+    def joined(self, port: int, node_id: int | None = None) -> Membership:
+        found = self.gateway()
+        found.join(at(port), None, node_id)
+        return found
+
+    @property
+    def brokers(self) -> dict[int, Broker]:
+        return dict(MetadataLog(self.files, self.clock).image().brokers)
+
+    def pass_time(self, *alive: Membership, ms: int) -> None:
+        for _ in range(0, ms, HEARTBEAT_MS):
+            self.clock.advance(HEARTBEAT_MS)
+            for one in alive:
+                one.beat()
+
+
+@pytest.fixture
+def cluster() -> Cluster:
+    return Cluster()
+
+
+class TestNodeId:
+    def test_is_the_smallest_free_one(self, cluster: Cluster) -> None:
+        cluster.joined(1)
+        second = cluster.joined(2)
+        cluster.joined(3)
+        second.leave()
+        assert cluster.gateway().join(at(4), None).node_id == 1
+
+    def test_is_the_same_behind_a_crash(self, cluster: Cluster) -> None:
+        cluster.joined(1)
+        cluster.joined(2)
+        assert cluster.gateway().join(at(2), "rack").node_id == 1
+        assert cluster.brokers[1] == Broker(1, "incarnation-3", at(2), "rack")
+
+    def test_is_the_given_one(self, cluster: Cluster) -> None:
+        assert cluster.gateway().join(at(1), None, 7).node_id == 7
+
+    def test_is_refused_while_another_lives(self, cluster: Cluster) -> None:
+        first = cluster.joined(1, node_id=7)
+
+        class Beating(ManualClock):
+            def sleep_ms(self, ms: float) -> None:
+                super().sleep_ms(ms)
+                first.beat()
+
+        cluster.clock = Beating()
+        with pytest.raises(DuplicateBrokerRegistrationError, match="node id 7"):
+            cluster.gateway().join(at(2), None, 7)
+
+    def test_is_given_on_when_the_other_is_dead(self, cluster: Cluster) -> None:
+        cluster.joined(1, node_id=7)
+        assert cluster.gateway().join(at(2), None, 7).endpoints == at(2)
+        assert cluster.brokers[7].incarnation == "incarnation-2"
+
+
+class TestLife:
+    def test_others_see_who_joins_and_leaves(self, cluster: Cluster) -> None:
+        first, second = cluster.joined(1), cluster.joined(2)
+        assert sorted(first.beat()) == [0, 1]
+        second.leave()
+        assert sorted(first.beat()) == [0]
+
+    def test_those_that_beat_stay(self, cluster: Cluster) -> None:
+        first, second = cluster.joined(1), cluster.joined(2)
+        cluster.pass_time(first, second, ms=5 * DEAD_MS)
+        assert sorted(cluster.brokers) == [0, 1]
+
+    def test_one_that_does_not_is_declared_dead(self, cluster: Cluster) -> None:
+        first, _ = cluster.joined(1), cluster.joined(2)
+        first.beat()
+        cluster.pass_time(first, ms=DEAD_MS - HEARTBEAT_MS)
+        assert sorted(cluster.brokers) == [0, 1]
+        cluster.pass_time(first, ms=HEARTBEAT_MS)
+        assert sorted(cluster.brokers) == [0]
+        assert [file.path for file in cluster.files.list("__gateways")] == ["__gateways/0.json"]
+
+    def test_one_without_a_sign_is_declared_dead(self, cluster: Cluster) -> None:
+        first, _ = cluster.joined(1), cluster.joined(2)
+        cluster.files.delete("__gateways/1.json")
+        first.beat()
+        cluster.pass_time(first, ms=DEAD_MS + HEARTBEAT_MS)
+        assert sorted(cluster.brokers) == [0]
+
+    def test_one_that_wakes_up_joins_again(self, cluster: Cluster) -> None:
+        first, second = cluster.joined(1), cluster.joined(2)
+        first.beat()
+        cluster.pass_time(first, ms=2 * DEAD_MS)
+        second.beat()
+        assert cluster.brokers[1].incarnation == "incarnation-2"
+
+    def test_one_that_is_started_again_meanwhile_stays(
+        self, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        first, _ = cluster.joined(1), cluster.joined(2)
+        first.beat()
+        cluster.pass_time(first, ms=DEAD_MS - HEARTBEAT_MS)
+        cluster.clock.advance(HEARTBEAT_MS)
+        cluster.joined(2)
+        assert sorted(first.beat()) == [0, 1]
+
+    def test_a_heartbeat_is_no_entry(self, cluster: Cluster) -> None:
+        first = cluster.joined(1)
+        version = MetadataLog(cluster.files, cluster.clock).image().version
+        cluster.pass_time(first, ms=DEAD_MS)
+        assert MetadataLog(cluster.files, cluster.clock).image().version == version
+
+
+def test_a_storage_that_fails_keeps_nobody_from_leaving(
+    cluster: Cluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    first = cluster.joined(1)
+
+    def failing() -> None:
+        raise StorageError("no disk")
+
+    monkeypatch.setattr(first, "leave", failing)
+    left(first)
+    assert "could not leave" in caplog.text
+
+
+class TestInstances:
+    def test_agree_who_is_there_and_who_leads(self, tmp_path: Path) -> None:
+        with gateway(tmp_path / "log") as first, gateway(tmp_path / "log") as second:
+            first.server.gateway.admin.create_topics([NewTopic(str(n), 1) for n in range(8)])
+            told = [described(one) for one in (first, second)]
+        assert told[0] == told[1]
+        brokers, leaders = told[0]
+        assert [port for _, port in brokers] == [first.port, second.port]
+        assert set(leaders.values()) == {0, 1}
+
+    def test_one_that_ends_is_named_no_longer(self, tmp_path: Path) -> None:
+        with gateway(tmp_path / "log") as first:
+            with gateway(tmp_path / "log"):
+                assert len(described(first)[0]) == 2
+            assert [port for _, port in described(first)[0]] == [first.port]
+
+    def test_of_other_listeners_are_named_by_theirs(self, tmp_path: Path) -> None:
+        listen = ("127.0.0.1:0", "127.0.0.1:0")
+        advertise = ("127.0.0.1:1001", "127.0.0.1:1002")
+        with gateway(tmp_path / "log", listen=listen, advertise=advertise) as running:
+            ports = [one.port for one in running.server.listeners]
+            found = []
+            for port in ports:
+                with Client(port) as client:
+                    [broker] = client.ask(topics_asked(12)).brokers
+                    found.append(broker.port)
+        assert found == [1001, 1002]
+
+
+def described(running: RunningGateway) -> tuple[list[tuple[int, int]], dict[str, int]]:
+    """The brokers, and the leaders by topic, as a client of one instance sees them."""
+    fields = {"topics": None, "include_topic_authorized_operations": False}
+    with Client(running.port) as client:
+        answer = client.ask(request(ApiKey.METADATA, 12, **fields))
+    leaders = {topic.name: topic.partitions[0].leader_id for topic in answer.topics}
+    return [(one.node_id, one.port) for one in answer.brokers], leaders

@@ -23,6 +23,8 @@ from sparklog.metadata.entry import understood
 from sparklog.metadata.fold import fold
 from sparklog.metadata.history import history
 from sparklog.metadata.image import Image, Stamp
+from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
+from sparklog.metadata.repair import repair
 from tests.edits import NOW_MS
 from tests.metadata_language import new_log
 
@@ -164,3 +166,31 @@ class TestUsers:
         assert told.parameters == {"users": "alice"}
         assert told.edits[0].users == {ALICE: None}
         assert log.image().users[ALICE] == CREDENTIAL
+
+    def test_a_repaired_image_has_no_credential_that_only_the_history_told(self) -> None:
+        """A password that was changed must not come back with the image."""
+        log = new_log()
+        log.commit(lambda image: with_users(image, {ALICE: CREDENTIAL}))
+        folded = fold(log)
+        assert folded is not None
+        for run in folded.fold.runs:
+            log.files.delete(f"{CLUSTER_METADATA}/{run.path}")
+        repair(log.files, log.clock)
+
+        assert not MetadataLog(log.files, log.clock).image().users
+
+
+def test_all_of_it_is_in_a_fold() -> None:
+    log = new_log()
+    log.commit(lambda image: with_broker(image, broker("a")))
+    log.commit(lambda image: with_broker(image, broker("b", 2)))
+    log.commit(lambda image: with_users(image, {ALICE: CREDENTIAL}))
+    log.commit(lambda image: producer_id_block(image, FIRST_PRODUCER_ID)[0])
+    fold(log)
+    log.commit(lambda image: without_broker(image, 1, "a", "left"))
+    fold(log)
+    image = MetadataLog(log.files, log.clock).image()
+
+    assert dict(image.brokers) == {2: broker("b", 2)}
+    assert dict(image.users) == {ALICE: CREDENTIAL}
+    assert image.next_producer_id == FIRST_PRODUCER_ID + 1000

@@ -119,6 +119,16 @@ class TestProducers:
         assert log.producers[7] == state._replace(used_ms=NOW_MS + 1)
         assert log.log_end_offset == 0
 
+    def test_stay_when_their_segments_are_removed_or_rewritten(self) -> None:
+        first, second = at(0, segment()), at(10, segment())
+        used = TopicEdit(segments=[first, second], producers={0: (ProducerState(7, 0),)})
+        merging = TopicEdit(
+            segments=[at(0, segment(records=20))], remove=[first.key, second.key], removed_ms=5
+        )
+        image = applied(creating(), of_topic(used), of_topic(merging))
+
+        assert list(topic_of(image).partition(0).producers) == [7]
+
     def test_a_partitions_unused_ones_are_counted_and_forgotten(self) -> None:
         one, two = (of_topic(TopicEdit(producers={0: (ProducerState(n, 0),)})) for n in (1, 2))
         image = applied(creating(), one, two)

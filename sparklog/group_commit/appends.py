@@ -157,7 +157,7 @@ class AppendCommit:
         self._answered_s = loop.time()
         self._commit_s = self._answered_s - began_s
         if image is not None and self.on_commit is not None:
-            self.on_commit(image)
+            loop.call_soon(self.on_commit, image)  # before the answers, which are called soon, too
         for one in group:
             self._settle(one, failure)
 

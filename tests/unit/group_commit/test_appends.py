@@ -54,6 +54,11 @@ def run(found: Catalog, work: Callable[[World], Awaitable[Any]], **limits: Any) 
     return asyncio.run(main())
 
 
+def broken(*_: object) -> None:
+    """Fails whatever it gets."""
+    raise ZeroDivisionError
+
+
 class TestGroup:
     def test_requests_that_come_together_share_a_commit(self, log_dir: str) -> None:
         async def work(world: World) -> Any:
@@ -112,6 +117,20 @@ class TestGroup:
 
         assert run(catalog(log_dir), work) == image(log_dir).version
         assert seen == [1]
+
+    def test_is_answered_though_it_cannot_be_told(self, log_dir: str) -> None:
+        async def work(world: World) -> Any:
+            problems: list[Any] = []
+            asyncio.get_running_loop().set_exception_handler(
+                lambda _, context: problems.append(context["exception"])
+            )
+            world.commit.on_commit = broken
+            return await world.send(A), await world.send(B), problems
+
+        first, second, problems = run(catalog(log_dir), work)
+
+        assert (first, second) == ([Appended(0, -1, 0)], [Appended(1, -1, 0)])
+        assert [type(one) for one in problems] == [ZeroDivisionError] * 2
 
     def test_one_that_is_refused_is_told_to_nobody(self, log_dir: str) -> None:
         async def work(world: World) -> Any:
@@ -199,9 +218,6 @@ class TestFailures:
         assert isinstance(damaged, InvalidRecordError)
 
     def test_of_the_program_are_raised(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
-        def broken(*_: object) -> None:
-            raise ZeroDivisionError
-
         async def work(world: World) -> Any:
             with monkeypatch.context() as patch:
                 patch.setattr(AppendWriter, "write", broken)

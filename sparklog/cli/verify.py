@@ -33,6 +33,9 @@ class VerifyArguments(CommonArguments):
         ),
     ] = False
     records: Annotated[bool, typer.Option("--records", help="Decode every record, too.")] = False
+    table: Annotated[
+        bool, typer.Option("--table", help="Hold the tables of topics against their logs.")
+    ] = False
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show what would be read, and read nothing.")
     ] = False
@@ -49,7 +52,11 @@ def verify(arguments: VerifyArguments) -> None:
         name="verify",
         job=job,
         topics=[*(arguments.names or ()), *(arguments.topic or ())],
-        options={"repair": arguments.repair, "records": arguments.records},
+        options={
+            "repair": arguments.repair,
+            "records": arguments.records,
+            "table": arguments.table,
+        },
         dry_run=arguments.dry_run,
     )
     context = JobContext(arguments.catalog(), LocalFleet())

@@ -137,6 +137,7 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
                     "Rebuild indexes; put damaged logs aside and go on with their sound batches."
                 ),
                 "records": JobOption("Decode every record, too."),
+                "table": JobOption("Hold the tables of topics against their logs."),
             },
         ),
     )

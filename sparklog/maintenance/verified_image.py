@@ -12,6 +12,7 @@ from sparklog.metadata.check import paths_of
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
+from sparklog.table.schema import TABLE
 
 
 def image_problems(image: TopicImage) -> list[str]:
@@ -62,7 +63,11 @@ def file_findings(
     strangers = fates(sizes, named, set(), now_ms - config.orphan_retention_ms)
     unnamed = [*strangers[Fate.ORPHAN], *(p for p in strangers[Fate.KEPT] if p not in named)]
     notes = [_orphans(topic, sizes, unnamed, now_ms)] if unnamed else []
-    notes += [f"{directory}{path}: no file of a segment" for path in strangers[Fate.UNKNOWN]]
+    notes += [
+        f"{directory}{path}: no file of a segment"
+        for path in strangers[Fate.UNKNOWN]
+        if not path.startswith(f"{TABLE}/")
+    ]
     return problems, notes + _gaps(topic, image)
 
 

@@ -23,6 +23,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.repair import Judged, repair
 from sparklog.maintenance.verified import Verdict, VerifyWork, verified
 from sparklog.maintenance.verified_image import file_findings, image_problems
+from sparklog.maintenance.verify_table import table_steps
 from sparklog.metadata.image import TopicImage
 from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.metadata.repair import problems as metadata_problems
@@ -38,7 +39,8 @@ def verify(
 ) -> Iterator[Step]:
     """Check the metadata log and topics; with `options["repair"]` mend what can be mended.
 
-    `options["records"]`: decode every record, too.
+    `options["records"]`: decode every record, too. `options["table"]`: hold the tables of topics
+    against their logs.
     """
     mend = partial(_verify_metadata, context, is_mending=options["repair"])
     yield Step(topic=CLUSTER_METADATA, rows=[{"what": "metadata log"}], execute=mend)
@@ -56,6 +58,15 @@ def verify(
             continue
         execute = partial(_execute, context, topic, image, options)
         yield Step(topic=topic.name, rows=rows, execute=execute)
+        if options.get("table", False):
+            yield from _table_steps(context, topic, image)
+
+
+def _table_steps(context: JobContext, topic: TopicDescription, image: TopicImage) -> Iterator[Step]:
+    try:
+        yield from table_steps(context, topic, image)
+    except SparklogError as error:
+        yield failing_step(topic.name, error)
 
 
 def _verify_metadata(context: JobContext, *, is_mending: bool) -> Outcome:

@@ -1,4 +1,4 @@
-"""The only door to the JVM: a session, produce and consume.
+"""The only door to the JVM: a session, produce, consume, and the tables of topics.
 
 Importing it loads PySpark and little else: pyarrow, the metadata log and the kernels are loaded
 where a call first needs them, for Spark starts many Python processes.
@@ -9,5 +9,14 @@ from sparklog.spark.datasource import register
 from sparklog.spark.produce import produce
 from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.session import session
+from sparklog.spark.tables import create_table, stream_history
 
-__all__ = ["ProduceResult", "consume", "produce", "register", "session"]
+__all__ = [
+    "ProduceResult",
+    "consume",
+    "create_table",
+    "produce",
+    "register",
+    "session",
+    "stream_history",
+]

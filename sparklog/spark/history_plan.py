@@ -11,7 +11,6 @@ from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import (
-    InvalidOptionError,
     OffsetOutOfRangeError,
     SparklogWarning,
     UsageError,
@@ -225,7 +224,7 @@ class TablePlan:
 def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
     """Return what options ask for of the tables alone.
 
-    Raises InvalidOptionError, UnknownTopicError, and UsageError for a topic without a table, or
+    Raises InvalidOptionError, UnknownTopicError, UsageError for a topic without a table, or
     with one that is no copy of its log any more.
     """
     wanted = selected(catalog, options)
@@ -243,13 +242,17 @@ def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
 def _required(catalog: Catalog, topic: TopicDescription) -> TablePart:
     snapshot = delta_log(catalog.files, topic, catalog.clock).snapshot()
     if not snapshot.exists:
-        raise InvalidOptionError(
-            f"topic {topic.name!r} has no table: set its config sparklog.table.enable=true and run "
-            f"the job build_table; history=auto reads the log until then",
-            option="history",
-        )
+        raise without_table(topic.name)
     check_sound(topic, snapshot)
     return _part(catalog.files, topic, snapshot)
+
+
+def without_table(topic: str) -> UsageError:
+    """Return the error that a topic has no table."""
+    return UsageError(
+        f"topic {topic!r} has no table: set its config sparklog.table.enable=true and run the job "
+        f"build_table; history=auto reads the log until then"
+    )
 
 
 def _ends(

@@ -6,11 +6,17 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from sparklog.admin import AdminClient
+from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UsageError
 from sparklog.maintenance.build_table import build_table
-from sparklog.spark import consume
+from sparklog.spark import consume, create_table, stream_history
+from sparklog.storage.local import LocalFiles
+from sparklog.table.marks import Mark
 from tests.logs import append, new_topic
 from tests.maintenance import outcome_of
+from tests.tables import marks_of
 
 CONFIG = {
     "sparklog.table.enable": "true",
@@ -93,7 +99,7 @@ class TestAuto:
         [
             ("partition = 1", "EqualTo(partition,1)"),
             ("offset > 2", "GreaterThan(offset,2)"),
-            ("timestamp < '1970-01-01'", "LessThan(timestamp,1970-01-01T05:00:00Z)"),
+            ("timestamp < '1970-01-01'", "LessThan(timestamp,"),
         ],
     )
     def test_hands_filters_to_parquet(self, read: Read, condition: str, pushed: str) -> None:
@@ -106,3 +112,149 @@ class TestAuto:
 
         for partition in range(3):
             assert [row.offset for row in found if row.partition == partition] == list(range(10))
+
+    def test_knows_no_table_where_there_is_none(self, spark: SparkSession, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "other", "t", 1, CONFIG)
+        append(log_dir, 0, ["a"])
+
+        assert consume(spark, log_dir, subscribe="t", history="auto").count() == 1
+
+    def test_leaves_a_table_alone_that_somebody_has_changed(
+        self, spark: SparkSession, log_dir: str, read: Read
+    ) -> None:
+        spark.sql(f"DELETE FROM delta.`{table_path(log_dir)}` WHERE offset = 1")
+
+        with pytest.warns(SparklogWarning, match="is DELETE by Apache-Spark.*reading the log"):
+            auto = read("auto")
+        assert rows(auto) == rows(read("log"))
+
+    def test_reads_a_table_that_spark_has_optimized(
+        self, spark: SparkSession, log_dir: str, read: Read
+    ) -> None:
+        outcome_of(build_table, log_dir, rebuild=False)
+        spark.sql(f"OPTIMIZE delta.`{table_path(log_dir)}`")
+        spark.sql(f"VACUUM delta.`{table_path(log_dir)}`")
+
+        auto = read("auto")
+        assert "MapInArrow" not in plan_of(auto)
+        assert rows(auto) == rows(read("log"))
+
+    def test_needs_delta_spark(
+        self, spark: SparkSession, read: Read, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.spark.history._has_class", lambda *_: False)
+
+        with pytest.raises(UsageError, match=r"io.delta:delta-spark_4.2_2.13:4.4.0"):
+            read("auto")
+
+
+def table_path(log_dir: str) -> Path:
+    (found,) = Path(log_dir).glob("t-*/table")
+    return found
+
+
+class TestTable:
+    @pytest.fixture
+    def below(self, log_dir: str) -> None:
+        """The log has lost what the table keeps."""
+        AdminClient(log_dir).delete_records({("t", number): 4 for number in range(3)})
+
+    @pytest.mark.usefixtures("below")
+    def test_reads_below_the_log_start(self, read: Read) -> None:
+        assert read("table").count() == 15
+        assert read("log").count() == 18
+
+    @pytest.mark.parametrize(
+        ("options", "offsets"),
+        [
+            ({"startingOffsets": '{"t": {"1": 3}}'}, [3, 4]),
+            ({"startingTimestamp": 2 * HOUR_MS, "endingTimestamp": 4 * HOUR_MS}, [2, 3]),
+            ({"endingTimestamp": 99 * HOUR_MS}, [0, 1, 2, 3, 4]),
+            ({"ordered": "true", "endingOffsets": '{"t": {"1": 2}}'}, [0, 1]),
+            ({"versionAsOf": 1}, []),
+        ],
+    )
+    def test_takes_the_options_of_the_log(
+        self, read: Read, options: Any, offsets: list[int]
+    ) -> None:
+        found = read("table", subscribe=None, assign='{"t": [1]}', **options)
+
+        assert sorted(row.offset for row in found.collect()) == offsets
+
+    @pytest.mark.parametrize(
+        ("options", "problem"),
+        [
+            ({"endingOffsets": '{"t": {"0": 7}}'}, r"in the table, which holds \[0, 5\)"),
+            ({"startingTimestamp": 99 * HOUR_MS}, "no record of the table is at or after"),
+            (
+                {"startingOffsets": '{"t": {"0": 3}}', "endingOffsets": '{"t": {"0": 2}}'},
+                "the starting offset 3 is above the ending offset 2",
+            ),
+        ],
+    )
+    def test_refuses_what_it_has_not_got(self, read: Read, options: Any, problem: str) -> None:
+        with pytest.raises(OffsetOutOfRangeError, match=problem):
+            read("table", **options)
+
+    def test_says_that_there_is_none(self, spark: SparkSession, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "other", "t", 1)
+
+        with pytest.raises(UsageError, match="'t' has no table: set its config"):
+            consume(spark, log_dir, subscribe="t", history="table")
+
+
+class TestCatalog:
+    def test_has_the_table_under_a_name(self, spark: SparkSession, log_dir: str) -> None:
+        spark.sql("CREATE DATABASE IF NOT EXISTS history")
+        create_table(spark, "history.flights", log_dir, "t")
+
+        assert spark.table("history.flights").where("partition = 1").count() == 5
+        spark.sql("DROP TABLE history.flights")
+        assert marks_of(log_dir)[0] == Mark(0, 5)
+
+    def test_takes_no_topic_without_a_table(self, spark: SparkSession, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "other", "t", 1)
+
+        with pytest.raises(UsageError, match="has no table"):
+            create_table(spark, "flights", log_dir, "t")
+
+
+class TestStream:
+    def stream(self, spark: SparkSession, log_dir: str, tmp_path: Path) -> None:
+        def write(rows: DataFrame) -> DataStreamWriter:
+            writer = rows.writeStream.format("delta").option("path", str(tmp_path / "sink"))
+            return writer.trigger(availableNow=True)
+
+        query = stream_history(spark, log_dir, "t", write, str(tmp_path / "checkpoint"))
+        query.awaitTermination()
+
+    def offsets(self, spark: SparkSession, tmp_path: Path) -> list[tuple[int, int]]:
+        found = spark.read.format("delta").load(str(tmp_path / "sink")).collect()
+        return sorted((row.partition, row.offset) for row in found)
+
+    def test_reads_the_table_and_goes_on_with_the_log(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path
+    ) -> None:
+        self.stream(spark, log_dir, tmp_path)
+        fill(log_dir, 10)
+        outcome_of(build_table, log_dir, rebuild=False)
+        self.stream(spark, log_dir, tmp_path)
+
+        assert self.offsets(spark, tmp_path) == [(p, n) for p in range(3) for n in range(15)]
+
+    def test_killed_at_the_seam_it_reads_no_row_twice(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "put_new", killed)
+            with pytest.raises(KeyboardInterrupt):
+                self.stream(spark, log_dir, tmp_path)
+        fill(log_dir, 10)
+        outcome_of(build_table, log_dir, rebuild=False)
+        self.stream(spark, log_dir, tmp_path)
+
+        assert self.offsets(spark, tmp_path) == [(p, n) for p in range(3) for n in range(15)]
+
+
+def killed(*_: Any, **__: Any) -> bool:
+    raise KeyboardInterrupt

@@ -1,0 +1,219 @@
+"""A table held against its log: counts and hashes of ranges of offsets, on both sides.
+
+    range    [the later of both starts and the cleaner offset, table end), in parts of RANGE_BYTES
+    log      decoded as a committed reader sees it
+    table    the row groups that may have rows of the range, by their statistics
+    both     sorted by partition and offset, and hashed
+
+What is told names the range. Below the cleaner offset the log has fewer records by right.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import SparklogError, UsageError
+from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.image import Slice, TopicImage
+from sparklog.model import READ_COMMITTED, TopicDescription
+from sparklog.record.decode import ALL
+from sparklog.record.record_batches import BatchMaker
+from sparklog.storage.files import Files
+from sparklog.table.footer import opened, sorted_by_offset
+from sparklog.table.marks import Mark
+from sparklog.table.of_topic import check_sound, delta_log, table_directory
+from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
+from sparklog.table.snapshot import DataFile, Snapshot
+
+RANGE_BYTES: Final = 64 * 1024 * 1024
+"""About how much of the log is compared at once: both sides are in memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CompareWork:
+    """A range of a partition, and the files of the table that may hold it."""
+
+    files: Files
+    topic: TopicDescription
+    partition: int
+    start: int
+    end: int
+    slices: Sequence[Slice]
+    data_files: Sequence[str]
+
+
+def table_steps(context: JobContext, topic: TopicDescription, image: TopicImage) -> Iterator[Step]:
+    """Yield the step that compares the table of a topic with its log, if it has one.
+
+    `image` may be older than the table.
+    """
+    if not TopicConfig.parse(topic.configs).table_enable:
+        return
+    snapshot = delta_log(context.files, topic, context.clock).snapshot()
+    if snapshot.exists:
+        works = list(_works(context, topic, image, snapshot))
+        rows = [
+            {"what": f"table of {topic.name}-{one.partition}, offsets [{one.start}, {one.end})"}
+            for one in works
+        ] or [{"what": f"table of {topic.name}"}]
+        execute = partial(_compare, context, topic, snapshot, works)
+        yield Step(topic=topic.name, rows=rows, execute=execute)
+
+
+def _works(
+    context: JobContext, topic: TopicDescription, image: TopicImage, snapshot: Snapshot
+) -> Iterator[CompareWork]:
+    for number, mark in snapshot.marks(topic.topic_id).partitions.items():
+        for start, end, slices in _ranges(image, number, mark):
+            yield CompareWork(
+                files=context.files,
+                topic=topic,
+                partition=number,
+                start=start,
+                end=end,
+                slices=slices,
+                data_files=[
+                    one.path
+                    for one in snapshot.files.values()
+                    if _may_hold(one, number, start, end)
+                ],
+            )
+
+
+def _ranges(image: TopicImage, number: int, mark: Mark) -> Iterator[tuple[int, int, list[Slice]]]:
+    log = image.partition(number)
+    start = max(mark.start, log.log_start_offset, log.cleaner_offset)
+    end = min(mark.end, log.last_stable_offset)
+    held: list[Slice] = []
+    size = 0
+    for piece in log.slices(start, end) if start < end else ():
+        held.append(piece)
+        size += piece.segment.log_bytes
+        if size >= RANGE_BYTES:
+            yield start, piece.end, held
+            start, held, size = piece.end, [], 0
+    if start < end:
+        yield start, end, held
+
+
+def _may_hold(file: DataFile, partition: int, start: int, end: int) -> bool:
+    told = json.loads(file.action.get("stats") or "{}")
+    least, largest = told.get("minValues"), told.get("maxValues")
+    if not least or not largest:
+        return True
+    return bool(
+        least["partition"] <= partition <= largest["partition"]
+        and least["offset"] < end
+        and start <= largest["offset"]
+    )
+
+
+def _compare(
+    context: JobContext, topic: TopicDescription, snapshot: Snapshot, works: Sequence[CompareWork]
+) -> Outcome:
+    problems: list[str] = []
+    try:
+        check_sound(topic, snapshot)
+    except UsageError as error:
+        problems.append(str(error))
+    counts = {"ranges": len(works), "records": 0, "different": 0}
+    answers = context.fleet.map(compared, works, f"verify table {topic.name}")
+    for work, answer in zip(works, answers, strict=True):
+        if isinstance(answer, SparklogError):
+            problems.append(f"{topic.name}-{work.partition}: {answer}")
+            continue
+        of_log, of_table = answer
+        counts["records"] += of_log[0]
+        if of_log != of_table:
+            counts["different"] += 1
+            problems.append(
+                f"{topic.name}-{work.partition}: offsets [{work.start}, {work.end}): the log has "
+                f"{of_log[0]} records with hash {of_log[1]}, the table {of_table[0]} with "
+                f"{of_table[1]}"
+            )
+    return Outcome(counts=counts, problems=problems)
+
+
+Digest = tuple[int, str]
+"""How many records, and a hash of them."""
+
+
+def compared(work: CompareWork) -> tuple[Digest, Digest]:
+    """Return the digests of the log's and of the table's records of a range."""
+    return _digest(_of_log(work)), _digest(_of_table(work))
+
+
+def _of_log(work: CompareWork) -> Iterator[pa.RecordBatch]:
+    from sparklog.log_reader.slices import read_slices
+
+    to_batch = BatchMaker(work.topic.name, work.partition, COLUMNS)
+    directory = topic_directory(work.topic)
+    for records in read_slices(
+        work.files, directory, work.slices, columns=ALL, isolation=READ_COMMITTED
+    ):
+        yield to_batch(records)
+
+
+def _of_table(work: CompareWork) -> Iterator[pa.RecordBatch]:
+    wanted = (
+        (pc.field("partition") == work.partition)
+        & (pc.field("offset") >= work.start)
+        & (pc.field("offset") < work.end)
+    )
+    directory = table_directory(work.topic)
+    for path in work.data_files:
+        file = opened(work.files, f"{directory}/{path}")
+        groups = [one for one in range(file.num_row_groups) if _group_may_hold(file, one, work)]
+        for batch in file.iter_batches(row_groups=groups, columns=ARROW_SCHEMA.names):
+            rows = pa.Table.from_batches([batch]).cast(ARROW_SCHEMA).filter(wanted)
+            yield from rows.to_batches()
+
+
+def _group_may_hold(file: pq.ParquetFile, group: int, work: CompareWork) -> bool:
+    found = file.metadata.row_group(group)
+    bounds = {
+        found.column(at).path_in_schema: found.column(at).statistics
+        for at in range(found.num_columns)
+    }
+    partition, offset = bounds["partition"], bounds["offset"]
+    if partition is None or offset is None:
+        return True
+    return bool(
+        partition.min <= work.partition <= partition.max
+        and offset.min < work.end
+        and work.start <= offset.max
+    )
+
+
+def _digest(batches: Iterator[pa.RecordBatch]) -> Digest:
+    table = sorted_by_offset(pa.Table.from_batches(batches, ARROW_SCHEMA)).combine_chunks()
+    sink = _Hash()
+    with pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), ARROW_SCHEMA) as writer:
+        writer.write_table(table)
+    return table.num_rows, sink.hash.hexdigest()
+
+
+class _Hash:
+    """A file that is hashed and not kept."""
+
+    closed = False
+
+    def __init__(self) -> None:
+        self.hash = hashlib.blake2b(digest_size=16)
+
+    def write(self, data: Any) -> int:
+        """Take bytes in."""
+        self.hash.update(data)
+        return len(data)
+
+    def flush(self) -> None:
+        """Hold nothing back."""

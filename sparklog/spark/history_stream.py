@@ -1,0 +1,137 @@
+"""Streams over history: the table first, then the log, as two queries that meet at the marks.
+
+    checkpoint/table         the checkpoint of the first query: Delta's own stream, until it has
+                             read what was there
+    checkpoint/handover      which version of the table it has read, and the marks of that version;
+                             put once
+    checkpoint/log           the checkpoint of the second: the log, from those marks on
+
+Killed at any point and called again, it goes on where it was. Once the hand-over is there the first
+query is never started again, so no row comes twice; the second begins where the first ended, so
+none is missing.
+"""
+
+import json
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from sparklog.config.options import RECORD_COLUMNS, STORAGE_PREFIX
+from sparklog.errors import MissingFileError, UsageError
+from sparklog.log_reader import EARLIEST
+from sparklog.metadata.catalog import Catalog
+from sparklog.model import TopicDescription, TopicPartition, offsets_json
+from sparklog.spark.history import require_delta
+from sparklog.spark.history_plan import spark_location, without_table
+from sparklog.storage import Files, open_files
+from sparklog.table.of_topic import check_sound, delta_log, table_directory
+
+HANDOVER: Final = "handover"
+Write = Callable[[DataFrame], DataStreamWriter]
+"""Says how a stream is written; checkpoint and start are not its part."""
+
+
+class HistoryStream:
+    """The two queries; see `tables.stream_history`."""
+
+    def __init__(
+        self,
+        spark: SparkSession,
+        log_dir: str,
+        topic: str,
+        write: Write,
+        checkpoint: str,
+        options: Mapping[str, Any],
+    ) -> None:
+        """Raises UsageError for a session without delta-spark, UnknownTopicError."""
+        require_delta(spark)
+        self._spark = spark
+        self._log_dir = log_dir
+        self._write = write
+        self._options = options
+        self._kept = open_files(checkpoint)
+        storage = {
+            name.removeprefix(STORAGE_PREFIX): value
+            for name, value in options.items()
+            if name.startswith(STORAGE_PREFIX)
+        }
+        self._catalog = Catalog(open_files(log_dir, storage))
+        self._topic = self._catalog.topic(topic)
+
+    def start(self) -> StreamingQuery:
+        """Run the first query to its end, unless that was done; return the second, running."""
+        offsets = _handed_over(self._kept, self._topic)
+        if offsets is None:
+            offsets = self._hand_over()
+        log = (
+            self._spark.readStream.format("sparklog")
+            .options(**{**self._options, "subscribe": self._topic.name})
+            .option("columns", ",".join(RECORD_COLUMNS))
+            .option("startingOffsets", json.dumps(offsets))
+            .load(self._log_dir)
+        )
+        return self._write(log).option("checkpointLocation", f"{self._kept.uri}/log").start()
+
+    def _hand_over(self) -> Mapping[str, Any]:
+        """Write the table, and note where the log begins."""
+        topic = self._topic
+        table = delta_log(self._catalog.files, topic, self._catalog.clock)
+        snapshot = table.snapshot()
+        if not snapshot.exists:
+            raise without_table(topic.name)
+        check_sound(topic, snapshot)
+        self._write_table()
+        version = _version_read(self._kept)
+        # A table without a file gives no batch: all that it says are marks.
+        read = snapshot if version is None else table.snapshot(version)
+        check_sound(topic, read)
+        marks = read.marks(topic.topic_id).partitions
+        begins = {
+            TopicPartition(topic.name, number): marks[number].end if number in marks else EARLIEST
+            for number in range(topic.num_partitions)
+        }
+        offsets = offsets_json(begins)
+        told = {"topic_id": topic.topic_id, "version": read.version, "offsets": offsets}
+        self._kept.put_new(HANDOVER, json.dumps(told).encode())
+        return offsets
+
+    def _write_table(self) -> None:
+        rows = (
+            self._spark.readStream.format("delta")
+            .option("ignoreDeletes", "true")  # retention drops files
+            .load(spark_location(self._catalog.files, table_directory(self._topic)))
+            .select(*RECORD_COLUMNS)
+        )
+        location = f"{self._kept.uri}/table"
+        writer = self._write(rows).option("checkpointLocation", location)
+        writer.trigger(availableNow=True).start().awaitTermination()
+
+
+def _handed_over(kept: Files, topic: TopicDescription) -> Mapping[str, Any] | None:
+    """Return where the log begins; None before the first query has ended."""
+    try:
+        told = json.loads(bytes(kept.read(HANDOVER)))
+    except MissingFileError:
+        return None
+    if told["topic_id"] != topic.topic_id:
+        raise UsageError(
+            f"the checkpoint {kept.uri} is that of another topic {topic.name!r}, which was deleted"
+        )
+    offsets: Mapping[str, Any] = told["offsets"]
+    return offsets
+
+
+def _version_read(kept: Files) -> int | None:
+    """Return the version of the table that the first query has read, from its checkpoint."""
+    names = [one.path.rpartition("/")[2] for one in kept.list("table/offsets")]
+    batches = [int(name) for name in names if name.isdecimal()]
+    if not batches:
+        return None
+    data = bytes(kept.read(f"table/offsets/{max(batches)}"))
+    offset = json.loads(data.splitlines()[-1])
+    version: int = offset["reservoirVersion"]
+    # An index below 0 stands before the first file of a version.
+    return version - 1 if offset["index"] < 0 else version

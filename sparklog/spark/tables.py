@@ -1,0 +1,61 @@
+"""The table of a topic outside of consume(): in Spark's catalog, and as a stream's beginning."""
+
+from collections.abc import Callable
+from os import PathLike, fspath
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from sparklog.storage import open_files
+
+
+def create_table(
+    spark: SparkSession, name: str, log_dir: str | PathLike[str], topic: str, **options: Any
+) -> None:
+    """Put the table of a topic into Spark's catalog, as `name`, to be read in SQL.
+
+    Dropping it there leaves its files alone. `options` are storage settings. Raises UsageError for
+    a session without delta-spark and for a topic without a table, UnknownTopicError, and what Spark
+    raises, such as for a name that is taken.
+    """
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.history import require_delta
+    from sparklog.spark.history_plan import spark_location, without_table
+    from sparklog.table.of_topic import delta_log, table_directory
+
+    require_delta(spark)
+    files = open_files(fspath(log_dir), options)
+    catalog = Catalog(files)
+    found = catalog.topic(topic)
+    if not delta_log(files, found, catalog.clock).snapshot().exists:
+        raise without_table(topic)
+    location = spark_location(files, table_directory(found)).replace("'", "\\'")
+    quoted = ".".join(f"`{part.strip('`')}`" for part in name.split("."))
+    spark.sql(f"CREATE TABLE {quoted} USING delta LOCATION '{location}'")
+
+
+def stream_history(
+    spark: SparkSession,
+    log_dir: str | PathLike[str],
+    topic: str,
+    write: Callable[[DataFrame], DataStreamWriter],
+    checkpoint: str | PathLike[str],
+    **options: Any,
+) -> StreamingQuery:
+    """Write a topic's table and then its log; return the running query over the log.
+
+    `write` is called for each of the two streams and says how it is written; they have the columns
+    of the Kafka source, and `headers`. It may set a trigger for the log's: the table's ends by
+    itself, and is waited for. `options` are those of a streaming read of the log, and storage
+    settings. `checkpoint` is a directory that the driver and Spark know by one name. Killed at any
+    point and called again, no row comes twice and none is missing. The table's part is as a
+    committed reader sees the log.
+
+    Raises UsageError for a session without delta-spark, and for a topic without a table or with
+    one that is no copy of its log; StreamingQueryException when the first query fails.
+    """
+    from sparklog.spark.history_stream import HistoryStream
+
+    return HistoryStream(spark, fspath(log_dir), topic, write, fspath(checkpoint), options).start()

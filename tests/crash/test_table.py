@@ -48,6 +48,7 @@ def table_is_exact(log_dir: str) -> bool:
 NAMES = ("partition", "offset", "value")
 
 
+@pytest.mark.slow
 def test_after_any_step_leaves_a_table_that_is_exact(tmp_path: Path, template: str) -> None:
     """Steps: copy, commit, merge, commit. Method: a process killed after each write of theirs."""
     alive = str(shutil.copytree(template, tmp_path / "alive"))

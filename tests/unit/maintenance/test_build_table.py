@@ -4,18 +4,24 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from sparklog.admin import AdminClient, AlterConfigOp
+from sparklog.errors import StorageFullError
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance import build_table as job
 from sparklog.maintenance.runner import NOTHING_TO_DO, executed
+from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import OpenTransaction
 from sparklog.model import AbortedRange
+from sparklog.storage.local import LocalFiles
+from sparklog.storage.memory import Operation
 from sparklog.table.marks import Mark
 from tests.compaction import keyed_batch, sent
-from tests.logs import append, log_files, rows
+from tests.logs import append, catalog, columns, log_files, rows
 from tests.maintenance import context_of, make_unreadable, run
 from tests.partitions import Partition, batch, marker
 from tests.tables import (
@@ -29,6 +35,7 @@ from tests.tables import (
     table_of,
     topic_with_table,
 )
+from tests.tracing import TracingFiles
 
 
 @pytest.fixture
@@ -249,3 +256,50 @@ def test_takes_a_batch_of_log_append_time() -> None:
     build(partition)
 
     assert [one.timestamp_type for one in records_of(table_of(partition))] == [1, 1]
+
+
+class TestLimits:
+    def test_thousands_of_small_partitions_are_one_file(self, tmp_path: Path) -> None:
+        log_dir = topic_with_table(tmp_path / "log", 5000)
+        found = catalog(log_dir)
+        plan = plan_write(found, "t", WriteOptions(flush=False))
+        writer = TopicWriter(found.files, plan, found.clock, seed=0)
+        writer.write(columns([*range(5000)]), pa.array(range(5000), pa.int32()))
+        commit_write(found, plan, writer.close())
+
+        assert counted(build(log_dir), "files") == [1]
+        assert set(marks_of(log_dir).values()) == {Mark(0, 1)}
+
+    def test_a_full_disk_leaves_log_and_table_as_they_are(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        build(log_dir)
+        append(log_dir, 0, ["e"])
+        before = rows(log_dir)
+
+        def full(*_: object, **__: object) -> None:
+            raise StorageFullError("no space left on device")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "create", full)
+            assert problems(build(log_dir)) == ["t-0: no space left on device"]
+        assert (rows(log_dir), marks_of(log_dir)[0]) == (before, Mark(0, 3))
+        assert counted(build(log_dir), "records") == [1]
+
+    def test_a_produce_does_the_same_with_and_without_a_table(self, tmp_path: Path) -> None:
+        on = topic_with_table(tmp_path / "on", 1)
+        off = topic_with_table(tmp_path / "off", 1, sparklog_table_enable="false")
+        build(on)
+
+        assert steps_of_a_produce(on) == steps_of_a_produce(off)
+
+
+def steps_of_a_produce(log_dir: str) -> list[str]:
+    """What is asked of the storage: files, entries and syncs among it."""
+    trace: list[Operation] = []
+    found = Catalog(TracingFiles(LocalFiles(log_dir), trace))
+    plan = plan_write(found, "t", WriteOptions())
+    writer = TopicWriter(found.files, plan, found.clock, seed=0)
+    writer.write(columns(["a"]), pa.array([0], pa.int32()))
+    commit_write(found, plan, writer.close())
+    return [step.kind for step in trace]

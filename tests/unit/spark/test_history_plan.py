@@ -1,0 +1,95 @@
+"""A read of table and log is planned; how conditions on a table and its address are spelt."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
+from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto, spark_location
+from sparklog.storage import open_files
+from sparklog.table.marks import Mark
+from tests.logs import append, catalog
+from tests.tables import build, topic_with_table
+
+
+def condition(marks: dict[int, Mark], spans: dict[int, list[tuple[int, int]]]) -> str | None:
+    return TablePart("t", "", 0, marks, spans).condition()
+
+
+class TestCondition:
+    def test_is_none_for_the_whole_table(self) -> None:
+        assert condition({0: Mark(0, 5), 1: Mark(2, 3)}, {0: [(0, 5)], 1: [(2, 3)]}) is None
+
+    def test_names_partitions_with_the_same_spans_together(self) -> None:
+        marks = dict.fromkeys(range(3), Mark(0, 9))
+
+        assert condition(marks, {0: [(1, 4)], 2: [(1, 4)]}) == (
+            "(`partition` IN (0, 2) AND ((`offset` >= 1 AND `offset` < 4)))"
+        )
+        assert condition(marks, {1: [(0, 9)]}) == "(`partition` IN (1))"
+
+    def test_looks_many_spans_up_in_arrays(self) -> None:
+        marks = dict.fromkeys(range(100), Mark(0, 900))
+        spans = {number: [(number, 800)] for number in range(100)}
+        spans[7] = [(0, 2), (4, 6)]
+        found = condition(marks, spans)
+
+        assert found is not None
+        assert "element_at(array(0L, 1L, 2L" in found
+        assert found.endswith(
+            "(`partition` IN (7) AND ((`offset` >= 0 AND `offset` < 2) OR "
+            "(`offset` >= 4 AND `offset` < 6)))"
+        )
+
+
+class TestLocation:
+    @pytest.mark.parametrize(
+        ("log_dir", "options", "location"),
+        [
+            ("/data/log", {}, "/data/log/t/table"),
+            ("s3://bucket/a", {"AWS_REGION": "eu-central-1"}, "s3a://bucket/a/t/table"),
+            ("gs://bucket/a", {}, "gs://bucket/a/t/table"),
+            (
+                "az://box/a",
+                {"AZURE_STORAGE_ACCOUNT_NAME": "me"},
+                "abfss://box@me.dfs.core.windows.net/a/t/table",
+            ),
+        ],
+    )
+    def test_is_spelt_as_sparks_file_systems_do(
+        self, log_dir: str, options: dict[str, str], location: str
+    ) -> None:
+        assert spark_location(open_files(log_dir, options), "t/table") == location
+
+
+class TestPlan:
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        """Three records in the table, two behind it."""
+        log_dir = topic_with_table(tmp_path / "log", 1)
+        append(log_dir, 0, ["a", "b", "c"])
+        build(log_dir)
+        append(log_dir, 0, ["d", "e"])
+        return log_dir
+
+    def plan(self, log_dir: str, **options: Any) -> HistoryPlan:
+        given = {"subscribe": "t", **options}
+        parsed, _ = parse_options((*CONSUME_OPTIONS, *HISTORY_OPTIONS), given)
+        return plan_auto(catalog(log_dir), parsed)
+
+    def test_takes_history_from_the_table_and_the_rest_from_the_log(self, log_dir: str) -> None:
+        plan = self.plan(log_dir)
+
+        assert [one.spans for one in plan.tables] == [{0: [(0, 3)]}]
+        assert [(one.start, one.end) for one in plan.log] == [(3, 5)]
+
+    def test_cuts_the_log_alone(self, log_dir: str) -> None:
+        assert len(self.plan(log_dir, minPartitions=2).log) == 2
+
+    def test_pins_the_version_of_the_table(self, log_dir: str) -> None:
+        plan = self.plan(log_dir)
+        build(log_dir)
+
+        assert [one.version for one in plan.tables] == [0]
+        assert [one.version for one in self.plan(log_dir).tables] == [1]

@@ -116,7 +116,7 @@ class TestJob:
         monkeypatch.setattr("sparklog.cli.job_commands.JOBS", {"verify": one})
 
         assert flights("jobs", "verify", "--records", "--topic", "a", "--topic", "b").code == 3
-        assert seen == [{"topics": ["a", "b"], "repair": False, "records": True}]
+        assert seen == [{"topics": ["a", "b"], "repair": False, "records": True, "table": False}]
 
     def test_is_a_script_too(self, flights: CommandLine) -> None:
         command = [sys.executable, "jobs/retention.py", "--log-dir", flights.log_dir]

@@ -76,6 +76,13 @@ class Principal(BaseModel):
             for grant in self.grants
         )
 
+    def sees(self, name: str, resource: Resource = Resource.TOPIC) -> bool:
+        """Whether a grant covers it with any scope."""
+        for grant in self.grants:
+            if grant.scopes and grant.resource == resource and name.startswith(grant.prefix):
+                return True
+        return False
+
     def allows_somewhere(self, scope: Scope, resource: Resource = Resource.TOPIC) -> bool:
         """Whether a grant has the scope for any resource of a kind."""
         return any(scope in one.scopes and one.resource == resource for one in self.grants)

@@ -26,6 +26,7 @@ from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.settings import Settings
 from sparklog.wire.tidying import Tidying
+from sparklog.wire.topic_bytes import TopicBytes
 
 if TYPE_CHECKING:
     from sparklog.wire.connection import Connection
@@ -58,6 +59,7 @@ class Gateway:
         own = self.membership.join(endpoints, settings.rack, settings.node_id)
         self.instances = Instances(instance_of(own))
         self.tidying = Tidying(self.catalog, self.instances)
+        self.topic_bytes = TopicBytes()
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
         self.metrics = Metrics(self)

@@ -45,7 +45,8 @@ class Call:
 
     def sees(self, name: str, resource: Resource = Resource.TOPIC) -> bool:
         """Whether the client may know of a resource: any scope lets it (Kafka's DESCRIBE)."""
-        return any(self.allows(scope, name, resource) for scope in Scope)
+        principal = self.session.principal
+        return principal is not None and principal.sees(name, resource)
 
     def allows_somewhere(self, scope: Scope, resource: Resource = Resource.TOPIC) -> bool:
         """Whether the client may do this to any resource of a kind at all."""

@@ -7,7 +7,7 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.model import TopicPartition
 from sparklog.wire.handlers.asked import check_admin, outcomes, refused
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.metadata import INTERNAL
+from sparklog.wire.topic_bytes import INTERNAL
 
 UNKNOWN_OFFSET: Final = -1
 

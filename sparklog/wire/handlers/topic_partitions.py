@@ -11,9 +11,9 @@ from sparklog.tokens import Resource
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.broker_configs import PARTITIONS_DESCRIBED_MAX
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.metadata import INTERNAL, NO_EPOCH
 from sparklog.wire.handlers.operations import topic_operations
 from sparklog.wire.instances import leader_of
+from sparklog.wire.topic_bytes import INTERNAL, NO_EPOCH
 from sparklog.wire.topic_ids import uuid_of
 
 _Fields = dict[str, Any]

@@ -1,0 +1,100 @@
+"""TopicBytes: the bytes of topics in answers to Metadata, kept while nothing in them changes.
+
+    int16 error code, string name, uuid id (v10), bool is internal (v1), array of partitions
+    partition   int16 error code, int32 number, int32 leader, int32 leader epoch (v7),
+                array of int32 replicas, of those in sync, of those offline (v5), tags (v9)
+
+A commit makes a new image of the topics that it touches, but hardly ever a new leader epoch: bytes
+are compared by what is in them, not by the image. What depends on the client is not among them.
+"""
+
+import struct
+from functools import cache
+from typing import Final, NamedTuple
+
+from sparklog.metadata.image import TopicImage
+from sparklog.model import TopicDescription
+from sparklog.wire.topic_ids import uuid_of
+from sparklog.wire.writing import Writer
+
+NO_EPOCH: Final = -1
+"""The leader epoch of a partition whose topic was not opened yet: clients then check nothing."""
+INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
+"""The names that clients take for a broker's own topics (Topic.INTERNAL_TOPICS)."""
+KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
+"""When they are more, all are forgotten."""
+
+Epochs = dict[int, int] | None
+"""The leader epochs that are not 0; None while the topic is closed to view."""
+
+
+class _Kept(NamedTuple):
+    image: TopicImage
+    epochs: Epochs
+    leader: int
+    data: bytes
+
+
+class TopicBytes:
+    """The bytes of topics. For one thread."""
+
+    def __init__(self) -> None:
+        self._kept: dict[tuple[str, int], _Kept] = {}
+        self._kept_bytes = 0
+
+    def of(self, topic: TopicImage, leader: int, version: int) -> bytes:
+        """Return a topic's bytes in a version, up to its partitions."""
+        key = topic.description.topic_id, version
+        known = self._kept.get(key)
+        if known is not None and known.image is topic and known.leader == leader:
+            return known.data
+        epochs = _epochs(topic)
+        before = None if known is None else (known.image.description, known.epochs, known.leader)
+        if known is not None and before == (topic.description, epochs, leader):
+            data = known.data
+        else:
+            data = _written(topic.description, epochs, leader, version)
+            self._kept_bytes += len(data)
+        if self._kept_bytes > KEPT_BYTES_MAX:
+            self._kept, self._kept_bytes = {}, len(data)
+        self._kept[key] = _Kept(topic, epochs, leader, data)
+        return data
+
+
+def _epochs(topic: TopicImage) -> Epochs:
+    if not topic.is_open:
+        return None
+    logs = topic.partitions.items()
+    return {number: log.leader_epoch for number, log in logs if log.leader_epoch}
+
+
+def _written(topic: TopicDescription, epochs: Epochs, leader: int, version: int) -> bytes:
+    writer = Writer(is_flexible=version >= 9)
+    writer.int16(0)
+    writer.string(topic.name)
+    if version >= 10:
+        writer.raw(uuid_of(topic.topic_id).bytes)
+    if version >= 1:
+        writer.boolean(topic.name in INTERNAL)
+    writer.array(topic.num_partitions)
+    layout, one, none = _layout(version)
+    usual = NO_EPOCH if epochs is None else 0
+    pack, replicas = layout.pack, (one, leader, one, leader, *none)
+    for number in range(topic.num_partitions):
+        epoch = (epochs.get(number, usual) if epochs else usual,) if version >= 7 else ()
+        writer.raw(pack(0, number, leader, *epoch, *replicas))
+    return bytes(writer.data)
+
+
+@cache
+def _layout(version: int) -> tuple[struct.Struct, int, tuple[int, ...]]:
+    """Return a partition's layout, the size of an array of one, and what follows the replicas."""
+    is_flexible = version >= 9
+    size = "B" if is_flexible else "i"
+    epoch = "i" if version >= 7 else ""
+    offline = size if version >= 5 else ""
+    tags = "B" if is_flexible else ""
+    layout = struct.Struct(f">hii{epoch}{size}i{size}i{offline}{tags}")
+    if is_flexible:
+        return layout, 2, (1, 0)
+    return layout, 1, (0,) if version >= 5 else ()

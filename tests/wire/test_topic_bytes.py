@@ -1,0 +1,106 @@
+"""TopicBytes: the bytes of kio's own writer, made once while nothing in them changes."""
+
+import io
+from dataclasses import replace
+from importlib import import_module
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.serial import entity_writer
+
+from sparklog.metadata.edit import PartitionState, Stamp, TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.model import TopicDescription
+from sparklog.wire import topic_bytes
+from sparklog.wire.topic_bytes import NO_EPOCH, TopicBytes
+from sparklog.wire.topic_ids import uuid_of
+from sparklog.wire.versions import ApiKey
+from tests.wire.requests import versions
+
+LEADER = 7
+TOPIC = TopicDescription("flights", "Wg0HrG2TTiWUQGmXU8yFzw", 3, {}, 0)
+
+
+def edited(topic: TopicImage, partition: int, **state: int) -> TopicImage:
+    """The topic after a commit that sets the numbers of a partition."""
+    edit = TopicEdit(partitions={partition: PartitionState(**state)})
+    return topic.apply(edit, Stamp(topic.version + 1, "", 0))
+
+
+def by_kio(epochs: list[int], version: int, name: str = TOPIC.name) -> bytes:
+    """The topic as kio writes it, without operations and tags behind the partitions."""
+    module = import_module(f"kio.schema.metadata.v{version}.response")
+
+    def made(kind: str, **fields: Any) -> Any:
+        known = getattr(module, kind).__dataclass_fields__
+        return getattr(module, kind)(**{key: fields[key] for key in fields if key in known})
+
+    partitions = [
+        made(
+            "MetadataResponsePartition",
+            error_code=ErrorCode.none,
+            partition_index=number,
+            leader_id=LEADER,
+            leader_epoch=epoch,
+            replica_nodes=(LEADER,),
+            isr_nodes=(LEADER,),
+            offline_replicas=(),
+        )
+        for number, epoch in enumerate(epochs)
+    ]
+    topic = made(
+        "MetadataResponseTopic",
+        error_code=ErrorCode.none,
+        name=name,
+        topic_id=uuid_of(TOPIC.topic_id),
+        is_internal=name.startswith("__consumer"),
+        partitions=tuple(partitions),
+    )
+    out = io.BytesIO()
+    entity_writer(type(topic))(out, topic)
+    behind = (4 if version >= 8 else 0) + (1 if version >= 9 else 0)
+    return out.getvalue()[: len(out.getvalue()) - behind]
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.METADATA))
+class TestBytes:
+    def test_are_those_of_kio(self, version: int) -> None:
+        topic = edited(TopicImage(TOPIC, 0), 1, leader_epoch=5)
+        assert TopicBytes().of(topic, LEADER, version) == by_kio([0, 5, 0], version)
+
+    def test_of_a_topic_that_is_closed_to_view_have_no_epochs(self, version: int) -> None:
+        closed = TopicImage(TOPIC, 0, is_open=False)
+        assert TopicBytes().of(closed, LEADER, version) == by_kio([NO_EPOCH] * 3, version)
+
+
+def test_a_topic_of_a_broker_is_internal() -> None:
+    name = "__consumer_offsets"
+    topic = TopicImage(TopicDescription(name, TOPIC.topic_id, 1, {}, 0), 0)
+    assert TopicBytes().of(topic, LEADER, 12) == by_kio([0], 12, name)
+
+
+class TestKept:
+    def test_bytes_stay_while_commits_change_nothing_in_them(self) -> None:
+        kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
+        first = kept.of(topic, LEADER, 12)
+        assert kept.of(topic, LEADER, 12) is first
+        assert kept.of(edited(topic, 0, log_end_offset=9), LEADER, 12) is first
+
+    def test_a_new_epoch_leader_or_count_makes_new_ones(self) -> None:
+        kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
+        kept.of(topic, LEADER, 12)
+        assert kept.of(edited(topic, 0, leader_epoch=1), LEADER, 12) == by_kio([1, 0, 0], 12)
+        assert kept.of(topic, LEADER, 12) == by_kio([0, 0, 0], 12)
+        assert kept.of(topic, 8, 12) != by_kio([0, 0, 0], 12)
+        grown = TopicImage(replace(TOPIC, num_partitions=4), 1)
+        assert kept.of(grown, LEADER, 12) == by_kio([0, 0, 0, 0], 12)
+
+    def test_too_many_are_forgotten(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", 150)
+        kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
+        first = kept.of(topic, LEADER, 12)
+        kept.of(topic, LEADER, 13)
+        again = kept.of(topic, LEADER, 12)
+        assert again == first
+        assert again is not first

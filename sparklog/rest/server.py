@@ -15,9 +15,9 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from sparklog.rest.app import create_app
 from sparklog.rest.joined import JoinedWrites
-from sparklog.rest.logs import set_up_logs
 from sparklog.rest.service import Service
 from sparklog.rest.settings import Settings
+from sparklog.service_logs import set_up_logs
 from sparklog.tokens import check_listening
 
 PIPELINED_MAX: Final = 100

@@ -113,9 +113,9 @@ def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
     )
 
 
-def tls_of(settings: Settings, listeners: Sequence[Listener]) -> ssl.SSLContext | None:
+def tls_of(settings: Settings) -> ssl.SSLContext | None:
     """Return the context of TLS listeners, None without one. Raises InvalidOptionError."""
-    if not any(one.is_tls for one in listeners):
+    if settings.ssl_certificate_file is None:
         return None
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2

@@ -8,16 +8,21 @@ import asyncio
 import logging
 import os
 import signal
+import socket
+import sys
 from functools import partial
 from typing import Final
 
 import uvloop
 
 from sparklog.clock import Clock, SystemClock
+from sparklog.service_logs import set_up_logs
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
-from sparklog.wire.listeners import bind, endpoints_of, tls_of
+from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, tls_of
+from sparklog.wire.processes import serve_all
 from sparklog.wire.settings import Settings
+from sparklog.wire.side_port import SidePort
 
 BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
@@ -35,13 +40,25 @@ class Server:
         that is taken.
         """
         self._settings = settings
+        self._tls = tls_of(settings)
+        self._side = _side_socket(settings)
         self._bound = bind(settings)
         self.listeners = [one.listener for one in self._bound]
-        self._tls = tls_of(settings, self.listeners)
-        self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
+        try:
+            self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
+        except BaseException:
+            for one in self._bound:
+                one.socket.close()
+            raise
         self._servers: list[asyncio.Server] = []
         self._sweep: asyncio.TimerHandle | None = None
+        self._side_server: asyncio.Server | None = None
         self._is_closed = False
+
+    @property
+    def side_port(self) -> int | None:
+        """The port of /metrics and /ready; None when they are not answered."""
+        return None if self._side is None else int(self._side.getsockname()[1])
 
     async def start(self) -> None:
         """Accept connections."""
@@ -53,6 +70,9 @@ class Server:
             self._servers.append(
                 await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls)
             )
+        if self._side is not None:
+            side = partial(SidePort, self.gateway.metrics.text, lambda: not self._is_closed)
+            self._side_server = await loop.create_server(side, sock=self._side)
         self._close_overdue()
         self.gateway.start()
 
@@ -79,6 +99,14 @@ class Server:
                 await self.gateway.close()
         except TimeoutError:
             log.error("requests took longer than shutdown_timeout_ms: they are cut off")
+        if self._side_server is not None:
+            self._side_server.close()
+
+
+def _side_socket(settings: Settings) -> socket.socket | None:
+    if settings.metrics_listen is None:
+        return None
+    return bound_to(*address(settings.metrics_listen, "metrics-listen"))
 
 
 async def _serve(settings: Settings) -> None:
@@ -93,7 +121,13 @@ async def _serve(settings: Settings) -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal."""
+    """Serve until a signal, in processes of their own when there are to be several.
+
+    Raises as `Server`; SystemExit when one of several processes failed.
+    """
     # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    set_up_logs(settings.log_level)
+    if settings.processes > 1:
+        sys.exit(serve_all(settings, serve))
     uvloop.run(_serve(settings))

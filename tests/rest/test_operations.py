@@ -11,8 +11,8 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.rest.app import create_app
-from sparklog.rest.logs import JsonFormatter, set_up_logs
 from sparklog.rest.service import Service
+from sparklog.service_logs import JsonFormatter, set_up_logs
 from tests.logs import append
 from tests.rest.conftest import TickingClock, client_for, settings_for
 

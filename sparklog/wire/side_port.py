@@ -1,0 +1,57 @@
+"""The side port: GET /metrics for Prometheus, GET /ready for whoever starts and stops gateways.
+
+HTTP without a server: a request's first line decides, the connection ends behind the answer.
+"""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+HEAD_BYTES_MAX: Final = 8 * 1024
+TIMEOUT_S: Final = 10.0
+TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class SidePort(asyncio.Protocol):
+    """One connection. `metrics` gives the text, `is_ready` whether clients are served."""
+
+    def __init__(self, metrics: Callable[[], bytes], is_ready: Callable[[], bool]) -> None:
+        self._metrics = metrics
+        self._is_ready = is_ready
+        self._head = b""
+        self._transport: Any = None
+        self._timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect a request, not for long."""
+        self._transport = transport
+        self._timer = asyncio.get_running_loop().call_later(TIMEOUT_S, self._transport.abort)
+
+    def data_received(self, data: bytes) -> None:
+        """Answer when the headers are complete."""
+        self._head += data
+        if b"\r\n\r\n" in self._head:
+            self._transport.write(self._answer(self._head.split(b"\r\n", 1)[0]))
+            self._transport.close()
+        elif len(self._head) > HEAD_BYTES_MAX:
+            self._transport.abort()
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
+        """Expect nothing."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _answer(self, line: bytes) -> bytes:
+        match line.split(b" "):
+            case [b"GET", b"/metrics", _]:
+                return _written("200 OK", self._metrics())
+            case [b"GET", b"/ready", _] if self._is_ready():
+                return _written("200 OK", b"ready\n")
+            case [b"GET", b"/ready", _]:
+                return _written("503 Service Unavailable", b"ending\n")
+        return _written("404 Not Found", b"there are GET /metrics and GET /ready\n")
+
+
+def _written(status: str, body: bytes) -> bytes:
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {TEXT}\r\nContent-Length: {len(body)}\r\n"
+    return f"{head}Connection: close\r\n\r\n".encode() + body

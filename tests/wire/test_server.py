@@ -1,0 +1,256 @@
+"""The server: listeners, TLS, the side port, limits, signals, and several processes."""
+
+import json
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparklog.errors import InvalidOptionError, LogDirError
+from sparklog.wire.limits import Limits
+from sparklog.wire.listeners import bind
+from sparklog.wire.processes import Processes, settings_of_instances
+from sparklog.wire.settings import Settings
+from sparklog.wire.versions import ApiKey
+from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.test_metadata import topics_asked
+
+
+def settings(**values: object) -> Settings:
+    return Settings.model_validate({"log_dir": "log", **values})
+
+
+class TestListeners:
+    @pytest.mark.parametrize(
+        ("values", "told"),
+        [
+            ({"listen": ("localhost",)}, "HOST:PORT"),
+            ({"listen": ("127.0.0.1:70000",)}, "HOST:PORT"),
+            ({"listen": ("http://127.0.0.1:1",)}, "SSL://"),
+            ({"listen": ("0.0.0.0:0",)}, "tokens_file"),
+            ({"listen": ("SSL://127.0.0.1:0",)}, "ssl_certificate_file"),
+            ({"listen": ("127.0.0.1:0",), "advertise": ("a:1", "b:2")}, "one for each"),
+            ({"listen": ("127.0.0.1:0", "no")}, "HOST:PORT"),
+        ],
+    )
+    def test_refuses_what_may_not_be(self, values: dict[str, object], told: str) -> None:
+        with pytest.raises(InvalidOptionError, match=told):
+            bind(settings(**values))
+
+    def test_refuses_an_address_that_is_taken(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(OSError, match="use"):
+            bind(settings(listen=(f"127.0.0.1:{taken.getsockname()[1]}",)))
+
+    def test_of_one_kind_are_numbered(self) -> None:
+        found = bind(settings(listen=("127.0.0.1:0", "plaintext://[::1]:0")))
+        for one in found:
+            one.socket.close()
+        assert [one.listener.name for one in found] == ["PLAINTEXT", "PLAINTEXT-2"]
+
+    def test_several_gateways_share_a_bootstrap_address(self, tmp_path: Path) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as free:
+            shared = f"127.0.0.1:{free.getsockname()[1]}"
+        with (
+            gateway(tmp_path / "log", bootstrap=shared) as first,
+            gateway(tmp_path / "log", bootstrap=shared) as second,
+            Client(int(shared.split(":")[1])) as client,
+        ):
+            brokers = client.ask(topics_asked(12)).brokers
+            assert {one.port for one in brokers} <= {first.port, second.port}
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> dict[str, Path]:
+    """A certificate of localhost, and its key."""
+    found = {"ssl_certificate_file": tmp_path / "c.pem", "ssl_key_file": tmp_path / "k.pem"}
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-out", str(found["ssl_certificate_file"]), "-keyout", str(found["ssl_key_file"])]
+    subprocess.run(command, check=True, capture_output=True)
+    return found
+
+
+class TestTls:
+    def test_a_client_is_answered(self, tmp_path: Path, certificate: dict[str, Path]) -> None:
+        context = ssl.create_default_context(cafile=str(certificate["ssl_certificate_file"]))
+        listen = ("SSL://127.0.0.1:0",)
+        with (
+            gateway(tmp_path / "log", listen=listen, **certificate) as running,
+            Client(running.port) as client,
+        ):
+            client.socket = context.wrap_socket(client.socket, server_hostname="127.0.0.1")
+            assert client.ask(topics_asked(12)).brokers[0].port == running.port
+
+    def test_a_key_that_is_none_is_refused(
+        self, tmp_path: Path, certificate: dict[str, Path]
+    ) -> None:
+        certificate["ssl_key_file"].write_text("no key")
+        with (
+            pytest.raises(InvalidOptionError, match="certificate"),
+            gateway(tmp_path / "log", listen=("SSL://127.0.0.1:0",), **certificate),
+        ):
+            pass
+
+
+def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "meta.properties").write_text("node.id=1\n")
+    with pytest.raises(LogDirError), gateway(tmp_path):
+        pass
+
+
+class TestSidePort:
+    @pytest.fixture
+    def side(self, tmp_path: Path) -> Iterator[RunningGateway]:
+        with gateway(tmp_path / "log", metrics_listen="127.0.0.1:0") as running:
+            yield running
+
+    def get(self, running: RunningGateway, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{running.server.side_port}{path}") as found:
+            text: str = found.read().decode()
+        return text
+
+    def test_tells_metrics(self, side: RunningGateway) -> None:
+        with Client(side.port) as client:
+            client.ask(topics_asked(12))
+            client.send_frame(b"x")
+            client.receive_frame()
+            text = self.get(side, "/metrics")
+        assert 'sparklog_gateway_request_seconds_count{api="METADATA"} 1.0' in text
+        assert 'sparklog_gateway_connections_closed_total{reason="invalid request"} 1.0' in text
+        assert "sparklog_gateway_instances 1.0" in text
+
+    def test_tells_whether_clients_are_served(self, side: RunningGateway) -> None:
+        assert self.get(side, "/ready") == "ready\n"
+        side.server._is_closed = True
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            self.get(side, "/ready")
+        side.server._is_closed = False
+
+    def test_knows_nothing_else(self, side: RunningGateway) -> None:
+        with pytest.raises(urllib.error.HTTPError, match="404"):
+            self.get(side, "/")
+
+    def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
+        with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:
+            client.sendall(b"x" * 9_000)
+            assert client.recv(1) == b""
+
+    def test_is_none_by_default(self, running: RunningGateway) -> None:
+        assert running.server.side_port is None
+
+
+class TestLimits:
+    def test_connections_of_an_address(self, tmp_path: Path) -> None:
+        with (
+            gateway(tmp_path / "log", max_connections_per_ip=1) as running,
+            Client(running.port) as first,
+            Client(running.port) as second,
+        ):
+            assert first.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
+            assert second.receive_frame() == b""
+
+    def test_connections_in_all(self) -> None:
+        limits = Limits(settings(max_connections=1))
+        assert [limits.admit("a"), limits.admit("b")] == [True, False]
+        limits.leave("a")
+        assert limits.admit("b")
+
+    def test_bytes_of_requests_wait_for_room(self) -> None:
+        limits, called = Limits(settings(queued_max_request_bytes=10)), []
+        limits.add(10)
+        assert limits.is_full
+        limits.wait(lambda: called.append(1))
+        limits.add(-1)
+        assert (called, limits.is_full) == ([1], False)
+
+    @pytest.mark.parametrize(
+        ("values", "sent"),
+        [
+            ({"connections_max_idle_ms": 1}, b""),
+            ({"receive_timeout_ms": 1}, b"\0\0\0\x05a"),
+        ],
+    )
+    def test_a_client_that_is_idle_or_slow_is_cut_off(
+        self, tmp_path: Path, values: dict[str, object], sent: bytes
+    ) -> None:
+        with gateway(tmp_path / "log", **values) as running, Client(running.port) as client:
+            client.socket.sendall(sent)
+            assert client.receive_frame() == b""
+
+    def test_large_requests_come_through_one_after_another(self, tmp_path: Path) -> None:
+        with gateway(tmp_path / "log", queued_max_request_bytes=1) as running:
+            clients = [Client(running.port) for _ in range(3)]
+            for client in clients:
+                client.send_frame(b"\0\x12\0\0\0\0\0\0\xff\xff" + bytes(100_000))
+            for client in clients:
+                assert client.receive(ApiKey.API_VERSIONS, 0).error_code == 0
+                client.socket.close()
+
+
+class Ended:
+    """A process that has ended, or ends when it is told to."""
+
+    def __init__(self, exitcode: int | None) -> None:
+        self.exitcode = exitcode
+        self.sentinel, self._end = os.pipe()
+        if exitcode is not None:
+            os.close(self._end)
+
+    def terminate(self) -> None:
+        if self.exitcode is None:
+            self.exitcode = 0
+            os.close(self._end)
+
+    def join(self) -> None:
+        """Nothing to wait for."""
+
+
+class TestProcesses:
+    def test_have_consecutive_numbers(self) -> None:
+        given = {"listen": ("127.0.0.1:9092", "127.0.0.1:0"), "node_id": 5, "processes": 2}
+        found = settings_of_instances(settings(**given, metrics_listen="127.0.0.1:9466"))
+        assert [one.listen for one in found] == [
+            ("127.0.0.1:9092", "127.0.0.1:0"),
+            ("127.0.0.1:9093", "127.0.0.1:0"),
+        ]
+        assert [(one.node_id, one.metrics_listen) for one in found] == [
+            (5, "127.0.0.1:9466"),
+            (6, "127.0.0.1:9467"),
+        ]
+
+    def test_one_that_is_killed_is_started_again_one_that_fails_ends_all(self) -> None:
+        made = [Ended(None), Ended(-9), Ended(3)]
+        waiting = iter(made)
+        found = Processes(settings(processes=2), lambda _: next(waiting))
+        assert found.watch() == 3
+        assert [one.exitcode for one in made] == [0, -9, 3]
+
+
+@pytest.mark.parametrize("processes", [1, 2])
+def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
+    listen = [] if processes > 1 else ["--listen", "127.0.0.1:0"]
+    if processes > 1:
+        listen = ["--listen", "127.0.0.1:0", "--processes", "2"]
+    command = [sys.executable, "-m", "sparklog.cli", "--log-dir", str(tmp_path / "log")]
+    run = subprocess.Popen([*command, "gateway", *listen], stderr=subprocess.PIPE, text=True)
+    try:
+        signs = tmp_path / "log" / "__gateways"
+        deadline = time.monotonic() + 60
+        while len(list(signs.glob("*.json"))) < processes and time.monotonic() < deadline:
+            time.sleep(0.05)
+        run.send_signal(signal.SIGTERM)
+        _, told = run.communicate(timeout=60)
+    finally:
+        run.kill()
+    assert run.returncode == 0, told
+    assert all(json.loads(line) for line in told.splitlines())
+    assert list(signs.glob("*.json")) == []

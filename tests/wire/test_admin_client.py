@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaException, TopicCollection, TopicPartition
 from confluent_kafka.admin import (
     AclBindingFilter,
     AclOperation,
@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 from confluent_kafka.cimpl import NewPartitions, NewTopic
 
 from sparklog.errors import ErrorCode
+from tests.edits import append, segment
 from tests.wire.gateways import RunningGateway
 
 FLIGHTS = ConfigResource(ResourceType.TOPIC, "flights")
@@ -69,6 +70,21 @@ def test_describes_the_configs_of_a_broker(kafka: AdminClient) -> None:
     broker = ConfigResource(ResourceType.BROKER, "0")
     found = kafka.describe_configs([broker])[broker].result(30)
     assert (found["num.partitions"].value, found["num.partitions"].is_read_only) == ("1", True)
+
+
+def test_describes_topics(kafka: AdminClient) -> None:
+    wanted = TopicCollection(["flights"])
+    found = kafka.describe_topics(wanted, include_authorized_operations=True)["flights"].result(30)
+    assert [one.id for one in found.partitions] == [0, 1, 2]
+    assert {one.leader.id for one in found.partitions} == {0}
+    assert AclOperation.ALTER in set(found.authorized_operations)
+
+
+def test_deletes_records(kafka: AdminClient, running: RunningGateway) -> None:
+    admin = running.server.gateway.admin
+    append(admin._catalog, admin.describe_topics()[0], segment(0, 10))
+    wanted = TopicPartition("flights", 0, 4)
+    assert kafka.delete_records([wanted])[wanted].result(30).low_watermark == 4
 
 
 def test_describes_the_cluster(kafka: AdminClient, running: RunningGateway) -> None:

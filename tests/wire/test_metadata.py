@@ -89,12 +89,13 @@ class TestMetadata:
         assert len(found.partitions) == 4
         assert AdminClient(tmp_path / "log").list_topics() == ["new"]
 
-    def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("name", ["no/good", "__mine"])
+    def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path, name: str) -> None:
         with (
             gateway(tmp_path / "log", auto_create_topics_enable=True) as running,
             Client(running.port) as client,
         ):
-            [found] = client.ask(topics_asked(12, "no/good")).topics
+            [found] = client.ask(topics_asked(12, name)).topics
         assert found.error_code == ErrorCode.invalid_topic_exception
 
     @pytest.mark.parametrize("name", ["no/good", "", "x" * 250])

@@ -41,8 +41,8 @@ async def metadata(call: Call) -> Reply:
     request = call.request()
     image = await call.gateway.image()
     wanted = request.topics
-    named = [image.names[one.name] for one in wanted or () if one.name in image.names]
-    image = await call.gateway.image(*named)
+    known = [_known(image, one) for one in wanted or ()]
+    image = await call.gateway.image(*(topic for topic in known if topic is not None))
     if wanted is None or (call.version == 0 and not wanted):
         topics: list[_Found] = [
             _found(image, one) for one in image.names.values() if call.sees(one.name)
@@ -52,11 +52,19 @@ async def metadata(call: Call) -> Reply:
     return [_written(call, request, topics)]
 
 
+def _known(image: Image, wanted: object) -> TopicDescription | None:
+    """Return a topic that is asked for by name or id; None when there is none."""
+    name: str | None = getattr(wanted, "name", None)
+    if name is None:
+        return with_uuid(image, getattr(wanted, "topic_id", None))
+    return image.names.get(name)
+
+
 async def _asked(call: Call, image: Image, request: object, wanted: object) -> _Found:
+    known = _known(image, wanted)
     name: str | None = getattr(wanted, "name", None)
     if name is None:
         topic_id: UUID = getattr(wanted, "topic_id", None) or NO_UUID
-        known = with_uuid(image, topic_id)
         if known is None:
             return _Missing(None, topic_id, ErrorCode.UNKNOWN_TOPIC_ID)
         if not call.sees(known.name):
@@ -64,7 +72,6 @@ async def _asked(call: Call, image: Image, request: object, wanted: object) -> _
         return _found(image, known)
     if not call.sees(name):
         return _Missing(name, NO_UUID, DENIED[Resource.TOPIC])
-    known = image.names.get(name)
     if known is not None:
         return _found(image, known)
     if topic_name_problem(name) is not None:

@@ -52,6 +52,12 @@ class OffsetIndex(IndexView):
         slot = bisect_right(range(self._count), offset - self.base_offset, key=self._relative) - 1
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
+    def lookup_position(self, position: int) -> OffsetPosition:
+        """The last entry with a position at or below one; (base offset, 0) when there is none."""
+        slots = range(self._count)
+        slot = bisect_right(slots, position, key=lambda one: self._entry(one).position) - 1
+        return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
+
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """All (offsets, positions), int64; offsets are absolute, in the file's own numbering."""
         table = np.frombuffer(self._buffer, _DTYPE, self._count * 2).reshape(-1, 2)

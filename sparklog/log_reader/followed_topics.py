@@ -66,6 +66,12 @@ class FollowedTopics:
         self._seen = _Seen(image, looked_ms)
         return image
 
+    def note(self, image: Image) -> None:
+        """Take an image that this process has committed: it is durable, and at hand from now on."""
+        seen = self._seen
+        if seen is None or seen.image.version < image.version:
+            self._seen = _Seen(image, self._clock.boot_ms())
+
     def has_seen(self, name: str) -> bool:
         """Whether the topic was there when somebody last looked; it may be deleted since."""
         return self._seen is not None and name in self._seen.image.names

@@ -19,6 +19,7 @@ from sparklog.errors import StorageError
 from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import failure, os_errors
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
+from sparklog.storage.kept_file import KeptFile, pread_to
 from sparklog.storage.local_file import LocalNewFile, finish
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 
@@ -145,7 +146,7 @@ class LocalFiles:
     def keep(self, path: str) -> Reader:
         """See `Files.keep`: a descriptor, closed with the last use of the answer."""
         with os_errors("read", path, self.uri):
-            return _KeptFile(path, self.uri, os.open(self._target(path), os.O_RDONLY))
+            return KeptFile(path, self.uri, os.open(self._target(path), os.O_RDONLY))
 
     def read_ahead(self, path: str, end: int) -> Reader:  # noqa: ARG002 - the kernel reads ahead
         """See `Files.read_ahead`: views, as `view` gives them."""
@@ -347,37 +348,8 @@ _DESCRIPTORS = "/proc/self/fd"
 _NO_UNNAMED = NO_HARD_LINK | {errno.ENOENT}
 
 
-class _KeptFile:
-    """A file that stays open: a read of it is one call of the system, not four."""
-
-    __slots__ = ("_descriptor", "_path", "_size", "_uri")
-
-    def __init__(self, path: str, uri: str, descriptor: int) -> None:
-        self._descriptor = descriptor
-        self._path = path
-        self._uri = uri
-        self._size = os.fstat(descriptor).st_size
-
-    def __call__(self, start: int, length: int) -> memoryview:
-        check_range(start, length)
-        with os_errors("read", self._path, self._uri):
-            return memoryview(_pread_to(self._descriptor, start, min(self._size, start + length)))
-
-    def __del__(self) -> None:
-        os.close(self._descriptor)
-
-
 def _pread(descriptor: int, start: int, length: int | None) -> bytes:
-    return _pread_to(descriptor, start, _end_of_range(descriptor, start, length))
-
-
-def _pread_to(descriptor: int, start: int, end: int) -> bytes:
-    parts = []
-    # One call hands over 2 GiB at most.
-    while start < end and (part := os.pread(descriptor, end - start, start)):
-        parts.append(part)
-        start += len(part)
-    return b"".join(parts)
+    return pread_to(descriptor, start, _end_of_range(descriptor, start, length))
 
 
 def _end_of_range(descriptor: int, start: int, length: int | None) -> int:

@@ -37,7 +37,7 @@ log: Final = logging.getLogger("sparklog.gateway")
 class _Slot:
     """A request in progress, and its answer when it has one."""
 
-    __slots__ = ("began", "header", "is_answered", "is_token", "reply", "size")
+    __slots__ = ("began", "header", "is_answered", "is_token", "reply", "size", "work")
 
     def __init__(self, header: RequestHeader, size: int, began: float, *, is_token: bool) -> None:
         self.header = header
@@ -46,6 +46,7 @@ class _Slot:
         self.is_token = is_token
         self.is_answered = False
         self.reply: Reply = None
+        self.work: asyncio.Future[Reply] | None = None
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -70,14 +71,14 @@ class Connection(asyncio.BufferedProtocol):
         self._is_closing = False
         self._room: asyncio.Future[None] | None = None
         self._transport: Any = None
-        self._sender: Sender = Sender(None)
+        self._sender: Sender
 
     # ---------------------------------------------------------------------------------- transport
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = transport
-        self._sender = Sender(transport)
+        self._sender = Sender(transport, self._gateway.sent, self._go_on)
         peer: Sequence[object] = self._transport.get_extra_info("peername") or ("unknown",)
         self.session.peer = ":".join(map(str, peer[:2]))
         if self._gateway.limits.admit(str(peer[0])):
@@ -110,8 +111,9 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def eof_received(self) -> bool:
-        """Answer what was asked, then close."""
+        """Answer what was asked, then close. A fetch that waits for records is not answered."""
         self._is_closing = True
+        self._end_fetch()
         self._close_when_answered()
         return True
 
@@ -119,6 +121,7 @@ class Connection(asyncio.BufferedProtocol):
         """Forget what waits: nobody takes the answers. What was accepted is committed."""
         self._is_closing = True
         self._waiting.clear()
+        self._end_fetch()
         self._slots.clear()
         self._sender.close()
         self._hold(-self._held_bytes)
@@ -192,7 +195,8 @@ class Connection(asyncio.BufferedProtocol):
         handler = HANDLERS[ApiKey(header.api_key)]
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
         if isinstance(reply, Awaitable):
-            asyncio.ensure_future(reply).add_done_callback(lambda done: self._answered(slot, done))
+            slot.work = asyncio.ensure_future(reply)
+            slot.work.add_done_callback(lambda done: self._answered(slot, done))
         else:
             slot.reply, slot.is_answered = reply, True
             self._send_answers()
@@ -283,6 +287,13 @@ class Connection(asyncio.BufferedProtocol):
         if self._frames.large_bytes and not (self._large_bytes or self._gateway.limits.is_full):
             self._large_bytes = self._frames.large_bytes
             self._hold(self._large_bytes)
+
+    def _end_fetch(self) -> None:
+        """Let nobody wait for records for a client that has gone. A fetch is alone in progress."""
+        slot = self._slots[0] if self._slots else None
+        if slot is not None and slot.work is not None and slot.header.api_key == ApiKey.FETCH:
+            slot.work.cancel()
+            self._slots.clear()
 
     def _read_or_not(self) -> None:
         limits = self._gateway.limits

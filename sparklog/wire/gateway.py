@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
@@ -12,6 +12,7 @@ from sparklog.clock import Clock
 from sparklog.errors import LogDirError, SparklogError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_reader.followed_topics import FollowedTopics
+from sparklog.log_reader.ranges import BatchRanges
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import Endpoint
 from sparklog.metadata.image import Image
@@ -24,9 +25,11 @@ from sparklog.wire.limits import Limits
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
 from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
+from sparklog.wire.sending import Sent
 from sparklog.wire.settings import Settings
 from sparklog.wire.tidying import Tidying
 from sparklog.wire.topic_bytes import TopicBytes
+from sparklog.wire.watch import Watch
 
 if TYPE_CHECKING:
     from sparklog.wire.connection import Connection
@@ -63,6 +66,10 @@ class Gateway:
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
         self.metrics = Metrics(self)
+        self.ranges = BatchRanges(self.catalog.files)
+        self.watch = Watch(self.topics, self.newest_image, settings.poll_interval_ms / 1000)
+        self.sent = Sent()
+        self.appends.on_commit = self._committed
         self.connections: set[Connection] = set()
         self._beating: asyncio.Task[None] | None = None
         self._lookups = ThreadPoolExecutor(2, "lookup")
@@ -88,7 +95,7 @@ class Gateway:
         Of an object store it may be poll_interval_ms old.
         """
         image = self.image_at_hand()
-        if image is not None and all(_is_open(image, topic) for topic in topics):
+        if image is not None and are_open(image, topics):
             return image
         return await self.newest_image(*topics)
 
@@ -100,8 +107,13 @@ class Gateway:
         return image
 
     async def newest_image(self, *topics: TopicDescription) -> Image:
-        """Return the newest image with these topics opened, also of an object store."""
-        image = await self.lookup(lambda: self._newest(*topics))
+        """Return the newest image with these topics opened, also of an object store.
+
+        What is not in it is not there.
+        """
+        image = self.topics.image_at_hand(is_newest=True)
+        if image is None or not are_open(image, topics):
+            image = await self.lookup(lambda: self._newest(*topics))
         self.instances.saw(image.brokers)
         return image
 
@@ -110,6 +122,10 @@ class Gateway:
         if image is None:
             raise LogDirError(f"{self.settings.log_dir}: the log dir is gone")
         return image
+
+    def _committed(self, image: Image) -> None:
+        self.topics.note(image)
+        self.watch.saw(image)
 
     async def lookup(self, question: Callable[[], Answer]) -> Answer:
         """Run something that may read files."""
@@ -135,13 +151,20 @@ class Gateway:
         await asyncio.get_running_loop().run_in_executor(self._heart, left, self.membership)
         for connection in list(self.connections):
             connection.finish()
+        self.watch.close()
         await self.appends.close()
         await self.tidying.close()
         for pool in (self._lookups, self._admin, self._heart):
             pool.shutdown(wait=True)
+        self.let_go()
+
+    def let_go(self) -> None:
+        """Close the files that requests have opened; those to come open them again."""
         self.topics.let_go()
+        self.ranges.let_go()
 
 
-def _is_open(image: Image, topic: TopicDescription) -> bool:
-    found = image.topic(topic.topic_id)
-    return found is None or found.is_open
+def are_open(image: Image, topics: Iterable[TopicDescription]) -> bool:
+    """Whether an image has opened topics, those that it has."""
+    found = (image.topic(topic.topic_id) for topic in topics)
+    return all(topic is None or topic.is_open for topic in found)

@@ -1,38 +1,198 @@
-"""Answers to the socket: pieces in their order.
+"""Answers to the socket: pieces in their order, as fast as the client takes them.
 
-A piece is bytes, or a view of them that is sent as it lies.
+    bytes, views                     sent as they lie, several with one call
+    ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages, nobody copies them
+    smaller ranges                   read when it is their turn, several for one call
+
+The transport is not written to: a duplicate of its descriptor is, for uvloop has no sendfile. Under
+TLS everything goes through the transport, which encrypts it; ranges are read then. What the client
+does not take waits as ranges, not as bytes.
 """
 
+import asyncio
+import errno
+import os
+import socket
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import Any, Final
 
-Piece = bytes | bytearray | memoryview
+from sparklog.errors import StorageError
+from sparklog.log_reader.ranges import FileRange
+
+Piece = bytes | bytearray | memoryview | FileRange
+
+SENDFILE_BYTES: Final = 64 * 1024
+"""A smaller range is read: one call for several pieces is faster than one each."""
+WRITE_BYTES: Final = 64 * 1024
+"""So much is read at once, and is held for a client that takes nothing."""
+TURN_BYTES: Final = 4 * 1024 * 1024
+"""So much is sent before others have their turn."""
+BUFFERS_MAX: Final = 256
+"""Buffers of one call; the system takes 1,024."""
+
+
+class Sent:
+    """What a gateway has sent, in numbers that only grow."""
+
+    def __init__(self) -> None:
+        self.sendfile_calls = 0
+        self.sendfile_bytes = 0
+        self.written_bytes = 0
+        """Bytes that went through this process's memory."""
 
 
 class Sender:
-    """What one connection sends."""
+    """What one connection sends. `resumed` is called when a paused one has nothing left to send."""
 
-    def __init__(self, transport: Any) -> None:
+    def __init__(self, transport: Any, sent: Sent, resumed: Callable[[], None]) -> None:
         self._transport = transport
-        self.is_paused = False
+        self._sent = sent
+        self._resumed = resumed
+        self._pieces: deque[Piece] = deque()
+        self._rest: Piece | None = None
+        """Of a range that is being sent by sendfile: however small, it is sent so, too."""
+        self._is_blocked = False
+        self._is_closing = False
+        self._socket = _duplicate(transport)
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the client has not taken all that was sent."""
+        return bool(self._pieces) or self._is_blocked
 
     def send(self, header: bytes, pieces: Sequence[Piece]) -> None:
         """Send one answer."""
         size = len(header) + sum(map(len, pieces))
-        self._transport.writelines([struct.pack(">i", size) + header, *pieces])
+        self._pieces.append(struct.pack(">i", size) + header)
+        self._pieces += [piece for piece in pieces if len(piece)]
+        if not self._is_blocked:
+            self._go_on()
 
     def pause(self) -> None:
         """Note that the transport's buffer is full."""
-        self.is_paused = True
+        self._is_blocked = True
 
     def resume(self) -> None:
         """Note that it is not any more."""
-        self.is_paused = False
+        self._is_blocked = False
+        self._go_on()
 
     def close_when_sent(self) -> None:
         """Close the connection behind everything that was sent."""
-        self._transport.close()
+        self._is_closing = True
+        if not self.is_paused:
+            self._transport.close()
 
     def close(self) -> None:
         """Let go of what was not sent."""
+        self._pieces.clear()
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_writer(self._socket.fileno())
+            self._socket.close()
+
+    # -------------------------------------------------------------------------------------- sending
+
+    def _go_on(self) -> None:
+        """Send until all is sent, the client takes no more, or others must have their turn."""
+        if self._transport.is_closing():
+            return
+        try:
+            if self._socket is None:
+                self._write_to_transport()
+            else:
+                self._write_to_socket(self._socket)
+        except (OSError, StorageError):
+            self._transport.abort()
+            return
+        if self._is_closing:
+            self.close_when_sent()
+
+    def _write_to_transport(self) -> None:
+        while self._pieces and not self._is_blocked:
+            buffers = self._fronts()
+            self._transport.writelines(buffers)
+            self._sent.written_bytes += self._drop(sum(map(len, buffers)))
+
+    def _write_to_socket(self, own: socket.socket) -> None:
+        left = TURN_BYTES
+        while self._pieces and left > 0:
+            try:
+                left -= self._send_some(own)
+            except BlockingIOError:
+                break
+        if self._pieces:
+            self._is_blocked = True
+            asyncio.get_running_loop().add_writer(own.fileno(), self._unblocked)
+
+    def _unblocked(self) -> None:
+        if self._socket is not None:
+            asyncio.get_running_loop().remove_writer(self._socket.fileno())
+        self.resume()
+        if not self.is_paused:
+            self._resumed()
+
+    def _send_some(self, own: socket.socket) -> int:
+        """Send of the first pieces what the socket takes; return how many bytes."""
+        first = self._pieces[0]
+        if isinstance(first, FileRange) and (first.size >= SENDFILE_BYTES or first is self._rest):
+            count = os.sendfile(own.fileno(), first.file.fileno(), first.start, first.size)
+            if not count:
+                raise OSError(errno.EIO, "the file is shorter than it was")
+            self._sent.sendfile_calls += 1
+            self._sent.sendfile_bytes += count
+            self._drop(count)
+            self._rest = self._pieces[0] if count < first.size else None
+            return count
+        count = own.sendmsg(self._fronts())
+        self._sent.written_bytes += count
+        return self._drop(count)
+
+    def _fronts(self) -> list[memoryview]:
+        """Return the first WRITE_BYTES as memory, up to a range that is sent otherwise."""
+        buffers: list[memoryview] = []
+        room = WRITE_BYTES
+        for piece in self._pieces:
+            is_large = isinstance(piece, FileRange) and piece.size >= SENDFILE_BYTES
+            if room <= 0 or len(buffers) == BUFFERS_MAX or (is_large and buffers):
+                break
+            buffers.append(_front(piece, room))
+            room -= len(buffers[-1])
+        return buffers
+
+    def _drop(self, count: int) -> int:
+        """Take the first bytes away; return how many."""
+        left = count
+        while left:
+            first = self._pieces.popleft()
+            size = len(first)
+            if size > left:
+                self._pieces.appendleft(_behind(first, left))
+            left -= min(size, left)
+        return count
+
+
+def _front(piece: Piece, size: int) -> memoryview:
+    """Return the first bytes of a piece. Raises StorageError."""
+    if not isinstance(piece, FileRange):
+        return memoryview(piece)[:size]
+    data = piece.file(piece.start, min(size, piece.size))
+    if not data:
+        raise OSError(errno.EIO, "the file is shorter than it was")
+    return data
+
+
+def _behind(piece: Piece, size: int) -> Piece:
+    """Return a piece without its first bytes."""
+    if isinstance(piece, FileRange):
+        return FileRange(piece.file, piece.start + size, piece.size - size)
+    return memoryview(piece)[size:]
+
+
+def _duplicate(transport: Any) -> socket.socket | None:
+    """Return another descriptor of a plain transport's socket; None under TLS."""
+    own = transport.get_extra_info("socket")
+    if own is None or transport.get_extra_info("ssl_object") is not None:
+        return None
+    return socket.socket(fileno=os.dup(own.fileno()))

@@ -27,6 +27,8 @@ from sparklog.wire.side_port import SidePort
 BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
 """How often slow and idle connections are looked for."""
+LET_GO_SWEEPS: Final = 60
+"""After so many looks files are closed that nobody may need any more: some are deleted."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -54,6 +56,7 @@ class Server:
         self._sweep: asyncio.TimerHandle | None = None
         self._side_server: asyncio.Server | None = None
         self._is_closed = False
+        self._sweeps = 0
 
     @property
     def side_port(self) -> int | None:
@@ -79,6 +82,9 @@ class Server:
     def _close_overdue(self) -> None:
         for connection in list(self.gateway.connections):
             connection.close_overdue()
+        self._sweeps += 1
+        if self._sweeps % LET_GO_SWEEPS == 0:
+            self.gateway.let_go()
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
 
     async def close(self) -> None:

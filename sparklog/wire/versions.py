@@ -13,6 +13,8 @@ class ApiKey(IntEnum):
     """Kafka's API keys (org.apache.kafka.common.protocol.ApiKeys)."""
 
     PRODUCE = 0
+    FETCH = 1
+    LIST_OFFSETS = 2
     METADATA = 3
     SASL_HANDSHAKE = 17
     API_VERSIONS = 18
@@ -20,6 +22,7 @@ class ApiKey(IntEnum):
     DELETE_TOPICS = 20
     DELETE_RECORDS = 21
     INIT_PRODUCER_ID = 22
+    OFFSET_FOR_LEADER_EPOCH = 23
     DESCRIBE_ACLS = 29
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
@@ -51,6 +54,8 @@ NEVER: Final = 2**15
 
 APIS: Final = {
     ApiKey.PRODUCE: Api(0, 13, 9, served_from=3),
+    ApiKey.FETCH: Api(4, 18, 12),
+    ApiKey.LIST_OFFSETS: Api(1, 10, 6),
     ApiKey.METADATA: Api(0, 13, 9),
     ApiKey.SASL_HANDSHAKE: Api(0, 1, NEVER),
     ApiKey.API_VERSIONS: Api(0, 4, 3),
@@ -58,6 +63,7 @@ APIS: Final = {
     ApiKey.DELETE_TOPICS: Api(1, 6, 4),
     ApiKey.DELETE_RECORDS: Api(0, 2, 2),
     ApiKey.INIT_PRODUCER_ID: Api(0, 5, 2),
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: Api(2, 4, 4),
     ApiKey.DESCRIBE_ACLS: Api(1, 3, 2),
     ApiKey.DESCRIBE_CONFIGS: Api(1, 4, 4),
     ApiKey.ALTER_CONFIGS: Api(0, 2, 2),

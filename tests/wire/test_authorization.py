@@ -9,9 +9,11 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.tokens import Principal
 from sparklog.wire.versions import APIS, ApiKey
+from tests.wire.fetching import fetched
 from tests.wire.gateways import Client, RunningGateway, request
 from tests.wire.requests import body, part
 from tests.wire.test_cluster import ACL_FILTER
+from tests.wire.test_list_offsets import list_request
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_partitions import delete as delete_records
 from tests.wire.test_partitions import describe
@@ -36,6 +38,27 @@ def produced(client: Client) -> Any:
 
 def described(client: Client) -> Any:
     return client.ask(topics_asked(12, TOPIC)).topics[0]
+
+
+def read(client: Client) -> Any:
+    return fetched(client, TOPIC, version=12)[0]
+
+
+def offsets_listed(client: Client) -> Any:
+    return client.ask(list_request(10, (TOPIC, 0, -1))).topics[0].partitions[0]
+
+
+def epoch_asked(client: Client) -> Any:
+    key = ApiKey.OFFSET_FOR_LEADER_EPOCH
+    fields = {"partition": 0, "leader_epoch": 0, "current_leader_epoch": -1}
+    topic = part(
+        key,
+        4,
+        "OffsetForLeaderTopic",
+        topic=TOPIC,
+        partitions=(part(key, 4, "OffsetForLeaderPartition", **fields),),
+    )
+    return client.ask(body(key, 4, topics=(topic,))).topics[0].partitions[0]
 
 
 def producer_id(client: Client, transactional_id: str | None) -> Any:
@@ -83,6 +106,9 @@ def quotas(client: Client) -> Any:
 
 ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.PRODUCE: [(produced, ErrorCode.topic_authorization_failed)],
+    ApiKey.FETCH: [(read, ErrorCode.topic_authorization_failed)],
+    ApiKey.LIST_OFFSETS: [(offsets_listed, ErrorCode.topic_authorization_failed)],
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: [(epoch_asked, ErrorCode.topic_authorization_failed)],
     ApiKey.METADATA: [(described, ErrorCode.topic_authorization_failed)],
     ApiKey.CREATE_TOPICS: [(created, ErrorCode.topic_authorization_failed)],
     ApiKey.DELETE_TOPICS: [(deleted, ErrorCode.topic_authorization_failed)],

@@ -19,7 +19,10 @@ from sparklog.wire.handlers.cluster import (
 )
 from sparklog.wire.handlers.delete_records import delete_records
 from sparklog.wire.handlers.describe_configs import describe_configs
+from sparklog.wire.handlers.fetch import fetch
 from sparklog.wire.handlers.init_producer_id import init_producer_id
+from sparklog.wire.handlers.leader_epochs import offset_for_leader_epoch
+from sparklog.wire.handlers.list_offsets import list_offsets
 from sparklog.wire.handlers.log_dirs import describe_log_dirs
 from sparklog.wire.handlers.metadata import metadata
 from sparklog.wire.handlers.produce import produce
@@ -32,6 +35,8 @@ Handler = Callable[[Call], Reply | Awaitable[Reply]]
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.PRODUCE: produce,
+    ApiKey.FETCH: fetch,
+    ApiKey.LIST_OFFSETS: list_offsets,
     ApiKey.METADATA: metadata,
     ApiKey.SASL_HANDSHAKE: sasl_handshake,
     ApiKey.API_VERSIONS: api_versions,
@@ -39,6 +44,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DELETE_TOPICS: delete_topics,
     ApiKey.DELETE_RECORDS: delete_records,
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.DESCRIBE_ACLS: describe_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
     ApiKey.ALTER_CONFIGS: alter_configs,

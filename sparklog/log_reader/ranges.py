@@ -1,0 +1,310 @@
+"""Slices of segments to ranges of files: the whole record batches that a fetch answers with.
+
+    first batch   the index's floor entry, or where the last fetch ended; headers are walked from it
+    last batch    the index's entry below the limit; headers are walked from it
+    range         handed on without being read
+
+Offsets and sizes in headers are held against the batches around them; checksums are left to whoever
+decodes. A segment that is not sealed is copied, and its batches get the log's base offsets.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+from struct import Struct
+from typing import Final, NamedTuple
+
+from sparklog.errors import CorruptIndexError, CorruptRecordError
+from sparklog.log.lookup import floor_of
+from sparklog.log.names import INDEX_SUFFIX
+from sparklog.log.windows import SegmentLog
+from sparklog.log_reader.opened import ask, log_path, opened
+from sparklog.metadata.image import Slice
+from sparklog.model import OffsetPosition, SegmentEntry
+from sparklog.record import layout
+from sparklog.record.batches import byte_view, with_offsets_raised
+from sparklog.record.scan import scan_batches
+from sparklog.storage.files import Files, Reader, flat_view
+from sparklog.storage.kept_file import KeptFile
+
+FILES: Final = 256
+"""Files that are kept open, of all topics."""
+SEGMENTS: Final = 1024
+"""Segments whose index is kept open: a map each, if it has one."""
+POSITIONS: Final = 10_000
+"""Ends of answers that are remembered: a reader goes on from there."""
+HEADERS_BYTES: Final = 4096
+REMOTE_HEADERS_BYTES: Final = 64 * 1024
+"""What is read at once to walk headers."""
+
+_HEADER = Struct(">qi4xb6xi")
+"""Base offset, length, magic, last offset delta; the delta is one of magic 2."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FileRange:
+    """Bytes of a local file that need not be read to be sent; the file stays open."""
+
+    file: KeptFile
+    start: int
+    size: int
+
+    def __len__(self) -> int:
+        return self.size
+
+
+Batches = memoryview | FileRange
+"""Whole record batches, back to back, with the offsets of the log."""
+
+
+class _Batch(NamedTuple):
+    """A batch in its file: position from the segment's first byte, offsets in its numbering."""
+
+    position: int
+    size: int
+    first: int
+    last: int
+
+    @property
+    def end(self) -> int:
+        """The byte behind the batch."""
+        return self.position + self.size
+
+
+class BatchRanges:
+    """Finds batches in the files of a log dir, for several threads at once."""
+
+    def __init__(self, files: Files) -> None:
+        self._files = files
+        self._window = HEADERS_BYTES if files.is_local else REMOTE_HEADERS_BYTES
+        self._file = lru_cache(FILES)(files.keep)
+        self._segment = lru_cache(SEGMENTS)(partial(opened, files))
+        self._known: dict[tuple[str, int, int], int] = {}
+
+    def let_go(self) -> None:
+        """Close all files; ranges that were handed out keep theirs."""
+        self._file.cache_clear()
+        self._segment.cache_clear()
+
+    def find(
+        self,
+        directory: str,
+        slices: Iterable[Slice],
+        max_bytes: int,
+        *,
+        at_least_one: bool = False,
+        at_once: bool = False,
+    ) -> Sequence[Batches]:
+        """Return the batches that hold the offsets of slices, as many as `max_bytes` has room for.
+
+        The first may begin before the first offset, the last end behind the last one; with
+        `at_least_one` there is one, however large. `directory` is the topic's. What stands before
+        damage is returned; damage at the front raises CorruptRecordError naming file, position and
+        offset. Raises MissingFileError; with `at_once` BlockingIOError when anything would have to
+        be waited for.
+        """
+        found: list[Batches] = []
+        left = max_bytes
+        try:
+            for one in slices:
+                batches, is_whole = self._of_slice(directory, one, left, at_least_one, at_once)
+                if batches is not None:
+                    found.append(batches)
+                    left -= len(batches)
+                    at_least_one = False
+                if not is_whole or left <= 0:
+                    break
+        except CorruptRecordError:
+            if not found:
+                raise
+        return found
+
+    def _of_slice(
+        self, directory: str, one: Slice, max_bytes: int, at_least_one: bool, at_once: bool
+    ) -> tuple[Batches | None, bool]:
+        """Return the batches of one slice, and whether they are all of them."""
+        entry = one.segment
+        if at_once and not self._files.is_local:
+            raise BlockingIOError
+        file = self._file(log_path(directory, entry))
+        read = _part(file.at_once if at_once and isinstance(file, KeptFile) else file, entry)
+        if isinstance(file, KeptFile) and file.size < entry.log_position + entry.log_bytes:
+            raise _cut(directory, entry, file.size)
+        begin, end = 0, entry.log_bytes
+        is_whole = one.start == entry.base_offset and one.end == entry.next_offset
+        if not is_whole or end > max_bytes:
+            question = partial(self._bounds, read, one, max_bytes, at_least_one)
+            begin, end, is_all = ask(self._segment(directory, entry), directory, question)
+        else:
+            is_all = True
+        if begin == end:
+            return None, is_all
+        if entry.shift:
+            return _raised(directory, entry, begin, read(begin, end - begin)), is_all
+        return self._range(file, entry.log_position + begin, end - begin, at_once), is_all
+
+    def _range(self, file: Reader, start: int, size: int, at_once: bool) -> Batches:
+        if not isinstance(file, KeptFile):
+            return file(start, size)
+        if not file.is_at_hand(start, size):
+            if at_once:
+                raise BlockingIOError
+            file.bring(start, size)
+        return FileRange(file, start, size)
+
+    # ------------------------------------------------------------------------------------ positions
+
+    def _bounds(
+        self, read: Reader, one: Slice, max_bytes: int, at_least_one: bool, segment: SegmentLog
+    ) -> tuple[int, int, bool]:
+        """Return where the batches of a slice begin and end, and whether they are all of them."""
+        entry = segment.entry
+        place = self._begin(read, segment, one.start - entry.shift)
+        if place is None:
+            return 0, 0, True
+        begin, end = place.position, one.end - entry.shift
+        if one.end == entry.next_offset and entry.log_bytes - begin <= max_bytes:
+            return begin, entry.log_bytes, True
+        stop, is_all = self._end(read, segment, place, end, max_bytes)
+        if stop == begin and not is_all and at_least_one:
+            first = next(self._walk(read, segment, place, place.offset))
+            self._remember(entry, first.last + 1, first.end)
+            stop = first.end
+        return begin, stop, is_all
+
+    def _begin(self, read: Reader, segment: SegmentLog, offset: int) -> OffsetPosition | None:
+        """Return where the batch begins that holds an offset, or the next; None: there is none."""
+        entry = segment.entry
+        if offset <= entry.file_base_offset:
+            return OffsetPosition(entry.file_base_offset, 0)
+        known = self._known.get((entry.log_path, entry.log_position, offset))
+        if known is not None:
+            return OffsetPosition(offset, known)
+        for batch in self._walk(read, segment, floor_of(segment, offset)):
+            if batch.last >= offset:
+                return OffsetPosition(batch.first, batch.position)
+        return None
+
+    def _end(
+        self, read: Reader, segment: SegmentLog, place: OffsetPosition, end: int, max_bytes: int
+    ) -> tuple[int, bool]:
+        """Return where the last batch ends that is wanted and has room, and whether all have."""
+        begin, index = place.position, segment.offset_index()
+        floor: OffsetPosition = place
+        due: int | None = place.offset
+        if index is not None:
+            near = index.lookup_position(begin + max_bytes)
+            near = min(near, floor_of(segment, end - 1), key=lambda one: one.position)
+            floor, due = (near, None) if near.position > begin else (floor, due)
+        stop = floor.position
+        try:
+            for batch in self._walk(read, segment, floor, due):
+                if batch.first >= end:
+                    break
+                if batch.end - begin > max_bytes:
+                    self._remember(segment.entry, batch.first if due is None else due, stop)
+                    return stop, False
+                stop, due = batch.end, batch.last + 1
+        except CorruptRecordError:
+            if stop == begin:
+                raise
+            return stop, False
+        return stop, True
+
+    def _remember(self, entry: SegmentEntry, offset: int, position: int) -> None:
+        """Note where a fetch from an offset of the file, which comes next, begins."""
+        if len(self._known) >= POSITIONS:
+            self._known.clear()
+        self._known[entry.log_path, entry.log_position, offset] = position
+
+    def _walk(
+        self, read: Reader, segment: SegmentLog, floor: OffsetPosition, due: int | None = None
+    ) -> Iterator[_Batch]:
+        """Yield the batches from a position on; the first begins at `due`, or behind a gap.
+
+        Without `due` the position is an index's: CorruptIndexError where it leads to no batch that
+        begins at or below the entry's offset. Raises CorruptRecordError.
+        """
+        entry, position = segment.entry, floor.position
+        due = due if position else entry.file_base_offset
+        origin, data = position, memoryview(b"")
+        while position < entry.log_bytes:
+            if position + _HEADER.size > origin + len(data):
+                origin, data = position, read(position, self._window)
+            batch = _batch_at(data[position - origin :], position, due)
+            if not _is_in_place(batch, entry, due, floor):
+                raise _misplaced(batch, entry, due, floor)
+            yield batch
+            position, due = batch.end, batch.last + 1
+
+
+def _part(read: Reader, entry: SegmentEntry) -> Reader:
+    """Return a reader of the segment alone: positions count from its first byte in the file."""
+    first, size = entry.log_position, entry.log_bytes
+    return lambda start, length: read(first + start, min(length, size - start))
+
+
+def _batch_at(data: memoryview, position: int, due: int | None) -> _Batch:
+    """Return what a header says; the size is 0 for one that is none."""
+    head = bytes(data[: _HEADER.size]).ljust(_HEADER.size, b"\0")
+    base, length, magic, delta = _HEADER.unpack(head)
+    least = {
+        layout.MAGIC_V0: layout.LEGACY_MIN_LENGTH_V0,
+        layout.MAGIC_V1: layout.LEGACY_MIN_LENGTH_V1,
+        layout.MAGIC_V2: layout.BATCH_MIN_LENGTH,
+    }.get(magic)
+    size = layout.LOG_OVERHEAD + length if least is not None and length >= least else 0
+    if magic == layout.MAGIC_V2:
+        return _Batch(position, size, base, base + delta)
+    # A wrapper's own offset is that of its last message; the first is not known.
+    return _Batch(position, size, base if due is None else min(due, base), base)
+
+
+def _is_in_place(
+    batch: _Batch, entry: SegmentEntry, due: int | None, floor: OffsetPosition
+) -> bool:
+    if not (batch.size and batch.end <= entry.log_bytes):
+        return False
+    if not entry.file_base_offset <= batch.first <= batch.last < entry.file_next_offset:
+        return False
+    if due is None:
+        return batch.first <= floor.offset
+    return batch.first == due if entry.is_dense else batch.first >= due
+
+
+def _misplaced(
+    batch: _Batch, entry: SegmentEntry, due: int | None, floor: OffsetPosition
+) -> CorruptIndexError | CorruptRecordError:
+    if due is None:
+        problem = f"entry {tuple(floor)}: no such batch begins there"
+        return CorruptIndexError(problem, suffix=INDEX_SUFFIX)
+    first, last = batch.first + entry.shift, batch.last + entry.shift
+    return CorruptRecordError(
+        f"a batch of {batch.size} bytes, offsets {first} to {last}, does not fit here",
+        position=batch.position,
+        offset=due + entry.shift,
+    )
+
+
+def _cut(directory: str, entry: SegmentEntry, size: int) -> CorruptRecordError:
+    return CorruptRecordError(
+        f"the file has {size} bytes; the metadata says {entry.log_position + entry.log_bytes}: "
+        f"it was cut",
+        file=log_path(directory, entry),
+        position=size,
+        offset=entry.base_offset,
+    )
+
+
+def _raised(directory: str, entry: SegmentEntry, begin: int, data: memoryview) -> memoryview:
+    """Return batches with the offsets of the log, those before damage."""
+    view = byte_view(data)
+    scan = scan_batches(view)
+    if not len(scan.batches):
+        raise CorruptRecordError(
+            scan.problem or "no batch",
+            file=log_path(directory, entry),
+            position=entry.log_position + begin,
+            offset=entry.base_offset,
+        )
+    return flat_view(with_offsets_raised(view, scan.batches, entry.shift))

@@ -1,0 +1,98 @@
+"""Fetch: record batches as they lie in the segments, now or when there are enough of them.
+
+A fetch is answered at once when there are fetch.min.bytes, when any partition has an error, or when
+it does not want to wait; else when that changes, and at the latest after fetch.max.wait.ms (Kafka's
+ReplicaManager.fetchMessages, DelayedFetch). Fetch sessions (KIP-227) are declined: every answer has
+session id 0, and a client then names all its partitions each time.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Sequence
+from functools import partial
+from typing import Final
+
+from sparklog.errors import MissingFileError
+from sparklog.metadata.image import Image
+from sparklog.wire.gateway import Gateway, are_open
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.fetch_answer import TopicFetched, fetch_answer
+from sparklog.wire.handlers.fetch_read import FetchRequest
+
+FULL_FETCHES: Final = (0, -1)
+"""Session epochs of a fetch that names all its partitions (FetchMetadata)."""
+FETCH_SESSION_ID_NOT_FOUND: Final = 70
+TRIES: Final = 3
+"""How often a fetch is planned on a newer image because a file is gone."""
+
+Topics = Sequence[TopicFetched]
+
+
+def fetch(call: Call) -> Reply | Awaitable[Reply]:
+    """Return the answer, or wait for it."""
+    asked, gateway = call.request(), call.gateway
+    if getattr(asked, "session_epoch", -1) not in FULL_FETCHES:
+        return fetch_answer(call, (), FETCH_SESSION_ID_NOT_FOUND)
+    request = FetchRequest(call, asked)
+    read = _at_once(gateway, request)
+    if read is not None and _is_due(request, read[1]):
+        return fetch_answer(call, read[1])
+    return _when_due(call, request, read)
+
+
+def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:
+    """Return what there is in the newest image, without waiting for anything; else None."""
+    image = gateway.topics.image_at_hand(is_newest=True)
+    if image is None or not are_open(image, request.known(image)):
+        return None
+    try:
+        return image, request.read(image, at_once=True)
+    except (BlockingIOError, MissingFileError):
+        return None
+
+
+async def _when_due(call: Call, request: FetchRequest, read: tuple[Image, Topics] | None) -> Reply:
+    loop, gateway = asyncio.get_running_loop(), call.gateway
+    deadline = loop.time() + request.asked.max_wait.total_seconds()
+    while True:
+        image, topics = read or await _read(gateway, request)
+        left_s = deadline - loop.time()
+        if left_s <= 0 or _is_due(request, topics):
+            return fetch_answer(call, topics)
+        has_changed = partial(_has_changed, request, request.marks(image))
+        ids = [topic.topic_id for topic in request.known(image)]
+        await gateway.watch.wait(image, ids, has_changed, left_s)
+        if gateway.watch.is_closed:
+            return fetch_answer(call, topics)
+        read = _at_once(gateway, request)
+
+
+def _has_changed(request: FetchRequest, marks: Sequence[object], image: Image) -> bool:
+    return not are_open(image, request.known(image)) or request.marks(image) != marks
+
+
+def _is_due(request: FetchRequest, topics: Topics) -> bool:
+    partitions = [one for topic in topics for one in topic.partitions]
+    return (
+        sum(one.size for one in partitions) >= request.min_bytes
+        or not partitions
+        or any(one.is_urgent for one in partitions)
+    )
+
+
+async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]:
+    """Return what there is, of the newest image where that makes a difference."""
+    image = await gateway.image()
+    image = await gateway.image(*request.known(image))
+    tries = 0
+    while True:
+        tries += 1
+        try:
+            topics = await gateway.lookup(partial(request.read, image, is_last=tries >= TRIES))
+        except MissingFileError:
+            pass
+        else:
+            has_errors = any(one.error_code for topic in topics for one in topic.partitions)
+            if gateway.catalog.files.is_local or not has_errors or tries >= TRIES:
+                return image, topics
+        image = await gateway.newest_image()
+        image = await gateway.newest_image(*request.known(image))

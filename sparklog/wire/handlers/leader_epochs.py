@@ -1,0 +1,34 @@
+"""OffsetForLeaderEpoch: where a leader epoch ends, for clients that validate their position."""
+
+from typing import Any
+
+from sparklog.metadata.image import Image
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.partitions import NO_EPOCH, readable
+
+
+async def offset_for_leader_epoch(call: Call) -> Reply:
+    """Return the answer: of each partition the largest epoch up to one asked for, and its end."""
+    request, gateway = call.request(), call.gateway
+    image = await gateway.newest_image()
+    known = [image.names[one.topic] for one in request.topics if one.topic in image.names]
+    image = await gateway.newest_image(*known)
+    topics = [
+        {
+            "topic": topic.topic,
+            "partitions": [_answer(call, image, topic.topic, one) for one in topic.partitions],
+        }
+        for topic in request.topics
+    ]
+    return call.answer({"topics": topics})
+
+
+def _answer(call: Call, image: Image, name: str, asked: Any) -> dict[str, int]:
+    answer = {"partition": asked.partition, "leader_epoch": NO_EPOCH, "end_offset": -1}
+    log = readable(call, image, name, asked.partition, asked.current_leader_epoch)
+    if isinstance(log, int):
+        return {**answer, "error_code": log}
+    end = log.end_of_epoch(asked.leader_epoch)
+    if end is not None:
+        answer.update(leader_epoch=end.epoch, end_offset=end.start_offset)
+    return answer

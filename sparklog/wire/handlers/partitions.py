@@ -1,0 +1,50 @@
+"""Partitions as requests name them: found, and the leader epoch that the client knows checked."""
+
+from typing import Final
+
+from sparklog import model
+from sparklog.errors import ErrorCode
+from sparklog.metadata.image import Image, PartitionLog
+from sparklog.model import TopicDescription
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
+from sparklog.wire.handlers.call import Call
+
+NONE: Final = 0
+UNKNOWN_LEADER_EPOCH: Final = 75
+NO_EPOCH: Final = -1
+"""A client that knows no epoch: nothing is checked."""
+
+
+def isolation_of(request: object) -> str:
+    """Return the isolation.level of a request; versions without one read all records."""
+    level = getattr(request, "isolation_level", 0)
+    return model.READ_COMMITTED if level == 1 else model.READ_UNCOMMITTED
+
+
+def log_of(image: Image, topic: TopicDescription | None, partition: int) -> PartitionLog | None:
+    """Return a partition's log in an image that has opened the topic; None: there is none."""
+    if topic is None or not 0 <= partition < topic.num_partitions:
+        return None
+    found = image.topic(topic.topic_id)
+    return None if found is None else found.partition(partition)
+
+
+def readable(
+    call: Call, image: Image, name: str, partition: int, current_leader_epoch: int
+) -> PartitionLog | int:
+    """Return a partition's log that the client may read, else the error.
+
+    A client whose leader epoch is behind must refresh its metadata. One ahead has seen what is not
+    here yet (Partition.checkCurrentLeaderEpoch).
+    """
+    if not call.allows(Scope.READ, name):
+        return DENIED[Resource.TOPIC]
+    log = log_of(image, image.names.get(name), partition)
+    if log is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if current_leader_epoch in (NO_EPOCH, log.leader_epoch):
+        return log
+    if current_leader_epoch < log.leader_epoch:
+        return ErrorCode.FENCED_LEADER_EPOCH
+    return UNKNOWN_LEADER_EPOCH

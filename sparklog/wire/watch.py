@@ -1,0 +1,128 @@
+"""Watch: fetches that wait for records wait here; one look at the metadata log serves all of them.
+
+It looks only while somebody waits, every poll_interval_ms; what this instance commits it is told at
+once. A look at a local log dir that finds nothing takes microseconds.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+from typing import TypeAlias
+
+from sparklog.errors import SparklogError
+from sparklog.log_reader.followed_topics import FollowedTopics
+from sparklog.metadata.image import Image
+
+Question: TypeAlias = Callable[[Image], bool]
+"""Whether an image is what a fetch waits for."""
+
+
+class _Waiter:
+    """A fetch that waits for a change of topics (ids)."""
+
+    __slots__ = ("future", "is_wanted", "topics")
+
+    def __init__(self, topics: Collection[str], is_wanted: Question) -> None:
+        self.topics = topics
+        self.is_wanted = is_wanted
+        self.future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def wake(self) -> None:
+        if not self.future.done():
+            self.future.set_result(None)
+
+
+class Watch:
+    """Wakes fetches when their topics have changed. For one event loop."""
+
+    def __init__(
+        self, topics: FollowedTopics, newest: Callable[[], Awaitable[Image]], interval_s: float
+    ) -> None:
+        """`newest` reads the newest image; it is called only when there is one to be read."""
+        self._topics = topics
+        self._newest = newest
+        self._interval_s = interval_s
+        self._waiting: dict[str, set[_Waiter]] = {}
+        self._image: Image | None = None
+        self._next_look: asyncio.TimerHandle | None = None
+        self._reading: asyncio.Task[None] | None = None
+        self.is_closed = False
+
+    @property
+    def waiting(self) -> int:
+        """How many fetches wait, each counted once for every topic."""
+        return sum(map(len, self._waiting.values()))
+
+    async def wait(
+        self, image: Image, topics: Collection[str], is_wanted: Question, timeout_s: float
+    ) -> None:
+        """Return when an image newer than `image` is wanted, or after a time.
+
+        It is asked for only when one of the topics (ids) has changed. Returns at once when the
+        gateway ends. A failure to read wakes everybody: each asks again, and is told.
+        """
+        seen = self._image
+        is_late = seen is not None and seen.version > image.version and is_wanted(seen)
+        if is_late or self.is_closed:
+            return
+        waiter = _Waiter(topics, is_wanted)
+        timer = asyncio.get_running_loop().call_later(timeout_s, waiter.wake)
+        for topic in topics:
+            self._waiting.setdefault(topic, set()).add(waiter)
+        self._look_later()
+        try:
+            await waiter.future
+        finally:
+            timer.cancel()
+            self._forget(waiter)
+
+    def saw(self, image: Image) -> None:
+        """Wake those who want this image. Called with what this instance has committed, too."""
+        before, self._image = self._image, image
+        if before is not None and before.version >= image.version:
+            self._image = before
+            return
+        for topic_id, waiting in self._waiting.items():
+            is_same = before is not None and before.topic(topic_id) is image.topic(topic_id)
+            for waiter in () if is_same else waiting:
+                if waiter.is_wanted(image):
+                    waiter.wake()
+
+    def close(self) -> None:
+        """Wake everybody; from now on nobody waits."""
+        self.is_closed = True
+        self._wake_all()
+
+    def _forget(self, waiter: _Waiter) -> None:
+        for topic in waiter.topics:
+            waiting = self._waiting[topic]
+            waiting.discard(waiter)
+            if not waiting:
+                del self._waiting[topic]
+
+    def _look_later(self) -> None:
+        if self._waiting and self._next_look is None and self._reading is None:
+            loop = asyncio.get_running_loop()
+            self._next_look = loop.call_later(self._interval_s, self._look)
+
+    def _look(self) -> None:
+        self._next_look = None
+        image = self._topics.image_at_hand()
+        if image is None:
+            self._reading = asyncio.ensure_future(self._read())
+            return
+        self.saw(image)
+        self._look_later()
+
+    async def _read(self) -> None:
+        try:
+            self.saw(await self._newest())
+        except SparklogError:
+            self._wake_all()
+        finally:
+            self._reading = None
+            self._look_later()
+
+    def _wake_all(self) -> None:
+        for waiting in self._waiting.values():
+            for waiter in waiting:
+                waiter.wake()

@@ -1,0 +1,51 @@
+"""Kept files: read at once only what is in memory, and otherwise waited for."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from sparklog.storage.kept_file import PROBE_BYTES, KeptFile
+
+CONTENT = bytes(range(256)) * 4096
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> KeptFile:
+    (tmp_path / "file").write_bytes(CONTENT)
+    return KeptFile("file", str(tmp_path), os.open(tmp_path / "file", os.O_RDONLY))
+
+
+def test_what_is_in_memory_is_read_at_once(file: KeptFile) -> None:
+    assert file.at_once(100, 1000) == file(100, 1000) == CONTENT[100:1100]
+    assert file.at_once(len(CONTENT) - 3, 1000) == CONTENT[-3:]
+    assert len(file.at_once(len(CONTENT), 1)) == 0
+    assert file.is_at_hand(0, len(CONTENT))
+
+
+@pytest.mark.parametrize("missing", range(0, len(CONTENT), PROBE_BYTES))
+def test_what_is_on_disk_is_not(
+    file: KeptFile, monkeypatch: pytest.MonkeyPatch, missing: int
+) -> None:
+    def preadv(descriptor: int, buffers: list[bytearray], start: int, flags: int) -> int:
+        if start <= missing < start + len(buffers[0]):
+            raise BlockingIOError
+        return len(buffers[0])
+
+    monkeypatch.setattr(os, "preadv", preadv)
+    assert not file.is_at_hand(0, len(CONTENT))
+    with pytest.raises(BlockingIOError):
+        file.at_once(0, len(CONTENT))
+
+
+def test_what_is_partly_on_disk_is_not(file: KeptFile, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "preadv", lambda *_: 1)
+    with pytest.raises(BlockingIOError):
+        file.at_once(0, 2)
+
+
+def test_a_range_is_brought_into_memory(file: KeptFile) -> None:
+    os.fsync(file.fileno())
+    os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+    file.bring(0, len(CONTENT))
+    assert file.is_at_hand(0, len(CONTENT))

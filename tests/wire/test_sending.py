@@ -1,0 +1,187 @@
+"""Sending: bytes and ranges of files arrive in their order, whole, and only as fast as taken."""
+
+import asyncio
+import os
+import socket
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sparklog.log_reader.ranges import FileRange
+from sparklog.storage.kept_file import KeptFile
+from sparklog.testing import Record, TemporaryLogDir
+from sparklog.wire.sending import SENDFILE_BYTES, TURN_BYTES, Sender, Sent
+from tests.wire.fetching import NEWEST, Part, fetch_request, fetched, values
+from tests.wire.gateways import Client, RunningGateway
+
+
+class Transport:
+    """A connected socket, as a transport gives it; with TLS it writes itself."""
+
+    def __init__(self, *, tls: bool = False) -> None:
+        self.own, self.peer = socket.socketpair()
+        self.own.setblocking(False)
+        self.tls = tls
+        self.written = b""
+        self.is_aborted = self.is_closed = False
+
+    def get_extra_info(self, name: str) -> Any:
+        return {"socket": self.own, "ssl_object": self.tls or None}[name]
+
+    def writelines(self, pieces: list[memoryview]) -> None:
+        self.written += b"".join(pieces)
+
+    def is_closing(self) -> bool:
+        return self.is_aborted or self.is_closed
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+class Sending:
+    """A sender, and what its peer takes."""
+
+    def __init__(self, *, tls: bool = False) -> None:
+        self.transport = Transport(tls=tls)
+        self.sent = Sent()
+        self.resumed = asyncio.Event()
+        self.sender = Sender(self.transport, self.sent, self.resumed.set)
+
+    async def take(self, size: int) -> bytes:
+        loop = asyncio.get_running_loop()
+        self.transport.peer.setblocking(False)
+        data = b""
+        while len(data) < size:
+            data += await loop.sock_recv(self.transport.peer, size - len(data))
+        return data
+
+    def close(self) -> None:
+        self.sender.close()
+        self.transport.own.close()
+        self.transport.peer.close()
+
+
+def run(test: Callable[[Sending], Awaitable[None]], *, tls: bool = False) -> None:
+    async def main() -> None:
+        sending = Sending(tls=tls)
+        try:
+            await asyncio.wait_for(test(sending), 30)
+        finally:
+            sending.close()
+
+    asyncio.run(main())
+
+
+@pytest.fixture
+def content() -> bytes:
+    return os.urandom(3 * SENDFILE_BYTES)
+
+
+@pytest.fixture
+def file(tmp_path: Path, content: bytes) -> KeptFile:
+    (tmp_path / "file").write_bytes(content)
+    return KeptFile("file", str(tmp_path), os.open(tmp_path / "file", os.O_RDONLY))
+
+
+def answer(header: bytes, *pieces: bytes) -> bytes:
+    body = header + b"".join(pieces)
+    return len(body).to_bytes(4, "big") + body
+
+
+@pytest.mark.parametrize("tls", [False, True])
+def test_pieces_arrive_in_their_order(file: KeptFile, content: bytes, tls: bool) -> None:
+    async def test(sending: Sending) -> None:
+        large, small = FileRange(file, 1, 2 * SENDFILE_BYTES), FileRange(file, 7, 100)
+        sending.sender.send(b"head", [b"a", small, large, memoryview(b""), b"b", large, small])
+        parts = content[7:107], content[1 : 1 + 2 * SENDFILE_BYTES]
+        expected = answer(b"head", b"a", *parts, b"b", *parts[::-1])
+        got = sending.transport.written if tls else await sending.take(len(expected))
+        assert got == expected
+        assert sending.sent.sendfile_bytes == (0 if tls else 4 * SENDFILE_BYTES)
+        assert sending.sent.written_bytes == len(expected) - sending.sent.sendfile_bytes
+
+    run(test, tls=tls)
+
+
+def test_a_client_that_takes_nothing_holds_ranges_and_no_bytes(
+    file: KeptFile, content: bytes
+) -> None:
+    async def test(sending: Sending) -> None:
+        sender = sending.sender
+        whole = FileRange(file, 0, len(content))
+        sender.send(b"1", [whole] * 50)
+        sender.send(b"2", [])
+        assert sender.is_paused
+        assert all(isinstance(one, FileRange) or len(one) < 100 for one in sender._pieces)
+        expected = answer(b"1", content * 50) + answer(b"2")
+        assert len(expected) > 2 * TURN_BYTES
+        assert await sending.take(len(expected)) == expected
+        await sending.resumed.wait()
+        assert not sender.is_paused
+
+    run(test)
+
+
+def test_it_closes_behind_what_was_sent(file: KeptFile, content: bytes) -> None:
+    async def test(sending: Sending) -> None:
+        sending.sender.send(b"1", [FileRange(file, 0, len(content))] * 50)
+        sending.sender.close_when_sent()
+        states = [sending.transport.is_closed]
+        await sending.take(50 * len(content) + 5)
+        await sending.resumed.wait()
+        assert [*states, sending.transport.is_closed] == [False, True]
+        sending.sender.send(b"2", [])
+        assert sending.sender.is_paused
+
+    run(test)
+
+
+def test_under_tls_it_stops_while_the_transport_is_full() -> None:
+    async def test(sending: Sending) -> None:
+        sending.sender.pause()
+        sending.sender.send(b"1", [])
+        assert (sending.sender.is_paused, sending.transport.written) == (True, b"")
+        sending.sender.resume()
+        assert (sending.sender.is_paused, sending.transport.written) == (False, answer(b"1"))
+
+    run(test, tls=True)
+
+
+@pytest.mark.parametrize("size", [10, SENDFILE_BYTES])
+def test_a_file_that_was_cut_ends_the_connection(file: KeptFile, content: bytes, size: int) -> None:
+    async def test(sending: Sending) -> None:
+        sending.sender.send(b"1", [FileRange(file, len(content), size)])
+        assert sending.transport.is_aborted
+
+    run(test)
+
+
+class TestZeroCopy:
+    def test_large_pieces_of_sealed_segments_are_not_copied(
+        self, running: RunningGateway, client: Client, tmp_path: Path
+    ) -> None:
+        flights = TemporaryLogDir(tmp_path / "log").topic("flights")
+        flights.produce(*(Record("x" * 100_000, partition=0) for _ in range(20)))
+        topic = running.server.gateway.catalog.topic("flights")
+        [found] = fetched(client, topic, Part())
+        sent = running.server.gateway.sent
+        assert len(values(found)) == 20
+        assert sent.sendfile_bytes == len(found.records)
+        assert sent.sendfile_calls > 0
+        assert sent.written_bytes < 1000
+
+    def test_a_client_that_takes_nothing_does_not_hold_up_others(
+        self, running: RunningGateway, client: Client, tmp_path: Path
+    ) -> None:
+        flights = TemporaryLogDir(tmp_path / "log").topic("flights")
+        flights.produce(*(Record("x" * 500_000, partition=0) for _ in range(20)))
+        topic = running.server.gateway.catalog.topic("flights")
+        with Client(running.port) as idle:
+            for _ in range(50):
+                idle.send(fetch_request(NEWEST, topic, Part()))
+            assert len(values(fetched(client, topic)[0])) == 20

@@ -1,0 +1,127 @@
+"""Watch: one look serves all who wait; what cannot be read wakes them all."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from sparklog.errors import MissingFileError
+from sparklog.metadata.edit import Edit, Stamp, TopicEdit
+from sparklog.metadata.image import Image
+from sparklog.model import TopicDescription
+from sparklog.wire.watch import Watch
+
+A, B = (TopicDescription(name, name * 22, 1, {}, 0) for name in "ab")
+
+
+class Topics:
+    """A metadata log: the newest image, at hand or to be read."""
+
+    def __init__(self) -> None:
+        self.image = Image()
+        self.is_at_hand = True
+        self.is_gone = False
+        self.looks = 0
+        for topic in (A, B):
+            self.change(topic)
+
+    def change(self, topic: TopicDescription) -> Image:
+        edit = Edit(operation="TEST", topics={topic.topic_id: TopicEdit(description=topic)})
+        version = self.image.version + 1
+        self.image = self.image.apply([edit], Stamp(version, str(version), 0))
+        return self.image
+
+    def image_at_hand(self) -> Image | None:
+        self.looks += 1
+        return self.image if self.is_at_hand else None
+
+    async def newest(self) -> Image:
+        if self.is_gone:
+            raise MissingFileError("gone")
+        return self.image
+
+
+def run(test: Callable[[Topics, Watch], Awaitable[None]]) -> None:
+    async def main() -> None:
+        topics = Topics()
+        watch = Watch(topics, topics.newest, 0.001)  # type: ignore[arg-type] # a twin
+        await asyncio.wait_for(test(topics, watch), 30)
+        assert watch.waiting == 0
+
+    asyncio.run(main())
+
+
+def wait(watch: Watch, image: Image, topic: TopicDescription = A) -> "asyncio.Task[None]":
+    question = lambda _: True  # noqa: E731 - a question that every change answers
+    return asyncio.ensure_future(watch.wait(image, [topic.topic_id], question, 100))
+
+
+@pytest.mark.parametrize("is_at_hand", [True, False])
+def test_a_change_of_the_topic_wakes(is_at_hand: bool) -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        topics.is_at_hand = is_at_hand
+        watch.saw(topics.image)
+        first, second = wait(watch, topics.image), wait(watch, topics.image, B)
+        await asyncio.sleep(0)
+        topics.change(A)
+        await first
+        assert not second.done()
+        topics.change(B)
+        await second
+
+    run(test)
+
+
+def test_what_was_seen_meanwhile_is_not_waited_for() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        old = topics.image
+        watch.saw(topics.change(A))
+        await wait(watch, old)
+        assert topics.looks == 0
+
+    run(test)
+
+
+def test_an_older_image_is_no_news() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        old = topics.image
+        watch.saw(topics.change(A))
+        waiting = wait(watch, topics.image)
+        await asyncio.sleep(0)
+        watch.saw(old)
+        watch.saw(topics.change(A))
+        await waiting
+
+    run(test)
+
+
+def test_a_failure_to_read_wakes_everybody() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        topics.is_at_hand, topics.is_gone = False, True
+        await asyncio.gather(wait(watch, topics.image), wait(watch, topics.image, B))
+
+    run(test)
+
+
+def test_nobody_waits_after_the_end() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        waiting = wait(watch, topics.image)
+        await asyncio.sleep(0)
+        watch.close()
+        await waiting
+        await wait(watch, topics.image)
+
+    run(test)
+
+
+def test_it_looks_only_while_somebody_waits() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        waiting = wait(watch, topics.image)
+        await asyncio.sleep(0)
+        waiting.cancel()
+        await asyncio.gather(waiting, return_exceptions=True)
+        while watch._next_look is not None:
+            await asyncio.sleep(0.001)
+        assert topics.looks == 1
+
+    run(test)

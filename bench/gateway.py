@@ -5,19 +5,15 @@ segments. Figures of the tools are those of their last line.
 """
 
 import re
-import socket
 import subprocess
-import sys
-import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping, Sequence
 
 from bench.figures import Bar, Figure
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
 from tests.kafka.broker import running_broker
 from tests.kafka.jars import KAFKA, class_path, java
+from tests.wire.processes import gateway_process
 
 TOPIC = "bench"
 PARTITIONS = 4
@@ -34,11 +30,11 @@ def run(settings: Settings) -> list[Figure]:
     figures: list[Figure] = []
     with (
         running_broker(settings.directory / "broker") as broker,
-        running_gateway(settings.directory / "log") as address,
+        gateway_process(settings.directory / "log") as process,
     ):
         broker.create_topic(TOPIC, PARTITIONS)
         AdminClient(settings.directory / "log").create_topics([NewTopic(TOPIC, PARTITIONS)])
-        places = {"broker": broker.bootstrap, "gateway": address}
+        places = {"broker": broker.bootstrap, "gateway": process.address}
         for place in places.values():  # warm up
             produced(place, settings.records // 10, ())
         for name, properties in VARIANTS.items():
@@ -92,36 +88,3 @@ def produced(
         raise RuntimeError(f"{told.stdout[-2000:]}{told.stderr[-2000:]}")
     rate_found, median, p99 = map(float, lines[-1].groups())
     return rate_found, median, p99
-
-
-@contextmanager
-def running_gateway(log_dir: Path, *options: str) -> Iterator[str]:
-    """A gateway in a process of its own; yields its address when it answers."""
-    address = f"127.0.0.1:{free_port()}"
-    command = [sys.executable, "-m", "sparklog.cli", "gateway", "--log-dir", str(log_dir)]
-    process = subprocess.Popen([*command, "--listen", address, *options])
-    try:
-        _await(address, process)
-        yield address
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def free_port() -> int:
-    """Return a port of loopback that nobody listens at."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-def _await(address: str, process: "subprocess.Popen[bytes]") -> None:
-    host, port = address.split(":")
-    while process.poll() is None:
-        try:
-            socket.create_connection((host, int(port)), 1).close()
-        except OSError:
-            time.sleep(0.02)
-        else:
-            return
-    raise RuntimeError(f"the gateway ended with {process.returncode}")

@@ -1,0 +1,66 @@
+"""A gateway in a process of its own, as users start it; to be killed."""
+
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+
+class GatewayProcess:
+    """A gateway at one address, started any number of times."""
+
+    def __init__(self, log_dir: Path, *options: str) -> None:
+        self.address = f"127.0.0.1:{free_port()}"
+        self._command = [sys.executable, "-m", "sparklog.cli", "gateway", "--log-dir", str(log_dir)]
+        self._command += ["--listen", self.address, *options]
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def start(self) -> None:
+        """Start it; return when it accepts connections."""
+        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        host, port = self.address.split(":")
+        while self._process.poll() is None:
+            with socket.socket() as probe:
+                if probe.connect_ex((host, int(port))) == 0:
+                    return
+            time.sleep(0.02)
+        raise RuntimeError(f"the gateway ended with {self._process.returncode}")
+
+    @property
+    def pid(self) -> int:
+        """The id of the running process."""
+        assert self._process is not None
+        return self._process.pid
+
+    def kill(self) -> None:
+        """Kill it, as `kill -9` does."""
+        assert self._process is not None
+        self._process.kill()
+        self._process.wait(30)
+
+    def stop(self) -> int:
+        """End it by SIGTERM; return its exit code."""
+        assert self._process is not None
+        self._process.terminate()
+        return self._process.wait(60)
+
+
+@contextmanager
+def gateway_process(log_dir: Path, *options: str) -> Iterator[GatewayProcess]:
+    """A running gateway, stopped at the end."""
+    process = GatewayProcess(log_dir, *options)
+    process.start()
+    try:
+        yield process
+    finally:
+        process.stop()
+
+
+def free_port() -> int:
+    """A port of loopback that nobody listens at."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])

@@ -10,6 +10,7 @@ the log     the newest stretch that can be opened; an entry behind it is lost to
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import orjson
@@ -34,6 +35,8 @@ from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, HINT, MetadataLog, 
 from sparklog.metadata.marks import MARKS, marks, newest_mark
 from sparklog.storage.files import Files
 
+MISSED_MAX: Final = 1_000
+"""So many entries are looked for in a hole of a list; no list takes longer than as many commits."""
 _NUMBER: Final = re.compile(r"[0-9]{20}")
 
 
@@ -91,7 +94,7 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
     hints = {path: _version_in(files, path) for path in (POINTER, HINT) if files.stat(path)}
     listed = [stat.path.rpartition("/")[2] for stat in files.list(ENTRIES)]
     versions = [int(match[1]) for name in listed if (match := ENTRY.fullmatch(name))]
-    versions = [version for version in versions if version >= mark.first_kept]
+    versions = _with_missed(files, [one for one in versions if one >= mark.first_kept])
     broken: dict[int, str] = {}
     stretches = _stretches(reader, versions, broken)
     log = next((one for one in reversed(stretches) if one.can_be_opened), None)
@@ -107,6 +110,20 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
     if log.newest is not None:
         _judge_runs(reader, seen, log)
     return seen
+
+
+def _with_missed(files: Files, versions: list[int]) -> list[int]:
+    """Return the versions of a list of the directory, and of the entries that the list missed.
+
+    A list is no snapshot: while commits go on, it may have an entry and lack one before it.
+    """
+    missed = [
+        version
+        for before, behind in pairwise(sorted(versions))
+        for version in range(before + 1, min(behind, before + MISSED_MAX))
+        if files.stat(entry_path(version)) is not None
+    ]
+    return sorted([*versions, *missed]) if missed else versions
 
 
 def _stretches(reader: MetadataLog, versions: list[int], broken: dict[int, str]) -> list[Stretch]:

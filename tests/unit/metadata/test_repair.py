@@ -1,6 +1,6 @@
 """Damage of every kind of file: it is found by name, mended where it can be, nothing is deleted."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import google_crc32c
@@ -90,6 +90,18 @@ class TestASoundLog:
         assert found(world) == []
         assert repair(world.files, world.clock) == []
         assert not (Path(world.files.uri) / TORN).exists()
+
+    def test_an_entry_that_a_list_missed_is_no_hole(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        listing = LocalFiles.list
+        missed = (entry_path(13), entry_path(3))
+
+        def without_one(files: LocalFiles, *where: str, **how: bool) -> Iterator[FileStat]:
+            return (one for one in listing(files, *where, **how) if one.path not in missed)
+
+        monkeypatch.setattr(LocalFiles, "list", without_one)
+        assert found(world) == []
 
     def test_no_log_has_none(self, tmp_path: Path) -> None:
         files = LocalFiles(str(tmp_path / "none"))

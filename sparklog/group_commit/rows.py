@@ -21,9 +21,8 @@ from sparklog.errors import UnknownTopicError
 from sparklog.log_writer import WritePlan
 from sparklog.model import OffsetRange
 from sparklog.produce.partitioner import (
+    BUILT_IN,
     DEFAULT,
-    ROUND_ROBIN,
-    UNIFORM_STICKY,
     Partitioner,
     resolve_partitioner,
 )
@@ -134,7 +133,7 @@ class KeyedPartitioner:
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> Int32s:
         """The partition of each row."""
-        if self._name not in (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY):
+        if self._name not in BUILT_IN:
             return resolve_partitioner(self._name, 1, seed=0).assign(columns, num_partitions)
         ignores_keys = self._name != DEFAULT
         key = pa.nulls(len(columns), pa.binary()) if ignores_keys else columns.key

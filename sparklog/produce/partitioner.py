@@ -28,6 +28,8 @@ from sparklog.record.rows import RecordColumns, binary_column
 DEFAULT: Final = "default"
 ROUND_ROBIN: Final = "round-robin"
 UNIFORM_STICKY: Final = "uniform-sticky"
+BUILT_IN: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
+"""The partitioners that need no code of the user's: all that a client of a service may choose."""
 
 
 class Partitioner(Protocol):
@@ -61,7 +63,7 @@ def resolve_by_row(name: str, seed: int) -> Partitioner:
     key, value and time, and by `seed`. A function must do so itself. Raises as
     `resolve_partitioner`.
     """
-    if name in (DEFAULT, UNIFORM_STICKY, ROUND_ROBIN):
+    if name in BUILT_IN:
         return RowPartitioner(seed, is_keyed=name == DEFAULT)
     return FunctionPartitioner(name, _imported(name))
 

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from sparklog.config import ConfigKey, ConfigSource, ConfigType, TopicConfig
 from sparklog.errors import InvalidConfigError
-from sparklog.produce.partitioner import DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
+from sparklog.produce.partitioner import BUILT_IN, DEFAULT
 
 TOPIC: Final = 2
 BROKER: Final = 4
@@ -67,7 +67,6 @@ SYNONYMS: Final[Mapping[str, str]] = {
 """Topic configs and the broker configs of their defaults (ServerTopicConfigSynonyms)."""
 
 _PARTITIONER: Final = "sparklog.partitioner"
-_PARTITIONERS: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
 
 
 class Synonym(NamedTuple):
@@ -131,8 +130,8 @@ def check_no_code(values: Mapping[str, object]) -> None:
     Raises InvalidConfigError.
     """
     given = values.get(_PARTITIONER, DEFAULT)
-    if given not in _PARTITIONERS:
+    if given not in BUILT_IN:
         raise InvalidConfigError(
-            f"{_PARTITIONER}={given!r}: over the protocol it is {', '.join(_PARTITIONERS)}",
+            f"{_PARTITIONER}={given!r}: over the protocol it is {', '.join(BUILT_IN)}",
             key=_PARTITIONER,
         )

@@ -1,6 +1,7 @@
 """DeleteRecords, DescribeTopicPartitions, DescribeLogDirs."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,11 +11,10 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.storage.memory import MemoryFiles
 from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.handlers.log_dirs import _space
-from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.edits import append, segment
-from tests.wire.gateways import Client, RunningGateway
+from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.requests import SOON, body, newest, part, versions
 
 DELETE, PARTITIONS = ApiKey.DELETE_RECORDS, ApiKey.DESCRIBE_TOPIC_PARTITIONS
@@ -211,18 +211,24 @@ class TestDescribeLogDirs:
         found = log_dir(client, [("a", 0), ("a", 9), ("nowhere", 0)])
         assert sizes(found) == {("a", 0): 200}
 
-    def test_an_instance_tells_what_it_leads(
-        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        instances = running.server.gateway.instances
-        both = [instances.own, Instance(1, "127.0.0.1", 1)]
-        monkeypatch.setattr(type(instances), "alive", property(lambda _: both))
-        topics = running.server.gateway.admin.describe_topics()
-        mine = {one.name for one in topics if leader_of(one.topic_id, both) == instances.own}
-        assert {name for name, _ in sizes(log_dir(client))} == mine
-
     def test_an_object_store_has_no_end(self) -> None:
         assert _space(MemoryFiles()) == (-1, -1)
+
+
+def test_every_partition_is_told_by_one_instance(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with (
+        gateway(log, node_id=1) as first,
+        gateway(log, node_id=2) as second,
+        Client(first.port) as one,
+        Client(second.port) as other,
+    ):
+        names = [f"topic-{number}" for number in range(20)]
+        first.server.gateway.admin.create_topics([NewTopic(name, 1) for name in names])
+        told_by = [{name for name, _ in sizes(log_dir(client))} for client in (one, other)]
+    assert told_by[0] | told_by[1] == set(names)
+    assert not told_by[0] & told_by[1]
+    assert all(told_by)
 
 
 @pytest.mark.usefixtures("admin")

@@ -10,7 +10,7 @@ from starlette.responses import StreamingResponse
 from sparklog.admin import AlterConfigOp, OpType
 from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig
 from sparklog.model import TopicDescription
-from sparklog.produce.partitioner import DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
+from sparklog.produce.partitioner import BUILT_IN, DEFAULT
 from sparklog.rest import models3
 from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import ClusterId, TopicName, allowed, check_cluster, service_of, token_of
@@ -27,7 +27,6 @@ ConfigName = Annotated[
 ]
 NO_CONTENT: Final = 204
 _PARTITIONER: Final = "sparklog.partitioner"
-_PARTITIONERS: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
 
 
 @router.get("/-/configs", response_model=models3.ConfigList)
@@ -162,5 +161,5 @@ def _unknown(name: str) -> ApiError:
 
 def check_configs(configs: Mapping[str, str]) -> None:
     """Raise ApiError (400) for a name of code: configs may not run what is installed."""
-    if configs.get(_PARTITIONER, DEFAULT) not in _PARTITIONERS:
-        raise ApiError(BAD_REQUEST, f"{_PARTITIONER} over REST is {', '.join(_PARTITIONERS)}")
+    if configs.get(_PARTITIONER, DEFAULT) not in BUILT_IN:
+        raise ApiError(BAD_REQUEST, f"{_PARTITIONER} over REST is {', '.join(BUILT_IN)}")

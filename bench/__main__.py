@@ -18,6 +18,7 @@ RESULTS = Path(__file__).parents[1] / "bench-results"
 PARTS = (
     "produce_consume",
     "streams",
+    "table",
     "kernels",
     "metadata",
     "metadata_busy",

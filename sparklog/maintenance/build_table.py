@@ -30,6 +30,7 @@ from sparklog.table.marks import Mark, Marks
 from sparklog.table.of_topic import (
     BUILT,
     Change,
+    check_not_ahead,
     check_sound,
     commit,
     delta_log,
@@ -117,12 +118,13 @@ def _units(
     context: JobContext, topic: TopicDescription, config: TopicConfig, snapshot: Snapshot
 ) -> list[_Unit]:
     """Return the units that are due; one that is not full waits for the target lag."""
-    image = context.catalog.topic_image(topic)
+    image, marks = context.catalog.topic_image(topic), snapshot.marks(topic.topic_id)
+    check_not_ahead(topic, marks, image)
     due_ms = context.clock.now_ms() - config.table_target_lag_ms
     units: list[_Unit] = []
     held: list[_Part] = []
     size = 0
-    for part in _parts(image, snapshot.marks(topic.topic_id)):
+    for part in _parts(image, marks):
         held.append(part)
         size += part.bytes
         if size >= UNIT_BYTES:

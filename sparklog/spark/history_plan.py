@@ -17,14 +17,15 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.metadata.catalog import Catalog, topic_of
+from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.offsets import Bound, parse_bounds
 from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
 from sparklog.storage.files import Files
-from sparklog.table.marks import Mark
-from sparklog.table.of_topic import check_sound, delta_log, table_directory
+from sparklog.table.marks import Mark, Marks
+from sparklog.table.of_topic import check_not_ahead, check_sound, delta_log, table_directory
 from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span, stitch
 
@@ -79,6 +80,11 @@ def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
     }
     ranges = plan_ranges(catalog, options)
     image = catalog.image(*topics.values())
+    tables = {
+        topic_id: table
+        for topic_id, table in tables.items()
+        if not _is_ahead(topics[topic_id], table, topic_of(image, topics[topic_id]))
+    }
     isolation = options["isolation.level"]
     by_log: list[ReadRange] = []
     spans: dict[str, dict[int, Sequence[Span]]] = {}
@@ -110,6 +116,16 @@ def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
         warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=4)
         return None
     return _part(catalog.files, topic, snapshot) if snapshot.exists else None
+
+
+def _is_ahead(topic: TopicDescription, table: TablePart, image: TopicImage) -> bool:
+    """Whether the table ends behind the log, which is warned of."""
+    try:
+        check_not_ahead(topic, Marks(table.marks), image)
+    except UsageError as error:
+        warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=4)
+        return True
+    return False
 
 
 def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePart:

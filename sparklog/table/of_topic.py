@@ -8,6 +8,7 @@ from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import CommitConflictError, LateWriterError, UsageError
 from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 from sparklog.table.delta_log import DeltaLog, TableCommit
@@ -39,6 +40,24 @@ def check_sound(topic: TopicDescription, snapshot: Snapshot) -> None:
             f"the table of topic {topic.name!r} is no copy of its log any more: "
             f"{'; '.join(problems)}; `sparklog jobs build_table --rebuild --topic {topic.name}` "
             f"builds it anew"
+        )
+
+
+def check_not_ahead(topic: TopicDescription, marks: Marks, image: TopicImage) -> None:
+    """Raise UsageError where the table ends behind the log: the log dir was restored.
+
+    `image` must not be older than the marks.
+    """
+    ahead = [
+        f"partition {number} of the table ends at {mark.end}, the log at {end}"
+        for number, mark in marks.partitions.items()
+        if mark.end > (end := image.partition(number).log_end_offset)
+    ]
+    if ahead:
+        raise UsageError(
+            f"the table of topic {topic.name!r} is ahead of its log, as after a restore of the log "
+            f"dir: {ahead[0]}; `sparklog jobs build_table --rebuild --topic {topic.name}` builds "
+            f"it anew"
         )
 
 

@@ -202,6 +202,28 @@ class TestDamage:
         assert marks_of(damaged) == {1: Mark(0, 2)}
 
 
+class TestRestoredLogDir:
+    @pytest.fixture
+    def restored(self, log_dir: str, tmp_path: Path) -> str:
+        """A log dir whose log is a backup, older than its table."""
+        backup = shutil.copytree(log_dir, tmp_path / "backup")
+        append(log_dir, 0, ["lost"])
+        build(log_dir)
+        (table,) = Path(log_dir).glob("t-*/table")
+        shutil.copytree(table, backup / table.relative_to(log_dir))
+        return str(backup)
+
+    def test_has_a_table_that_is_ahead(self, restored: str) -> None:
+        (line,) = problems(build(restored))
+
+        assert "partition 0 of the table ends at 4, the log at 3" in line
+
+    def test_gets_a_new_one_by_a_rebuild(self, restored: str) -> None:
+        build(restored, rebuild=True)
+
+        assert marks_of(restored) == {0: Mark(0, 3), 1: Mark(0, 2)}
+
+
 class TestAtOnce:
     def test_one_of_two_builds_lands(self, log_dir: str) -> None:
         context = context_of(log_dir)

@@ -1,11 +1,13 @@
 """A read of table and log is planned; how conditions on a table and its address are spelt."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
+from sparklog.errors import SparklogWarning
 from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto, spark_location
 from sparklog.storage import open_files
 from sparklog.table.marks import Mark
@@ -86,6 +88,20 @@ class TestPlan:
 
     def test_cuts_the_log_alone(self, log_dir: str) -> None:
         assert len(self.plan(log_dir, minPartitions=2).log) == 2
+
+    def test_leaves_a_table_alone_that_is_ahead_of_a_restored_log(
+        self, log_dir: str, tmp_path: Path
+    ) -> None:
+        backup = shutil.copytree(log_dir, tmp_path / "backup")
+        build(log_dir)
+        (table,) = Path(log_dir).glob("t-*/table")
+        shutil.rmtree(backup / table.relative_to(log_dir))
+        append(log_dir, 0, ["lost"])
+        build(log_dir)
+        shutil.copytree(table, backup / table.relative_to(log_dir))
+
+        with pytest.warns(SparklogWarning, match="is ahead of its log.*reading the log"):
+            assert self.plan(str(backup)).tables == []
 
     def test_pins_the_version_of_the_table(self, log_dir: str) -> None:
         plan = self.plan(log_dir)

@@ -33,6 +33,7 @@ from sparklog.cli import (
     restore,
     services,
     topic,
+    users,
     verify,
 )
 from sparklog.cli.arguments import HELP_OPTIONS, CommonArguments
@@ -112,7 +113,7 @@ app = typer.Typer(
 )
 _PARTS = (
     *(topic, produce, consume, offsets, log),
-    *(import_log, export_log, dump_log, verify, restore, jobs, services),
+    *(import_log, export_log, dump_log, verify, restore, jobs, users, services),
 )
 for part in _PARTS:
     part.add_to(app)

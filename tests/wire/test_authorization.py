@@ -19,6 +19,7 @@ from tests.wire.test_partitions import delete as delete_records
 from tests.wire.test_partitions import describe
 from tests.wire.test_produce import produce_request
 from tests.wire.test_topics import create, delete, grow, new
+from tests.wire.test_users import alter_users, setting
 
 TOPIC = "flights"
 OPEN_TO_ALL = {
@@ -104,6 +105,14 @@ def quotas(client: Client) -> Any:
     return client.ask(body(ApiKey.DESCRIBE_CLIENT_QUOTAS, 1, components=(), strict=False))
 
 
+def users(client: Client) -> Any:
+    return client.ask(body(ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=None))
+
+
+def user_added(client: Client) -> Any:
+    return alter_users(client, setting("alice"))[0]
+
+
 ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.PRODUCE: [(produced, ErrorCode.topic_authorization_failed)],
     ApiKey.FETCH: [(read, ErrorCode.topic_authorization_failed)],
@@ -135,6 +144,8 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ],
     ApiKey.DESCRIBE_ACLS: [(acls, ErrorCode.cluster_authorization_failed)],
     ApiKey.DESCRIBE_CLIENT_QUOTAS: [(quotas, ErrorCode.cluster_authorization_failed)],
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [(users, ErrorCode.cluster_authorization_failed)],
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [(user_added, ErrorCode.cluster_authorization_failed)],
     ApiKey.DELETE_RECORDS: [
         (
             lambda client: delete_records(client, (TOPIC, 0, 0))[0][1],

@@ -29,6 +29,7 @@ from sparklog.wire.handlers.produce import produce
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
 from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
 from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
+from sparklog.wire.handlers.users import alter_users, describe_users
 from sparklog.wire.versions import ApiKey
 
 Handler = Callable[[Call], Reply | Awaitable[Reply]]
@@ -54,6 +55,8 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }

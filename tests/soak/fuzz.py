@@ -33,6 +33,10 @@ with atheris.instrument_imports(include=["sparklog"]):
     from sparklog.interop.transactions import Transactions
     from sparklog.interop.txn_index import read_txn_index
     from sparklog.storage.memory import MemoryFiles
+    from sparklog.wire.headers import request_header
+    from sparklog.wire.messages import parse
+    from sparklog.wire.scram import ScramExchange
+    from sparklog.wire.versions import APIS, ApiKey
 
 SECONDS: Final = 60
 MEMORY_MB: Final = 2048
@@ -84,6 +88,20 @@ def _control(data: bytes) -> None:
     control_text(data[:4], data[4:])
 
 
+def _request(data: bytes) -> None:
+    frame = memoryview(data)
+    header = request_header(frame)
+    if APIS[ApiKey(header.api_key)].serves(header.version):
+        parse(header.api_key, header.version, frame, header.body_at)
+
+
+def _scram(data: bytes) -> None:
+    exchange = ScramExchange("SCRAM-SHA-256", lambda _: None, "nonce", b"secret")
+    first, _, final = data.partition(b"\n")
+    exchange.step(first)
+    exchange.step(final)
+
+
 TARGETS: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
     "log": (_log, "*-0/*.log"),
     "import": (_import, "*-0/*.log"),
@@ -95,6 +113,8 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
     "checkpoint": (_checkpoint, "*checkpoint"),
     "coordinator": (_coordinator, "__consumer_offsets-0/*.log"),
     "control": (_control, "__cluster_metadata-0/*.log"),
+    "request": (_request, "*checkpoint"),
+    "scram": (_scram, "*checkpoint"),
 }
 
 

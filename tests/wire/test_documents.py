@@ -1,12 +1,23 @@
-"""docs/gateway.md names every setting with its default."""
+"""docs/gateway.md names every setting with its default; deploy/ names what there is."""
 
+import re
+import shutil
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from sparklog.wire.settings import Settings
 
-TEXT = (Path(__file__).parents[2] / "docs" / "gateway.md").read_text()
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "gateway.md").read_text()
+UNIT = (ROOT / "deploy" / "sparklog-gateway.service").read_text()
+STAGE = (
+    (ROOT / "deploy" / "Dockerfile").read_text().split("FROM base AS gateway")[1].split("FROM")[0]
+)
+SYSTEMD = shutil.which("systemd-analyze") or "true"
+"""Where there is no systemd nobody is asked."""
 
 
 @pytest.mark.parametrize("name", sorted(Settings.model_fields))
@@ -16,3 +27,19 @@ def test_a_setting_is_documented(name: str) -> None:
     expected = Settings.model_fields[name].default
     if isinstance(expected, int):
         assert default == str(expected).lower()
+
+
+@pytest.mark.parametrize("text", [UNIT, STAGE])
+def test_what_is_deployed_sets_settings_and_starts_the_gateway(text: str) -> None:
+    named = {name.lower() for name in re.findall(r"SPARKLOG_([A-Z_]+)", text)}
+    options = {name.replace("-", "_") for name in re.findall(r'"--([a-z-]+)"', text)}
+    assert "log_dir" in named
+    assert named | options <= set(Settings.model_fields)
+    assert re.search(r"""(bin/sparklog gateway|"sparklog", "gateway")""", text)
+
+
+def test_the_unit_is_understood_by_systemd(tmp_path: Path) -> None:
+    unit = tmp_path / "sparklog-gateway.service"
+    unit.write_text(UNIT.replace("/opt/sparklog/.venv/bin", str(Path(sys.executable).parent)))
+    run = subprocess.run([SYSTEMD, "verify", unit], capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stdout + run.stderr) == (0, "")

@@ -1,0 +1,125 @@
+"""Hostile bytes: frames, headers and bodies are understood or refused, and nobody else notices."""
+
+import socket
+import struct
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sparklog.errors import InvalidFrameError, InvalidRequestError
+from sparklog.wire.frames import BUFFER_BYTES, Frames
+from sparklog.wire.headers import request_header, unsigned_varint
+from sparklog.wire.messages import parse
+from sparklog.wire.versions import APIS, ApiKey
+from tests.wire.gateways import Client, RunningGateway, frame_of, request
+from tests.wire.test_metadata import topics_asked
+
+MAX_BYTES = 100_000
+BODIES = st.one_of(
+    st.binary(max_size=50), st.integers(BUFFER_BYTES - 8, BUFFER_BYTES + 8).map(lambda n: b"x" * n)
+)
+KEYS = st.sampled_from([*APIS, -1, 999])
+
+
+def cut(data: bytes, sizes: list[int]) -> list[bytes]:
+    """The frames that come out when bytes come in parts of these sizes, round and round."""
+    frames, found, place = Frames(MAX_BYTES), [], 0
+    while data:
+        space = frames.space()
+        count = min(len(space), len(data), sizes[place % len(sizes)])
+        space[:count] = data[:count]
+        found += [bytes(one) for one in frames.received(count)]
+        data, place = data[count:], place + 1
+    return found
+
+
+class TestFrames:
+    @given(st.lists(BODIES, max_size=5), st.lists(st.integers(1, 20_000), min_size=1, max_size=5))
+    def test_are_those_that_were_sent_however_they_come(
+        self, bodies: list[bytes], sizes: list[int]
+    ) -> None:
+        sent = b"".join(struct.pack(">i", len(body)) + body for body in bodies)
+        assert cut(sent, sizes) == bodies
+
+    @pytest.mark.parametrize("size", [-1, MAX_BYTES + 1, 2**31 - 1])
+    def test_of_a_size_that_none_has_are_refused(self, size: int) -> None:
+        with pytest.raises(InvalidFrameError, match=str(size)):
+            cut(struct.pack(">i", size), [4])
+
+    def test_that_are_cut_are_told(self) -> None:
+        frames = Frames(MAX_BYTES)
+        frames.space()[:6] = struct.pack(">i", 50_000) + b"ab"
+        frames.received(6)
+        assert (frames.has_part, frames.large_bytes, frames.missing_bytes) == (True, 50_000, 49_998)
+
+
+class TestRequests:
+    @given(KEYS, st.integers(-1, 20), st.binary(max_size=200))
+    def test_are_understood_or_refused(self, key: int, version: int, rest: bytes) -> None:
+        frame = memoryview(struct.pack(">hh", key, version) + rest)
+        with suppress(InvalidRequestError):
+            header = request_header(frame)
+            if APIS[ApiKey(header.api_key)].serves(header.version):
+                parse(header.api_key, header.version, frame, header.body_at)
+
+    @given(st.integers(0, 60), st.binary(min_size=1, max_size=4))
+    def test_that_are_damaged_are_understood_or_refused(self, at: int, other: bytes) -> None:
+        whole = frame_of(topics_asked(12, "flights", "b"))
+        frame = memoryview(whole[:at] + other + whole[at + len(other) :])
+        with suppress(InvalidRequestError):
+            header = request_header(frame)
+            if APIS[ApiKey(header.api_key)].serves(header.version):
+                parse(header.api_key, header.version, frame, header.body_at)
+
+    @pytest.mark.parametrize(
+        ("frame", "told"),
+        [
+            (b"", "0 bytes"),
+            (struct.pack(">hhih", 3, 0, 0, -2), "client id of -2"),
+            (struct.pack(">hhih", 3, 0, 0, 9), "client id of 9"),
+            (struct.pack(">hhih", 3, 0, 0, 1) + b"\xff", "UTF-8"),
+            (struct.pack(">hhih", 999, 0, 0, -1), "999"),
+            (struct.pack(">hhih", 3, 99, 0, -1), "METADATA version 99"),
+            (struct.pack(">hhih", 3, 12, 0, -1) + b"\x01\x00\x09a", "tagged fields"),
+        ],
+    )
+    def test_say_what_is_wrong(self, frame: bytes, told: str) -> None:
+        with pytest.raises(InvalidRequestError, match=told):
+            request_header(memoryview(frame))
+
+    def test_a_varint_of_six_bytes_is_none(self) -> None:
+        with pytest.raises(InvalidRequestError, match="varint"):
+            unsigned_varint(b"\xff" * 6, 0)
+
+
+class TestNeighbours:
+    @settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+    @given(KEYS, st.integers(-1, 20), st.binary(max_size=100))
+    def test_notice_nothing(
+        self, running: RunningGateway, client: Client, key: int, version: int, rest: bytes
+    ) -> None:
+        with Client(running.port) as hostile:
+            hostile.send_frame(struct.pack(">hhih", key, version, 0, -1) + rest)
+            hostile.socket.shutdown(socket.SHUT_WR)
+            while hostile.receive_frame():
+                pass
+        assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
+
+    def test_a_client_that_ends_its_half_is_answered(self, running: RunningGateway) -> None:
+        with Client(running.port) as half:
+            half.send(topics_asked(12))
+            half.socket.shutdown(socket.SHUT_WR)
+            assert half.receive(ApiKey.METADATA, 12).brokers
+            assert half.receive_frame() == b""
+
+    def test_a_size_that_lies_takes_no_memory(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        liars = [Client(running.port) for _ in range(50)]
+        for liar in liars:
+            liar.socket.sendall(struct.pack(">i", 100 * 1024 * 1024))
+        assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
+        for liar in liars:
+            liar.socket.close()

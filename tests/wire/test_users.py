@@ -99,7 +99,7 @@ class TestRequests:
 class TestCommands:
     def test_a_user_authenticates_with_its_password(
         self,
-        secured: RunningGateway,  # noqa: F811
+        secured: RunningGateway,  # noqa: F811 - the fixture
         tmp_path: Path,
     ) -> None:
         sparklog = CommandLine(str(tmp_path / "log"))

@@ -39,6 +39,22 @@ def replaced(
     return live.changed([one.key for one in gone], added)
 
 
+class TestFind:
+    def test_meets_rows_and_those_appended_since(self) -> None:
+        live, twin = appended(70)
+        live = live.appended([entry(70 * RECORDS, 0)])
+        wanted = [live.entries()[70], twin[69], twin[3]]
+
+        assert live.entries() == [*twin, wanted[0]]
+        assert live.find([one.key for one in wanted]) == [twin[3], twin[69], wanted[0]]
+        assert live.find([entry(0, 9).key]) == []
+
+    def test_meets_those_appended_alone(self) -> None:
+        live, twin = appended(3)
+
+        assert live.find([twin[2].key, twin[0].key]) == [twin[0], twin[2]]
+
+
 class TestChanged:
     @given(st.integers(1, 90), st.randoms(use_true_random=False))
     def test_is_a_list_of_which_some_are_swapped(self, count: int, random: Random) -> None:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import google_crc32c
 import pytest
@@ -97,7 +98,7 @@ class TestASoundLog:
         listing = LocalFiles.list
         missed = (entry_path(13), entry_path(3))
 
-        def without_one(files: LocalFiles, *where: str, **how: bool) -> Iterator[FileStat]:
+        def without_one(files: LocalFiles, *where: Any, **how: Any) -> Iterator[FileStat]:
             return (one for one in listing(files, *where, **how) if one.path not in missed)
 
         monkeypatch.setattr(LocalFiles, "list", without_one)

@@ -124,11 +124,10 @@ class Sender:
                 break
         if self._pieces:
             self._is_blocked = True
-            asyncio.get_running_loop().add_writer(own.fileno(), self._unblocked)
+            asyncio.get_running_loop().add_writer(own.fileno(), self._unblocked, own)
 
-    def _unblocked(self) -> None:
-        if self._socket is not None:
-            asyncio.get_running_loop().remove_writer(self._socket.fileno())
+    def _unblocked(self, own: socket.socket) -> None:
+        asyncio.get_running_loop().remove_writer(own.fileno())
         self.resume()
         if not self.is_paused:
             self._resumed()

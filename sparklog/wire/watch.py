@@ -64,7 +64,7 @@ class Watch:
         is_late = seen is not None and seen.version > image.version and is_wanted(seen)
         if is_late or self.is_closed:
             return
-        waiter = _Waiter(topics, is_wanted)
+        waiter = _Waiter(frozenset(topics), is_wanted)
         timer = asyncio.get_running_loop().call_later(timeout_s, waiter.wake)
         for topic in topics:
             self._waiting.setdefault(topic, set()).add(waiter)

@@ -1,6 +1,7 @@
 """Fetch: what was committed, in every version; limits, waiting and errors as a broker has them."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from uuid import UUID
 
@@ -160,6 +161,23 @@ class TestErrors:
         [found] = fetched(client, UUID(int=7), wait_ms=MANY)
         assert found.error_code == ErrorCode.unknown_topic_id
 
+    def test_a_file_that_is_gone(
+        self, client: Client, flights: TemporaryTopic, topic: TopicDescription, tmp_path: Path
+    ) -> None:
+        flights.produce(Record("a", partition=0))
+        for path in (tmp_path / "log").rglob("*.log"):
+            path.unlink()
+        answers = fetched(client, topic, Part(0), Part(1), wait_ms=MANY)
+        assert errors(answers) == [ErrorCode.kafka_storage_error, 0]
+
+    def test_a_file_that_is_damaged(
+        self, client: Client, flights: TemporaryTopic, topic: TopicDescription, tmp_path: Path
+    ) -> None:
+        flights.produce(Record("a", partition=0))
+        for path in (tmp_path / "log").rglob("*.log"):
+            path.write_bytes(b"")
+        assert errors(fetched(client, topic, wait_ms=MANY)) == [ErrorCode.corrupt_message]
+
     def test_a_partition_that_is_not_there(self, client: Client, topic: TopicDescription) -> None:
         answers = fetched(client, topic, Part(0), Part(2), wait_ms=MANY)
         assert errors(answers) == [0, ErrorCode.unknown_topic_or_partition]
@@ -269,6 +287,15 @@ class TestWaiting:
         [found] = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
         assert values(found) == ["a", "b"]
 
+    def test_it_waits_for_a_topic_that_it_names_twice(
+        self, client: Client, flights: TemporaryTopic, topic: TopicDescription
+    ) -> None:
+        asked = fetch_request(NEWEST, topic, Part(), wait_ms=MANY)
+        client.send(replace(asked, topics=asked.topics * 2))
+        flights.produce(Record("a", partition=0))
+        found = partitions_of(client.receive(ApiKey.FETCH, NEWEST))
+        assert [values(one) for one in found] == [["a"], ["a"]]
+
     def test_it_is_answered_when_its_time_is_over(
         self, client: Client, flights: TemporaryTopic, topic: TopicDescription
     ) -> None:
@@ -300,8 +327,7 @@ class TestWaiting:
         with Client(running.port) as client:
             client.send(fetch_request(NEWEST, topic, Part(), wait_ms=MANY))
             _until_it_waits(running)
-        while running.run(_waiting(running)):
-            pass
+        assert set(iter(lambda: running.run(_waiting(running)), 0)) <= {1}
 
 
 async def _waiting(running: RunningGateway) -> int:
@@ -309,8 +335,7 @@ async def _waiting(running: RunningGateway) -> int:
 
 
 def _until_it_waits(running: RunningGateway) -> None:
-    while not running.run(_waiting(running)):
-        pass
+    assert set(iter(lambda: running.run(_waiting(running)), 1)) <= {0}
 
 
 class TestRacks:

@@ -135,9 +135,7 @@ class TestListOffsets:
         assert asked(client, LATEST, epoch=epoch)[0] == error
 
     def test_damage_is_told(self, client: Client, tmp_path: Path) -> None:
-        for path in (tmp_path / "log").glob("*/flights-0/*.log"):
-            path.write_bytes(bytes(path.stat().st_size))
-        for path in (tmp_path / "log" / "__shared").glob("*.log"):
+        for path in (tmp_path / "log").rglob("*.log"):
             path.write_bytes(bytes(path.stat().st_size))
         assert asked(client, 11)[0] == ErrorCode.corrupt_message
 

@@ -127,6 +127,16 @@ def test_a_client_that_takes_nothing_holds_ranges_and_no_bytes(
     run(test)
 
 
+def test_large_pieces_of_memory_are_sent_in_parts() -> None:
+    async def test(sending: Sending) -> None:
+        data = os.urandom(8 * 2**20)
+        sending.sender.send(b"1", [data])
+        assert await sending.take(len(data) + 5) == answer(b"1", data)
+        await sending.resumed.wait()
+
+    run(test)
+
+
 def test_it_closes_behind_what_was_sent(file: KeptFile, content: bytes) -> None:
     async def test(sending: Sending) -> None:
         sending.sender.send(b"1", [FileRange(file, 0, len(content))] * 50)

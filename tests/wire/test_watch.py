@@ -103,6 +103,32 @@ def test_a_failure_to_read_wakes_everybody() -> None:
     run(test)
 
 
+def test_who_was_woken_is_not_woken_again() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        first, second = wait(watch, topics.image), wait(watch, topics.image)
+        await asyncio.sleep(0)
+        watch.saw(topics.change(A))
+        watch.saw(topics.change(A))
+        await first
+        assert watch.waiting <= 1
+        await second
+
+    run(test)
+
+
+def test_one_of_two_who_wait_for_a_topic_may_go() -> None:
+    async def test(topics: Topics, watch: Watch) -> None:
+        first, second = wait(watch, topics.image), wait(watch, topics.image)
+        await asyncio.sleep(0)
+        first.cancel()
+        await asyncio.gather(first, return_exceptions=True)
+        assert watch.waiting == 1
+        topics.change(A)
+        await second
+
+    run(test)
+
+
 def test_nobody_waits_after_the_end() -> None:
     async def test(topics: Topics, watch: Watch) -> None:
         waiting = wait(watch, topics.image)

@@ -169,6 +169,12 @@ class TestDamage:
         log.zero(log.path(slot=1), 0, 61)
         assert found(log, 0, MANY, 2) == [(0, 0)]
 
+    def test_at_the_front_of_a_segment_that_is_not_sealed_is_told(self) -> None:
+        log = Partition().append(batch(1)).append(batch(2))
+        log.zero(log.path(slot=1), 0, 61)
+        with pytest.raises(CorruptRecordError, match="offset 1"):
+            found(log, 1)
+
     def test_of_an_index_is_warned_of_and_hides_nothing(self) -> None:
         log = Partition().append(*(batch(one) for one in range(9)))
         index = bytearray(log.bytes_of(log.path(INDEX_SUFFIX)))

@@ -44,61 +44,16 @@
         ├── FencedLeaderEpochError
         ├── OutOfOrderSequenceError
         ├── InvalidProducerEpochError
-        └── DuplicateBrokerRegistrationError
+        ├── DuplicateBrokerRegistrationError
+        ├── NotCoordinatorError
+        └── CoordinatorNotAvailableError
 
 Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
 """
 
-from enum import IntEnum, unique
 from typing import Any, ClassVar
 
-
-@unique
-class ErrorCode(IntEnum):
-    """The codes of Kafka's protocol that sparklog answers with, errors or not."""
-
-    UNKNOWN_SERVER_ERROR = -1
-    OFFSET_OUT_OF_RANGE = 1
-    CORRUPT_MESSAGE = 2
-    UNKNOWN_TOPIC_OR_PARTITION = 3
-    REQUEST_TIMED_OUT = 7
-    MESSAGE_TOO_LARGE = 10
-    INVALID_TOPIC_EXCEPTION = 17
-    RECORD_LIST_TOO_LARGE = 18
-    INVALID_REQUIRED_ACKS = 21
-    TOPIC_AUTHORIZATION_FAILED = 29
-    GROUP_AUTHORIZATION_FAILED = 30
-    CLUSTER_AUTHORIZATION_FAILED = 31
-    INVALID_TIMESTAMP = 32
-    UNSUPPORTED_SASL_MECHANISM = 33
-    ILLEGAL_SASL_STATE = 34
-    UNSUPPORTED_VERSION = 35
-    TOPIC_ALREADY_EXISTS = 36
-    INVALID_PARTITIONS = 37
-    INVALID_REPLICATION_FACTOR = 38
-    INVALID_REPLICA_ASSIGNMENT = 39
-    INVALID_CONFIG = 40
-    INVALID_REQUEST = 42
-    POLICY_VIOLATION = 44
-    OUT_OF_ORDER_SEQUENCE_NUMBER = 45
-    INVALID_PRODUCER_EPOCH = 47
-    INVALID_TXN_STATE = 48
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53
-    SECURITY_DISABLED = 54
-    KAFKA_STORAGE_ERROR = 56
-    LOG_DIR_NOT_FOUND = 57
-    SASL_AUTHENTICATION_FAILED = 58
-    FENCED_LEADER_EPOCH = 74
-    UNSUPPORTED_COMPRESSION_TYPE = 76
-    INVALID_RECORD = 87
-    THROTTLING_QUOTA_EXCEEDED = 89
-    RESOURCE_NOT_FOUND = 91
-    DUPLICATE_RESOURCE = 92
-    UNACCEPTABLE_CREDENTIAL = 93
-    UNKNOWN_TOPIC_ID = 100
-    DUPLICATE_BROKER_REGISTRATION = 101
-    MISMATCHED_ENDPOINT_TYPE = 114
-    UNSUPPORTED_ENDPOINT_TYPE = 115
+from sparklog.error_codes import ErrorCode as ErrorCode  # noqa: PLC0414 - it is exported
 
 
 class SparklogError(Exception):
@@ -397,3 +352,17 @@ class DuplicateBrokerRegistrationError(CommitError):
     """Another incarnation of a gateway has the node id."""
 
     code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+class NotCoordinatorError(CommitError):
+    """The group belongs to another gateway, now or from now on: ask which one (retriable)."""
+
+    code = ErrorCode.NOT_COORDINATOR
+    retriable = True
+
+
+class CoordinatorNotAvailableError(CommitError):
+    """The group has to be read from the log again (retriable)."""
+
+    code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+    retriable = True

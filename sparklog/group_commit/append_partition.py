@@ -87,7 +87,7 @@ class PartitionAppends:
         counts = (batch.record_count for batch in self.written)
         self._offsets = list(accumulate(counts, initial=log.log_end_offset))
         self._positions = list(accumulate((len(one.data) for one in self.written), initial=0))
-        self._leader_epoch = leader_epoch
+        self.leader_epoch = leader_epoch
         self._slice = "", 0, memoryview(b""), 0
         self._segments: Sequence[SegmentEntry] = ()
         self._known_rows: dict[tuple[int, int], SegmentEntry] = {}
@@ -113,7 +113,7 @@ class PartitionAppends:
         found: list[bytes | memoryview] = []
         for batch, offset in zip(self.written, self._offsets, strict=False):
             length = len(batch.data) - layout.LOG_OVERHEAD
-            found.append(_HEAD.pack(offset, length, self._leader_epoch))
+            found.append(_HEAD.pack(offset, length, self.leader_epoch))
             found.append(batch.data[_HEAD.size :].data)
         return found
 
@@ -190,7 +190,7 @@ class PartitionAppends:
             max_timestamp=newest,
             max_timestamp_delta=self._offsets[first + times.index(newest) + 1] - 1 - base,
             codec=codecs.pop() if len(codecs) == 1 else None,
-            max_leader_epoch=self._leader_epoch,
+            max_leader_epoch=self.leader_epoch,
             producer_ids=tuple(sorted(producers)),
             transactional=any(batch.is_transactional for batch in batches),
             created_ms=now_ms,

@@ -10,11 +10,16 @@ if TYPE_CHECKING:
 
 
 class Append(NamedTuple):
-    """One partition's batch of a produce request, as the client sent it."""
+    """One partition's batch of a produce request, as the client sent it.
+
+    With `leader_epoch` it is appended only while that is the partition's: a claim that raises it
+    shuts out those before (FencedLeaderEpochError).
+    """
 
     topic_id: str
     partition: int
     batch: memoryview | bytes
+    leader_epoch: int | None = None
 
 
 class Appended(NamedTuple):

@@ -38,8 +38,8 @@ class TopicAppends:
         for one in checked:
             of_partition.setdefault(one.slot.append.partition, []).append(one)
         self.partitions = [
-            PartitionAppends(topic.partition(number), of_partition[number], plan.leader_epoch)
-            for number in sorted(of_partition)
+            PartitionAppends(topic.partition(number), found, _leader_epoch(found, plan))
+            for number, found in sorted(of_partition.items())
         ]
 
     @property
@@ -83,7 +83,7 @@ class TopicAppends:
             placed = [one for one in self.partitions if one.rows]
             edit = TopicEdit(
                 segments=at_log_end(topic, [row for one in placed for row in one.rows]),
-                leader_epochs={one.partition: self.plan.leader_epoch for one in placed},
+                leader_epochs={one.partition: one.leader_epoch for one in placed},
                 producers={one.partition: one.producers for one in placed if one.producers},
             )
             check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))
@@ -107,6 +107,12 @@ class TopicAppends:
         )
         for one in self.partitions:
             one.fail(found)
+
+
+def _leader_epoch(batches: Sequence[Checked], plan: WritePlan) -> int:
+    """Return the leader epoch that a partition's batches ask for; any of them is the newest one."""
+    asked = [slot.append.leader_epoch for slot, _ in batches]
+    return next((epoch for epoch in asked if epoch is not None), plan.leader_epoch)
 
 
 def live_topic(image: Image, topic_id: str) -> TopicImage:

@@ -20,7 +20,7 @@ from sparklog.errors import (
     LateWriterError,
     SparklogError,
 )
-from sparklog.group_commit.append_slots import AppendCounts, Checked, Slot
+from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Slot
 from sparklog.group_commit.append_topics import TopicAppends, live_topic
 from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
@@ -91,6 +91,7 @@ class AppendWriter:
                 if topic_id not in plans:
                     topics[topic_id] = live_topic(image, topic_id)
                     plans[topic_id] = plan_write_on(topics[topic_id], now_ms, self._options)
+                _check_epoch(topics[topic_id], slot.append)
                 found = _checked(slot, plans[topic_id])
             except SparklogError as error:
                 slot.outcome = error
@@ -153,6 +154,16 @@ class AppendWriter:
         self._counts.batches += len(batches)
         self._counts.bytes += sum(len(batch.data) for batch in batches)
         self._counts.records += sum(batch.record_count for batch in batches)
+
+
+def _check_epoch(topic: TopicImage, append: Append) -> None:
+    """Refuse a batch of a leader epoch that is not the partition's any more."""
+    current = topic.partition(append.partition).leader_epoch
+    if append.leader_epoch not in (None, current):
+        raise FencedLeaderEpochError(
+            f"{topic.description.name}-{append.partition}: appended with leader epoch "
+            f"{append.leader_epoch}, it is {current} now"
+        )
 
 
 def _checked(slot: Slot, plan: WritePlan) -> Checked:

@@ -7,14 +7,14 @@ transactions do not count.
 from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
-from sparklog.interop.broker_dir import BrokerDir, PartitionDir
-from sparklog.interop.control_records import COMMIT
-from sparklog.interop.coordinator_records import (
+from sparklog.coordinator.records import (
     COMMIT_TYPES,
     GROUP_RECORDS,
     read_record,
 )
+from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
+from sparklog.interop.broker_dir import BrokerDir, PartitionDir
+from sparklog.interop.control_records import COMMIT
 from sparklog.interop.examine import Source, marker_of, walked
 from sparklog.interop.file_records import Bytes
 from sparklog.interop.java_records import JavaRecord, records_at

@@ -7,8 +7,8 @@ value    ABORT, COMMIT (EndTxnMarker): int16 version | int32 coordinator epoch
 
 from typing import Final
 
+from sparklog.coordinator.messages import MessageReader, Schema, json_text, read_message
 from sparklog.errors import CorruptRecordError
-from sparklog.interop.messages import MessageReader, Schema, json_text, read_message
 
 ABORT: Final = 0
 COMMIT: Final = 1

@@ -83,6 +83,10 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.INVALID_RECORD: Answer(INVALID_PAYLOAD),
     ErrorCode.THROTTLING_QUOTA_EXCEEDED: Answer(THROTTLED),
     ErrorCode.DUPLICATE_BROKER_REGISTRATION: Answer(BAD_REQUEST),
+    ErrorCode.NOT_COORDINATOR: Answer(RETRIABLE, "the group has moved: send it again"),
+    ErrorCode.COORDINATOR_NOT_AVAILABLE: Answer(
+        RETRIABLE, "the group is read again: send it again"
+    ),
 }
 
 

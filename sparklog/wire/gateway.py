@@ -20,6 +20,7 @@ from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
+from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.instances import Instances, instance_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
@@ -70,6 +71,7 @@ class Gateway:
         self.watch = Watch(self.topics, self.newest_image, settings.poll_interval_ms / 1000)
         self.sent = Sent()
         self.appends.on_commit = self._committed
+        self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()
         self._beating: asyncio.Task[None] | None = None
         self._lookups = ThreadPoolExecutor(2, "lookup")
@@ -152,6 +154,7 @@ class Gateway:
         for connection in list(self.connections):
             connection.finish()
         self.watch.close()
+        self.coordinators.close()
         await self.appends.close()
         await self.tidying.close()
         for pool in (self._lookups, self._admin, self._heart):

@@ -64,6 +64,23 @@ class Settings(BaseSettings):
     num_partitions: Positive = 1
     """Partitions of a topic whose creator names no number (num.partitions)."""
 
+    offsets_topic_num_partitions: Positive = 50
+    """Partitions of __consumer_offsets when it is made (offsets.topic.num.partitions)."""
+    offsets_retention_minutes: Positive = 7 * 24 * 60
+    """How long committed offsets of an empty group are kept (offsets.retention.minutes)."""
+    offsets_retention_check_interval_ms: Positive = 600_000
+    """How often they are looked at (offsets.retention.check.interval.ms)."""
+    offset_metadata_max_bytes: Positive = 4_096
+    """Characters of metadata that a commit may bring (offset.metadata.max.bytes)."""
+    group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0)] = 3_000
+    """How long an empty group waits for members (group.initial.rebalance.delay.ms)."""
+    group_min_session_timeout_ms: Positive = 6_000
+    """The least session timeout of a member (group.min.session.timeout.ms)."""
+    group_max_session_timeout_ms: Positive = 1_800_000
+    """The largest one (group.max.session.timeout.ms)."""
+    group_max_size: Positive = 2**31 - 1
+    """Members of a group (group.max.size)."""
+
     socket_request_max_bytes: Positive = 100 * MIB
     """Bytes of one request; more closes the connection (socket.request.max.bytes)."""
     sasl_server_max_receive_size: Positive = 512 * 1024

@@ -19,9 +19,9 @@ from sparklog.errors import SparklogError
 from tests.compat.cases import BROKER
 
 with atheris.instrument_imports(include=["sparklog"]):
+    from sparklog.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
     from sparklog.interop import checkpoints
     from sparklog.interop.control_records import control_text
-    from sparklog.interop.coordinator_records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
     from sparklog.interop.dump_batches import RecordText
     from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
     from sparklog.interop.dump_log import DumpedFile, Findings, dump_log

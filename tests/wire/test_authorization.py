@@ -11,6 +11,7 @@ from sparklog.tokens import Principal
 from sparklog.wire.versions import APIS, ApiKey
 from tests.wire.fetching import fetched
 from tests.wire.gateways import Client, RunningGateway, request
+from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part
 from tests.wire.test_cluster import ACL_FILTER
 from tests.wire.test_list_offsets import list_request
@@ -27,6 +28,7 @@ OPEN_TO_ALL = {
     ApiKey.API_VERSIONS,
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.SASL_AUTHENTICATE,
+    ApiKey.LIST_GROUPS,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.DESCRIBE_CLUSTER,
 }
@@ -113,6 +115,53 @@ def user_added(client: Client) -> Any:
     return alter_users(client, setting("alice"))[0]
 
 
+def coordinator(client: Client) -> Any:
+    asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("g",), key_type=0)
+    return client.ask(asked).coordinators[0]
+
+
+def group_described(client: Client) -> Any:
+    asked = body(ApiKey.DESCRIBE_GROUPS, 6, groups=("g",), include_authorized_operations=False)
+    return client.ask(asked).groups[0]
+
+
+def group_deleted(client: Client) -> Any:
+    return client.ask(body(ApiKey.DELETE_GROUPS, 2, groups_names=("g",))).results[0]
+
+
+def of_member(client: Client, key: ApiKey, version: int) -> Any:
+    fields = {"group_id": "g", "generation_id": 1, "member_id": "m", "group_instance_id": None}
+    fields |= {"protocol_type": None, "protocol_name": None, "assignments": (), "members": ()}
+    return client.ask(body(key, version, **fields))
+
+
+def committed(client: Client) -> Any:
+    fields = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
+    one = part(
+        ApiKey.OFFSET_COMMIT,
+        9,
+        "OffsetCommitRequestPartition",
+        committed_metadata=None,
+        **fields,
+    )
+    topic = part(ApiKey.OFFSET_COMMIT, 9, "OffsetCommitRequestTopic", name=TOPIC, partitions=(one,))
+    named: dict[str, Any] = {"group_id": "g", "member_id": "", "group_instance_id": None}
+    asked = body(
+        ApiKey.OFFSET_COMMIT, 9, generation_id_or_member_epoch=-1, topics=(topic,), **named
+    )
+    return client.ask(asked).topics[0].partitions[0]
+
+
+def fetched_offsets(client: Client) -> Any:
+    fields = {"group_id": "g", "member_id": None, "member_epoch": -1, "topics": None}
+    group = part(ApiKey.OFFSET_FETCH, 9, "OffsetFetchRequestGroup", **fields)
+    return client.ask(body(ApiKey.OFFSET_FETCH, 9, groups=(group,), require_stable=False)).groups[0]
+
+
+def offsets_deleted(client: Client) -> Any:
+    return client.ask(body(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=()))
+
+
 ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.PRODUCE: [(produced, ErrorCode.topic_authorization_failed)],
     ApiKey.FETCH: [(read, ErrorCode.topic_authorization_failed)],
@@ -154,6 +203,36 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ],
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: [
         (lambda client: describe(client, TOPIC).topics[0], ErrorCode.topic_authorization_failed)
+    ],
+    ApiKey.OFFSET_COMMIT: [(committed, ErrorCode.group_authorization_failed)],
+    ApiKey.OFFSET_FETCH: [(fetched_offsets, ErrorCode.group_authorization_failed)],
+    ApiKey.OFFSET_DELETE: [(offsets_deleted, ErrorCode.group_authorization_failed)],
+    ApiKey.FIND_COORDINATOR: [(coordinator, ErrorCode.group_authorization_failed)],
+    ApiKey.DESCRIBE_GROUPS: [(group_described, ErrorCode.group_authorization_failed)],
+    ApiKey.DELETE_GROUPS: [(group_deleted, ErrorCode.group_authorization_failed)],
+    ApiKey.JOIN_GROUP: [
+        (
+            lambda client: client.ask(GroupMember(client, "g").join_request()),
+            ErrorCode.group_authorization_failed,
+        )
+    ],
+    ApiKey.SYNC_GROUP: [
+        (
+            lambda client: of_member(client, ApiKey.SYNC_GROUP, 5),
+            ErrorCode.group_authorization_failed,
+        )
+    ],
+    ApiKey.HEARTBEAT: [
+        (
+            lambda client: of_member(client, ApiKey.HEARTBEAT, 4),
+            ErrorCode.group_authorization_failed,
+        )
+    ],
+    ApiKey.LEAVE_GROUP: [
+        (
+            lambda client: of_member(client, ApiKey.LEAVE_GROUP, 5),
+            ErrorCode.group_authorization_failed,
+        )
     ],
     ApiKey.INIT_PRODUCER_ID: [
         (lambda client: producer_id(client, None), ErrorCode.cluster_authorization_failed),

@@ -20,6 +20,14 @@ from sparklog.wire.handlers.cluster import (
 from sparklog.wire.handlers.delete_records import delete_records
 from sparklog.wire.handlers.describe_configs import describe_configs
 from sparklog.wire.handlers.fetch import fetch
+from sparklog.wire.handlers.group_admin import (
+    delete_groups,
+    describe_groups,
+    find_coordinator,
+    list_groups,
+)
+from sparklog.wire.handlers.group_members import heartbeat, join_group, leave_group, sync_group
+from sparklog.wire.handlers.group_offsets import offset_commit, offset_delete, offset_fetch
 from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.leader_epochs import offset_for_leader_epoch
 from sparklog.wire.handlers.list_offsets import list_offsets
@@ -39,6 +47,15 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.FETCH: fetch,
     ApiKey.LIST_OFFSETS: list_offsets,
     ApiKey.METADATA: metadata,
+    ApiKey.OFFSET_COMMIT: offset_commit,
+    ApiKey.OFFSET_FETCH: offset_fetch,
+    ApiKey.FIND_COORDINATOR: find_coordinator,
+    ApiKey.JOIN_GROUP: join_group,
+    ApiKey.HEARTBEAT: heartbeat,
+    ApiKey.LEAVE_GROUP: leave_group,
+    ApiKey.SYNC_GROUP: sync_group,
+    ApiKey.DESCRIBE_GROUPS: describe_groups,
+    ApiKey.LIST_GROUPS: list_groups,
     ApiKey.SASL_HANDSHAKE: sasl_handshake,
     ApiKey.API_VERSIONS: api_versions,
     ApiKey.CREATE_TOPICS: create_topics,
@@ -52,8 +69,10 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
     ApiKey.CREATE_PARTITIONS: create_partitions,
+    ApiKey.DELETE_GROUPS: delete_groups,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
+    ApiKey.OFFSET_DELETE: offset_delete,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_users,

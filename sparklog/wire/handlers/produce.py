@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
+from sparklog.coordinator.offsets_topic import OFFSETS_TOPIC
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError
 from sparklog.group_commit.appends import Append, Appended
 from sparklog.metadata.image import Image
@@ -102,6 +103,8 @@ def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) ->
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
         return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to {name!r}")
+    if name == OFFSETS_TOPIC:
+        return Failed(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{name} is written by coordinators alone")
     if known is not None:
         return None
     if isinstance(topic, UUID):

@@ -34,7 +34,7 @@ from sparklog.model import Codec, TopicDescription
 from sparklog.record.client_batch import check_client_batch
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
-from tests.appends import Appender
+from tests.appends import Appender, told
 from tests.client_batches import NOW_MS, client_batch
 from tests.logs import FOREVER, OWN_FILES, append, catalog, image, log_files, rows, values
 
@@ -55,6 +55,28 @@ def world(log_dir: str) -> Appender:
     """The topic t of 4 partitions, and u of 2."""
     AdminClient(log_dir).create_topics([NewTopic("u", 2, FOREVER)])
     return Appender(log_dir)
+
+
+class TestLeaderEpoch:
+    def appended(self, world: Appender, *epochs: int) -> list[Any]:
+        """The outcomes of batches to t-0, each of which asks for a leader epoch."""
+        topic_id = world.topic_id("t")
+        slots = [Slot(Append(topic_id, 0, client_batch("a"), epoch), 13) for epoch in epochs]
+        world.writer.write(slots)
+        return [told(slot.outcome) for slot in slots if slot.outcome is not None]
+
+    def test_the_batch_of_an_older_one_is_refused_alone(
+        self, world: Appender, log_dir: str
+    ) -> None:
+        assert self.appended(world, 0) == [0]
+        raise_epoch(log_dir)
+        assert self.appended(world, 0, 1) == [FencedLeaderEpochError, 1]
+
+    def test_one_that_is_claimed_while_it_is_written_is_refused(
+        self, world: Appender, log_dir: str
+    ) -> None:
+        world.meanwhile = [lambda: raise_epoch(log_dir)]
+        assert self.appended(world, 0) == [FencedLeaderEpochError]
 
 
 class TestGroup:

@@ -9,23 +9,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sparklog.coordinator.messages import MessageReader, Tagged, json_text, read_message
+from sparklog.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, read_record
 from sparklog.errors import CorruptIndexError, CorruptionError, SparklogError
 from sparklog.interop import checkpoints
 from sparklog.interop.broker_dir import BrokerDir
 from sparklog.interop.consumer_offsets import GroupOffset, consumer_offsets
 from sparklog.interop.control_records import control_text
-from sparklog.interop.coordinator_records import (
-    GROUP_RECORDS,
-    TRANSACTION_RECORDS,
-    decode_offsets,
-    read_record,
-)
+from sparklog.interop.coordinator_records import decode_offsets
 from sparklog.interop.dump_batches import RecordText
 from sparklog.interop.dump_index import IndexChecks, dump_index, dump_time_index
 from sparklog.interop.dump_log import DumpedFile, Findings, dump_log
 from sparklog.interop.index_checks import check_offset_index, check_time_index
 from sparklog.interop.java_records import JavaRecord, batch_records, message_records
-from sparklog.interop.messages import MessageReader, Tagged, json_text, read_message
 from sparklog.interop.producer_snapshot import ProducerState, encode_snapshot, read_snapshot
 from sparklog.interop.text_lines import java_text
 from sparklog.interop.txn_index import (

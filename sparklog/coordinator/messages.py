@@ -1,4 +1,4 @@
-"""Kafka's generated messages, read by a schema: fields in their order, as JsonConverter names them.
+"""Kafka's generated messages by a schema: fields in their order, as JsonConverter names them.
 
     flexible (KIP-482)   string, bytes, array: unsigned varint of size + 1 (0: null), then items;
                          every struct ends with tagged fields: a count, then (tag, size, bytes) each
@@ -12,6 +12,7 @@ memory than the bytes that are there can fill.
 import base64
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -130,6 +131,25 @@ class MessageReader:
 def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, Any]:
     """The fields of a message. Raises CorruptRecordError when it is cut or has lying sizes."""
     return MessageReader(data, flexible=flexible).struct(schema)
+
+
+def write_message(fields: Mapping[str, Any], schema: Schema) -> bytes:
+    """Return a message that is not flexible: all fields of a schema without tagged ones."""
+    return b"".join(_written(kind, fields[name]) for name, kind in schema)
+
+
+def _written(kind: Type, value: Any) -> bytes:
+    if isinstance(kind, tuple):
+        return write_message(value, kind)
+    if isinstance(kind, list):
+        return len(value).to_bytes(4, "big") + b"".join(_written(kind[0], one) for one in value)
+    if kind in _NUMBERS:
+        return int(value).to_bytes(_NUMBERS[kind], "big", signed=True)
+    size_bytes = 2 if kind == "string" else 4
+    if value is None:
+        return b"\xff" * size_bytes
+    data: bytes = value.encode() if kind == "string" else value
+    return len(data).to_bytes(size_bytes, "big") + data
 
 
 def json_text(fields: Any) -> str:

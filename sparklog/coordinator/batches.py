@@ -1,0 +1,62 @@
+"""Records of a coordinator to the batch that is appended, and batches to records."""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from sparklog.coordinator.records import Record
+from sparklog.record import layout
+from sparklog.record.checksum import crc32c
+
+_HEAD: Final = struct.Struct(">qiibI")
+_REST: Final = struct.Struct(">hiqqqhii")
+NO_PRODUCER: Final = -1
+
+
+def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
+    """Return records as one batch whose base offset is 0. All have the time `now_ms`."""
+    body = b"".join(_record(delta, record) for delta, record in enumerate(records))
+    last = len(records) - 1
+    rest = _REST.pack(0, last, now_ms, now_ms, NO_PRODUCER, NO_PRODUCER, NO_PRODUCER, len(records))
+    length = layout.BATCH_HEADER_SIZE - layout.LOG_OVERHEAD + len(body)
+    head = _HEAD.pack(0, length, -1, layout.MAGIC_V2, crc32c(rest + body))
+    return head + rest + body
+
+
+def _record(delta: int, record: Record) -> bytes:
+    body = b"\0\0" + _varint(delta) + _field(record.key) + _field(record.value) + b"\0"
+    return _varint(len(body)) + body
+
+
+def _field(data: bytes | None) -> bytes:
+    return _varint(-1) if data is None else _varint(len(data)) + data
+
+
+def _varint(value: int) -> bytes:
+    """Return a number as a zig-zag varint."""
+    code = (value << 1) ^ (value >> 63)
+    out = bytearray()
+    while code >= 0x80:
+        out.append(code & 0x7F | 0x80)
+        code >>= 7
+    out.append(code)
+    return bytes(out)
+
+
+def records_of(pieces: Iterable[memoryview], start: int, end: int) -> Iterator[Record]:
+    """Yield the records at the offsets [start, end) of pieces of a log, whole batches each.
+
+    Raises CorruptRecordError.
+    """
+    # Loaded with the first batch: the kernels take a while.
+    from sparklog.record.checksum import verify_checksums
+    from sparklog.record.decode import decode
+    from sparklog.record.scan import scan_batches
+
+    for piece in pieces:
+        batches = scan_batches(piece).batches
+        verify_checksums(piece, batches)
+        found = decode(piece, batches, columns=("key", "value"), start_offset=start, end_offset=end)
+        for key, value in zip(found.key.to_pylist(), found.value.to_pylist(), strict=True):
+            if key is not None:
+                yield Record(key, value)

@@ -1,0 +1,400 @@
+"""The machine of one group of the classic protocol.
+
+    Empty ─join─▶ PreparingRebalance ─all have joined, or the time is over─▶ CompletingRebalance
+      ▲                  ▲    ▲                                                     │ the leader's
+      └──── no members ──┘    └── a join, a leave, a session that ends ── Stable ◀──┘ SyncGroup
+
+Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ClassicGroup). A request that must
+wait leaves its token with the member.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from sparklog.coordinator.member import Member
+from sparklog.coordinator.members import Members
+from sparklog.coordinator.requests import (
+    NONE,
+    Effects,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinedMember,
+    JoinRequest,
+    LeaveAnswer,
+    LeaveRequest,
+    MemberIdentity,
+    Now,
+    SyncAnswer,
+    SyncRequest,
+    Token,
+)
+from sparklog.coordinator.states import JOIN, MEMBER, SYNC, GroupLimits, State, Timer
+from sparklog.coordinator.timers import Timers
+from sparklog.errors import ErrorCode
+
+NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
+"""How long a member may wait for its first answer: it cannot heartbeat before."""
+
+
+class Group:
+    """One group. `save` writes its record; `new_id` returns text that nobody has had before."""
+
+    def __init__(
+        self,
+        group_id: str,
+        limits: GroupLimits,
+        timers: Timers[Timer],
+        save: Callable[["Group"], None],
+        new_id: Callable[[], str],
+    ) -> None:
+        self.group_id = group_id
+        self.state = State.EMPTY
+        self.state_ms = 0  # when it was entered, wall clock; 0 before the first change
+        self.generation = 0
+        self.protocol_type: str | None = None
+        self.protocol: str | None = None
+        self.members = Members()
+        self._limits = limits
+        self._timers = timers
+        self._save = save
+        self._new_id = new_id
+        self._unsynced: set[str] = set()
+        self._is_initial = False
+        self._has_grown = False
+        self._initial_delay_ms = 0
+        self._initial_left_ms = 0
+
+    # --------------------------------------------------------------------------------------- join
+
+    def join(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
+        """JoinGroup; the session timeout was checked."""
+        if problem := self._join_problem(request):
+            out.answer(token, JoinAnswer(problem, request.member_id))
+        elif request.member_id in self.members.pending:
+            self._add(request, request.member_id, token, now, out)
+        elif request.member_id:
+            self._join_again(request, token, now, out)
+        elif request.instance_id is not None:
+            self._join_static(request, token, now, out)
+        elif request.needs_member_id:
+            member_id = f"{request.client_id}-{self._new_id()}"
+            self.members.pending.add(member_id)
+            self._session(member_id, request.session_timeout_ms, now)
+            out.answer(token, JoinAnswer(ErrorCode.MEMBER_ID_REQUIRED, member_id))
+        else:
+            self._add(request, f"{request.client_id}-{self._new_id()}", token, now, out)
+
+    def _join_problem(self, request: JoinRequest) -> int:
+        names = {one.name for one in request.protocols}
+        if not self._takes(request.member_id):
+            self.members.pending.discard(request.member_id)
+            return ErrorCode.GROUP_MAX_SIZE_REACHED
+        if not (request.protocol_type and names):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if self.state is not State.EMPTY:
+            is_same = self.protocol_type == request.protocol_type
+            if not is_same or (len(self.members) and names.isdisjoint(self.members.candidates)):
+                return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if request.member_id and request.member_id not in self.members.pending:
+            return self.members.problem(request.member_id, request.instance_id)
+        return NONE
+
+    def _takes(self, member_id: str) -> bool:
+        """Whether group.max.size lets a member in."""
+        if self.state is State.EMPTY:
+            return True
+        member = self.members.get(member_id)
+        if self.state is State.PREPARING:
+            is_joining = member is not None and member.joining is not None
+            return is_joining or self.members.joining < self._limits.max_size
+        return member is not None or len(self.members) < self._limits.max_size
+
+    def _add(
+        self, request: JoinRequest, member_id: str, token: Token, now: Now, out: Effects
+    ) -> None:
+        member = Member(
+            member_id,
+            request.instance_id,
+            request.client_id,
+            request.client_host,
+            request.session_timeout_ms,
+            request.rebalance_timeout_ms,
+            request.protocols,
+            joining=token,
+        )
+        if not len(self.members):
+            self.protocol_type = request.protocol_type
+        self._has_grown = self._is_initial
+        self.members.add(member)
+        self._session(member_id, NEW_MEMBER_TIMEOUT_MS, now)
+        self._rebalance(now, out)
+
+    def _join_again(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
+        member = self.members[request.member_id]
+        is_same = member.protocols == request.protocols
+        leads = self.members.leader == member.member_id
+        if is_same and (
+            self.state is State.COMPLETING or (self.state is State.STABLE and not leads)
+        ):
+            self._session(member.member_id, member.session_timeout_ms, now)
+            out.answer(token, self._join_answer(member))
+        else:
+            self._update(member, request, token, out)
+            self._rebalance(now, out)
+
+    def _join_static(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
+        """A client of an instance id without a member id: a new member, or a known one again."""
+        instance_id = request.instance_id or ""
+        member_id = f"{instance_id}-{self._new_id()}"
+        known = self.members.static_id(instance_id)
+        if known is None:
+            self._add(request, member_id, token, now, out)
+            return
+        member = self.members[known]
+        self._release(member, ErrorCode.FENCED_INSTANCE_ID, out)
+        self._timers.cancel(Timer(self.group_id, MEMBER, known))
+        leader = self.members.leader
+        self.members.replace(instance_id, member_id)
+        member.client_id, member.client_host = request.client_id, request.client_host
+        self._update(member, request, token, out)
+        self._session(member_id, member.session_timeout_ms, now)
+        if self.state is not State.STABLE or self.members.selected() != self.protocol:
+            self._rebalance(now, out)
+            return
+        member.joining = None
+        answer = self._join_answer(member)
+        if not request.skips_assignment:
+            # Told an older leader's id, a leader does not assign anew: nobody would ask for it.
+            answer = answer._replace(leader=leader or "", members=())
+        else:
+            answer = answer._replace(skip_assignment=leader == known)
+        self._save(self)
+        out.answer(token, answer)
+
+    def _update(self, member: Member, request: JoinRequest, token: Token, out: Effects) -> None:
+        self._release(member, ErrorCode.REBALANCE_IN_PROGRESS, out)
+        member.protocols = request.protocols
+        member.session_timeout_ms = request.session_timeout_ms
+        member.rebalance_timeout_ms = request.rebalance_timeout_ms
+        member.joining = token
+
+    def _join_answer(self, member: Member) -> JoinAnswer:
+        protocol, leader = self.protocol or "", self.members.leader or ""
+        told: tuple[JoinedMember, ...] = ()
+        if leader == member.member_id:
+            told = tuple(
+                JoinedMember(one.member_id, one.instance_id, one.metadata(protocol))
+                for one in self.members
+            )
+        return JoinAnswer(
+            NONE,
+            member.member_id,
+            self.generation,
+            self.protocol_type,
+            protocol,
+            leader,
+            members=told,
+        )
+
+    # ---------------------------------------------------------------------------------- rebalance
+
+    def _rebalance(self, now: Now, out: Effects) -> None:
+        """Begin a rebalance, unless one has begun; end it when nobody else is waited for."""
+        if self.state is State.PREPARING:
+            if not self._is_initial and self.members.have_all_joined:
+                self._complete_join(now, out)
+            return
+        for one in self.members:
+            self._answer_sync(one, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
+            one.assignment = b"" if self.state is State.COMPLETING else one.assignment
+        self._timers.cancel(Timer(self.group_id, SYNC))
+        self._unsynced.clear()
+        self._is_initial, self._has_grown = self.state is State.EMPTY, False
+        self._enter(State.PREPARING, now)
+        timeout_ms = self.members.rebalance_timeout_ms
+        if self._is_initial:
+            delay_ms = min(self._limits.initial_rebalance_delay_ms, timeout_ms)
+            self._initial_delay_ms, self._initial_left_ms = delay_ms, timeout_ms - delay_ms
+            self._timers.set(Timer(self.group_id, JOIN), now.timer_ms + delay_ms)
+        elif self.members.have_all_joined:
+            self._complete_join(now, out)
+        else:
+            self._timers.set(Timer(self.group_id, JOIN), now.timer_ms + timeout_ms)
+
+    def _join_is_over(self, now: Now, out: Effects) -> None:
+        """The time for joining is over; an initial one is extended while members come."""
+        if self._is_initial and self._has_grown and self._initial_left_ms:
+            self._has_grown = False
+            delay_ms = min(self._limits.initial_rebalance_delay_ms, self._initial_left_ms)
+            self._initial_left_ms = max(self._initial_left_ms - self._initial_delay_ms, 0)
+            self._initial_delay_ms = delay_ms
+            self._timers.set(Timer(self.group_id, JOIN), now.timer_ms + delay_ms)
+        else:
+            self._complete_join(now, out)
+
+    def _complete_join(self, now: Now, out: Effects) -> None:
+        join = Timer(self.group_id, JOIN)
+        self._timers.cancel(join)
+        for one in self.members:
+            if one.joining is None and one.instance_id is None:
+                self._drop(one, out)
+        if len(self.members) and not self.members.elect_leader():
+            # Static members alone, none of which has come: sessions decide.
+            self._timers.set(join, now.timer_ms + self.members.rebalance_timeout_ms)
+            return
+        self._is_initial = False
+        self.generation += 1
+        if not len(self.members):
+            self.protocol = None
+            self._enter(State.EMPTY, now)
+            self._save(self)
+            return
+        self.protocol = self.members.selected()
+        self._enter(State.COMPLETING, now)
+        for one in self.members:
+            answer, token = self._join_answer(one), one.joining
+            one.joining, one.is_new = None, False
+            if token is not None:
+                out.answer(token, answer)
+            self._session(one.member_id, one.session_timeout_ms, now)
+            self._unsynced.add(one.member_id)
+        timeout_ms = self.members.rebalance_timeout_ms
+        self._timers.set(Timer(self.group_id, SYNC), now.timer_ms + timeout_ms)
+
+    # --------------------------------------------------------------------------------------- sync
+
+    def sync(self, request: SyncRequest, token: Token, now: Now, out: Effects) -> None:
+        """SyncGroup."""
+        problem = self._sync_problem(request)
+        if problem:
+            out.answer(token, SyncAnswer(problem))
+            return
+        member = self.members[request.member_id]
+        self._unsynced.discard(member.member_id)
+        if self.state is State.STABLE:
+            self._session(member.member_id, member.session_timeout_ms, now)
+            out.answer(token, self._sync_answer(member))
+            return
+        self._answer_sync(member, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
+        member.syncing = token
+        if member.member_id == self.members.leader:
+            for one in self.members:
+                one.assignment = request.assignments.get(one.member_id, b"")
+            self._enter(State.STABLE, now)
+            self._save(self)
+            for one in self.members:
+                self._answer_sync(one, self._sync_answer(one), out)
+                self._session(one.member_id, one.session_timeout_ms, now)
+
+    def _sync_problem(self, request: SyncRequest) -> int:
+        problem = self.members.problem(request.member_id, request.instance_id)
+        if problem:
+            return problem
+        if request.generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        if request.protocol_type not in (None, self.protocol_type):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        if request.protocol_name not in (None, self.protocol):
+            return ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
+
+    def _sync_answer(self, member: Member) -> SyncAnswer:
+        return SyncAnswer(NONE, self.protocol_type, self.protocol, member.assignment)
+
+    # ---------------------------------------------------------------- heartbeat, leave, and timers
+
+    def heartbeat(self, request: HeartbeatRequest, now: Now) -> int:
+        """Heartbeat: return the code of the answer."""
+        problem = self.members.problem(request.member_id, request.instance_id)
+        if problem:
+            return problem
+        if request.generation != self.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        self.is_alive(request.member_id, now)
+        return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
+
+    def is_alive(self, member_id: str, now: Now) -> None:
+        """Note that a member has shown itself."""
+        self._session(member_id, self.members[member_id].session_timeout_ms, now)
+
+    def leave(self, request: LeaveRequest, token: Token, now: Now, out: Effects) -> None:
+        """LeaveGroup."""
+        before = len(self.members)
+        codes = tuple(self._leave(one, out) for one in request.members)
+        self._after_leaving(len(self.members) < before, now, out)
+        out.answer(token, LeaveAnswer(NONE, codes))
+
+    def _leave(self, who: MemberIdentity, out: Effects) -> int:
+        if who.member_id in self.members.pending:
+            self.members.pending.discard(who.member_id)
+            self._timers.cancel(Timer(self.group_id, MEMBER, who.member_id))
+            return NONE
+        member_id = who.member_id or self.members.static_id(who.instance_id or "") or ""
+        problem = self.members.problem(member_id, who.instance_id)
+        if not problem:
+            self._drop(self.members[member_id], out)
+        return problem
+
+    def _after_leaving(self, has_shrunk: bool, now: Now, out: Effects) -> None:
+        """Members have gone, or ids that were pending: a rebalance need not wait for them."""
+        if self.state is State.PREPARING or (has_shrunk and self.state is not State.EMPTY):
+            self._rebalance(now, out)
+
+    def fire(self, timer: Timer, now: Now, out: Effects) -> None:
+        """A timer is due."""
+        if timer.kind == JOIN:
+            self._join_is_over(now, out)
+        elif timer.kind == SYNC:
+            before = len(self.members)
+            for member_id in sorted(self._unsynced):
+                self._drop(self.members[member_id], out)
+            self._after_leaving(len(self.members) < before, now, out)
+        else:
+            self._session_is_over(timer.member_id, now, out)
+
+    def _session_is_over(self, member_id: str, now: Now, out: Effects) -> None:
+        member = self.members.get(member_id)
+        if member is None:
+            self.members.pending.discard(member_id)
+        elif member.waits:
+            return
+        else:
+            self._drop(member, out)
+        self._after_leaving(member is not None, now, out)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether it was never more than asked for: no generation, no member, no pending id."""
+        is_empty = self.state is State.EMPTY and self.generation == 0
+        return is_empty and not self.members.pending
+
+    def end_timers(self) -> None:
+        """The group goes: it has no members, but ids may be pending."""
+        for member_id in self.members.pending:
+            self._timers.cancel(Timer(self.group_id, MEMBER, member_id))
+
+    # -------------------------------------------------------------------------------------- parts
+
+    def _enter(self, state: State, now: Now) -> None:
+        self.state, self.state_ms = state, now.wall_ms
+
+    def _session(self, member_id: str, timeout_ms: int, now: Now) -> None:
+        self._timers.set(Timer(self.group_id, MEMBER, member_id), now.timer_ms + timeout_ms)
+
+    def _drop(self, member: Member, out: Effects) -> None:
+        self._release(member, ErrorCode.UNKNOWN_MEMBER_ID, out)
+        self._timers.cancel(Timer(self.group_id, MEMBER, member.member_id))
+        self._unsynced.discard(member.member_id)
+        self.members.remove(member)
+
+    def _release(self, member: Member, code: int, out: Effects) -> None:
+        """Answer what waits in a member's name with an error."""
+        if member.joining is not None:
+            out.answer(member.joining, JoinAnswer(code, member.member_id))
+            member.joining = None
+        self._answer_sync(member, SyncAnswer(code), out)
+
+    def _answer_sync(self, member: Member, answer: SyncAnswer, out: Effects) -> None:
+        if member.syncing is not None:
+            out.answer(member.syncing, answer)
+            member.syncing = None

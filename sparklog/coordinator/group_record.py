@@ -1,0 +1,108 @@
+"""The record of a group: written at the end of a rebalance, read when a shard is loaded.
+
+A group without members is Empty then, one with members Stable: its members go on in their
+generation, with the one protocol that was chosen.
+"""
+
+from typing import Any, Final
+
+from sparklog.coordinator.group import Group
+from sparklog.coordinator.member import Member
+from sparklog.coordinator.messages import MessageReader
+from sparklog.coordinator.records import GROUP_METADATA, Record, write_record
+from sparklog.coordinator.requests import DescribedGroup, DescribedMember, Protocol
+from sparklog.coordinator.states import State
+from sparklog.errors import CorruptRecordError
+
+VERSION: Final = 3
+"""The version of the value that Kafka 4.1.1 writes."""
+CONSUMER: Final = "consumer"
+
+
+def group_record(group: Group) -> Record:
+    """Return the record of a group."""
+    protocol = group.protocol or ""
+    value = {
+        "protocolType": group.protocol_type or "",
+        "generation": group.generation,
+        "protocol": group.protocol,
+        "leader": group.members.leader,
+        "currentStateTimestamp": group.state_ms,
+        "members": [
+            {
+                "memberId": one.member_id,
+                "groupInstanceId": one.instance_id,
+                "clientId": one.client_id,
+                "clientHost": one.client_host,
+                "rebalanceTimeout": one.rebalance_timeout_ms,
+                "sessionTimeout": one.session_timeout_ms,
+                "subscription": one.metadata(protocol),
+                "assignment": one.assignment,
+            }
+            for one in group.members
+        ],
+    }
+    return write_record(GROUP_METADATA, {"group": group.group_id}, VERSION, value)
+
+
+def no_group_record(group_id: str) -> Record:
+    """Return the record that deletes a group."""
+    return write_record(GROUP_METADATA, {"group": group_id})
+
+
+def restore(group: Group, value: dict[str, Any]) -> None:
+    """Set a new group to what its record says."""
+    group.protocol_type = value["protocolType"] or None
+    group.generation = value["generation"]
+    group.protocol = value["protocol"]
+    group.state_ms = max(value.get("currentStateTimestamp", 0), 0)
+    for one in value["members"] or ():
+        session_ms = one["sessionTimeout"]
+        member = Member(
+            one["memberId"],
+            one.get("groupInstanceId"),
+            one["clientId"] or "",
+            one["clientHost"] or "",
+            session_ms,
+            one.get("rebalanceTimeout", session_ms),
+            (Protocol(group.protocol or "", one["subscription"] or b""),),
+            one["assignment"] or b"",
+            is_new=False,
+        )
+        group.members.add(member)
+    if len(group.members):
+        group.members.leader = value["leader"]
+        group.state = State.STABLE
+
+
+def described(group: Group) -> DescribedGroup:
+    """Return a group as DescribeGroups tells: protocol, metadata and assignments when Stable."""
+    is_stable = group.state is State.STABLE
+    protocol = (group.protocol or "") if is_stable else ""
+    members = tuple(
+        DescribedMember(
+            one.member_id,
+            one.instance_id,
+            one.client_id,
+            one.client_host,
+            one.metadata(protocol) if is_stable else b"",
+            one.assignment if is_stable else b"",
+        )
+        for one in group.members
+    )
+    return DescribedGroup(str(group.state), group.protocol_type or "", protocol, members)
+
+
+def subscribed_topics(group: Group) -> frozenset[str] | None:
+    """Return the topics that a group of consumers reads; None when its members do not say."""
+    if group.protocol_type != CONSUMER or group.protocol is None:
+        return None
+    found: set[str] = set()
+    for one in group.members:
+        reader = MessageReader(one.metadata(group.protocol), flexible=False)
+        try:
+            reader.value("int16")
+            found.update(reader.value(["string"]) or ())
+        except CorruptRecordError:
+            return None
+    return frozenset(found)

@@ -1,0 +1,36 @@
+"""A member of a group (Kafka's ClassicGroupMember)."""
+
+from dataclasses import dataclass
+
+from sparklog.coordinator.requests import Protocol, Token
+
+
+@dataclass(eq=False, slots=True)
+class Member:
+    """One member. A token is that of a request that waits; None when none does."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    session_timeout_ms: int
+    rebalance_timeout_ms: int
+    protocols: tuple[Protocol, ...]
+    assignment: bytes = b""
+    is_new: bool = True
+    """Whether it has not been answered since it came: its heartbeats cannot be asked for."""
+    joining: Token = None
+    syncing: Token = None
+
+    def metadata(self, protocol: str) -> bytes:
+        """Return its metadata for a protocol; empty when it does not support it."""
+        return next((one.metadata for one in self.protocols if one.name == protocol), b"")
+
+    def vote(self, candidates: frozenset[str]) -> str:
+        """Return the first protocol of its list that all members support."""
+        return next(one.name for one in self.protocols if one.name in candidates)
+
+    @property
+    def waits(self) -> bool:
+        """Whether it waits for an answer that comes with the rebalance: it need not heartbeat."""
+        return not self.is_new and (self.joining is not None or self.syncing is not None)

@@ -1,0 +1,120 @@
+"""The members of a group: by member id, static ones by instance id too, and ids that are pending.
+
+A pending id was given to a client that has not joined with it yet (KIP-394). A static member
+(KIP-345) keeps its place when its client comes again under the same instance id.
+"""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from sparklog.coordinator.member import Member
+from sparklog.errors import ErrorCode
+
+NONE = 0
+
+
+class Members:
+    """The members of one group. The first one is its leader."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, Member] = {}
+        self._static_ids: dict[str, str] = {}
+        self.pending: set[str] = set()
+        self.leader: str | None = None
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(list(self._by_id.values()))
+
+    def __contains__(self, member_id: str) -> bool:
+        return member_id in self._by_id
+
+    def __getitem__(self, member_id: str) -> Member:
+        return self._by_id[member_id]
+
+    def get(self, member_id: str) -> Member | None:
+        """Return a member; None when there is none."""
+        return self._by_id.get(member_id)
+
+    def static_id(self, instance_id: str) -> str | None:
+        """Return the member id that an instance id has now; None when there is none."""
+        return self._static_ids.get(instance_id)
+
+    def problem(self, member_id: str, instance_id: str | None) -> int:
+        """Return UNKNOWN_MEMBER_ID or FENCED_INSTANCE_ID; 0 for a member."""
+        if instance_id is None:
+            return NONE if member_id in self._by_id else ErrorCode.UNKNOWN_MEMBER_ID
+        known = self._static_ids.get(instance_id)
+        if known is None:
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        return NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
+
+    def add(self, member: Member) -> None:
+        """Add a member; it is pending no more."""
+        self._by_id[member.member_id] = member
+        self.pending.discard(member.member_id)
+        if member.instance_id is not None:
+            self._static_ids[member.instance_id] = member.member_id
+        if self.leader is None:
+            self.leader = member.member_id
+
+    def remove(self, member: Member) -> None:
+        """Remove a member; when it leads, another one leads."""
+        del self._by_id[member.member_id]
+        if member.instance_id is not None:
+            del self._static_ids[member.instance_id]
+        if self.leader == member.member_id:
+            self.leader = next(iter(self._by_id), None)
+
+    def replace(self, instance_id: str, member_id: str) -> None:
+        """Give a static member another id; it leads as before, and keeps its place."""
+        member = self._by_id[self._static_ids[instance_id]]
+        was_leader, known = self.leader == member.member_id, dict(self._by_id)
+        member.member_id, old_id = member_id, member.member_id
+        self._by_id = {(member_id if key == old_id else key): one for key, one in known.items()}
+        self._static_ids[instance_id] = member_id
+        if was_leader:
+            self.leader = member_id
+
+    @property
+    def joining(self) -> int:
+        """How many wait for their rebalance."""
+        return sum(one.joining is not None for one in self._by_id.values())
+
+    @property
+    def have_all_joined(self) -> bool:
+        """Whether nobody else is waited for."""
+        return not self.pending and self.joining == len(self._by_id)
+
+    @property
+    def rebalance_timeout_ms(self) -> int:
+        """The largest of the members'; 0 without members."""
+        return max((one.rebalance_timeout_ms for one in self._by_id.values()), default=0)
+
+    @property
+    def candidates(self) -> frozenset[str]:
+        """The protocols that every member supports."""
+        counts = Counter(
+            name
+            for one in self._by_id.values()
+            for name in {protocol.name for protocol in one.protocols}
+        )
+        return frozenset(name for name, count in counts.items() if count == len(self._by_id))
+
+    def selected(self) -> str:
+        """Return the protocol with the most votes; each member has one, for the first it can."""
+        candidates = self.candidates
+        votes = Counter(one.vote(candidates) for one in self._by_id.values())
+        return max(sorted(votes), key=lambda name: votes[name])
+
+    def elect_leader(self) -> bool:
+        """Have a leader that has joined. False when no member has."""
+        leader = self._by_id.get(self.leader or "")
+        if leader is not None and leader.joining is not None:
+            return True
+        joined = next((one for one in self._by_id.values() if one.joining is not None), None)
+        if joined is not None:
+            self.leader = joined.member_id
+        return joined is not None

@@ -1,0 +1,82 @@
+"""__consumer_offsets: a topic like others, which coordinators alone append to.
+
+A coordinator claims a partition by an edit that raises its leader epoch, and then reads it. Every
+append carries the epoch: those of a coordinator that was claimed from are refused.
+"""
+
+import os
+from typing import Final
+
+from sparklog.clock import Clock
+from sparklog.coordinator.batches import records_of
+from sparklog.coordinator.shard import Shard
+from sparklog.group_commit.append_topics import live_topic
+from sparklog.log.names import random_uuid
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.raw import PIECE_BYTES, raw_batches
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
+from sparklog.metadata.image import Image
+from sparklog.metadata.topic_plans import with_new
+from sparklog.model import READ_COMMITTED, TopicDescription
+
+OFFSETS_TOPIC: Final = "__consumer_offsets"
+CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
+"""Those of Kafka's GroupCoordinatorConfig.offsetsTopicConfigs; compression.type is producer."""
+READ_BYTES_MAX: Final = 2**62
+
+
+def offsets_topic(catalog: Catalog, clock: Clock, num_partitions: int) -> TopicDescription:
+    """Return the topic; it is made where there is none, with offsets.topic.num.partitions."""
+    wanted = TopicDescription(
+        OFFSETS_TOPIC, random_uuid(os.urandom(16)), num_partitions, CONFIGS, clock.now_ms()
+    )
+
+    def plan(image: Image) -> Edit | Done:
+        return Done() if OFFSETS_TOPIC in image.names else with_new(image, [wanted])
+
+    return catalog.log.commit(plan).image.names[OFFSETS_TOPIC]
+
+
+def claim(catalog: Catalog, topic: TopicDescription, partition: int) -> int | None:
+    """Raise a partition's leader epoch; return the new one.
+
+    None when somebody else has claimed the partition meanwhile. Raises UnknownTopicError.
+    """
+    topic_id = topic.topic_id
+    seen = catalog.topic_image(topic).partition(partition).leader_epoch
+
+    def plan(image: Image) -> Edit | Done:
+        if live_topic(image, topic_id).partition(partition).leader_epoch != seen:
+            return Done()
+        state = PartitionState(leader_epoch=seen + 1)
+        return Edit(
+            operation="CLAIM COORDINATOR",
+            parameters={"topics": topic.name, "partition": str(partition)},
+            topics={topic_id: TopicEdit(partitions={partition: state})},
+        )
+
+    committed = catalog.log.commit(plan, [topic_id])
+    return None if committed.edit is None else seen + 1
+
+
+def load(catalog: Catalog, topic: TopicDescription, partition: int, shard: Shard) -> int:
+    """Have a shard replay a partition; return the offset behind the last record.
+
+    Records of aborted transactions do not count. Raises CorruptRecordError, MissingFileError.
+    """
+    reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
+    log = reader.partition(partition)
+    start, end = log.log_start_offset, log.log_end_offset
+    if start < end:
+        pieces = raw_batches(
+            catalog.files,
+            reader.directory,
+            reader.slices(partition, start, end),
+            READ_BYTES_MAX,
+            PIECE_BYTES,
+            READ_COMMITTED,
+        )
+        for record in records_of(pieces, start, end):
+            shard.replay(*record)
+    return end

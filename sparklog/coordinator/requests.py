@@ -1,0 +1,250 @@
+"""What a shard is asked, and what it answers. Names and meanings are the protocol's."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+from sparklog.coordinator.records import Record
+
+NONE = 0
+NO_GENERATION = -1
+NO_MEMBER = ""
+NO_OFFSET = -1
+NO_EPOCH = -1
+
+Token = Any
+"""Names the request that an answer belongs to: whatever its sender gave."""
+
+
+class Now(NamedTuple):
+    """The time: `timer_ms` of a clock that nobody sets, `wall_ms` since the epoch for records."""
+
+    timer_ms: int
+    wall_ms: int
+
+
+class Protocol(NamedTuple):
+    """A protocol that a member supports, for consumers an assignor, and the member's metadata."""
+
+    name: str
+    metadata: bytes
+
+
+class JoinRequest(NamedTuple):
+    """JoinGroup. `needs_member_id`: a new member is first told its id (KIP-394, from version 4).
+
+    `skips_assignment`: a leader may be told that it assigns nothing (KIP-814, from version 9).
+    """
+
+    group_id: str
+    member_id: str = NO_MEMBER
+    instance_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    protocol_type: str = "consumer"
+    protocols: tuple[Protocol, ...] = ()
+    session_timeout_ms: int = 45_000
+    rebalance_timeout_ms: int = 300_000
+    needs_member_id: bool = True
+    skips_assignment: bool = True
+
+
+class JoinedMember(NamedTuple):
+    """A member as its leader is told."""
+
+    member_id: str
+    instance_id: str | None
+    metadata: bytes
+
+
+class JoinAnswer(NamedTuple):
+    """The answer to JoinGroup; `members` are told to the leader alone."""
+
+    error_code: int
+    member_id: str
+    generation: int = NO_GENERATION
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    leader: str = NO_MEMBER
+    skip_assignment: bool = False
+    members: tuple[JoinedMember, ...] = ()
+
+
+class SyncRequest(NamedTuple):
+    """SyncGroup; the leader brings the assignments. Types and names are null below version 5."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None = None
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignments: Mapping[str, bytes] = {}
+
+
+class SyncAnswer(NamedTuple):
+    """The answer to SyncGroup."""
+
+    error_code: int
+    protocol_type: str | None = None
+    protocol_name: str | None = None
+    assignment: bytes = b""
+
+
+class HeartbeatRequest(NamedTuple):
+    """Heartbeat. The answer is an error code."""
+
+    group_id: str
+    generation: int
+    member_id: str
+    instance_id: str | None = None
+
+
+class MemberIdentity(NamedTuple):
+    """A member that leaves: by its id, or by its instance id alone, as an administrator removes."""
+
+    member_id: str
+    instance_id: str | None = None
+
+
+class LeaveRequest(NamedTuple):
+    """LeaveGroup."""
+
+    group_id: str
+    members: tuple[MemberIdentity, ...]
+
+
+class LeaveAnswer(NamedTuple):
+    """The answer to LeaveGroup: an error code of the request, and one of each member."""
+
+    error_code: int
+    members: tuple[int, ...] = ()
+
+
+class TopicPartition(NamedTuple):
+    """A partition of a topic."""
+
+    topic: str
+    partition: int
+
+
+class CommittedOffset(NamedTuple):
+    """An offset as it is committed; `expires_ms` is None unless the client gave a retention."""
+
+    offset: int
+    leader_epoch: int = NO_EPOCH
+    metadata: str = ""
+    committed_ms: int = 0
+    expires_ms: int | None = None
+
+
+class CommitRequest(NamedTuple):
+    """OffsetCommit. `retention_ms` is -1 unless given (versions 2 to 4). Times are not set yet."""
+
+    group_id: str
+    offsets: Mapping[TopicPartition, CommittedOffset]
+    generation: int = NO_GENERATION
+    member_id: str = NO_MEMBER
+    instance_id: str | None = None
+    retention_ms: int = -1
+    version: int = 9
+
+
+class CommitAnswer(NamedTuple):
+    """The answer to OffsetCommit and OffsetDelete: a code of the request, and of each partition."""
+
+    error_code: int
+    partitions: Mapping[TopicPartition, int] = {}
+
+
+class FetchRequest(NamedTuple):
+    """OffsetFetch of one group; None asks for all of its offsets.
+
+    The answer is an OffsetsAnswer.
+    """
+
+    group_id: str
+    partitions: Sequence[TopicPartition] | None = None
+
+
+class OffsetsAnswer(NamedTuple):
+    """The answer to OffsetFetch: None where nothing is committed."""
+
+    error_code: int
+    offsets: Mapping[TopicPartition, CommittedOffset | None] = {}
+
+
+class OffsetDeleteRequest(NamedTuple):
+    """OffsetDelete (KIP-496)."""
+
+    group_id: str
+    partitions: Sequence[TopicPartition]
+
+
+class DeleteGroupRequest(NamedTuple):
+    """DeleteGroups, one group of it. The answer is an error code."""
+
+    group_id: str
+
+
+class DescribeRequest(NamedTuple):
+    """DescribeGroups, one group of it."""
+
+    group_id: str
+
+
+class DescribedMember(NamedTuple):
+    """A member as DescribeGroups tells."""
+
+    member_id: str
+    instance_id: str | None
+    client_id: str
+    client_host: str
+    metadata: bytes
+    assignment: bytes
+
+
+class DescribedGroup(NamedTuple):
+    """The answer to DescribeGroups; None is a group that is not there."""
+
+    state: str
+    protocol_type: str
+    protocol_name: str
+    members: tuple[DescribedMember, ...]
+
+
+class ListRequest(NamedTuple):
+    """ListGroups, one shard of it. The answer is a list of ListedGroup."""
+
+
+class ListedGroup(NamedTuple):
+    """A group as ListGroups tells."""
+
+    group_id: str
+    protocol_type: str
+    state: str
+
+
+Request = (
+    JoinRequest
+    | SyncRequest
+    | HeartbeatRequest
+    | LeaveRequest
+    | CommitRequest
+    | FetchRequest
+    | OffsetDeleteRequest
+    | DeleteGroupRequest
+    | DescribeRequest
+    | ListRequest
+)
+
+
+class Effects:
+    """What a request, or a timer, led to: answers and records, in their order."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[Token, Any]] = []
+        self.records: list[Record] = []
+
+    def answer(self, token: Token, answer: Any) -> None:
+        """Answer a request."""
+        self.answers.append((token, answer))

@@ -1,0 +1,316 @@
+"""A shard: the groups and the committed offsets of one partition of __consumer_offsets.
+
+    replay    a record of the partition, in the order of the log; then `loaded`
+    handle    a request to answers, at once or later, and to records that are to be appended
+    tick      the timers that are due, to the same
+
+Answers of a call may be sent when its records, and those of the calls before, are durable. When
+they cannot be appended the shard is forgotten, and another is loaded from the log.
+"""
+
+from collections.abc import Callable
+from typing import Final
+
+from sparklog.coordinator.group import Group
+from sparklog.coordinator.group_record import (
+    described,
+    group_record,
+    no_group_record,
+    restore,
+    subscribed_topics,
+)
+from sparklog.coordinator.offsets import Offsets, expired, offset_of, offset_record
+from sparklog.coordinator.records import COMMIT_TYPES, GROUP_METADATA, GROUP_RECORDS, read_record
+from sparklog.coordinator.requests import (
+    NO_GENERATION,
+    NONE,
+    CommitAnswer,
+    CommitRequest,
+    DeleteGroupRequest,
+    DescribeRequest,
+    Effects,
+    FetchRequest,
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveAnswer,
+    LeaveRequest,
+    ListedGroup,
+    Now,
+    OffsetDeleteRequest,
+    OffsetsAnswer,
+    Request,
+    SyncAnswer,
+    SyncRequest,
+    Token,
+    TopicPartition,
+)
+from sparklog.coordinator.states import GroupLimits, State, Timer
+from sparklog.coordinator.timers import Timers
+from sparklog.errors import ErrorCode, UnknownRecordTypeError
+
+_EXPIRY: Final = Timer("", "expiry")
+_GROUP_ID_SINCE: Final = 9
+"""The first version of OffsetCommit that is told GROUP_ID_NOT_FOUND."""
+
+
+class Shard:
+    """One partition's groups. `new_id` returns text that nobody has had before."""
+
+    def __init__(self, limits: GroupLimits, new_id: Callable[[], str]) -> None:
+        self._limits = limits
+        self._new_id = new_id
+        self._groups: dict[str, Group] = {}
+        self._offsets: dict[str, Offsets] = {}
+        self._timers: Timers[Timer] = Timers()
+        self._out = Effects()
+
+    # ------------------------------------------------------------------------------------- loading
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take a record of the log. Kinds that belong to other protocols are passed over.
+
+        Raises CorruptRecordError.
+        """
+        try:
+            record = read_record(GROUP_RECORDS, key, value)
+        except UnknownRecordTypeError:
+            return
+        if record.type in COMMIT_TYPES:
+            group_id = record.key["group"]
+            place = TopicPartition(record.key["topic"], record.key["partition"])
+            if record.value is not None:
+                self._group(group_id)
+                self._offsets.setdefault(group_id, {})[place] = offset_of(record.value)
+            else:
+                self._offsets.get(group_id, {}).pop(place, None)
+                self._forget_unused(group_id)
+        elif record.type == GROUP_METADATA:
+            group_id = record.key["group"]
+            self._groups.pop(group_id, None)
+            if record.value is not None:
+                restore(self._group(group_id), record.value)
+            elif self._offsets.get(group_id):
+                self._group(group_id)
+
+    def loaded(self, now: Now) -> None:
+        """All records were replayed: every member has a fresh session."""
+        for group in self._groups.values():
+            for member in group.members:
+                group.is_alive(member.member_id, now)
+        self._expire_later(now)
+
+    # ------------------------------------------------------------------------------------ requests
+
+    @property
+    def next_ms(self) -> int | None:
+        """When `tick` has something to do, by the timers' clock."""
+        return self._timers.next_ms
+
+    def tick(self, now: Now) -> Effects:
+        """Do what is due."""
+        out = self._out = Effects()
+        self._fire(now)
+        return out
+
+    def handle(self, request: Request, token: Token, now: Now) -> Effects:
+        """Take a request. Its answer is among the effects of this call, or of a later one."""
+        out = self._out = Effects()
+        match request:
+            case JoinRequest():
+                self._join(request, token, now)
+            case SyncRequest() | HeartbeatRequest() | LeaveRequest():
+                self._of_member(request, token, now)
+            case CommitRequest():
+                out.answer(token, self._commit(request, now))
+            case FetchRequest():
+                out.answer(token, self._fetch(request))
+            case OffsetDeleteRequest():
+                out.answer(token, self._delete_offsets(request))
+            case DeleteGroupRequest(group_id):
+                out.answer(token, self._delete_group(group_id))
+            case DescribeRequest(group_id):
+                group = self._groups.get(group_id)
+                out.answer(token, None if group is None else described(group))
+            case _:
+                out.answer(token, [_listed(one) for one in self._groups.values()])
+        self._fire(now)
+        return out
+
+    def _fire(self, now: Now) -> None:
+        for timer in self._timers.due(now.timer_ms):
+            if timer == _EXPIRY:
+                self._expire(now)
+                self._expire_later(now)
+            elif timer.group_id in self._groups:
+                self._groups[timer.group_id].fire(timer, now, self._out)
+                self._forget_unused(timer.group_id)
+
+    def _join(self, request: JoinRequest, token: Token, now: Now) -> None:
+        limits, member_id = self._limits, request.member_id
+        is_allowed = (
+            limits.min_session_timeout_ms
+            <= request.session_timeout_ms
+            <= limits.max_session_timeout_ms
+        )
+        problem = NONE
+        if not request.group_id:
+            problem = ErrorCode.INVALID_GROUP_ID
+        elif not is_allowed:
+            problem = ErrorCode.INVALID_SESSION_TIMEOUT
+        elif member_id and request.group_id not in self._groups:
+            problem = ErrorCode.UNKNOWN_MEMBER_ID
+        if problem:
+            self._out.answer(token, JoinAnswer(problem, member_id))
+            return
+        self._group(request.group_id).join(request, token, now, self._out)
+        self._forget_unused(request.group_id)
+
+    def _of_member(
+        self, request: SyncRequest | HeartbeatRequest | LeaveRequest, token: Token, now: Now
+    ) -> None:
+        """Take a request that needs a group."""
+        out, group = self._out, self._groups.get(request.group_id)
+        problem = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
+        match request:
+            case SyncRequest():
+                if group is None:
+                    out.answer(token, SyncAnswer(problem))
+                else:
+                    group.sync(request, token, now, out)
+            case HeartbeatRequest():
+                out.answer(token, problem if group is None else group.heartbeat(request, now))
+            case _:
+                if group is None:
+                    out.answer(token, LeaveAnswer(problem))
+                else:
+                    group.leave(request, token, now, out)
+                    self._forget_unused(request.group_id)
+
+    # ------------------------------------------------------------------------------------- offsets
+
+    def _commit(self, request: CommitRequest, now: Now) -> CommitAnswer:
+        problem = self._commit_problem(request)
+        if problem:
+            return CommitAnswer(problem, dict.fromkeys(request.offsets, problem))
+        group = self._group(request.group_id)
+        if request.member_id in group.members:
+            group.is_alive(request.member_id, now)
+        offsets = self._offsets.setdefault(request.group_id, {})
+        expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
+        codes: dict[TopicPartition, int] = {}
+        for place, given in request.offsets.items():
+            if len(given.metadata) > self._limits.offset_metadata_max_bytes:
+                codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
+                continue
+            offset = given._replace(committed_ms=now.wall_ms, expires_ms=expires_ms)
+            offsets[place] = offset
+            self._out.records.append(offset_record(request.group_id, place, offset))
+            codes[place] = NONE
+        self._forget_unused(request.group_id)
+        return CommitAnswer(NONE, codes)
+
+    def _commit_problem(self, request: CommitRequest) -> int:
+        group = self._groups.get(request.group_id)
+        has_generation = request.generation > NO_GENERATION
+        if group is None:
+            is_new = request.version >= _GROUP_ID_SINCE
+            unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+            return unknown if has_generation else NONE
+        if not has_generation and group.state is State.EMPTY:
+            return NONE
+        if not (has_generation or request.member_id or request.instance_id is not None):
+            return ErrorCode.UNKNOWN_MEMBER_ID
+        problem = group.members.problem(request.member_id, request.instance_id)
+        if problem:
+            return problem
+        if request.generation != group.generation:
+            return ErrorCode.ILLEGAL_GENERATION
+        is_completing = group.state is State.COMPLETING
+        return ErrorCode.REBALANCE_IN_PROGRESS if is_completing else NONE
+
+    def _fetch(self, request: FetchRequest) -> OffsetsAnswer:
+        offsets = self._offsets.get(request.group_id, {})
+        if request.partitions is None:
+            return OffsetsAnswer(NONE, dict(offsets))
+        return OffsetsAnswer(NONE, {place: offsets.get(place) for place in request.partitions})
+
+    def _delete_offsets(self, request: OffsetDeleteRequest) -> CommitAnswer:
+        group = self._groups.get(request.group_id)
+        if group is None:
+            return CommitAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
+        topics: frozenset[str] = frozenset()
+        if group.state is not State.EMPTY:
+            found = subscribed_topics(group)
+            if found is None:
+                return CommitAnswer(ErrorCode.NON_EMPTY_GROUP)
+            topics = found
+        codes: dict[TopicPartition, int] = {}
+        for place in request.partitions:
+            is_read = place.topic in topics
+            codes[place] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else NONE
+            if not is_read:
+                self._remove_offset(request.group_id, place)
+        self._forget_unused(request.group_id)
+        return CommitAnswer(NONE, codes)
+
+    def _remove_offset(self, group_id: str, place: TopicPartition) -> None:
+        if self._offsets.get(group_id, {}).pop(place, None) is not None:
+            self._out.records.append(offset_record(group_id, place, None))
+
+    def _expire_later(self, now: Now) -> None:
+        interval_ms = self._limits.offsets_retention_check_interval_ms
+        self._timers.set(_EXPIRY, now.timer_ms + interval_ms)
+
+    def _expire(self, now: Now) -> None:
+        """Remove the offsets that have expired, and groups that have nothing left."""
+        for group in list(self._groups.values()):
+            offsets = self._offsets.get(group.group_id, {})
+            gone = expired(group, offsets, self._limits.offsets_retention_ms, now.wall_ms)
+            for place in list(gone):
+                self._remove_offset(group.group_id, place)
+            is_used = offsets or group.state is not State.EMPTY or group.members.pending
+            if not is_used:
+                self._remove_group(group)
+
+    # -------------------------------------------------------------------------------------- groups
+
+    def _group(self, group_id: str) -> Group:
+        """Return a group, a new one when there is none."""
+        group = self._groups.get(group_id)
+        if group is None:
+            group = Group(group_id, self._limits, self._timers, self._save, self._new_id)
+            self._groups[group_id] = group
+        return group
+
+    def _save(self, group: Group) -> None:
+        self._out.records.append(group_record(group))
+
+    def _forget_unused(self, group_id: str) -> None:
+        """Forget a group that the log does not know, and nobody uses."""
+        group = self._groups.get(group_id)
+        if group is not None and group.is_unused and not self._offsets.get(group_id):
+            self._offsets.pop(group_id, None)
+            del self._groups[group_id]
+
+    def _delete_group(self, group_id: str) -> int:
+        group = self._groups.get(group_id)
+        if group is None:
+            return ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
+        if group.state is not State.EMPTY:
+            return ErrorCode.NON_EMPTY_GROUP
+        for place in list(self._offsets.get(group_id, ())):
+            self._remove_offset(group_id, place)
+        self._remove_group(group)
+        return NONE
+
+    def _remove_group(self, group: Group) -> None:
+        """Remove a group without offsets and members."""
+        group.end_timers()
+        self._groups.pop(group.group_id)
+        self._offsets.pop(group.group_id, None)
+        self._out.records.append(no_group_record(group.group_id))
+
+
+def _listed(group: Group) -> ListedGroup:
+    return ListedGroup(group.group_id, group.protocol_type or "", str(group.state))

@@ -1,0 +1,40 @@
+"""The states of a group, its timers, and the broker configs that bound it."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final, NamedTuple
+
+MEMBER: Final = "member"
+JOIN: Final = "join"
+SYNC: Final = "sync"
+
+
+class State(StrEnum):
+    """The states of a group, as DescribeGroups spells them. A dead group is one that is gone."""
+
+    EMPTY = "Empty"
+    PREPARING = "PreparingRebalance"
+    COMPLETING = "CompletingRebalance"
+    STABLE = "Stable"
+    DEAD = "Dead"
+
+
+class Timer(NamedTuple):
+    """A timer of a group, or of one of its members."""
+
+    group_id: str
+    kind: str
+    member_id: str = ""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class GroupLimits:
+    """Broker configs: group.* and offset.* with Kafka's defaults."""
+
+    initial_rebalance_delay_ms: int = 3_000
+    min_session_timeout_ms: int = 6_000
+    max_session_timeout_ms: int = 30 * 60 * 1000
+    max_size: int = 2**31 - 1
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_ms: int = 7 * 24 * 60 * 60 * 1000
+    offsets_retention_check_interval_ms: int = 10 * 60 * 1000

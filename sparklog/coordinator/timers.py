@@ -1,0 +1,51 @@
+"""Timers: keys with a deadline each. To put one off costs nothing until it would have been due."""
+
+from collections.abc import Hashable, Iterator
+from heapq import heappop, heappush
+from itertools import count
+from typing import Generic, TypeVar
+
+Key = TypeVar("Key", bound=Hashable)
+
+
+class Timers(Generic[Key]):
+    """The deadlines of keys, in milliseconds of one clock."""
+
+    def __init__(self) -> None:
+        self._deadlines: dict[Key, int] = {}
+        self._heap: list[tuple[int, int, Key]] = []
+        self._numbers = count()
+
+    def __contains__(self, key: Key) -> bool:
+        return key in self._deadlines
+
+    def set(self, key: Key, deadline_ms: int) -> None:
+        """Set the deadline of a key, in place of the one that it has."""
+        known = self._deadlines.get(key)
+        self._deadlines[key] = deadline_ms
+        if known is None or deadline_ms < known:
+            heappush(self._heap, (deadline_ms, next(self._numbers), key))
+
+    def cancel(self, key: Key) -> None:
+        """Forget a key, if it is there."""
+        self._deadlines.pop(key, None)
+
+    @property
+    def next_ms(self) -> int | None:
+        """The first deadline; None when there is none."""
+        while self._heap:
+            at_ms, _, key = self._heap[0]
+            deadline_ms = self._deadlines.get(key)
+            if deadline_ms == at_ms:
+                return at_ms
+            heappop(self._heap)
+            if deadline_ms is not None and deadline_ms > at_ms:
+                heappush(self._heap, (deadline_ms, next(self._numbers), key))
+        return None
+
+    def due(self, now_ms: int) -> Iterator[Key]:
+        """Yield the keys whose deadline has come, the earliest first; each is cancelled before."""
+        while (next_ms := self.next_ms) is not None and next_ms <= now_ms:
+            _, _, key = heappop(self._heap)
+            del self._deadlines[key]
+            yield key

@@ -1,0 +1,156 @@
+"""The coordinator of each group: which instance it is, and the shards that this one owns.
+
+A partition of __consumer_offsets belongs to the instance that rendezvous hashing gives it. The
+instance claims it at the first request: it raises the leader epoch, then reads the partition. From
+then on appends of an earlier owner are refused.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
+
+from sparklog.coordinator.offsets_topic import OFFSETS_TOPIC, claim, load, offsets_topic
+from sparklog.coordinator.placement import partition_of
+from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
+from sparklog.coordinator.shard import Shard
+from sparklog.coordinator.states import GroupLimits
+from sparklog.errors import NotCoordinatorError, SparklogError
+from sparklog.group_commit.append_topics import live_topic
+from sparklog.model import TopicDescription
+from sparklog.wire.instances import Instance, leader_of
+from sparklog.wire.owned_shard import OwnedShard
+from sparklog.wire.settings import Settings
+
+if TYPE_CHECKING:
+    from sparklog.wire.gateway import Gateway
+
+FENCED_MS: Final = 1_000
+"""How long an instance leaves a partition alone that another one has claimed from it."""
+MS_PER_MINUTE: Final = 60_000
+
+
+def limits_of(settings: Settings) -> GroupLimits:
+    """Return the bounds of groups that an operator has set."""
+    return GroupLimits(
+        initial_rebalance_delay_ms=settings.group_initial_rebalance_delay_ms,
+        min_session_timeout_ms=settings.group_min_session_timeout_ms,
+        max_session_timeout_ms=settings.group_max_session_timeout_ms,
+        max_size=settings.group_max_size,
+        offset_metadata_max_bytes=settings.offset_metadata_max_bytes,
+        offsets_retention_ms=settings.offsets_retention_minutes * MS_PER_MINUTE,
+        offsets_retention_check_interval_ms=settings.offsets_retention_check_interval_ms,
+    )
+
+
+class Coordinators:
+    """The shards of one instance. For one event loop."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+        self._limits = limits_of(gateway.settings)
+        self._shards: dict[int, OwnedShard] = {}
+        self._claims: dict[int, asyncio.Task[OwnedShard]] = {}
+        self._left_alone: dict[int, int] = {}
+        """Until when a partition is not claimed (CLOCK_BOOTTIME)."""
+
+    async def coordinator_of(self, group_id: str) -> Instance:
+        """Return the instance that a group belongs to. The topic is made where there is none."""
+        topic = await self._topic()
+        return self._owner(partition_of(group_id, topic.num_partitions))
+
+    async def ask(self, request: Request, group_id: str) -> Any:
+        """Return the answer to a request for a group.
+
+        Raises NotCoordinatorError, CoordinatorNotAvailableError, and what an append may raise.
+        """
+        topic = await self._topic()
+        shard = await self._owned(topic, partition_of(group_id, topic.num_partitions))
+        return await shard.ask(request)
+
+    async def groups(self) -> Sequence[ListedGroup]:
+        """Return the groups of this instance."""
+        gateway = self._gateway
+        topic = (await gateway.image()).names.get(OFFSETS_TOPIC)
+        if topic is None:
+            return []
+        opened = live_topic(await gateway.image(topic), topic.topic_id)
+        found: list[ListedGroup] = []
+        for number in range(topic.num_partitions):
+            is_used = opened.partition(number).log_end_offset or number in self._shards
+            if is_used and self._owns(number):
+                shard = await self._owned(topic, number)
+                found += await shard.ask(ListRequest())
+        return found
+
+    def close(self) -> None:
+        """Give the shards up: what waits is answered with an error."""
+        for shard in list(self._shards.values()):
+            shard.end(NotCoordinatorError("the gateway ends"))
+
+    def _owner(self, number: int) -> Instance:
+        return leader_of(f"{OFFSETS_TOPIC}-{number}", self._gateway.instances.alive)
+
+    def _owns(self, number: int) -> bool:
+        return self._owner(number).node_id == self._gateway.instances.own.node_id
+
+    async def _topic(self) -> TopicDescription:
+        gateway = self._gateway
+        topic = (await gateway.image()).names.get(OFFSETS_TOPIC)
+        if topic is None:
+            count = gateway.settings.offsets_topic_num_partitions
+            make = partial(offsets_topic, gateway.catalog, gateway.clock, count)
+            topic = await gateway.administer(make)
+        return topic
+
+    async def _owned(self, topic: TopicDescription, number: int) -> OwnedShard:
+        """Return the shard of a partition as the log has it now; it is claimed if it was not.
+
+        Raises NotCoordinatorError when it belongs to another instance.
+        """
+        while True:
+            shard = self._shards.get(number)
+            if not self._owns(number):
+                error = NotCoordinatorError(f"{OFFSETS_TOPIC}-{number} is another instance's")
+                if shard is not None:
+                    shard.end(error)
+                raise error
+            shard = shard or await self._claimed(topic, number)
+            problem = shard.problem(await self._gateway.image(topic))
+            if problem is None and not shard.is_over:
+                return shard
+            shard.end(problem or NotCoordinatorError("given up"))
+
+    async def _claimed(self, topic: TopicDescription, number: int) -> OwnedShard:
+        """Return a shard that is claimed and read, once for all who ask meanwhile."""
+        task = self._claims.get(number)
+        if task is None:
+            task = asyncio.ensure_future(self._claim(topic, number))
+            task.add_done_callback(lambda _: self._claims.pop(number))
+            self._claims[number] = task
+        return await asyncio.shield(task)
+
+    async def _claim(self, topic: TopicDescription, number: int) -> OwnedShard:
+        gateway = self._gateway
+        shard, name = Shard(self._limits, lambda: str(uuid4())), f"{OFFSETS_TOPIC}-{number}"
+        if gateway.clock.boot_ms() < self._left_alone.get(number, 0):
+            raise NotCoordinatorError(f"{name} was claimed by another instance")
+
+        def read() -> tuple[int, int]:
+            epoch = claim(gateway.catalog, topic, number)
+            if epoch is None:
+                raise NotCoordinatorError(f"{name} was claimed by another instance")
+            return epoch, load(gateway.catalog, topic, number, shard)
+
+        epoch, end = await gateway.lookup(read)
+        owned = OwnedShard(topic, number, epoch, shard, end, gateway.appends, gateway.clock)
+        owned.on_end = self._ended
+        self._shards[number] = owned
+        return owned
+
+    def _ended(self, shard: OwnedShard, error: SparklogError) -> None:
+        del self._shards[shard.partition]
+        if isinstance(error, NotCoordinatorError):
+            until_ms = self._gateway.clock.boot_ms() + FENCED_MS
+            self._left_alone[shard.partition] = until_ms

@@ -1,0 +1,135 @@
+"""FindCoordinator, DescribeGroups, ListGroups, DeleteGroups."""
+
+from typing import Any, Final
+
+from sparklog.coordinator.requests import DeleteGroupRequest, DescribeRequest
+from sparklog.coordinator.states import State
+from sparklog.errors import ErrorCode, SparklogError
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.group_members import answer_of
+
+NONE: Final = 0
+GROUP: Final = 0
+"""The key type of a group; others have no coordinator here."""
+BATCHED_SINCE: Final = 4
+"""The version of FindCoordinator from which on several keys may be asked for (KIP-699)."""
+NOT_FOUND_SINCE: Final = 6
+"""The version of DescribeGroups that tells GROUP_ID_NOT_FOUND (KIP-1043)."""
+CLASSIC: Final = "classic"
+
+Fields = dict[str, Any]
+
+
+async def find_coordinator(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    key_type = getattr(request, "key_type", GROUP)
+    if call.version >= BATCHED_SINCE:
+        found = [await _coordinator(call, key, key_type) for key in request.coordinator_keys]
+        return call.answer({"coordinators": found})
+    return call.answer(await _coordinator(call, request.key, key_type))
+
+
+async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
+    if key_type != GROUP:
+        return _no_coordinator(key, ErrorCode.INVALID_REQUEST, f"key type {key_type}: allowed is 0")
+    if not call.sees(key, Resource.GROUP):
+        return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
+    try:
+        owner = await call.gateway.coordinators.coordinator_of(key)
+    except SparklogError as error:
+        return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
+    found = owner.at(call.session.listener.name)
+    return {
+        "key": key,
+        "error_code": NONE,
+        "node_id": found.node_id,
+        "host": found.host,
+        "port": found.port,
+    }
+
+
+def _no_coordinator(key: str, code: int, message: str | None) -> Fields:
+    return {
+        "key": key,
+        "error_code": code,
+        "error_message": message,
+        "node_id": -1,
+        "host": "",
+        "port": -1,
+    }
+
+
+async def describe_groups(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    return call.answer({"groups": [await _described(call, one) for one in request.groups]})
+
+
+async def _described(call: Call, group_id: str) -> Fields:
+    fields: Fields = {"group_id": group_id, "authorized_operations": -(2**31)}
+    if not call.sees(group_id, Resource.GROUP):
+        return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    found = await answer_of(call, DescribeRequest(group_id), group_id)
+    if isinstance(found, int):
+        return {**fields, "error_code": found}
+    if found is None:
+        fields["group_state"] = str(State.DEAD)
+        if call.version >= NOT_FOUND_SINCE:
+            fields["error_code"] = ErrorCode.GROUP_ID_NOT_FOUND
+            fields["error_message"] = f"Group {group_id} not found."
+        return fields
+    members = [
+        {
+            "member_id": one.member_id,
+            "group_instance_id": one.instance_id,
+            "client_id": one.client_id,
+            "client_host": one.client_host,
+            "member_metadata": one.metadata,
+            "member_assignment": one.assignment,
+        }
+        for one in found.members
+    ]
+    return {
+        **fields,
+        "group_state": found.state,
+        "protocol_type": found.protocol_type,
+        "protocol_data": found.protocol_name,
+        "members": members,
+    }
+
+
+async def list_groups(call: Call) -> Reply:
+    """Return the answer: the groups that this instance coordinates."""
+    request = call.request()
+    states = {one.lower() for one in getattr(request, "states_filter", ())}
+    types = {one.lower() for one in getattr(request, "types_filter", ())}
+    try:
+        groups = await call.gateway.coordinators.groups()
+    except SparklogError as error:
+        return call.answer({"error_code": error.code, "groups": []})
+    told = [
+        {
+            "group_id": one.group_id,
+            "protocol_type": one.protocol_type,
+            "group_state": one.state,
+            "group_type": CLASSIC,
+        }
+        for one in groups
+        if (not states or one.state.lower() in states)
+        and (not types or CLASSIC in types)
+        and call.sees(one.group_id, Resource.GROUP)
+    ]
+    return call.answer({"error_code": NONE, "groups": told})
+
+
+async def delete_groups(call: Call) -> Reply:
+    """Return the answer."""
+    results = []
+    for group_id in call.request().groups_names:
+        code: Any = ErrorCode.GROUP_AUTHORIZATION_FAILED
+        if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
+            code = await answer_of(call, DeleteGroupRequest(group_id), group_id)
+        results.append({"group_id": group_id, "error_code": code})
+    return call.answer({"results": results})

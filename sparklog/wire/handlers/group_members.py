@@ -1,0 +1,152 @@
+"""JoinGroup, SyncGroup, Heartbeat, LeaveGroup: the members of a group and their generations."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sparklog.coordinator.requests import (
+    HeartbeatRequest,
+    JoinAnswer,
+    JoinRequest,
+    LeaveAnswer,
+    LeaveRequest,
+    MemberIdentity,
+    Protocol,
+    Request,
+    SyncAnswer,
+    SyncRequest,
+)
+from sparklog.errors import ErrorCode, NotCoordinatorError, SparklogError, UsageError
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call, Reply
+
+NONE: Final = 0
+MEMBER_ID_FIRST_SINCE: Final = 4
+"""The version of JoinGroup from which on a new member is told its id first (KIP-394)."""
+SKIPS_ASSIGNMENT_SINCE: Final = 9
+NULL_PROTOCOL_SINCE: Final = 7
+MEMBER_LIST_SINCE: Final = 3
+"""The version of LeaveGroup from which on several members may leave."""
+
+
+async def asked(call: Call, request: Request, group_id: str) -> Any:
+    """Return the answer of a group's coordinator, or the code of the error that there was."""
+    if not call.allows(Scope.READ, group_id, Resource.GROUP):
+        return ErrorCode.GROUP_AUTHORIZATION_FAILED
+    return await answer_of(call, request, group_id)
+
+
+async def answer_of(call: Call, request: Request, group_id: str) -> Any:
+    """Return the same for a client that may ask."""
+    try:
+        return await call.gateway.coordinators.ask(request, group_id)
+    except SparklogError as error:
+        if isinstance(error, NotCoordinatorError):
+            return error.code
+        is_final = isinstance(error, UsageError)
+        return ErrorCode.UNKNOWN_SERVER_ERROR if is_final else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def join_group(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    version, session_ms = call.version, _ms(request.session_timeout)
+    instance_id = getattr(request, "group_instance_id", None)
+    joining = JoinRequest(
+        group_id=request.group_id,
+        member_id=request.member_id,
+        instance_id=instance_id,
+        client_id=call.header.client_id or "",
+        client_host=f"/{call.session.peer.rpartition(':')[0]}",
+        protocol_type=request.protocol_type,
+        protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
+        session_timeout_ms=session_ms,
+        rebalance_timeout_ms=_ms(request.rebalance_timeout) if version else session_ms,
+        needs_member_id=version >= MEMBER_ID_FIRST_SINCE,
+        skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
+    )
+    answer = await asked(call, joining, request.group_id)
+    if isinstance(answer, int):
+        answer = JoinAnswer(answer, request.member_id)
+    no_name = None if version >= NULL_PROTOCOL_SINCE else ""
+    return call.answer(
+        {
+            "error_code": answer.error_code,
+            "generation_id": answer.generation,
+            "protocol_type": answer.protocol_type,
+            "protocol_name": no_name if answer.protocol_name is None else answer.protocol_name,
+            "leader": answer.leader,
+            "skip_assignment": answer.skip_assignment,
+            "member_id": answer.member_id,
+            "members": [
+                {
+                    "member_id": one.member_id,
+                    "group_instance_id": one.instance_id,
+                    "metadata": one.metadata,
+                }
+                for one in answer.members
+            ],
+        }
+    )
+
+
+async def sync_group(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    syncing = SyncRequest(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+        getattr(request, "protocol_type", None),
+        getattr(request, "protocol_name", None),
+        {one.member_id: bytes(one.assignment) for one in request.assignments},
+    )
+    answer = await asked(call, syncing, request.group_id)
+    if isinstance(answer, int):
+        answer = SyncAnswer(answer)
+    return call.answer(answer._asdict())
+
+
+async def heartbeat(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    alive = HeartbeatRequest(
+        request.group_id,
+        request.generation_id,
+        request.member_id,
+        getattr(request, "group_instance_id", None),
+    )
+    return call.answer({"error_code": await asked(call, alive, request.group_id)})
+
+
+async def leave_group(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    members = _leaving(call, request)
+    answer = await asked(call, LeaveRequest(request.group_id, members), request.group_id)
+    if isinstance(answer, int):
+        answer = LeaveAnswer(answer)
+    code = answer.error_code
+    if call.version < MEMBER_LIST_SINCE:
+        return call.answer({"error_code": code or answer.members[0]})
+    told = [
+        {
+            "member_id": one.member_id,
+            "group_instance_id": one.instance_id,
+            "error_code": member_code,
+        }
+        for one, member_code in zip(members, answer.members, strict=False)
+    ]
+    return call.answer({"error_code": code, "members": told})
+
+
+def _leaving(call: Call, request: Any) -> tuple[MemberIdentity, ...]:
+    if call.version < MEMBER_LIST_SINCE:
+        return (MemberIdentity(request.member_id),)
+    members: Sequence[Any] = request.members
+    return tuple(MemberIdentity(one.member_id, one.group_instance_id) for one in members)
+
+
+def _ms(duration: timedelta) -> int:
+    return duration // timedelta(milliseconds=1)

@@ -1,0 +1,167 @@
+"""OffsetCommit, OffsetFetch, OffsetDelete: how far a group has read."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import timedelta
+from typing import Any, Final
+
+from sparklog.coordinator.requests import (
+    NO_EPOCH,
+    NO_OFFSET,
+    CommitAnswer,
+    CommitRequest,
+    CommittedOffset,
+    FetchRequest,
+    OffsetDeleteRequest,
+    TopicPartition,
+)
+from sparklog.errors import ErrorCode
+from sparklog.metadata.image import Image
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.group_members import answer_of, asked
+
+NONE: Final = 0
+GROUPS_SINCE: Final = 8
+"""The version of OffsetFetch from which on several groups may be asked for."""
+NO_RETENTION: Final = timedelta(milliseconds=-1)
+
+Fields = dict[str, Any]
+
+
+async def offset_commit(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    image = await call.gateway.image()
+    given = {
+        TopicPartition(topic.name, one.partition_index): CommittedOffset(
+            one.committed_offset,
+            getattr(one, "committed_leader_epoch", NO_EPOCH),
+            one.committed_metadata or "",
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    }
+    codes = {place: _code(call, image, place) for place in given}
+    committing = CommitRequest(
+        group_id=request.group_id,
+        offsets={place: offset for place, offset in given.items() if not codes[place]},
+        generation=request.generation_id_or_member_epoch,
+        member_id=request.member_id,
+        instance_id=getattr(request, "group_instance_id", None),
+        retention_ms=_retention_ms(request),
+        version=call.version,
+    )
+    answer = await asked(call, committing, request.group_id)
+    if isinstance(answer, int):
+        codes = dict.fromkeys(given, answer)
+    else:
+        codes.update(answer.partitions)
+    return call.answer({"topics": _codes(request.topics, codes)})
+
+
+def _retention_ms(request: Any) -> int:
+    """Return the retention that versions 2 to 4 may ask for; -1 for the broker's."""
+    retention: timedelta = getattr(request, "retention_time", NO_RETENTION)
+    return retention // timedelta(milliseconds=1)
+
+
+def _code(call: Call, image: Image, place: TopicPartition) -> int:
+    """Return why a group may not commit an offset of a partition; 0 when it may."""
+    if not call.allows(Scope.READ, place.topic):
+        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    topic = image.names.get(place.topic)
+    if topic is None or not 0 <= place.partition < topic.num_partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return NONE
+
+
+def _codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[Fields]:
+    return [
+        {
+            "name": topic.name,
+            "partitions": [
+                {
+                    "partition_index": one.partition_index,
+                    "error_code": codes[TopicPartition(topic.name, one.partition_index)],
+                }
+                for one in topic.partitions
+            ],
+        }
+        for topic in topics
+    ]
+
+
+async def offset_fetch(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    if call.version >= GROUPS_SINCE:
+        return call.answer({"groups": [await _fetched(call, one) for one in request.groups]})
+    return call.answer(await _fetched(call, request))
+
+
+async def _fetched(call: Call, request: Any) -> Fields:
+    """Return the fields of one group. A group that is not there has no offsets, and no error."""
+    group_id, topics = request.group_id, request.topics
+    wanted: Sequence[TopicPartition] | None = None
+    if topics is not None:
+        wanted = [
+            TopicPartition(topic.name, partition)
+            for topic in topics
+            for partition in topic.partition_indexes
+        ]
+    answer = await asked(call, FetchRequest(group_id, wanted), group_id)
+    if isinstance(answer, int):
+        told = {place: _told(place, None, answer) for place in wanted or ()}
+        return {"group_id": group_id, "error_code": answer, "topics": _by_topic(told)}
+    told = {}
+    for place, offset in answer.offsets.items():
+        if call.allows(Scope.READ, place.topic):
+            told[place] = _told(place, offset, NONE)
+        elif wanted is not None:
+            told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+    return {"group_id": group_id, "error_code": NONE, "topics": _by_topic(told)}
+
+
+def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> Fields:
+    found = offset or CommittedOffset(NO_OFFSET)
+    return {
+        "partition_index": place.partition,
+        "committed_offset": found.offset,
+        "committed_leader_epoch": found.leader_epoch,
+        "metadata": found.metadata,
+        "error_code": code,
+    }
+
+
+def _by_topic(told: Mapping[TopicPartition, Fields]) -> list[Fields]:
+    topics: dict[str, list[Fields]] = {}
+    for place, fields in told.items():
+        topics.setdefault(place.topic, []).append(fields)
+    return [{"name": name, "partitions": partitions} for name, partitions in topics.items()]
+
+
+async def offset_delete(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    group_id = request.group_id
+    places = [
+        TopicPartition(topic.name, one.partition_index)
+        for topic in request.topics
+        for one in topic.partitions
+    ]
+    codes = {
+        place: NONE
+        if call.allows(Scope.READ, place.topic)
+        else ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        for place in places
+    }
+    answer: Any = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    if call.allows(Scope.ADMIN, group_id, Resource.GROUP):
+        allowed = [place for place, code in codes.items() if not code]
+        answer = await answer_of(call, OffsetDeleteRequest(group_id, allowed), group_id)
+    if isinstance(answer, int):
+        answer = CommitAnswer(answer)
+    if answer.error_code:
+        return call.answer({"error_code": answer.error_code, "topics": []})
+    codes.update(answer.partitions)
+    return call.answer({"error_code": NONE, "topics": _codes(request.topics, codes)})

@@ -1,0 +1,155 @@
+"""A shard that this instance owns: its requests, its appends, and its timers.
+
+    request ──▶ shard ──▶ answers ────────────────▶ sent when everything before them is durable
+                     └──▶ records ──▶ AppendCommit ──▶ with the leader epoch of the claim
+
+An append that does not land ends the ownership: what waits is answered with an error, and the
+groups are read from the log again.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Final
+
+from sparklog.clock import Clock
+from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.requests import Effects, Now, Request
+from sparklog.coordinator.shard import Shard
+from sparklog.errors import (
+    CoordinatorNotAvailableError,
+    FencedLeaderEpochError,
+    NotCoordinatorError,
+    SparklogError,
+)
+from sparklog.group_commit.appends import Append, AppendCommit, Appended
+from sparklog.metadata.image import Image
+from sparklog.model import TopicDescription
+
+MS_PER_S: Final = 1000
+NEVER_MS: Final = 2**63
+
+Answers = list[tuple["asyncio.Future[Any]", Any]]
+
+
+class OwnedShard:
+    """One partition of __consumer_offsets, from its claim to the end of it. For one event loop."""
+
+    def __init__(
+        self,
+        topic: TopicDescription,
+        partition: int,
+        leader_epoch: int,
+        shard: Shard,
+        end_offset: int,
+        appends: AppendCommit,
+        clock: Clock,
+    ) -> None:
+        """`shard` holds what the partition has up to `end_offset`."""
+        self.partition = partition
+        self.on_end: Callable[[OwnedShard, SparklogError], None] | None = None
+        """Called when the ownership ends, before the answers."""
+        self.is_over = False
+        self._topic = topic
+        self._epoch = leader_epoch
+        self._shard = shard
+        self._end_offset = end_offset
+        self._appends = appends
+        self._clock = clock
+        self._waiting: set[asyncio.Future[Any]] = set()
+        self._in_flight: deque[Answers] = deque()
+        """For each append that is not durable yet, the answers behind it."""
+        shard.loaded(self._now())
+        self._timer_ms = clock.boot_ms()
+        self._timer = asyncio.get_running_loop().call_later(0, self._tick)
+
+    def _now(self) -> Now:
+        return Now(self._clock.boot_ms(), self._clock.now_ms())
+
+    def ask(self, request: Request) -> "asyncio.Future[Any]":
+        """Take a request; its answer comes when what it tells is durable."""
+        token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.add(token)
+        token.add_done_callback(self._waiting.discard)
+        self._take(self._shard.handle(request, token, self._now()))
+        return token
+
+    def problem(self, image: Image) -> SparklogError | None:
+        """Return why the shard is not what an image has; None when it is.
+
+        Somebody else has claimed the partition, or has appended to it, or the topic is gone. The
+        image has the topic opened.
+        """
+        topic = image.topic(self._topic.topic_id)
+        if topic is None or topic.closed_ms is not None:
+            return CoordinatorNotAvailableError(f"topic {self._topic.name} is gone")
+        log, name = topic.partition(self.partition), f"{self._topic.name}-{self.partition}"
+        if log.leader_epoch != self._epoch:
+            return NotCoordinatorError(f"{name} was claimed by another instance")
+        if not self._in_flight and log.log_end_offset > self._end_offset:
+            return CoordinatorNotAvailableError(f"others have appended to {name}")
+        return None
+
+    def _take(self, effects: Effects) -> None:
+        if effects.records:
+            batch = batch_of(effects.records, self._clock.now_ms())
+            topic_id = self._topic.topic_id
+            append = Append(topic_id, self.partition, batch, self._epoch)
+            count = len(effects.records)
+            self._in_flight.append(effects.answers)
+            done = self._appends.append([append])
+            done.add_done_callback(lambda found: self._landed(found, count))
+        elif self._in_flight:
+            self._in_flight[-1].extend(effects.answers)
+        else:
+            _send(effects.answers)
+        self._set_timer()
+
+    def _landed(self, done: "asyncio.Future[list[Appended | SparklogError]]", count: int) -> None:
+        if self.is_over:
+            return
+        error = done.exception()
+        outcome = error if error is not None else done.result()[0]
+        if isinstance(outcome, Appended):
+            _send(self._in_flight.popleft())
+            is_next = outcome.base_offset == self._end_offset
+            self._end_offset = outcome.base_offset + count
+            if not is_next:
+                self.end(CoordinatorNotAvailableError("others have appended"))
+        elif isinstance(outcome, FencedLeaderEpochError):
+            self.end(NotCoordinatorError(str(outcome)))
+        elif isinstance(outcome, SparklogError):
+            self.end(outcome)
+        else:
+            self.end(CoordinatorNotAvailableError(f"an append failed: {outcome!r}"))
+
+    def end(self, error: SparklogError) -> None:
+        """End the ownership: everything that waits gets an error."""
+        if self.is_over:
+            return
+        self.is_over = True
+        self._timer.cancel()
+        if self.on_end is not None:
+            self.on_end(self, error)
+        for token in list(self._waiting):
+            if not token.done():
+                token.set_exception(error)
+
+    def _set_timer(self) -> None:
+        """Wake when the shard's next timer is due."""
+        next_ms = self._shard.next_ms
+        if self.is_over or next_ms is None or self._timer_ms <= next_ms:
+            return
+        self._timer.cancel()
+        wait_s = max(next_ms - self._clock.boot_ms(), 0) / MS_PER_S
+        self._timer = asyncio.get_running_loop().call_later(wait_s, self._tick)
+        self._timer_ms = next_ms
+
+    def _tick(self) -> None:
+        self._timer_ms = NEVER_MS
+        self._take(self._shard.tick(self._now()))
+
+
+def _send(answers: Answers) -> None:
+    for token, answer in answers:
+        token.set_result(answer)

@@ -1,0 +1,94 @@
+"""Timers, the placement of groups, and batches of a coordinator's records."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.config import TopicConfig
+from sparklog.coordinator.batches import batch_of, records_of
+from sparklog.coordinator.placement import java_hash, partition_of
+from sparklog.coordinator.records import Record
+from sparklog.coordinator.timers import Timers
+from sparklog.errors import CorruptRecordError
+from sparklog.record.client_batch import check_client_batch
+from tests.client_batches import NOW_MS
+
+
+class TestTimers:
+    @given(st.lists(st.tuples(st.sampled_from("abc"), st.integers(0, 9) | st.none())))
+    def test_the_earliest_is_due_first(self, steps: list[tuple[str, int | None]]) -> None:
+        timers: Timers[str] = Timers()
+        naive: dict[str, int] = {}
+        for key, deadline_ms in steps:
+            if deadline_ms is None:
+                timers.cancel(key)
+                naive.pop(key, None)
+            else:
+                timers.set(key, deadline_ms)
+                naive[key] = deadline_ms
+            assert timers.next_ms == min(naive.values(), default=None)
+        found = list(timers.due(5))
+        due = {key: at for key, at in naive.items() if at <= 5}
+        assert sorted(found) == sorted(due)
+        assert [naive[key] for key in found] == sorted(due.values())
+        assert all(key not in timers for key in found)
+
+
+class TestPlacement:
+    @pytest.mark.parametrize(
+        ("text", "hashed"),
+        [
+            ("", 0),
+            ("hello", 99162322),
+            ("polygenelubricants", -(2**31)),
+            ("\U0001f600", 1772899),
+        ],
+    )
+    def test_the_hash_is_javas(self, text: str, hashed: int) -> None:
+        assert java_hash(text) == hashed
+
+    def test_the_least_hash_belongs_to_the_first_partition(self) -> None:
+        assert partition_of("polygenelubricants", 50) == 0
+
+    @given(st.text())
+    def test_every_group_has_a_partition(self, group: str) -> None:
+        assert 0 <= partition_of(group, 50) < 50
+
+
+RECORDS = st.lists(
+    st.builds(Record, st.binary(max_size=300), st.none() | st.binary(max_size=300)), min_size=1
+)
+
+
+class TestBatches:
+    @given(RECORDS)
+    def test_records_come_back(self, records: list[Record]) -> None:
+        batch = batch_of(records, NOW_MS)
+        assert list(records_of([memoryview(batch)], 0, len(records))) == records
+
+    @given(RECORDS)
+    def test_a_leader_takes_the_batch(self, records: list[Record]) -> None:
+        config = TopicConfig.parse({"cleanup.policy": "compact"})
+        checked = check_client_batch(batch_of(records, NOW_MS), config, NOW_MS, 13)
+        assert (checked.record_count, checked.max_timestamp) == (len(records), NOW_MS)
+
+    def test_a_large_record_comes_back(self) -> None:
+        records = [Record(b"k" * 1_000, b"v" * 100_000)]
+        assert list(records_of([memoryview(batch_of(records, NOW_MS))], 0, 1)) == records
+
+    def test_records_outside_the_offsets_are_left_out(self) -> None:
+        records = [Record(bytes([number]), b"") for number in range(4)]
+        batch = memoryview(batch_of(records, NOW_MS))
+        assert list(records_of([batch], 1, 3)) == records[1:3]
+
+    def test_a_record_without_a_key_is_left_out(self) -> None:
+        from tests.client_batches import client_batch
+
+        batch = client_batch("a", "b", keys=[None, b"k"])
+        assert list(records_of([memoryview(batch)], 0, 2)) == [Record(b"k", b"b")]
+
+    def test_a_damaged_batch_is_told(self) -> None:
+        batch = bytearray(batch_of([Record(b"key", b"value")], NOW_MS))
+        batch[-3] ^= 1
+        with pytest.raises(CorruptRecordError):
+            list(records_of([memoryview(batch)], 0, 1))

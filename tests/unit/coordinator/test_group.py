@@ -1,0 +1,484 @@
+"""The machine of a group, by the rules of Kafka 4.1.1 (GroupMetadataManager)."""
+
+from typing import Any
+
+import pytest
+
+from sparklog.coordinator.requests import (
+    LeaveRequest,
+    MemberIdentity,
+    Protocol,
+)
+from sparklog.errors import ErrorCode
+from tests.group_language import GROUP, RANGE, Client, Groups, stable
+
+DELAY_MS = 3_000
+SESSION_MS = 45_000
+REBALANCE_MS = 300_000
+
+
+def code_of(client: Client) -> int | None:
+    answer = client.answer
+    return None if answer is None else answer.error_code
+
+
+class TestJoining:
+    def test_a_new_member_is_told_its_id_first(self) -> None:
+        ada = Groups().member("ada")
+        ada.asks_to_join()
+        assert ada.answer is not None
+        assert (ada.answer.error_code, ada.answer.member_id) == (
+            ErrorCode.MEMBER_ID_REQUIRED,
+            "ada-1",
+        )
+
+    def test_an_old_client_is_not(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada", needs_member_id=False)
+        ada.asks_to_join()
+        groups.passes(DELAY_MS)
+        assert ada.answer is not None
+        assert (ada.answer.member_id, ada.answer.leader) == ("ada-1", "ada-1")
+
+    def test_the_first_rebalance_waits_for_others_as_long_as_some_come(self) -> None:
+        groups = Groups()
+        ada, bob = groups.member("ada"), groups.member("bob")
+        ada.joins()
+        groups.passes(DELAY_MS - 1)
+        bob.joins()
+        groups.passes(DELAY_MS)
+        assert ada.answer is None
+        groups.passes(1)
+        assert (ada.leads, bob.leads) == (True, False)
+        assert ada.generation == bob.generation == 1
+
+    def test_it_waits_for_the_rebalance_timeout_at_most(self) -> None:
+        groups = Groups()
+        first = groups.member("0", rebalance_timeout_ms=10_000)
+        first.joins()
+        for number in range(1, 8):
+            groups.passes(DELAY_MS - 1)
+            groups.member(str(number), rebalance_timeout_ms=10_000).joins()
+        assert first.answer is not None
+
+    def test_the_leader_is_told_the_members_and_their_metadata(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada", "bob")[0]
+        assert ada.answer is not None
+        assert [(one.member_id, one.metadata) for one in ada.answer.members] == [
+            ("ada-1", RANGE.metadata),
+            ("bob-2", RANGE.metadata),
+        ]
+        assert (ada.answer.protocol_type, ada.answer.protocol_name) == ("consumer", "range")
+
+    def test_the_protocol_is_the_one_with_most_votes_that_all_support(self) -> None:
+        groups = Groups()
+        a, b, c = (Protocol(name, b"") for name in "abc")
+        members = [
+            groups.member("1", protocols=(c, a, b)),
+            groups.member("2", protocols=(b, a)),
+            groups.member("3", protocols=(a, b)),
+        ]
+        for one in members:
+            one.joins()
+        groups.passes(3 * DELAY_MS)
+        answer = members[0].answer
+        assert answer is not None
+        assert answer.protocol_name == "a"
+
+    @pytest.mark.parametrize(
+        "fields",
+        [
+            {"protocols": ()},
+            {"protocol_type": ""},
+            {"protocols": (Protocol("sticky", b""),)},
+            {"protocol_type": "connect"},
+        ],
+    )
+    def test_protocols_that_others_do_not_support_are_refused(
+        self, fields: dict[str, object]
+    ) -> None:
+        groups = Groups()
+        stable(groups, "ada")
+        bob = groups.member("bob", **fields)
+        bob.joins()
+        assert code_of(bob) == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+
+    def test_a_group_that_nobody_could_join_is_not_there(self) -> None:
+        groups = Groups()
+        groups.member("ada", protocols=()).joins()
+        assert groups.names() == []
+
+    @pytest.mark.parametrize("session_ms", [5_999, 1_800_001])
+    def test_a_session_timeout_has_bounds(self, session_ms: int) -> None:
+        ada = Groups().member("ada", session_timeout_ms=session_ms)
+        ada.joins()
+        assert code_of(ada) == ErrorCode.INVALID_SESSION_TIMEOUT
+
+    def test_a_group_has_a_name(self) -> None:
+        ada = Groups().member("ada", group_id="")
+        ada.joins()
+        assert code_of(ada) == ErrorCode.INVALID_GROUP_ID
+
+    def test_an_id_of_no_member_is_unknown(self) -> None:
+        groups = Groups()
+        bob = groups.member("bob")
+        bob.member_id = "nobody"
+        bob.joins()
+        assert code_of(bob) == ErrorCode.UNKNOWN_MEMBER_ID
+        stable(groups, "ada")
+        bob.joins()
+        assert code_of(bob) == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_an_id_that_is_not_used_for_a_session_is_forgotten(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada")
+        ada.asks_to_join()
+        groups.passes(SESSION_MS)
+        assert groups.names() == []
+
+    def test_a_group_of_the_largest_size_takes_no_more(self) -> None:
+        groups = Groups(max_size=1)
+        ada = stable(groups, "ada")[0]
+        bob = groups.member("bob")
+        bob.joins()
+        assert code_of(bob) == ErrorCode.GROUP_MAX_SIZE_REACHED
+        ada.joins()
+        assert code_of(ada) == 0
+
+    def test_nor_while_it_rebalances(self) -> None:
+        groups = Groups(max_size=1)
+        ada, bob = groups.member("ada"), groups.member("bob")
+        ada.joins()
+        bob.joins()
+        assert code_of(bob) == ErrorCode.GROUP_MAX_SIZE_REACHED
+
+
+class TestRebalancing:
+    def test_a_new_member_has_all_others_join_again(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada")[0]
+        bob = groups.member("bob")
+        bob.joins()
+        assert groups.state == "PreparingRebalance"
+        assert ada.heartbeats() == ErrorCode.REBALANCE_IN_PROGRESS
+        assert ada.is_told_to(ada.syncs()).error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        ada.joins()
+        assert (code_of(ada), code_of(bob), groups.state) == (0, 0, "CompletingRebalance")
+        assert ada.generation == 2
+
+    def test_who_does_not_come_in_time_is_removed(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada", rebalance_timeout_ms=10_000)[0]
+        bob = groups.member("bob", rebalance_timeout_ms=10_000)
+        bob.joins()
+        groups.passes(10_000)
+        assert bob.leads
+        assert ada.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_a_pending_id_is_waited_for(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada")[0]
+        bob, eve = groups.member("bob"), groups.member("eve")
+        eve.asks_to_join()
+        bob.joins()
+        ada.joins()
+        assert ada.answer is None
+        groups.passes(SESSION_MS)
+        assert code_of(ada) == 0
+
+    def test_a_pending_id_may_leave(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada")[0]
+        bob, eve = groups.member("bob"), groups.member("eve")
+        eve.asks_to_join()
+        bob.joins()
+        ada.joins()
+        eve.member_id = "eve-3" if eve.answer is None else eve.answer.member_id
+        assert eve.leaves() == (0,)
+        assert code_of(ada) == 0
+
+    def test_the_leader_may_ask_for_one(self) -> None:
+        groups = Groups()
+        ada, bob = stable(groups, "ada", "bob")
+        bob.joins()
+        assert (code_of(bob), groups.state) == (0, "Stable")
+        ada.joins()
+        assert (ada.answer, groups.state) == (None, "PreparingRebalance")
+
+    def test_other_metadata_asks_for_one(self) -> None:
+        groups = Groups()
+        _, bob = stable(groups, "ada", "bob")
+        bob.joins(protocols=(Protocol("range", b"more"),))
+        assert groups.state == "PreparingRebalance"
+
+    def test_a_join_that_is_sent_again_takes_the_place_of_the_first(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada")
+        first = ada.joins()
+        ada.joins()
+        assert groups.answers[first].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        groups.passes(DELAY_MS)
+        assert code_of(ada) == 0
+
+    def test_a_join_between_join_and_sync_is_answered_again(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada")
+        ada.joins()
+        groups.passes(DELAY_MS)
+        assert code_of(ada) == 0
+        ada.joins()
+        assert (code_of(ada), ada.generation) == (0, 1)
+
+    def test_members_that_all_leave_before_the_first_generation(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada")
+        token = ada.joins()
+        assert ada.leaves() == (0,)
+        assert groups.answers[token].error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        groups.passes(DELAY_MS)
+        assert groups.state == "Empty"
+
+
+class TestSyncing:
+    def test_followers_wait_for_the_leader(self) -> None:
+        groups = Groups()
+        ada, bob = groups.member("ada"), groups.member("bob")
+        ada.joins()
+        bob.joins()
+        groups.passes(2 * DELAY_MS)
+        assert ada.leads
+        assert not bob.leads
+        waiting = bob.syncs()
+        assert bob.is_told_to(waiting) is None
+        mine = ada.syncs({ada.member_id: b"a", bob.member_id: b"b"})
+        assert (groups.answers[mine].assignment, groups.answers[waiting].assignment) == (b"a", b"b")
+        assert groups.state == "Stable"
+
+    def test_a_rebalance_sends_them_back(self) -> None:
+        groups = Groups()
+        ada, bob = groups.member("ada"), groups.member("bob")
+        ada.joins()
+        bob.joins()
+        groups.passes(2 * DELAY_MS)
+        assert not bob.leads
+        first = bob.syncs()
+        second = bob.syncs()
+        assert groups.answers[first].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+        groups.member("eve").joins()
+        assert groups.answers[second].error_code == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_an_assignment_is_told_again(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada")[0]
+        assert ada.is_told_to(ada.syncs()).assignment == b"ada"
+
+    @pytest.mark.parametrize(
+        ("fields", "code"),
+        [
+            ({"generation": 7}, ErrorCode.ILLEGAL_GENERATION),
+            ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"protocol_type": "connect"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+            ({"protocol_name": "sticky"}, ErrorCode.INCONSISTENT_GROUP_PROTOCOL),
+            ({"group_id": "others"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ],
+    )
+    def test_is_refused(self, fields: dict[str, Any], code: int) -> None:
+        ada = stable(Groups(), "ada")[0]
+        assert ada.is_told_to(ada.syncs(**fields)).error_code == code
+
+    def test_who_does_not_sync_in_time_is_removed(self) -> None:
+        groups = Groups()
+        fields = {"rebalance_timeout_ms": 10_000}
+        ada, bob = groups.member("ada", **fields), groups.member("bob", **fields)
+        ada.joins()
+        bob.joins()
+        groups.passes(2 * DELAY_MS)
+        assert ada.leads
+        assert not bob.leads
+        ada.syncs()
+        groups.passes(10_000)
+        assert groups.state == "PreparingRebalance"
+        assert bob.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_a_group_whose_members_all_synced_in_time_goes_on(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada", session_timeout_ms=1_800_000)[0]
+        groups.passes(REBALANCE_MS)
+        assert ada.heartbeats() == 0
+
+
+class TestSessions:
+    def test_a_heartbeat_keeps_a_member(self) -> None:
+        groups = Groups()
+        ada = stable(groups, "ada")[0]
+        for _ in range(3):
+            groups.passes(SESSION_MS - 1)
+            assert ada.heartbeats() == 0
+
+    def test_a_member_without_one_is_removed(self) -> None:
+        groups = Groups()
+        ada, bob = stable(groups, "ada", "bob")
+        groups.passes(SESSION_MS - 1)
+        bob.heartbeats()
+        groups.passes(1)
+        assert ada.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID
+        assert bob.heartbeats() == ErrorCode.REBALANCE_IN_PROGRESS
+
+    def test_who_waits_for_the_others_need_not_heartbeat(self) -> None:
+        groups = Groups()
+        stable(groups, "ada", session_timeout_ms=1_800_000)
+        bob = groups.member("bob", session_timeout_ms=6_000)
+        bob.joins()
+        groups.passes(REBALANCE_MS - 1)
+        assert bob.answer is None
+
+    def test_nor_who_waits_for_the_leader(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada", session_timeout_ms=60_000)
+        bob = groups.member("bob", session_timeout_ms=6_000)
+        ada.joins()
+        bob.joins()
+        groups.passes(2 * DELAY_MS)
+        assert ada.leads
+        assert not bob.leads
+        waiting = bob.syncs()
+        groups.passes(30_000)
+        ada.syncs({bob.member_id: b"b"})
+        assert groups.answers[waiting].assignment == b"b"
+
+    @pytest.mark.parametrize(
+        ("fields", "code"),
+        [
+            ({"generation": 7}, ErrorCode.ILLEGAL_GENERATION),
+            ({"member_id": "nobody"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"group_id": "others"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"group_id": ""}, ErrorCode.INVALID_GROUP_ID),
+        ],
+    )
+    def test_a_heartbeat_is_refused(self, fields: dict[str, object], code: int) -> None:
+        assert stable(Groups(), "ada")[0].heartbeats(**fields) == code
+
+
+class TestLeaving:
+    def test_the_others_rebalance(self) -> None:
+        groups = Groups()
+        ada, bob = stable(groups, "ada", "bob")
+        assert ada.leaves() == (0,)
+        assert bob.heartbeats() == ErrorCode.REBALANCE_IN_PROGRESS
+        bob.joins()
+        assert bob.leads
+
+    def test_who_has_left_is_unknown(self) -> None:
+        ada = stable(Groups(), "ada")[0]
+        ada.leaves()
+        assert ada.leaves() == (ErrorCode.UNKNOWN_MEMBER_ID,)
+
+    def test_a_group_without_members_is_empty(self) -> None:
+        groups = Groups()
+        stable(groups, "ada")[0].leaves()
+        assert groups.state == "Empty"
+
+    @pytest.mark.parametrize(
+        ("group", "code"),
+        [("others", ErrorCode.UNKNOWN_MEMBER_ID), ("", ErrorCode.INVALID_GROUP_ID)],
+    )
+    def test_of_a_group_that_is_not_there(self, group: str, code: int) -> None:
+        answer = Groups().told(LeaveRequest(group, (MemberIdentity("ada-1"),)))
+        assert (answer.error_code, answer.members) == (code, ())
+
+
+class TestStaticMembers:
+    def test_one_that_comes_again_keeps_its_place_without_a_rebalance(self) -> None:
+        groups = Groups()
+        [ada] = stable(groups, "ada", instance_id="first")
+        again = groups.member("ada", instance_id="first")
+        again.joins()
+        assert again.answer is not None
+        assert (again.answer.error_code, again.generation, groups.state) == (0, 1, "Stable")
+        assert again.is_told_to(again.syncs()).assignment == b"ada"
+        assert ada.heartbeats() == ErrorCode.FENCED_INSTANCE_ID
+
+    def test_one_that_leads_is_told_to_assign_nothing(self) -> None:
+        groups = Groups()
+        stable(groups, "ada", instance_id="first")
+        again = groups.member("ada", instance_id="first")
+        again.joins()
+        assert again.answer is not None
+        assert again.leads
+        assert again.answer.skip_assignment
+
+    def test_an_older_client_that_leads_is_told_its_old_id_as_leader(self) -> None:
+        groups = Groups()
+        [ada] = stable(groups, "ada", instance_id="first")
+        again = groups.member("ada", instance_id="first", skips_assignment=False)
+        again.joins()
+        assert again.answer is not None
+        assert (again.answer.leader, again.answer.members) == (ada.member_id, ())
+
+    def test_another_protocol_asks_for_a_rebalance(self) -> None:
+        groups = Groups()
+        stable(groups, "ada", instance_id="first", protocols=(RANGE, Protocol("sticky", b"")))
+        again = groups.member("ada", instance_id="first", protocols=(Protocol("sticky", b""),))
+        again.joins()
+        assert again.answer is not None
+        assert (again.answer.generation, again.answer.protocol_name) == (2, "sticky")
+
+    def test_what_waits_in_its_name_is_fenced(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada", instance_id="first")
+        token = ada.joins()
+        again = groups.member("ada", instance_id="first")
+        again.joins()
+        assert groups.answers[token].error_code == ErrorCode.FENCED_INSTANCE_ID
+        groups.passes(DELAY_MS)
+        assert code_of(again) == 0
+
+    def test_one_between_join_and_sync_has_the_others_join_again(self) -> None:
+        groups = Groups()
+        ada = groups.member("ada", instance_id="first")
+        ada.joins()
+        groups.passes(DELAY_MS)
+        again = groups.member("ada", instance_id="first")
+        again.joins()
+        assert again.answer is not None
+        assert again.answer.generation == 2
+
+    def test_one_that_does_not_come_keeps_its_place_for_its_session(self) -> None:
+        groups = Groups()
+        fields = {"rebalance_timeout_ms": 10_000}
+        ada = stable(groups, "ada", instance_id="first", **fields)[0]
+        bob = groups.member("bob", **fields)
+        bob.joins()
+        groups.passes(10_000)
+        assert code_of(bob) == 0
+        assert ada.heartbeats() == ErrorCode.ILLEGAL_GENERATION
+
+    def test_when_only_such_are_left_their_sessions_decide(self) -> None:
+        groups = Groups()
+        fields = {"rebalance_timeout_ms": 10_000}
+        ada = stable(groups, "ada", instance_id="first", **fields)[0]
+        bob = groups.member("bob", **fields)
+        bob.joins()
+        bob.leaves()
+        groups.passes(10_000)
+        assert groups.state == "PreparingRebalance"
+        assert ada.heartbeats() == ErrorCode.REBALANCE_IN_PROGRESS
+        groups.passes(SESSION_MS)
+        assert groups.state == "Empty"
+
+    def test_an_administrator_removes_one_by_its_instance(self) -> None:
+        groups = Groups()
+        stable(groups, "ada", instance_id="first")
+        members = MemberIdentity("", "first"), MemberIdentity("", "second")
+        codes = groups.told(LeaveRequest(GROUP, members)).members
+        assert codes == (0, ErrorCode.UNKNOWN_MEMBER_ID)
+        assert groups.state == "Empty"
+
+    def test_an_instance_that_is_unknown(self) -> None:
+        groups = Groups()
+        stable(groups, "ada")
+        bob = groups.member("bob", instance_id="second")
+        bob.member_id = "bob-7"
+        assert bob.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID

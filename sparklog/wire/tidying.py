@@ -52,7 +52,7 @@ class Tidying:
     def tidy(self) -> None:
         """Merge the tails that are due. An error is told to the log alone."""
         try:
-            self._merge(self._catalog.log.read_last())
+            self._merge(self._catalog.image())
         except SparklogError as error:
             log.warning("tails were not merged: %s", error)
 

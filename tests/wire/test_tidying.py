@@ -48,6 +48,5 @@ def test_an_error_is_told_to_the_log(
         raise StorageError("the disk is gone")
 
     monkeypatch.setattr(tidying, "merge_tails", fails)
-    running.server.gateway.catalog.image()
     running.server.gateway.tidying.tidy()
     assert "the disk is gone" in caplog.text

@@ -144,8 +144,8 @@ class Coordinators:
             return epoch, load(gateway.catalog, topic, number, shard)
 
         epoch, end = await gateway.lookup(read)
-        owned = OwnedShard(topic, number, epoch, shard, end, gateway.appends, gateway.clock)
-        owned.on_end = self._ended
+        appends, clock = gateway.appends, gateway.clock
+        owned = OwnedShard(topic, number, epoch, shard, end, appends, clock, self._ended)
         self._shards[number] = owned
         return owned
 

@@ -35,7 +35,7 @@ Answers = list[tuple["asyncio.Future[Any]", Any]]
 class OwnedShard:
     """One partition of __consumer_offsets, from its claim to the end of it. For one event loop."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what was claimed, and what it runs with
         self,
         topic: TopicDescription,
         partition: int,
@@ -44,11 +44,14 @@ class OwnedShard:
         end_offset: int,
         appends: AppendCommit,
         clock: Clock,
+        on_end: "Callable[[OwnedShard, SparklogError], None]",
     ) -> None:
-        """`shard` holds what the partition has up to `end_offset`."""
+        """`shard` holds what the partition has up to `end_offset`.
+
+        `on_end` is called when the ownership ends, before the answers.
+        """
         self.partition = partition
-        self.on_end: Callable[[OwnedShard, SparklogError], None] | None = None
-        """Called when the ownership ends, before the answers."""
+        self._on_end = on_end
         self.is_over = False
         self._topic = topic
         self._epoch = leader_epoch
@@ -129,8 +132,7 @@ class OwnedShard:
             return
         self.is_over = True
         self._timer.cancel()
-        if self.on_end is not None:
-            self.on_end(self, error)
+        self._on_end(self, error)
         for token in list(self._waiting):
             if not token.done():
                 token.set_exception(error)

@@ -46,25 +46,22 @@ def produce(running: RunningGateway, start: int, end: int) -> None:
 def read(consumer: Consumer, count: int) -> list[int]:
     """The next records' numbers, in order."""
     found: list[int] = []
-    for _ in range(600):
-        if len(found) == count:
-            return sorted(found)
-        message = consumer.poll(0.1)
-        if message is not None:
-            assert message.error() is None, message.error()
-            found.append(int(message.value() or b""))
-    raise AssertionError(f"{len(found)} of {count} records")
+    while len(found) < count:
+        message = consumer.poll(30)
+        assert message is not None, f"{len(found)} of {count} records"
+        assert message.error() is None, message.error()
+        found.append(int(message.value() or b""))
+    return sorted(found)
 
 
 def shares(*consumers: Consumer) -> list[int]:
     """How many partitions each member has when all four are given out."""
-    for _ in range(600):
+    found = [0]
+    while sum(found) != 4 or not all(found):
         for one in consumers:
             assert one.poll(0.05) is None
         found = [len(one.assignment()) for one in consumers]
-        if sum(found) == 4 and all(found):
-            return found
-    raise AssertionError("the partitions are not shared")
+    return found
 
 
 @pytest.fixture

@@ -79,8 +79,7 @@ def test_two_members_share_a_group(running: RunningGateway, client: Client) -> N
         told = other.ask(second.join_request())
         second.member_id = told.member_id
         other.send(second.join_request())
-        while first.heartbeat() is not ErrorCode.rebalance_in_progress:
-            pass
+        list(iter(first.heartbeat, ErrorCode.rebalance_in_progress))
         answer = first.join()
         joined = other.receive(ApiKey.JOIN_GROUP, 9)
         second.generation = joined.generation_id

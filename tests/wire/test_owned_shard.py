@@ -63,8 +63,11 @@ class Owner:
         self.ends: list[SparklogError] = []
         shard = Shard(GroupLimits(**limits), lambda: "id")
         appends = cast(AppendCommit, self.appends)
-        self.owned = OwnedShard(TOPIC, 3, 7, shard, END, appends, self.clock)
-        self.owned.on_end = lambda _, error: self.ends.append(error)
+
+        def ended(_: OwnedShard, error: SparklogError) -> None:
+            self.ends.append(error)
+
+        self.owned = OwnedShard(TOPIC, 3, 7, shard, END, appends, self.clock, ended)
 
     def commits(self, offset: int) -> "asyncio.Future[Any]":
         return self.owned.ask(CommitRequest("g", {FLIGHTS: CommittedOffset(offset)}))

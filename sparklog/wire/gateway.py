@@ -73,7 +73,6 @@ class Gateway:
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()
-        self._beating: asyncio.Task[None] | None = None
         self._lookups = ThreadPoolExecutor(2, "lookup")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
@@ -148,8 +147,7 @@ class Gateway:
 
         The other instances are told first: clients that look for a leader find them.
         """
-        if self._beating is not None:
-            self._beating.cancel()
+        self._beating.cancel()
         await asyncio.get_running_loop().run_in_executor(self._heart, left, self.membership)
         for connection in list(self.connections):
             connection.finish()

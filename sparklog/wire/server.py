@@ -53,7 +53,6 @@ class Server:
                 one.socket.close()
             raise
         self._servers: list[asyncio.Server] = []
-        self._sweep: asyncio.TimerHandle | None = None
         self._side_server: asyncio.Server | None = None
         self._is_closed = False
         self._sweeps = 0
@@ -88,7 +87,7 @@ class Server:
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
 
     async def close(self) -> None:
-        """Finish: everything accepted is committed and answered.
+        """Finish what was started: everything accepted is committed and answered.
 
         Requests have shutdown_timeout_ms for it; then their connections are cut off. To close it
         again does nothing.
@@ -96,8 +95,7 @@ class Server:
         if self._is_closed:
             return
         self._is_closed = True
-        if self._sweep is not None:
-            self._sweep.cancel()
+        self._sweep.cancel()
         for server in self._servers:
             server.close()
         try:

@@ -20,7 +20,6 @@ class SidePort(asyncio.Protocol):
         self._is_ready = is_ready
         self._head = b""
         self._transport: Any = None
-        self._timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Expect a request, not for long."""
@@ -38,8 +37,7 @@ class SidePort(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Expect nothing."""
-        if self._timer is not None:
-            self._timer.cancel()
+        self._timer.cancel()
 
     def _answer(self, line: bytes) -> bytes:
         match line.split(b" "):

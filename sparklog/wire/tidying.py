@@ -28,7 +28,6 @@ class Tidying:
         self._catalog = catalog
         self._instances = instances
         self._thread = ThreadPoolExecutor(1, "tidy")
-        self._task: asyncio.Task[None] | None = None
         self.merged = 0
         """Segments that were merged away since the start."""
 
@@ -38,9 +37,8 @@ class Tidying:
 
     async def close(self) -> None:
         """End, behind the merge that is under way."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        self._task.cancel()
+        await asyncio.wait([self._task])
         self._thread.shutdown(wait=True)
 
     async def _run(self) -> None:

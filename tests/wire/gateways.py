@@ -5,7 +5,7 @@ import io
 import struct
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -107,10 +107,9 @@ class Client:
     def _take(self, size: int) -> bytes:
         data = b""
         while len(data) < size:
-            try:
+            part = b""
+            with suppress(ConnectionResetError):
                 part = self.socket.recv(size - len(data))
-            except ConnectionResetError:
-                return b""
             if not part:
                 return b""
             data += part

@@ -5,7 +5,7 @@ import struct
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError
@@ -57,6 +57,7 @@ class TestFrames:
 
 class TestRequests:
     @given(KEYS, st.integers(-1, 20), st.binary(max_size=200))
+    @example(ApiKey.API_VERSIONS, 0, b"\0\0\0\0\xff\xff")
     def test_are_understood_or_refused(self, key: int, version: int, rest: bytes) -> None:
         frame = memoryview(struct.pack(">hh", key, version) + rest)
         with suppress(InvalidRequestError):
@@ -65,6 +66,7 @@ class TestRequests:
                 parse(header.api_key, header.version, frame, header.body_at)
 
     @given(st.integers(0, 60), st.binary(min_size=1, max_size=4))
+    @example(1, bytes([ApiKey.API_VERSIONS]))
     def test_that_are_damaged_are_understood_or_refused(self, at: int, other: bytes) -> None:
         whole = frame_of(topics_asked(12, "flights", "b"))
         frame = memoryview(whole[:at] + other + whole[at + len(other) :])

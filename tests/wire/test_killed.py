@@ -4,6 +4,7 @@ import threading
 import time
 from pathlib import Path
 
+import pytest
 from confluent_kafka import KafkaError, Message, Producer
 
 from sparklog.admin import AdminClient, NewTopic
@@ -15,7 +16,7 @@ KILLS = 3
 
 
 class Sender:
-    """An idempotent producer of the numbers from 0 on; remembers where each was acknowledged."""
+    """An idempotent producer of the numbers from 0 on; remembers what each was answered."""
 
     def __init__(self, address: str) -> None:
         self._producer = Producer(
@@ -30,8 +31,7 @@ class Sender:
                 "log_level": 0,
             }
         )
-        self.acknowledged: dict[int, int] = {}
-        self.errors: list[KafkaError] = []
+        self.outcomes: dict[int, tuple[KafkaError | None, int | None]] = {}
 
     def send(self, first: int, last: int) -> None:
         for number in range(first, last):
@@ -43,10 +43,7 @@ class Sender:
         return self._producer.flush(60)
 
     def _delivered(self, error: KafkaError | None, message: Message) -> None:
-        if error is not None:
-            self.errors.append(error)
-            return
-        self.acknowledged[int(message.value() or b"")] = int(message.offset() or 0)
+        self.outcomes[int(message.value() or b"")] = error, message.offset()
 
 
 def test_every_record_lands_once_and_in_order(tmp_path: Path) -> None:
@@ -63,9 +60,8 @@ def test_every_record_lands_once_and_in_order(tmp_path: Path) -> None:
             sending.join()
         assert sender.flush() == 0
     found = [int(value or -1) for value in TemporaryLogDir(log_dir)["t"].values()]
-    assert sender.errors == []
     assert found == list(range(RECORDS))
-    assert sender.acknowledged == {number: number for number in range(RECORDS)}
+    assert sender.outcomes == {number: (None, number) for number in range(RECORDS)}
 
 
 def _kill_when_some_landed(process: GatewayProcess, log_dir: Path, before: int) -> None:
@@ -74,6 +70,12 @@ def _kill_when_some_landed(process: GatewayProcess, log_dir: Path, before: int) 
     while len(topic.values()) <= before:
         time.sleep(0.005)
     process.kill()
+
+
+def test_one_that_cannot_start_says_so(tmp_path: Path) -> None:
+    (tmp_path / "something").write_text("else")
+    with pytest.raises(RuntimeError, match="ended with 2|ended with 1"):
+        GatewayProcess(tmp_path).start()
 
 
 def test_it_ends_without_an_error_when_it_is_told_to(tmp_path: Path) -> None:

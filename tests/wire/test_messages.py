@@ -1,6 +1,7 @@
 """Bodies: encode equals kio's own writer, parse passes over tagged fields that it does not know."""
 
 import io
+import struct
 from importlib import import_module
 from typing import Any
 
@@ -56,6 +57,18 @@ class TestParse:
         body = b"\x02" + topic + b"\x01\x00" + b"\x01\x07\x00"
         [found] = parse(ApiKey.METADATA, 12, memoryview(body), 0).topics
         assert found.name == "t"
+
+    def test_keeps_the_tagged_fields_that_it_knows(self) -> None:
+        fixed = struct.pack(">iiiib", -1, 500, 1, 1024, 0) + struct.pack(">ii", 0, -1)
+        tags = b"\x02" + b"\x00\x04\x04abc" + b"\x63\x00"
+        body = fixed + b"\x01" + b"\x01" + b"\x01" + tags
+        assert parse(ApiKey.FETCH, 12, memoryview(body), 0).cluster_id == "abc"
+
+    @pytest.mark.parametrize("cursor", [b"\xff", b"\x01\x02t\x00\x00\x00\x07\x00"])
+    def test_passes_over_one_behind_a_struct_that_may_be_null(self, cursor: bytes) -> None:
+        body = b"\x01" + struct.pack(">i", 10) + cursor + b"\x01\x63\x00"
+        found = parse(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, memoryview(body), 0).cursor
+        assert (found and found.partition_index) == (7 if cursor[0] == 1 else None)
 
     def test_ignores_bytes_behind_the_body(self) -> None:
         body = self.NAME + self.VERSION + b"\0" + b"more"

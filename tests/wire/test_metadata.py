@@ -2,6 +2,7 @@
 
 import struct
 from pathlib import Path
+from uuid import UUID
 
 import pytest
 from confluent_kafka.admin import AdminClient as KafkaAdmin
@@ -78,9 +79,16 @@ class TestMetadata:
             asked = request(ApiKey.METADATA, version, topics=None, **fields)
         assert [one.name for one in client.ask(asked).topics] == ["a", "b"]
 
-    def test_no_topic_is_unknown(self, client: Client) -> None:
-        [found] = client.ask(topics_asked(12, "nowhere")).topics
+    @pytest.mark.parametrize("version", versions(ApiKey.METADATA))
+    def test_no_topic_is_unknown(self, client: Client, version: int) -> None:
+        [found] = client.ask(topics_asked(version, "nowhere")).topics
         assert found.error_code == ErrorCode.unknown_topic_or_partition
+
+    def test_no_topic_has_an_unknown_id(self, client: Client) -> None:
+        asked = request_topic(12)(topic_id=UUID(int=7), name=None)
+        fields = {"topics": (asked,), "include_topic_authorized_operations": False}
+        [found] = client.ask(request(ApiKey.METADATA, 12, **fields)).topics
+        assert found.error_code == ErrorCode.unknown_topic_id
 
     def test_a_topic_is_made_on_first_use_where_that_is_set(self, tmp_path: Path) -> None:
         options = {"auto_create_topics_enable": True, "num_partitions": 4}

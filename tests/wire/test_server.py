@@ -11,6 +11,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -96,15 +97,17 @@ class TestTls:
         certificate["ssl_key_file"].write_text("no key")
         with (
             pytest.raises(InvalidOptionError, match="certificate"),
-            gateway(tmp_path / "log", listen=("SSL://127.0.0.1:0",), **certificate),
+            ExitStack() as stack,
         ):
-            pass
+            stack.enter_context(
+                gateway(tmp_path / "log", listen=("SSL://127.0.0.1:0",), **certificate)
+            )
 
 
 def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("node.id=1\n")
-    with pytest.raises(LogDirError), gateway(tmp_path):
-        pass
+    with pytest.raises(LogDirError), ExitStack() as stack:
+        stack.enter_context(gateway(tmp_path))
 
 
 class TestSidePort:
@@ -138,6 +141,13 @@ class TestSidePort:
     def test_knows_nothing_else(self, side: RunningGateway) -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):
             self.get(side, "/")
+
+    def test_takes_a_request_in_parts(self, side: RunningGateway) -> None:
+        with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:
+            client.sendall(b"GET /ready HTTP/1.1\r\n")
+            time.sleep(0.05)
+            client.sendall(b"\r\n")
+            assert client.recv(15) == b"HTTP/1.1 200 OK"
 
     def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
         with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:
@@ -206,9 +216,8 @@ class Ended:
             os.close(self._end)
 
     def terminate(self) -> None:
-        if self.exitcode is None:
-            self.exitcode = 0
-            os.close(self._end)
+        self.exitcode = 0
+        os.close(self._end)
 
     def join(self) -> None:
         """Nothing to wait for."""

@@ -1,0 +1,200 @@
+"""What goes wrong inside a gateway: one connection, or one line of the log, and nothing else."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import NewTopic
+from sparklog.errors import CommitConflictError, LogDirError, StorageError, StorageFullError
+from sparklog.maintenance.job import Outcome
+from sparklog.testing import TemporaryLogDir
+from sparklog.wire import tidying
+from sparklog.wire.handlers import HANDLERS, Call, Reply
+from sparklog.wire.handlers.fetch_read import FetchRequest
+from sparklog.wire.versions import ApiKey
+from tests.client_batches import client_batch
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.test_metadata import topics_asked
+from tests.wire.test_produce import answers, init_request, produce_request
+
+
+def fails(_: Call) -> Reply:
+    raise RuntimeError("a bug")
+
+
+async def fails_later(_: Call) -> Reply:
+    raise RuntimeError("a bug")
+
+
+class TestAHandlerThatFails:
+    @pytest.mark.parametrize("handler", [fails, fails_later])
+    def test_costs_its_connection(
+        self,
+        client: Client,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+        handler: Any,
+    ) -> None:
+        monkeypatch.setitem(HANDLERS, ApiKey.METADATA, handler)
+        client.send(topics_asked(12))
+        assert client.receive_frame() == b""
+        assert "a bug" in caplog.text
+
+
+class TestAClientThatTakesNothing:
+    def test_is_not_answered_until_it_does(self, running: RunningGateway, client: Client) -> None:
+        client.ask(topics_asked(12))
+        [connection] = running.server.gateway.connections
+
+        async def paused() -> Sequence[str | None]:
+            connection.pause_writing()
+            return connection._overdue(5.0), connection._overdue(6.0), connection._overdue(500.0)
+
+        async def resumed() -> None:
+            connection.resume_writing()
+
+        assert running.run(paused()) == (None, None, "send.timeout.ms")
+        client.send(topics_asked(12))
+        running.run(resumed())
+        assert client.receive(ApiKey.METADATA, 12).topics == ()
+
+
+class TestAFullGateway:
+    @pytest.mark.parametrize("limit", ["max_pending_bytes", "queued_max_request_bytes"])
+    def test_takes_one_request_after_another(self, tmp_path: Path, limit: str) -> None:
+        with gateway(tmp_path / "log", **{limit: 1}) as running, Client(running.port) as client:
+            running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+            for number in range(5):
+                client.send(produce_request(9, "t", (0, client_batch(str(number)))))
+            found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(5)]
+        assert found == [[(0, 0, number)] for number in range(5)]
+        expected = [str(number).encode() for number in range(5)]
+        assert TemporaryLogDir(tmp_path / "log")["t"].values() == expected
+
+
+class TestASignOfLife:
+    def test_that_fails_is_told_to_the_log(
+        self,
+        running: RunningGateway,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def no_disk() -> None:
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr(running.server.gateway.membership, "beat", no_disk)
+        with pytest.raises(TimeoutError):
+            running.run(asyncio.wait_for(running.server.gateway._beat(), 0.2))
+        assert "the disk is gone" in caplog.text
+
+    def test_one_started_again_is_not_removed(
+        self,
+        running: RunningGateway,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        membership = running.server.gateway.membership
+        [broker] = running.server.gateway.catalog.image().brokers.values()
+
+        def again(*_: object) -> None:
+            raise CommitConflictError("another incarnation")
+
+        monkeypatch.setattr(membership, "_remove", again)
+        caplog.set_level("INFO", "sparklog.gateway")
+        membership._declare_dead(broker)
+        assert "was started again" in caplog.text
+
+    def test_a_broker_is_removed_once(self, running: RunningGateway) -> None:
+        membership = running.server.gateway.membership
+        [broker] = running.server.gateway.catalog.image().brokers.values()
+        membership._remove(broker, "a test")
+        membership._remove(broker, "a test")
+        assert not running.server.gateway.catalog.image().brokers
+
+    def test_a_broker_that_was_never_seen_is_not_dead(self, running: RunningGateway) -> None:
+        assert not running.server.gateway.membership._is_dead(77, "nobody")
+
+
+def test_a_log_dir_that_goes_is_told(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = running.server.gateway
+    with monkeypatch.context() as patched:
+        patched.setattr(found.topics, "image", lambda *_: None)
+        with pytest.raises(LogDirError, match="gone"):
+            found._newest()
+
+
+def test_a_full_disk_gives_no_producer_id(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def full() -> int:
+        raise StorageFullError("no space left")
+
+    monkeypatch.setattr(running.server.gateway.producer_ids, "next", full)
+    assert client.ask(init_request(4)).error_code == ErrorCode.kafka_storage_error
+
+
+def test_a_fetch_that_cannot_be_read_at_once_is_read_on_a_thread(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, tries = FetchRequest.read, []
+
+    def slowly(asked: FetchRequest, image: Any, **how: bool) -> Any:
+        tries.append(how)
+        if how.get("at_once"):
+            raise BlockingIOError
+        return read(asked, image, **how)
+
+    monkeypatch.setattr(FetchRequest, "read", slowly)
+    log = TemporaryLogDir(running.server.gateway.settings.log_dir)
+    log.topic("t").produce("a")
+    assert consumed(running, "t") == [b"a"]
+    assert {"at_once": True} in tries
+
+
+def consumed(running: RunningGateway, topic: str) -> list[bytes | None]:
+    """The first record of partition 0, by librdkafka."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": running.address, "group.id": "g", "log_level": 0})
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    try:
+        message = consumer.poll(30)
+        assert message is not None
+        return [message.value()]
+    finally:
+        consumer.close()
+
+
+def test_a_tail_that_is_not_merged_is_told_to_the_log(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    outcome = Outcome(counts={"segments": 0}, problems=["t-0: damaged"])
+    monkeypatch.setattr(tidying, "merge_tails", lambda *_: [outcome])
+    running.server.gateway.tidying.tidy()
+    assert "t-0: damaged" in caplog.text
+
+
+class TestTheEnd:
+    def test_that_takes_too_long_is_told(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        with gateway(tmp_path / "log", shutdown_timeout_ms=1) as running:
+            close = running.server.gateway.close
+
+            async def slow() -> None:
+                try:
+                    await asyncio.sleep(60)
+                finally:
+                    await close()
+
+            monkeypatch.setattr(running.server.gateway, "close", slow)
+        assert "shutdown_timeout_ms" in caplog.text

@@ -109,15 +109,15 @@ class NaiveMetadata:
         for number, states in edit.producers.items():
             known = self._partition(topic, number)["producers"]
             known.update({one.producer_id: one._replace(used_ms=now_ms) for one in states})
-            if len(known) > producers.PRODUCERS_MAX:
-                self._forget_oldest(known, now_ms)
+            self._partition(topic, number)["producers"] = self._without_oldest(known, now_ms)
 
     @staticmethod
-    def _forget_oldest(known: State, now_ms: int) -> None:
-        left = producers.PRODUCERS_MAX - producers.PRODUCERS_MAX // 10
-        for one in sorted(known.values(), key=lambda one: (one.used_ms, one.producer_id)):
-            if len(known) > left and one.used_ms < now_ms:
-                del known[one.producer_id]
+    def _without_oldest(known: State, now_ms: int) -> State:
+        most = producers.PRODUCERS_MAX
+        count = len(known) - (most - most // 10) if len(known) > most else 0
+        oldest = sorted(known.values(), key=lambda one: (one.used_ms, one.producer_id))
+        gone = {one.producer_id for one in oldest[:count] if one.used_ms < now_ms}
+        return {key: one for key, one in known.items() if key not in gone}
 
     @staticmethod
     def _partition(topic: State, number: int) -> State:

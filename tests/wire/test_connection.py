@@ -16,9 +16,9 @@ def test_a_client_that_does_not_authenticate_is_cut_off(tmp_path: Path) -> None:
 def test_one_that_is_read_no_further_is_not_slow(running: RunningGateway, client: Client) -> None:
     assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
     [connection] = running.server.gateway.connections
-    connection._is_reading, connection._frame_began = False, 1.0
 
     async def why() -> str | None:
+        connection._is_reading, connection._frame_began = False, 1.0
         return connection._overdue(1e9)
 
     assert running.run(why()) == "connections.max.idle.ms"

@@ -1,6 +1,7 @@
 """What goes wrong inside a gateway: one connection, or one line of the log, and nothing else."""
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,13 +11,16 @@ from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
 from sparklog.errors import CommitConflictError, LogDirError, StorageError, StorageFullError
+from sparklog.group_commit.appends import AppendCommit
 from sparklog.maintenance.job import Outcome
+from sparklog.storage.local import LocalFiles
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
 from sparklog.wire.handlers import HANDLERS, Call, Reply
 from sparklog.wire.handlers.fetch_read import FetchRequest
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
+from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import answers, init_request, produce_request
@@ -74,6 +78,26 @@ class TestAFullGateway:
         assert found == [[(0, 0, number)] for number in range(5)]
         expected = [str(number).encode() for number in range(5)]
         assert TemporaryLogDir(tmp_path / "log")["t"].values() == expected
+
+    def test_waits_until_there_is_room(self, running: RunningGateway, client: Client) -> None:
+        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        client.ask(topics_asked(12))
+        [connection] = running.server.gateway.connections
+        appends = running.server.gateway.appends
+        running.run(held(appends, 10**9))
+        client.send(produce_request(9, "t", (0, client_batch("a"))))
+        client.send(produce_request(9, "t", (0, client_batch("b"))))
+        while len(connection._waiting) < 2:
+            time.sleep(0.001)
+        running.run(held(appends, -(10**9)))
+        found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(2)]
+        assert found == [[(0, 0, 0)], [(0, 0, 1)]]
+
+
+async def held(appends: AppendCommit, count: int) -> None:
+    """Let so many more bytes wait for their commit."""
+    appends._bytes += count
+    appends._has_room.set()
 
 
 class TestASignOfLife:
@@ -140,35 +164,33 @@ def test_a_full_disk_gives_no_producer_id(
 
 
 def test_a_fetch_that_cannot_be_read_at_once_is_read_on_a_thread(
-    running: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read, tries = FetchRequest.read, []
+    log = TemporaryLogDir(running.server.gateway.settings.log_dir)
+    log.topic("t").produce("a")
+    asked = fetch_request(12, "t", Part())
+    before = client.ask(asked).responses
+    read = FetchRequest.read
+    refused: list[bool] = []
 
     def slowly(asked: FetchRequest, image: Any, **how: bool) -> Any:
-        tries.append(how)
         if how.get("at_once"):
+            refused.append(True)
             raise BlockingIOError
         return read(asked, image, **how)
 
     monkeypatch.setattr(FetchRequest, "read", slowly)
-    log = TemporaryLogDir(running.server.gateway.settings.log_dir)
-    log.topic("t").produce("a")
-    assert consumed(running, "t") == [b"a"]
-    assert {"at_once": True} in tries
+    assert client.ask(asked).responses == before
+    assert refused == [True]
 
 
-def consumed(running: RunningGateway, topic: str) -> list[bytes | None]:
-    """The first record of partition 0, by librdkafka."""
-    from confluent_kafka import Consumer, TopicPartition
-
-    consumer = Consumer({"bootstrap.servers": running.address, "group.id": "g", "log_level": 0})
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    try:
-        message = consumer.poll(30)
-        assert message is not None
-        return [message.value()]
-    finally:
-        consumer.close()
+def test_what_another_instance_may_know_better_is_looked_up_anew(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [topic] = running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+    monkeypatch.setattr(LocalFiles, "is_local", False)
+    [found] = client.ask(fetch_request(12, topic, Part(offset=7))).responses
+    assert found.partitions[0].error_code == ErrorCode.offset_out_of_range
 
 
 def test_a_tail_that_is_not_merged_is_told_to_the_log(

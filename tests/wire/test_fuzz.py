@@ -58,6 +58,7 @@ class TestFrames:
 class TestRequests:
     @given(KEYS, st.integers(-1, 20), st.binary(max_size=200))
     @example(ApiKey.API_VERSIONS, 0, b"\0\0\0\0\xff\xff")
+    @example(ApiKey.API_VERSIONS, 20, b"\0\0\0\0\xff\xff")
     def test_are_understood_or_refused(self, key: int, version: int, rest: bytes) -> None:
         frame = memoryview(struct.pack(">hh", key, version) + rest)
         with suppress(InvalidRequestError):

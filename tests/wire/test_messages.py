@@ -70,6 +70,11 @@ class TestParse:
         found = parse(ApiKey.DESCRIBE_TOPIC_PARTITIONS, 0, memoryview(body), 0).cursor
         assert (found and found.partition_index) == (7 if cursor[0] == 1 else None)
 
+    def test_refuses_one_that_is_cut_behind_it(self) -> None:
+        topic = bytes(16) + b"\x02t" + b"\x01\x09\x01x"
+        with pytest.raises(InvalidRequestError, match="a field of 16 bytes at position"):
+            parse(ApiKey.METADATA, 12, memoryview(b"\x03" + topic + b"\0\0"), 0)
+
     def test_ignores_bytes_behind_the_body(self) -> None:
         body = self.NAME + self.VERSION + b"\0" + b"more"
         assert parse(ApiKey.API_VERSIONS, 4, memoryview(body), 0).client_software_name == "rust"

@@ -118,6 +118,8 @@ class TestCommands:
         ]
         assert "8192" in sparklog.done("users", "list").text
         assert sparklog.done("users", "delete", "alice").lines == ["Deleted user alice."]
+        assert sparklog.done("users", "add", "bob", "--quiet", stdin=b"s").text == ""
+        assert sparklog.done("users", "delete", "bob", "--quiet").text == ""
         assert sparklog.done("users", "list", "--format", "json").json == []
 
     @pytest.mark.parametrize(

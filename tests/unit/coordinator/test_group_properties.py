@@ -78,13 +78,13 @@ class GroupModel(RuleBasedStateMachine):
     @invariant()
     def members_of_a_stable_group_have_what_their_leader_assigned(self) -> None:
         found = self.groups.described()
-        if found is None or found.state != "Stable":
-            return
-        ids = {one.member_id.encode() for one in found.members}
-        for one in found.members:
-            is_own = one.assignment in (b"", one.member_id.encode())
-            # A static member that came again has what was assigned to its former id.
-            assert is_own or one.assignment not in ids
+        members = found.members if found is not None and found.state == "Stable" else ()
+        ids = {one.member_id.encode() for one in members}
+        # A static member that came again has what was assigned to its former id.
+        assert all(
+            one.assignment in (b"", one.member_id.encode()) or one.assignment not in ids
+            for one in members
+        )
 
     def teardown(self) -> None:
         """Everybody falls silent: everything is answered, and the group ends."""

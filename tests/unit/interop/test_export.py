@@ -134,7 +134,7 @@ class TestFiles:
         interop.run()
         with source.open("ab") as file:
             file.write(b"more")
-        export(interop, tmp_path / "out")
+        export(interop, tmp_path / "out", ExportOptions(link=True))
 
         assert (tmp_path / "out" / "t-0" / LOG).read_bytes() == batch(0)
 

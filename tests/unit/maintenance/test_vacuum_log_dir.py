@@ -432,6 +432,12 @@ class TestLogDir:
         assert swept.reports[0].rows[0]["example"] == path
         assert strange.exists()
 
+    def test_signs_of_life_of_gateways_are_no_strangers(self, log_dir: str) -> None:
+        sign = put(Path(log_dir), "__gateways/7.json")
+        make_old(sign)
+
+        assert sweep(log_dir).code == NOTHING_TO_DO
+
     def test_a_log_dirs_own_files_are_no_strangers(self, log_dir: str) -> None:
         put(Path(log_dir), "meta.properties.half")
 

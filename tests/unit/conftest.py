@@ -2,6 +2,7 @@
 
 import socket
 import subprocess
+import threading
 import time
 from pathlib import Path
 from typing import NoReturn
@@ -14,16 +15,24 @@ JVM_PROGRAMS = {"java", "spark-submit", "spark-class"}
 @pytest.fixture(autouse=True)
 def no_outside_world(monkeypatch: pytest.MonkeyPatch) -> None:
     """Makes sleeping, connecting and starting a JVM fail in every unit test."""
-    start = subprocess.Popen.__init__
+    start, sleep = subprocess.Popen.__init__, time.sleep
+    # Threads of others, such as py4j's, may still be there, and sleep.
+    others = set(threading.enumerate()) - {threading.current_thread()}
 
     def refuse(*_arguments: object, **_options: object) -> NoReturn:
         pytest.fail("a unit test may not sleep, connect or start a JVM")
+
+    def refuse_sleep(seconds: float) -> None:
+        if threading.current_thread() in others:
+            sleep(seconds)
+        else:
+            refuse()
 
     def start_unless_jvm(self: object, command: list[str], *rest: object, **more: object) -> None:
         if Path(command[0]).name in JVM_PROGRAMS:
             refuse()
         start(self, command, *rest, **more)  # type: ignore[call-overload] # handed on as it came
 
-    monkeypatch.setattr(time, "sleep", refuse)
+    monkeypatch.setattr(time, "sleep", refuse_sleep)
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(subprocess.Popen, "__init__", start_unless_jvm)

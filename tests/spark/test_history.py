@@ -18,6 +18,8 @@ from tests.logs import append, new_topic
 from tests.maintenance import outcome_of
 from tests.tables import marks_of
 
+pytestmark = pytest.mark.spark
+
 CONFIG = {
     "sparklog.table.enable": "true",
     "sparklog.table.target.lag.ms": 0,

@@ -4,7 +4,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -51,6 +51,16 @@ def gateway_process(log_dir: Path, *options: str) -> Iterator[GatewayProcess]:
         yield process
     finally:
         process.stop()
+
+
+def until(is_so: Callable[[], bool]) -> None:
+    """Look every 5 ms, and return when it is so."""
+
+    def looked() -> bool:
+        time.sleep(0.005)
+        return is_so()
+
+    list(iter(looked, True))
 
 
 def free_port() -> int:

@@ -1,7 +1,6 @@
 """What goes wrong inside a gateway: one connection, or one line of the log, and nothing else."""
 
 import asyncio
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -22,6 +21,7 @@ from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.fetching import Part, fetch_request
 from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.processes import until
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import answers, init_request, produce_request
 
@@ -87,8 +87,7 @@ class TestAFullGateway:
         running.run(held(appends, 10**9))
         client.send(produce_request(9, "t", (0, client_batch("a"))))
         client.send(produce_request(9, "t", (0, client_batch("b"))))
-        while len(connection._waiting) < 2:
-            time.sleep(0.001)
+        until(lambda: len(connection._waiting) == 2)
         running.run(held(appends, -(10**9)))
         found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(2)]
         assert found == [[(0, 0, 0)], [(0, 0, 1)]]

@@ -1,7 +1,6 @@
 """A gateway is killed under load: nothing acknowledged is lost, and nothing lands twice."""
 
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ from confluent_kafka import KafkaError, Message, Producer
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.testing import TemporaryLogDir
-from tests.wire.processes import GatewayProcess, gateway_process
+from tests.wire.processes import GatewayProcess, gateway_process, until
 
 RECORDS = 3000
 KILLS = 3
@@ -67,8 +66,7 @@ def test_every_record_lands_once_and_in_order(tmp_path: Path) -> None:
 def _kill_when_some_landed(process: GatewayProcess, log_dir: Path, before: int) -> None:
     """Kill the gateway when some records of this turn are in the log."""
     topic = TemporaryLogDir(log_dir)["t"]
-    while len(topic.values()) <= before:
-        time.sleep(0.005)
+    until(lambda: len(topic.values()) > before)
     process.kill()
 
 

@@ -29,10 +29,10 @@ from sparklog.coordinator.requests import (
     Protocol,
     Request,
     SyncRequest,
-    TopicPartition,
 )
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
+from sparklog.model import TopicPartition
 
 START_MS = 1_700_000_000_000
 GROUP = "readers"

@@ -186,15 +186,8 @@ class Group:
                 JoinedMember(one.member_id, one.instance_id, one.metadata(protocol))
                 for one in self.members
             )
-        return JoinAnswer(
-            NONE,
-            member.member_id,
-            self.generation,
-            self.protocol_type,
-            protocol,
-            leader,
-            members=told,
-        )
+        member_id, kind = member.member_id, self.protocol_type
+        return JoinAnswer(NONE, member_id, self.generation, kind, protocol, leader, members=told)
 
     # ---------------------------------------------------------------------------------- rebalance
 
@@ -204,9 +197,10 @@ class Group:
             if not self._is_initial and self.members.have_all_joined:
                 self._complete_join(now, out)
             return
-        for one in self.members:
-            self._answer_sync(one, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
-            one.assignment = b"" if self.state is State.COMPLETING else one.assignment
+        if self.state is State.COMPLETING:
+            for one in self.members:
+                self._answer_sync(one, SyncAnswer(ErrorCode.REBALANCE_IN_PROGRESS), out)
+                one.assignment = b""
         self._timers.cancel(Timer(self.group_id, SYNC))
         self._unsynced.clear()
         self._is_initial, self._has_grown = self.state is State.EMPTY, False

@@ -8,9 +8,8 @@ from collections import Counter
 from collections.abc import Iterator
 
 from sparklog.coordinator.member import Member
+from sparklog.coordinator.requests import NONE
 from sparklog.errors import ErrorCode
-
-NONE = 0
 
 
 class Members:

@@ -6,8 +6,9 @@ from typing import Any, Final
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import subscribed_topics
 from sparklog.coordinator.records import OFFSET_COMMIT, Record, write_record
-from sparklog.coordinator.requests import NO_EPOCH, CommittedOffset, TopicPartition
+from sparklog.coordinator.requests import NO_EPOCH, CommittedOffset
 from sparklog.coordinator.states import State
+from sparklog.model import TopicPartition
 
 VERSION: Final = 3
 WITH_EXPIRY: Final = 1

@@ -9,6 +9,7 @@ from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import records_of
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.shard import Shard
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.log.names import random_uuid
@@ -20,7 +21,6 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.topic_plans import with_new
 from sparklog.model import READ_COMMITTED, TopicDescription
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 """Those of Kafka's GroupCoordinatorConfig.offsetsTopicConfigs; compression.type is producer."""
 READ_BYTES_MAX: Final = 2**62

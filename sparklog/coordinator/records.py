@@ -19,6 +19,7 @@ from sparklog.coordinator.messages import (
 )
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 
+OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMMIT_TYPES: Final = (0, 1)
 OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from sparklog.coordinator.records import Record
+from sparklog.model import TopicPartition
 
 NONE = 0
 NO_GENERATION = -1
@@ -118,13 +119,6 @@ class LeaveAnswer(NamedTuple):
 
     error_code: int
     members: tuple[int, ...] = ()
-
-
-class TopicPartition(NamedTuple):
-    """A partition of a topic."""
-
-    topic: str
-    partition: int
 
 
 class CommittedOffset(NamedTuple):

@@ -43,11 +43,11 @@ from sparklog.coordinator.requests import (
     SyncAnswer,
     SyncRequest,
     Token,
-    TopicPartition,
 )
 from sparklog.coordinator.states import GroupLimits, State, Timer
 from sparklog.coordinator.timers import Timers
 from sparklog.errors import ErrorCode, UnknownRecordTypeError
+from sparklog.model import TopicPartition
 
 _EXPIRY: Final = Timer("", "expiry")
 _GROUP_ID_SINCE: Final = 9

@@ -16,9 +16,6 @@ class Timers(Generic[Key]):
         self._heap: list[tuple[int, int, Key]] = []
         self._numbers = count()
 
-    def __contains__(self, key: Key) -> bool:
-        return key in self._deadlines
-
     def set(self, key: Key, deadline_ms: int) -> None:
         """Set the deadline of a key, in place of the one that it has."""
         known = self._deadlines.get(key)

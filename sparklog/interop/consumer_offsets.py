@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 from sparklog.coordinator.records import (
     COMMIT_TYPES,
     GROUP_RECORDS,
+    OFFSETS_TOPIC,
     read_record,
 )
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
@@ -22,7 +23,6 @@ from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
 from sparklog.record.scan import verify_checksums
 
-OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMMITS_MAX: Final = 1_000_000
 """Most offsets that are kept at once: a small file may hold any number of them, compressed."""
 

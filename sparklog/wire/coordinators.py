@@ -11,8 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
-from sparklog.coordinator.offsets_topic import OFFSETS_TOPIC, claim, load, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits

@@ -11,13 +11,12 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
-from sparklog.coordinator.offsets_topic import OFFSETS_TOPIC
 from sparklog.coordinator.placement import partition_of
-from sparklog.coordinator.records import Record
-from sparklog.coordinator.requests import CommittedOffset, TopicPartition
+from sparklog.coordinator.records import OFFSETS_TOPIC, Record
+from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import StorageError
 from sparklog.group_commit.appends import Append, Appended
-from sparklog.interop.consumer_offsets import OFFSETS_TOPIC as KAFKAS_NAME
+from sparklog.model import TopicPartition
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.instances import Instance
 from sparklog.wire.versions import ApiKey
@@ -246,7 +245,7 @@ class TestTheOffsetsTopic:
         self, running: RunningGateway, client: Client
     ) -> None:
         admin = running.server.gateway.admin
-        assert OFFSETS_TOPIC == KAFKAS_NAME
+        assert OFFSETS_TOPIC == "__consumer_offsets"
         assert OFFSETS_TOPIC not in admin.list_topics()
         alone(client)
         [topic] = admin.describe_topics([OFFSETS_TOPIC])

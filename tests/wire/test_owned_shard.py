@@ -13,7 +13,6 @@ from sparklog.coordinator.requests import (
     FetchRequest,
     JoinRequest,
     Protocol,
-    TopicPartition,
 )
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
@@ -25,7 +24,7 @@ from sparklog.errors import (
     SparklogError,
 )
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
-from sparklog.model import TopicDescription
+from sparklog.model import TopicDescription, TopicPartition
 from sparklog.wire.owned_shard import OwnedShard
 
 TOPIC = TopicDescription("__consumer_offsets", "id", 50, {}, 0)

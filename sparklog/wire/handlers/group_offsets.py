@@ -12,10 +12,10 @@ from sparklog.coordinator.requests import (
     CommittedOffset,
     FetchRequest,
     OffsetDeleteRequest,
-    TopicPartition,
 )
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
+from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of, asked

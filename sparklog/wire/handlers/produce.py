@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Sequence
 from typing import Any, Final, NamedTuple
 from uuid import UUID
 
-from sparklog.coordinator.offsets_topic import OFFSETS_TOPIC
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError
 from sparklog.group_commit.appends import Append, Appended
 from sparklog.metadata.image import Image

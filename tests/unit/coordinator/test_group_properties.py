@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from sparklog.coordinator.requests import TopicPartition
+from sparklog.model import TopicPartition
 from tests.group_language import Client, Groups
 
 NAMES = st.sampled_from("abcd")

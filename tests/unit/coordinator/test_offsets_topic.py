@@ -2,7 +2,8 @@
 
 import pytest
 
-from sparklog.coordinator.offsets_topic import OFFSETS_TOPIC, claim, load, offsets_topic
+from sparklog.coordinator.offsets_topic import claim, load, offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
 from sparklog.metadata.catalog import Catalog

@@ -11,9 +11,9 @@ from sparklog.coordinator.requests import (
     CommittedOffset,
     FetchRequest,
     Protocol,
-    TopicPartition,
 )
 from sparklog.errors import CorruptRecordError, ErrorCode
+from sparklog.model import TopicPartition
 from tests.group_language import FLIGHTS, GROUP, START_MS, TRAINS, Groups, stable
 
 DAY_MS = 24 * 60 * 60 * 1000

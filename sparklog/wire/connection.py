@@ -61,7 +61,6 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = asyncio.get_running_loop()
         self._opened = self._active = self._loop.time()
         self._frame_began: float | None = None
-        self._paused: float | None = None
         self._held_bytes = self._large_bytes = 0
         self._address: str | None = None
         self._waits_to_read = False
@@ -84,8 +83,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._gateway.limits.admit(str(peer[0])):
             self._address = str(peer[0])
             self._gateway.connections.add(self)
+            if self._gateway.is_ending:
+                self.finish()
         else:
-            self._cut_off("too many connections", "max.connections, max.connections.per.ip")
+            self.cut_off("too many connections", "max.connections, max.connections.per.ip")
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's
         """Return where the next bytes go."""
@@ -97,7 +98,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             frames = self._frames.received(nbytes)
         except InvalidFrameError as error:
-            self._refuse(error)
+            self._failed(error)
             return
         self._waiting += frames
         if frames:
@@ -125,7 +126,7 @@ class Connection(asyncio.BufferedProtocol):
         self._slots.clear()
         self._sender.close()
         self._hold(-self._held_bytes)
-        self._gateway.connections.discard(self)
+        self._gateway.forget(self)
         if self._address is not None:
             self._gateway.limits.leave(self._address)
             self._address = None
@@ -153,12 +154,8 @@ class Connection(asyncio.BufferedProtocol):
             frame = self._waiting.popleft()
             try:
                 self._begin(frame)
-            except InvalidRequestError as error:
-                self._refuse(error)
-                return
-            except Exception:
-                log.exception("a request failed; its connection is closed")
-                self._transport.abort()
+            except Exception as error:  # noqa: BLE001 - a bug costs this connection, and no other
+                self._failed(error)
                 return
         self._read_or_not()
 
@@ -206,9 +203,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         error = done.exception()
         if error is not None:
-            if not isinstance(error, SparklogError):
-                log.error("a request failed; its connection is closed", exc_info=error)
-            self._refuse(error)
+            self._failed(error)
             return
         slot.reply, slot.is_answered = done.result(), True
         self._send_answers()
@@ -237,11 +232,19 @@ class Connection(asyncio.BufferedProtocol):
         if self.session.principal is not None:
             self._frames.max_bytes = self._gateway.settings.socket_request_max_bytes
 
-    def _refuse(self, error: BaseException) -> None:
-        """Close the connection, as a broker does with what it cannot understand."""
-        self._cut_off("invalid request", error)
+    def _failed(self, error: BaseException) -> None:
+        """Close the connection, as a broker does with what it cannot understand.
 
-    def _cut_off(self, why: str, told: object) -> None:
+        What is no SparklogError is a bug, and is told with its trace.
+        """
+        if isinstance(error, SparklogError):
+            self.cut_off("invalid request", error)
+        else:
+            log.error("a request failed", exc_info=error)
+            self.cut_off("internal error", repr(error))
+
+    def cut_off(self, why: str, told: object) -> None:
+        """Close the connection at once; what is in progress is not answered."""
         log.warning("%s: connection closed: %s: %s", self.session.peer, why, told)
         self._gateway.metrics.closed(why)
         self._waiting.clear()
@@ -254,15 +257,11 @@ class Connection(asyncio.BufferedProtocol):
         """Close the connection of a client that is slow or idle. Called every second or so."""
         why = self._overdue(self._loop.time())
         if why is not None and not self._transport.is_closing():
-            self._cut_off("timeout", why)
+            self.cut_off("timeout", why)
 
     def _overdue(self, now: float) -> str | None:
         """Return the setting by which the time is up."""
         settings = self._gateway.settings
-        if not self._sender.is_paused:
-            self._paused = None
-        elif self._paused is None:
-            self._paused = now
         if not self._is_reading:
             self._frame_began = self._frame_began and now
         idle = None if self._slots or self._waiting else self._active
@@ -270,7 +269,7 @@ class Connection(asyncio.BufferedProtocol):
         for since, limit_ms, name in (
             (unknown, settings.authentication_timeout_ms, "authentication.timeout.ms"),
             (self._frame_began, settings.receive_timeout_ms, "receive.timeout.ms"),
-            (self._paused, settings.send_timeout_ms, "send.timeout.ms"),
+            (self._sender.stuck_since(now), settings.send_timeout_ms, "send.timeout.ms"),
             (idle, settings.connections_max_idle_ms, "connections.max.idle.ms"),
         ):
             if since is not None and (now - since) * 1000 > limit_ms:

@@ -73,6 +73,9 @@ class Gateway:
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()
+        self.is_ending = False
+        """Whether no new requests are taken."""
+        self._all_left = asyncio.Event()
         self._lookups = ThreadPoolExecutor(2, "lookup")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
@@ -145,19 +148,36 @@ class Gateway:
     async def close(self) -> None:
         """Finish what was accepted: everything is committed and answered.
 
-        The other instances are told first: clients that look for a leader find them.
+        The other instances are told first: clients that look for a leader find them. A client has
+        its answers before its connection is closed; one that takes none is waited for.
         """
         self._beating.cancel()
-        await asyncio.get_running_loop().run_in_executor(self._heart, left, self.membership)
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(self._heart, left, self.membership)
+        self.is_ending = True
         for connection in list(self.connections):
             connection.finish()
         self.watch.close()
         self.coordinators.close()
         await self.appends.close()
+        while self.connections:
+            self._all_left.clear()
+            await self._all_left.wait()
         await self.tidying.close()
         for pool in (self._lookups, self._admin, self._heart):
-            pool.shutdown(wait=True)
+            await loop.run_in_executor(None, pool.shutdown)
         self.let_go()
+
+    def forget(self, connection: "Connection") -> None:
+        """Take note that a connection is closed."""
+        self.connections.discard(connection)
+        if not self.connections:
+            self._all_left.set()
+
+    def cut_off(self, why: str) -> None:
+        """Close all connections at once."""
+        for connection in list(self.connections):
+            connection.cut_off("shutdown", why)
 
     def let_go(self) -> None:
         """Close the files that requests have opened; those to come open them again."""

@@ -55,12 +55,26 @@ class Sender:
         """Of a range that is being sent by sendfile: however small, it is sent so, too."""
         self._is_blocked = False
         self._is_closing = False
+        self._taken = 0
+        self._stuck: tuple[int, float] | None = None
         self._socket = _duplicate(transport)
 
     @property
     def is_paused(self) -> bool:
         """Whether the client has not taken all that was sent."""
         return bool(self._pieces) or self._is_blocked
+
+    def stuck_since(self, now: float) -> float | None:
+        """Return when the client was first seen to take nothing more; None when it takes all.
+
+        `now` is the time of this look. A client that has taken some since the last one is not stuck.
+        """
+        if not self.is_paused:
+            self._stuck = None
+            return None
+        if self._stuck is None or self._stuck[0] != self._taken:
+            self._stuck = self._taken, now
+        return self._stuck[1]
 
     def send(self, header: bytes, pieces: Sequence[Piece]) -> None:
         """Send one answer."""
@@ -169,6 +183,7 @@ class Sender:
             if size > left:
                 self._pieces.appendleft(_behind(first, left))
             left -= min(size, left)
+        self._taken += count
         return count
 
 

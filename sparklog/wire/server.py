@@ -102,7 +102,7 @@ class Server:
             async with asyncio.timeout(self._settings.shutdown_timeout_ms / 1000):
                 await self.gateway.close()
         except TimeoutError:
-            log.error("requests took longer than shutdown_timeout_ms: they are cut off")
+            self.gateway.cut_off("requests took longer than shutdown_timeout_ms")
         if self._side_server is not None:
             self._side_server.close()
 

@@ -102,7 +102,7 @@ class Settings(BaseSettings):
     receive_timeout_ms: Positive = 60_000
     """How long a client may take to send a request."""
     send_timeout_ms: Positive = 60_000
-    """How long a client may take to receive an answer."""
+    """How long a client may take nothing of an answer."""
     shutdown_timeout_ms: Positive = 30_000
     """How long requests in progress may take after SIGTERM."""
     poll_interval_ms: Positive = 10

@@ -39,7 +39,7 @@ class Tidying:
         """End, behind the merge that is under way."""
         self._task.cancel()
         await asyncio.wait([self._task])
-        self._thread.shutdown(wait=True)
+        await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)
 
     async def _run(self) -> None:
         loop = asyncio.get_running_loop()

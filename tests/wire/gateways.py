@@ -5,6 +5,7 @@ import io
 import struct
 import threading
 from collections.abc import Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -41,7 +42,11 @@ class RunningGateway:
 
     def run(self, coroutine: Any) -> Any:
         """The result of a coroutine that runs on the gateway's loop."""
-        return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(30)
+        return self.begin(coroutine).result(30)
+
+    def begin(self, coroutine: Any) -> "Future[Any]":
+        """The same without waiting for it."""
+        return asyncio.run_coroutine_threadsafe(coroutine, self._loop)
 
     def close(self) -> None:
         self.run(self.server.close())

@@ -1,9 +1,10 @@
 """What goes wrong inside a gateway: one connection, or one line of the log, and nothing else."""
 
 import asyncio
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -19,7 +20,7 @@ from sparklog.wire.handlers import HANDLERS, Call, Reply
 from sparklog.wire.handlers.fetch_read import FetchRequest
 from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
-from tests.wire.fetching import Part, fetch_request
+from tests.wire.fetching import Part, fetch_request, partitions_of, values
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.processes import until
 from tests.wire.test_metadata import topics_asked
@@ -201,21 +202,55 @@ def test_a_tail_that_is_not_merged_is_told_to_the_log(
     assert "t-0: damaged" in caplog.text
 
 
+class Disk(NamedTuple):
+    """A disk whose reads wait: that one has begun, and that they may go on."""
+
+    reading: threading.Event
+    may_go_on: threading.Event
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Iterator[Disk]:
+    """A slow one; nothing is in memory."""
+    found, read = Disk(threading.Event(), threading.Event()), FetchRequest.read
+
+    def slowly(asked: FetchRequest, image: Any, **how: bool) -> Any:
+        if how.get("at_once"):
+            raise BlockingIOError
+        found.reading.set()
+        assert found.may_go_on.wait(60)
+        return read(asked, image, **how)
+
+    monkeypatch.setattr(FetchRequest, "read", slowly)
+    yield found
+    found.may_go_on.set()
+
+
 class TestTheEnd:
-    def test_that_takes_too_long_is_told(
-        self,
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        caplog: pytest.LogCaptureFixture,
+    def test_waits_for_what_is_being_read(self, tmp_path: Path, disk: Disk) -> None:
+        TemporaryLogDir(tmp_path / "log").topic("t").produce("a")
+        with gateway(tmp_path / "log") as running, Client(running.port) as client:
+            client.send(fetch_request(12, "t", Part()))
+            disk.reading.wait(60)
+            ending = running.begin(running.server.close())
+            until(lambda: running.server.gateway.is_ending)
+            disk.may_go_on.set()
+            [found] = partitions_of(client.receive(ApiKey.FETCH, 12))
+            assert (values(found), client.receive_frame()) == (["a"], b"")
+            ending.result(60)
+
+    def test_that_takes_too_long_cuts_clients_off(
+        self, tmp_path: Path, disk: Disk, caplog: pytest.LogCaptureFixture
     ) -> None:
-        with gateway(tmp_path / "log", shutdown_timeout_ms=1) as running:
-            close = running.server.gateway.close
-
-            async def slow() -> None:
-                try:
-                    await asyncio.sleep(60)
-                finally:
-                    await close()
-
-            monkeypatch.setattr(running.server.gateway, "close", slow)
+        values = {"shutdown_timeout_ms": 1}
+        with gateway(tmp_path / "log", **values) as running, Client(running.port) as client:
+            client.send(fetch_request(12, "t", Part()))
+            disk.reading.wait(60)
+            running.run(running.server.close())
+            assert client.receive_frame() == b""
         assert "shutdown_timeout_ms" in caplog.text
+
+    def test_takes_no_request_of_a_client_that_comes_late(self, running: RunningGateway) -> None:
+        running.server.gateway.is_ending = True
+        with Client(running.port) as client:
+            assert client.receive_frame() == b""

@@ -137,6 +137,21 @@ def test_large_pieces_of_memory_are_sent_in_parts() -> None:
     run(test)
 
 
+def test_a_slow_client_is_not_stuck_while_it_takes_something(file: KeptFile) -> None:
+    async def test(sending: Sending) -> None:
+        sender, size = sending.sender, 100 * len(file(0, 3 * SENDFILE_BYTES))
+        assert sender.stuck_since(1.0) is None
+        sender.send(b"1", [FileRange(file, 0, 3 * SENDFILE_BYTES)] * 100)
+        assert (sender.stuck_since(2.0), sender.stuck_since(3.0)) == (2.0, 2.0)
+        await sending.take(size - SENDFILE_BYTES)
+        assert sender.stuck_since(4.0) in (4.0, None)
+        await sending.take(SENDFILE_BYTES + 5)
+        await sending.resumed.wait()
+        assert sender.stuck_since(5.0) is None
+
+    run(test)
+
+
 def test_it_closes_behind_what_was_sent(file: KeptFile, content: bytes) -> None:
     async def test(sending: Sending) -> None:
         sending.sender.send(b"1", [FileRange(file, 0, len(content))] * 50)

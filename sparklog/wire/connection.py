@@ -56,7 +56,7 @@ class Connection(asyncio.BufferedProtocol):
         settings = gateway.settings
         self.session = Session(listener, is_known=settings.tokens_file is None)
         self._gateway = gateway
-        self._frames = Frames(settings.sasl_server_max_receive_size)
+        self._frames = Frames(settings.sasl_server_max_receive_size, gateway.buffer)
         self._allow_large_frames()
         self._loop = asyncio.get_running_loop()
         self._opened = self._active = self._loop.time()

@@ -1,7 +1,8 @@
 """Bytes of a connection to frames: a size of four bytes, big endian, and so many bytes.
 
-A small frame is copied out of the buffer that the socket is read into. A frame that is larger than
-the buffer gets memory of its own, and the socket is read into that.
+A small frame is copied out of the buffer that sockets are read into: one for all connections of an
+event loop, for between `space` and `received` nothing else runs. A frame that is larger than the
+buffer gets memory of its own, and the socket is read into that.
 """
 
 import struct
@@ -14,13 +15,19 @@ SIZE_BYTES: Final = 4
 _SIZE: Final = struct.Struct(">i")
 
 
+def new_buffer() -> memoryview:
+    """Return a buffer for all connections of an event loop."""
+    return memoryview(bytearray(BUFFER_BYTES))
+
+
 class Frames:
     """The frames of one connection. `max_bytes` is the largest frame (socket.request.max.bytes)."""
 
-    def __init__(self, max_bytes: int) -> None:
+    def __init__(self, max_bytes: int, buffer: memoryview) -> None:
         self.max_bytes = max_bytes
-        self._buffer = bytearray(BUFFER_BYTES)
-        self._filled = 0
+        self._buffer = buffer
+        self._rest = b""
+        """Of a small frame that is not complete."""
         self._large: bytearray | None = None
         self._large_filled = 0
 
@@ -32,7 +39,7 @@ class Frames:
     @property
     def has_part(self) -> bool:
         """Whether a frame has begun, and is not complete."""
-        return self._filled > 0 or self._large is not None
+        return bool(self._rest) or self._large is not None
 
     @property
     def missing_bytes(self) -> int:
@@ -43,7 +50,8 @@ class Frames:
         """Return where the next bytes of the connection go. Never empty."""
         if self._large is not None:
             return memoryview(self._large)[self._large_filled :]
-        return memoryview(self._buffer)[self._filled :]
+        self._buffer[: len(self._rest)] = self._rest
+        return self._buffer[len(self._rest) :]
 
     def received(self, count: int) -> list[memoryview]:
         """Take note of `count` bytes in `space`; return the frames that are complete.
@@ -56,12 +64,12 @@ class Frames:
                 return []
             frame, self._large = memoryview(self._large).toreadonly(), None
             return [frame]
-        self._filled += count
-        return self._cut()
+        return self._cut(len(self._rest) + count)
 
-    def _cut(self) -> list[memoryview]:
+    def _cut(self, end: int) -> list[memoryview]:
+        """Take the frames out of the first bytes of the buffer."""
         found: list[memoryview] = []
-        start, end = 0, self._filled
+        start = 0
         while end - start >= SIZE_BYTES:
             size = self._size_at(start)
             body, start = start + SIZE_BYTES, start + SIZE_BYTES + size
@@ -76,9 +84,7 @@ class Frames:
             else:
                 start = body - SIZE_BYTES
             break
-        rest = end - start
-        self._buffer[:rest] = self._buffer[start:end]
-        self._filled = rest
+        self._rest = bytes(self._buffer[start:end])
         return found
 
     def _size_at(self, position: int) -> int:

@@ -21,6 +21,7 @@ from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
 from sparklog.wire.coordinators import Coordinators
+from sparklog.wire.frames import new_buffer
 from sparklog.wire.instances import Instances, instance_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
@@ -70,6 +71,7 @@ class Gateway:
         self.ranges = BatchRanges(self.catalog.files)
         self.watch = Watch(self.topics, self.newest_image, settings.poll_interval_ms / 1000)
         self.sent = Sent()
+        self.buffer = new_buffer()
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()

@@ -67,7 +67,7 @@ class Sender:
     def stuck_since(self, now: float) -> float | None:
         """Return when the client was first seen to take nothing more; None when it takes all.
 
-        `now` is the time of this look. A client that has taken some since the last one is not stuck.
+        `now` is the time of this look. One that has taken some since the last look is not stuck.
         """
         if not self.is_paused:
             self._stuck = None

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError
-from sparklog.wire.frames import BUFFER_BYTES, Frames
+from sparklog.wire.frames import BUFFER_BYTES, Frames, new_buffer
 from sparklog.wire.headers import request_header, unsigned_varint
 from sparklog.wire.messages import parse
 from sparklog.wire.versions import APIS, ApiKey
@@ -25,12 +25,14 @@ KEYS = st.sampled_from([*APIS, -1, 999])
 
 def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     """The frames that come out when bytes come in parts of these sizes, round and round."""
-    frames, found, place = Frames(MAX_BYTES), [], 0
+    buffer = new_buffer()
+    frames, found, place = Frames(MAX_BYTES, buffer), list[bytes](), 0
     while data:
         space = frames.space()
         count = min(len(space), len(data), sizes[place % len(sizes)])
         space[:count] = data[:count]
         found += [bytes(one) for one in frames.received(count)]
+        buffer[:] = bytes(len(buffer))  # by other connections
         data, place = data[count:], place + 1
     return found
 
@@ -49,7 +51,7 @@ class TestFrames:
             cut(struct.pack(">i", size), [4])
 
     def test_that_are_cut_are_told(self) -> None:
-        frames = Frames(MAX_BYTES)
+        frames = Frames(MAX_BYTES, new_buffer())
         frames.space()[:6] = struct.pack(">i", 50_000) + b"ab"
         frames.received(6)
         assert (frames.has_part, frames.large_bytes, frames.missing_bytes) == (True, 50_000, 49_998)

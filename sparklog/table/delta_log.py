@@ -12,7 +12,7 @@ covers, are deleted.
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import pyarrow as pa
@@ -134,15 +134,7 @@ class DeltaLog:
         foreign: list[str] = []
         for number in range(found.marks(self._topic_id).version + 1, version + 1):
             foreign += foreign_changes(number, self._entry(number) or ())
-        return Snapshot(
-            version=version,
-            metadata=found.metadata,
-            protocol=found.protocol,
-            files=found.files,
-            removed=found.removed,
-            transactions=found.transactions,
-            foreign=foreign,
-        )
+        return replace(found, foreign=foreign)
 
     def _followed(self, snapshot: Snapshot, version: int | None = None) -> Snapshot:
         """Apply the entries behind a snapshot, up to `version` or to the last."""

@@ -58,7 +58,6 @@ class Snapshot:
 
     version: int = -1
     timestamp_ms: int = 0
-    entry_id: str | None = None
     metadata: Action | None = None
     protocol: Action | None = None
     files: Mapping[str, DataFile] = field(default_factory=dict)
@@ -113,7 +112,6 @@ class Snapshot:
         return Snapshot(
             version=version,
             timestamp_ms=info.get("timestamp") or self.timestamp_ms,
-            entry_id=info.get("txnId"),
             metadata=metadata,
             protocol=protocol,
             files=files,

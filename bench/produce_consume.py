@@ -9,9 +9,7 @@ Memory that has been free for some seconds is back with the host of a virtual ma
 it again made a write 20 % slower (docs/decisions/0014).
 """
 
-import os
 import shutil
-import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -23,7 +21,7 @@ from bench import connector, ours
 from bench.figures import Bar, Figure
 from bench.floors import FloorSource
 from bench.settings import Settings
-from bench.spark import Variant, rows, spark_session
+from bench.spark import Variant, drain, rows, seconds_of, spark_session
 from tests.kafka.broker import Broker, running_broker
 
 WARM_UP_SHARE = 5
@@ -108,15 +106,15 @@ def _round(peers: Peers, variant: Variant) -> dict[str, float]:
         OUR_WRITE: lambda: ours.write(df, written, variant),
         OUR_PRODUCE: lambda: ours.produce(df, log_dir, variant),
         CONNECTOR_PRODUCE: lambda: connector.produce(df, broker.bootstrap, topic, variant),
-        READ_FLOOR: lambda: _drain(_read_floor(spark, variant)),
-        OUR_CONSUME: lambda: _drain(ours.consume(spark, log_dir)),
-        OUR_READ: lambda: _drain(ours.read(spark, log_dir)),
-        OUR_TWO_COLUMNS: lambda: _drain(ours.read(spark, log_dir, columns="offset,timestamp")),
-        CONNECTOR_CONSUME: lambda: _drain(connector.consume(spark, broker.bootstrap, topic)),
+        READ_FLOOR: lambda: drain(_read_floor(spark, variant)),
+        OUR_CONSUME: lambda: drain(ours.consume(spark, log_dir)),
+        OUR_READ: lambda: drain(ours.read(spark, log_dir)),
+        OUR_TWO_COLUMNS: lambda: drain(ours.read(spark, log_dir, columns="offset,timestamp")),
+        CONNECTOR_CONSUME: lambda: drain(connector.consume(spark, broker.bootstrap, topic)),
     }
     seconds = {}
     for name, each in work.items():
-        seconds[name] = _seconds(each)
+        seconds[name] = seconds_of(each)
         if name == WRITE_FLOOR:
             shutil.rmtree(floor)
         elif name == OUR_WRITE:
@@ -148,14 +146,3 @@ def _read_floor(spark: SparkSession, variant: Variant) -> DataFrame:
         .option("partitions", variant.partitions)
         .load()
     )
-
-
-def _drain(df: DataFrame) -> None:
-    df.write.format("noop").mode("overwrite").save()
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    os.sync()
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start

@@ -1,7 +1,8 @@
 """The one Spark session of a run, and the input that every writer gets."""
 
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -50,6 +51,19 @@ def spark_session(**conf: str) -> Iterator[SparkSession]:
         yield spark
     finally:
         spark.stop()
+
+
+def drain(df: DataFrame) -> None:
+    """Read every row and column, and keep none."""
+    df.write.format("noop").mode("overwrite").save()
+
+
+def seconds_of(work: Callable[[], object]) -> float:
+    """How long some work takes; the disk is settled before it."""
+    os.sync()
+    start = time.perf_counter()
+    work()
+    return time.perf_counter() - start
 
 
 def rows(spark: SparkSession, variant: Variant) -> DataFrame:

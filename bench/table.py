@@ -5,9 +5,7 @@ by partition, or reads a time filter of 1 %. Rounds are interleaved; the first w
 timed in this process, on one core, beside its two plain steps: decode the log, write Parquet.
 """
 
-import os
 import shutil
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -21,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench import connector, ours
 from bench.figures import Bar, Figure
 from bench.settings import Settings
-from bench.spark import Variant, spark_session
+from bench.spark import Variant, drain, seconds_of, spark_session
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.fleet import LocalFleet
 from sparklog.log_reader.slices import read_slices
@@ -88,8 +86,8 @@ class Load:
         AdminClient(self.log_dir).create_topics([new])
         share = self.records * 95 // 100
         ours.produce(self._rows(0, share), self.log_dir, variant)
-        self.plain_s = _seconds(self._plain_steps)
-        self.built_s = _seconds(self._build)
+        self.plain_s = seconds_of(self._plain_steps)
+        self.built_s = seconds_of(self._build)
         ours.produce(self._rows(share, self.records), self.log_dir, variant)
         self.topic = f"table-{self.kind}"
         self.broker.create_topic(self.topic, variant.partitions)
@@ -157,12 +155,12 @@ def _figures(load: Load, rounds: int) -> Iterator[Figure]:
     for number in range(rounds + 1):
         for name, df in load.readers().items():
             works: dict[str, Callable[[], object]] = {
-                "all columns": partial(_drain, df),
+                "all columns": partial(drain, df),
                 "count by partition": df.groupBy("partition").count().collect,
-                "1 % by time": partial(_drain, df.where(load.few)),
+                "1 % by time": partial(drain, df.where(load.few)),
             }
             for what, work in works.items():
-                seconds = _seconds(work)
+                seconds = seconds_of(work)
                 if number or not rounds:
                     times.setdefault((what, name), []).append(seconds)
     rates = {key: [load.records / one for one in found] for key, found in times.items()}
@@ -182,14 +180,3 @@ def _figures(load: Load, rounds: int) -> Iterator[Figure]:
     of_steps = load.plain_s / load.built_s
     yield Figure(group, "build_table / decode and write Parquet", of_steps, "", Bar(OF_STEPS))
     yield Figure(group, "table / log, bytes", load.table_bytes / load.log_bytes, "")
-
-
-def _drain(df: DataFrame) -> None:
-    df.write.format("noop").mode("overwrite").save()
-
-
-def _seconds(work: Callable[[], object]) -> float:
-    os.sync()
-    start = time.perf_counter()
-    work()
-    return time.perf_counter() - start

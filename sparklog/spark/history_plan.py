@@ -10,15 +10,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
-from sparklog.errors import (
-    OffsetOutOfRangeError,
-    SparklogWarning,
-    UsageError,
-)
+from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UsageError
 from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
+from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import Bound, parse_bounds
 from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges
 from sparklog.spark.selection import Selected, selected
@@ -48,11 +45,11 @@ class TablePart:
 
     def condition(self) -> str | None:
         """Return the spans as a condition in SQL; None where they are the whole table."""
-        if all(self.spans.get(number) == [tuple(mark)] for number, mark in self.marks.items()):
+        if all(self.spans.get(number) == [mark] for number, mark in self.marks.items()):
             return None
         groups: dict[tuple[Span, ...], list[int]] = {}
         for number, spans in self.spans.items():
-            whole = spans == [tuple(self.marks[number])]
+            whole = spans == [self.marks[number]]
             groups.setdefault(() if whole else tuple(spans), []).append(number)
         if len(groups) <= GROUPS_MAX:
             return " OR ".join(_group(spans, numbers) for spans, numbers in groups.items())
@@ -132,33 +129,6 @@ def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePar
     marks = snapshot.marks(topic.topic_id).partitions
     location = spark_location(files, table_directory(topic))
     return TablePart(topic.name, location, snapshot.version, marks)
-
-
-_AZURE_ACCOUNT: Final = ("azure_storage_account_name", "account_name")
-
-
-def spark_location(files: Files, directory: str) -> str:
-    """Return the address of a directory of the log dir as Spark's file systems spell it.
-
-    Raises UsageError for az:// without the account's name.
-    """
-    scheme, separator, rest = files.uri.partition("://")
-    if not separator:
-        return f"{files.uri}/{directory}"
-    if scheme == "s3":
-        return f"s3a://{rest}/{directory}"
-    if scheme != "az":
-        return f"{files.uri}/{directory}"
-    options = {name.lower(): value for name, value in files.options.items()}
-    account = next((options[name] for name in _AZURE_ACCOUNT if name in options), None)
-    if account is None:
-        raise UsageError(
-            f"Spark reads {files.uri} as abfss://container@account.dfs.core.windows.net: give the "
-            f"log dir so, or the setting storage.AZURE_STORAGE_ACCOUNT_NAME"
-        )
-    container, _, prefix = rest.partition("/")
-    below = f"{prefix}/{directory}" if prefix else directory
-    return f"abfss://{container}@{account}.dfs.core.windows.net/{below}"
 
 
 # --- the table alone -----------------------------------------------------------------------------

@@ -25,7 +25,8 @@ from sparklog.log_reader import EARLIEST
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription, TopicPartition, offsets_json
 from sparklog.spark.history import require_delta
-from sparklog.spark.history_plan import spark_location, without_table
+from sparklog.spark.history_plan import without_table
+from sparklog.spark.location import spark_location
 from sparklog.storage import Files, open_files
 from sparklog.table.of_topic import check_sound, delta_log, table_directory
 

@@ -22,7 +22,8 @@ def create_table(
     """
     from sparklog.metadata.catalog import Catalog
     from sparklog.spark.history import require_delta
-    from sparklog.spark.history_plan import spark_location, without_table
+    from sparklog.spark.history_plan import without_table
+    from sparklog.spark.location import spark_location
     from sparklog.table.of_topic import delta_log, table_directory
 
     require_delta(spark)

@@ -8,7 +8,8 @@ import pytest
 
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
 from sparklog.errors import SparklogWarning
-from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto, spark_location
+from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto
+from sparklog.spark.location import spark_location
 from sparklog.storage import open_files
 from sparklog.table.marks import Mark
 from tests.logs import append, catalog

@@ -80,8 +80,8 @@ def planned(
     if not is_connect(spark):
         return make(Catalog(files), options)
     task = PlanTask(files, options, make)
-    rows = spark.range(0, 1, 1, 1).mapInArrow(task, _ANSWER).collect()
-    answer: Plan | SparklogError = pickle.loads(rows[0].answer)  # noqa: S301 - our own task's
+    (row,) = spark.range(0, 1, 1, 1).mapInArrow(task, _ANSWER).collect()
+    answer: Plan | SparklogError = pickle.loads(row.answer)  # noqa: S301 - our own task's
     if isinstance(answer, SparklogError):
         raise answer
     return answer

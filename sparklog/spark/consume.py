@@ -2,7 +2,8 @@
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
 read     a task a range: `mapInArrow` over the numbers of the ranges
-history  what the topic's table holds, too, is read from there if asked for (sparklog.spark.history)
+history  the topic's table instead of the log, as far as it goes, if asked for
+         (sparklog.spark.history)
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,10 +34,12 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     Options are the Kafka source's (sparklog.config.options): `subscribe`, `assign` or
     `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
     `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
-    `isolation.level`, `storage.<NAME>`. With `history` "auto" what the topics' tables hold is read
-    from there: the same rows, in no order unless `ordered` is true; with "table" the tables alone.
-    Options of the connector that mean nothing without brokers
+    `isolation.level`, `storage.<NAME>`. Options of the connector that mean nothing without brokers
     are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema).
+
+    `history` "log" reads the log. "auto" reads the topics' tables as far as they hold the same
+    rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in no order
+    unless `ordered` is true.
 
     Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError, and UsageError when the

@@ -43,6 +43,7 @@ def require_delta(spark: SparkSession) -> None:
 
 
 def _has_class(spark: SparkSession, name: str) -> bool:
+    """Whether the JVM has a class; PySpark has no public call that tells."""
     try:
         loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr] # noqa: SLF001
         loader.loadClass(name)

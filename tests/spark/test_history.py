@@ -16,15 +16,10 @@ from sparklog.storage.local import LocalFiles
 from sparklog.table.marks import Mark
 from tests.logs import append, new_topic
 from tests.maintenance import outcome_of
-from tests.tables import marks_of
+from tests.tables import marks_of, topic_with_table
 
 pytestmark = pytest.mark.spark
 
-CONFIG = {
-    "sparklog.table.enable": "true",
-    "sparklog.table.target.lag.ms": 0,
-    "retention.ms": -1,
-}
 HOUR_MS = 3_600_000
 
 Read = Callable[..., DataFrame]
@@ -33,7 +28,7 @@ Read = Callable[..., DataFrame]
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
     """A topic of three partitions: five records of each in the table, five behind it."""
-    log_dir = new_topic(tmp_path / "log", "t", 3, CONFIG)
+    log_dir = topic_with_table(tmp_path / "log", 3)
     fill(log_dir, 0)
     outcome_of(build_table, log_dir, rebuild=False)
     fill(log_dir, 5)
@@ -116,7 +111,7 @@ class TestAuto:
             assert [row.offset for row in found if row.partition == partition] == list(range(10))
 
     def test_knows_no_table_where_there_is_none(self, spark: SparkSession, tmp_path: Path) -> None:
-        log_dir = new_topic(tmp_path / "other", "t", 1, CONFIG)
+        log_dir = topic_with_table(tmp_path / "other", 1)
         append(log_dir, 0, ["a"])
 
         assert consume(spark, log_dir, subscribe="t", history="auto").count() == 1

@@ -9,7 +9,6 @@ it wrote is left to vacuum. Of two builds at once one lands: the other finds a m
 that fails (a damaged segment) holds up its own partitions, and no produce ever waits for a build.
 """
 
-import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -288,7 +287,7 @@ def _commit(
         written=written,
         parameters={"records": str(sum(one.rows for one in written))},
     )
-    commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+    commit(context.files, topic, context.clock, change)
 
 
 def _gap(topic: TopicDescription, part: _Part) -> str | None:
@@ -327,5 +326,5 @@ def _rebuild(context: JobContext, topic: TopicDescription) -> Outcome:
             for number, log in image.partitions.items()
         },
     )
-    commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+    commit(context.files, topic, context.clock, change)
     return Outcome(counts={"rebuilt": 1})

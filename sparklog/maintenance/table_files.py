@@ -7,7 +7,6 @@ merge       a file's rows are sorted by partition and offset, and stay so: parti
 retention   whole files, if nothing older of their partitions stays; the table start rises
 """
 
-import os
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -109,7 +108,7 @@ def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Grou
             dropped += group
     if dropped:
         change = Change(operation=COMPACTED, written=written, dropped=dropped)
-        commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+        commit(context.files, topic, context.clock, change)
     return Outcome(
         counts={
             "merged_files": len(dropped),
@@ -269,6 +268,6 @@ def _expire(
         },
         dropped=chosen,
     )
-    commit(context.files, topic, context.clock, change, os.urandom(16).hex())
+    commit(context.files, topic, context.clock, change)
     counts = {"dropped_files": len(chosen), "bytes": sum(one.bytes for one in chosen)}
     return Outcome(counts=counts)

@@ -28,9 +28,10 @@ from sparklog.model import READ_COMMITTED, TopicDescription
 from sparklog.record.decode import ALL
 from sparklog.record.record_batches import BatchMaker
 from sparklog.storage.files import Files
-from sparklog.table.footer import opened, sorted_by_offset
+from sparklog.table.footer import opened
 from sparklog.table.marks import Mark
 from sparklog.table.of_topic import check_sound, delta_log, table_directory
+from sparklog.table.parquet import sorted_by_offset
 from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import DataFile, Snapshot
 

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
@@ -98,8 +97,3 @@ class _Reader:
     def close(self) -> None:
         """Close nothing: the storage does, when nobody reads any more."""
         self.closed = True
-
-
-def sorted_by_offset(table: pa.Table) -> pa.Table:
-    """Return rows in the order of the table's files."""
-    return table.take(pc.sort_indices(table, [("partition", "ascending"), ("offset", "ascending")]))

@@ -1,5 +1,6 @@
 """Where the table of a topic is, and the commits that sparklog makes there."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
@@ -82,9 +83,7 @@ class Change:
         return self.operation == REBUILT
 
 
-def commit(
-    files: Files, topic: TopicDescription, clock: Clock, change: Change, incarnation: str
-) -> Snapshot:
+def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) -> Snapshot:
     """Commit a change in one entry: its files, and every partition's mark.
 
     Raises CommitConflictError when somebody has moved a mark, or dropped a file, since it was
@@ -96,14 +95,14 @@ def commit(
             check_sound(topic, before)
         known = before.marks(topic.topic_id)
         _check_planned(topic, change, before, known)
-        _check_young(topic, change, clock.now_ms())
-        changes_data = change.operation != COMPACTED
         now_ms = clock.now_ms()
+        _check_young(topic, change, now_ms)
+        changes_data = change.operation != COMPACTED
         added = sum(one.rows for one in change.written)
         dropped = sum(one.rows or 0 for one in change.dropped)
         rows = 0 if change.is_rebuild else known.rows + added - dropped
         after = Marks({**known.partitions, **change.marks}, rows, before.version + 1)
-        actions = _made(topic, before, now_ms, incarnation, is_new=change.is_rebuild)
+        actions = _made(topic, before, now_ms, is_new=change.is_rebuild)
         actions += [one.add(now_ms, changes_data=changes_data) for one in change.written]
         gone = before.files.values() if change.is_rebuild else change.dropped
         actions += [_remove(one, now_ms, changes_data=changes_data) for one in gone]
@@ -142,13 +141,11 @@ def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
         )
 
 
-def _made(
-    topic: TopicDescription, before: Snapshot, now_ms: int, incarnation: str, *, is_new: bool
-) -> list[Action]:
+def _made(topic: TopicDescription, before: Snapshot, now_ms: int, *, is_new: bool) -> list[Action]:
     """Return the actions that make the table, or give it its own columns again."""
     if before.exists and not is_new:
         return []
-    made = metadata_action(topic.name, topic.topic_id, now_ms, incarnation)
+    made = metadata_action(topic.name, topic.topic_id, now_ms, os.urandom(16).hex())
     if before.metadata is not None:
         made["metaData"]["id"] = before.metadata["id"]
     return [protocol_action(), made]

@@ -27,6 +27,8 @@ from sparklog.table.schema import ARROW_SCHEMA, STATISTICS, Action
 ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 1024 * 1024
 FILE_BYTES: Final = 128 * 1024 * 1024
+OURS: Final = "sparklog.sorted"
+"""The tag of a file that is sorted by partition and offset."""
 
 _OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -68,10 +70,6 @@ class WrittenFile:
         }
 
 
-OURS: Final = "sparklog.sorted"
-"""The tag of a file that is sorted by partition and offset."""
-
-
 def write_files(
     files: Files, directory: str, batches: Iterable[pa.RecordBatch], now_ms: int
 ) -> list[WrittenFile]:
@@ -110,6 +108,11 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
             held, size, rows = [], 0, 0
     if rows:
         yield pa.Table.from_batches(held)
+
+
+def sorted_by_offset(table: pa.Table) -> pa.Table:
+    """Return rows in the order of the table's files."""
+    return table.take(pc.sort_indices(table, [("partition", "ascending"), ("offset", "ascending")]))
 
 
 class _FileWriter:
@@ -219,7 +222,7 @@ def _time_text(microseconds: int) -> str | None:
         when = _EPOCH + timedelta(milliseconds=microseconds // 1000)
     except OverflowError:
         return None
-    return f"{when:%Y-%m-%dT%H:%M:%S}.{when.microsecond // 1000:03d}Z".zfill(24)
+    return f"{when.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"
 
 
 def time_ms(text: str) -> int:

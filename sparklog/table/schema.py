@@ -49,7 +49,7 @@ def protocol_action() -> Action:
     return {"protocol": {"minReaderVersion": READER_VERSION, "minWriterVersion": WRITER_VERSION}}
 
 
-def is_ours(metadata: Action) -> bool:
+def has_our_columns(metadata: Action) -> bool:
     """Whether a table with this `metaData` still has the columns that sparklog gave it.
 
     Properties may change, but for those that turn columns or marks into something else.

@@ -11,9 +11,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final
 from urllib.parse import unquote
 
-from sparklog.table import schema
 from sparklog.table.marks import Marks, marks_of
-from sparklog.table.schema import READER_VERSION, WRITER_VERSION, Action
+from sparklog.table.schema import READER_VERSION, WRITER_VERSION, Action, has_our_columns
 
 ENGINE: Final = "sparklog/"
 """How the `engineInfo` of sparklog's own entries begins."""
@@ -156,7 +155,7 @@ def _changes(action: Action) -> list[str]:
         case {"add": {"deletionVector": dict()}}:
             return ["rows"]
         case {"metaData": content}:
-            return [] if schema.is_ours(content) else ["columns or properties"]
+            return [] if has_our_columns(content) else ["columns or properties"]
         case {"protocol": {"minReaderVersion": reader, "minWriterVersion": writer}}:
             is_known = (reader, writer) == (READER_VERSION, WRITER_VERSION)
             return [] if is_known else ["protocol"]

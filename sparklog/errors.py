@@ -22,7 +22,10 @@
     │   │   └── UnsupportedFeatureError
     │   ├── InvalidRequestError
     │   │   └── InvalidFrameError
-    │   └── SaslAuthenticationError
+    │   ├── SaslAuthenticationError
+    │   ├── InvalidGroupIdError
+    │   ├── GroupIdNotFoundError
+    │   └── GroupNotEmptyError
     ├── CorruptionError
     │   ├── CorruptRecordError
     │   │   ├── UnsupportedCodecError
@@ -202,6 +205,24 @@ class SaslAuthenticationError(UsageError):
     """A client that is not whom it says to be, or that breaks the rules of its mechanism."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
+
+
+class InvalidGroupIdError(UsageError):
+    """A group has a name that is not empty."""
+
+    code = ErrorCode.INVALID_GROUP_ID
+
+
+class GroupIdNotFoundError(UsageError):
+    """No such consumer group."""
+
+    code = ErrorCode.GROUP_ID_NOT_FOUND
+
+
+class GroupNotEmptyError(UsageError):
+    """The group has members: what they have read is theirs to say."""
+
+    code = ErrorCode.NON_EMPTY_GROUP
 
 
 class CorruptionError(SparklogError):

@@ -2,18 +2,29 @@
 
 client     AdminClient, with the names and rules of Kafka's own: all that is asked, or nothing
 each       the same, each topic for itself: all that can be done, and an error for the rest
+groups     consumer groups: their members and offsets, without a gateway
 changes    what both do to a topic: pure functions of its description or image
 """
 
 from sparklog.admin.changes import AlterConfigOp, NewTopic, OpType
 from sparklog.admin.client import LATEST_TIMESTAMP, AdminClient
 from sparklog.admin.each import EachTopic, Outcome
+from sparklog.admin.groups import (
+    ConsumerGroupDescription,
+    ConsumerGroupListing,
+    MemberDescription,
+)
+from sparklog.coordinator.requests import CommittedOffset
 
 __all__ = [
     "LATEST_TIMESTAMP",
     "AdminClient",
     "AlterConfigOp",
+    "CommittedOffset",
+    "ConsumerGroupDescription",
+    "ConsumerGroupListing",
     "EachTopic",
+    "MemberDescription",
     "NewTopic",
     "OpType",
     "Outcome",

@@ -8,7 +8,7 @@ brought back.
 """
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from functools import partial
 from typing import TypeVar
 
@@ -23,8 +23,14 @@ from sparklog.admin.changes import (
     start_offset,
 )
 from sparklog.admin.each import EachTopic
+from sparklog.admin.groups import (
+    ConsumerGroupDescription,
+    ConsumerGroupListing,
+    GroupAdmin,
+)
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
+from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import LogDirError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
@@ -61,6 +67,7 @@ class AdminClient:
         self._clock: Clock = clock or SystemClock()
         self._files = open_files(os.fspath(log_dir), storage_options)
         self._catalog = Catalog(self._files, self._clock)
+        self._groups = GroupAdmin(self._catalog)
 
     @property
     def each(self) -> EachTopic:
@@ -254,6 +261,74 @@ class AdminClient:
             )
             for partition, timestamp in places.items()
         }
+
+    # ------------------------------------------------------------------------------------- groups
+
+    def list_consumer_groups(
+        self, *, states: Collection[str] = (), types: Collection[str] = ()
+    ) -> list[ConsumerGroupListing]:
+        """Return the consumer groups, by name; of these states or types if any are given.
+
+        States are as the protocol spells them, in any case: Empty, Stable, PreparingRebalance, ….
+        """
+        wanted = {one.lower() for one in states}, {one.lower() for one in types}
+        return [
+            one
+            for one in self._groups.listed()
+            if (not wanted[0] or one.state.lower() in wanted[0])
+            and (not wanted[1] or one.type in wanted[1])
+        ]
+
+    def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescription]:
+        """Return groups with their members, as of the last rebalance. Raises GroupIdNotFoundError.
+
+        What is read is the log: a member that has gone without a word is among them until its
+        coordinator writes that it has.
+        """
+        return [self._groups.described(one) for one in group_ids]
+
+    def list_consumer_group_offsets(
+        self, group_id: str, partitions: Iterable[Place] | None = None
+    ) -> dict[TopicPartition, CommittedOffset | None]:
+        """Return what a group has committed, of all partitions without `partitions`.
+
+        None where nothing is committed; a group that is not there has committed nothing.
+        """
+        found = self._groups.offsets(group_id)
+        if partitions is None:
+            return dict(found)
+        return {TopicPartition(*place): found.get(TopicPartition(*place)) for place in partitions}
+
+    def alter_consumer_group_offsets(
+        self, group_id: str, offsets: Mapping[Place, int | CommittedOffset]
+    ) -> None:
+        """Set offsets of a group without members, all or none, in one commit; it is made if new.
+
+        An int has no metadata. Raises InvalidGroupIdError, GroupNotEmptyError, UnknownTopicError,
+        OffsetOutOfRangeError for a negative offset, CommitConflictError.
+        """
+        self._groups.commit(
+            group_id,
+            {
+                TopicPartition(*place): CommittedOffset(one) if isinstance(one, int) else one
+                for place, one in offsets.items()
+            },
+        )
+
+    def delete_consumer_groups(self, group_ids: Iterable[str]) -> None:
+        """Delete groups without members, one after another, and their offsets.
+
+        Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
+        """
+        for one in group_ids:
+            self._groups.delete(one)
+
+    def delete_consumer_group_offsets(self, group_id: str, partitions: Iterable[Place]) -> None:
+        """Delete offsets of a group without members, in one commit.
+
+        Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
+        """
+        self._groups.delete_offsets(group_id, [TopicPartition(*place) for place in partitions])
 
 
 def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:

@@ -6,9 +6,9 @@ generation, with the one protocol that was chosen.
 
 from typing import Any, Final
 
+from sparklog.coordinator.consumer_protocol import CONSUMER, topics_of
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.member import Member
-from sparklog.coordinator.messages import MessageReader
 from sparklog.coordinator.records import GROUP_METADATA, Record, write_record
 from sparklog.coordinator.requests import DescribedGroup, DescribedMember, Protocol
 from sparklog.coordinator.states import State
@@ -16,7 +16,6 @@ from sparklog.errors import CorruptRecordError
 
 VERSION: Final = 3
 """The version of the value that Kafka 4.1.1 writes."""
-CONSUMER: Final = "consumer"
 
 
 def group_record(group: Group) -> Record:
@@ -99,10 +98,8 @@ def subscribed_topics(group: Group) -> frozenset[str] | None:
         return None
     found: set[str] = set()
     for one in group.members:
-        reader = MessageReader(one.metadata(group.protocol), flexible=False)
         try:
-            reader.value("int16")
-            found.update(reader.value(["string"]) or ())
+            found.update(topics_of(one.metadata(group.protocol)))
         except CorruptRecordError:
             return None
     return frozenset(found)

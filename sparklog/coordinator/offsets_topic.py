@@ -23,6 +23,8 @@ from sparklog.model import READ_COMMITTED, TopicDescription
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
 """Those of Kafka's GroupCoordinatorConfig.offsetsTopicConfigs; compression.type is producer."""
+NUM_PARTITIONS: Final = 50
+"""offsets.topic.num.partitions' default."""
 READ_BYTES_MAX: Final = 2**62
 
 
@@ -60,14 +62,16 @@ def claim(catalog: Catalog, topic: TopicDescription, partition: int) -> int | No
     return None if committed.edit is None else seen + 1
 
 
-def load(catalog: Catalog, topic: TopicDescription, partition: int, shard: Shard) -> int:
-    """Have a shard replay a partition; return the offset behind the last record.
+def load(
+    catalog: Catalog, topic: TopicDescription, partition: int, shard: Shard, start: int = 0
+) -> int:
+    """Have a shard replay a partition from an offset on; return the one behind the last record.
 
     Records of aborted transactions do not count. Raises CorruptRecordError, MissingFileError.
     """
     reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
     log = reader.partition(partition)
-    start, end = log.log_start_offset, log.log_end_offset
+    start, end = max(start, log.log_start_offset), log.log_end_offset
     if start < end:
         pieces = raw_batches(
             catalog.files,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from sparklog.errors import SparklogError
-from sparklog.group_commit.append_slots import Appended, Checked
+from sparklog.errors import SparklogError, UnexpectedAppendOffsetError
+from sparklog.group_commit.append_slots import Append, Appended, Checked
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch, sequenced
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
@@ -35,9 +35,11 @@ def decided(
     verdicts: list[Verdict] = []
     states: dict[int, ProducerState] = {}
     end = log.log_end_offset
-    for _, batch in batches:
+    for slot, batch in batches:
         verdict: Verdict = end
-        if batch.producer_id >= 0:
+        if slot.append.end_offset not in (None, end):
+            verdict = _has_moved(log, slot.append, end)
+        elif batch.producer_id >= 0:
             known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
             try:
                 after = sequenced(known, _sequences_of(batch, end))
@@ -52,6 +54,12 @@ def decided(
             end += batch.record_count
         verdicts.append(verdict)
     return verdicts, tuple(states.values())
+
+
+def _has_moved(log: PartitionLog, append: Append, end: int) -> UnexpectedAppendOffsetError:
+    return UnexpectedAppendOffsetError(
+        f"{log.name}: planned at the log end offset {append.end_offset}, which is {end} now"
+    )
 
 
 def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:

@@ -13,13 +13,15 @@ class Append(NamedTuple):
     """One partition's batch of a produce request, as the client sent it.
 
     With `leader_epoch` it is appended only while that is the partition's: a claim that raises it
-    shuts out those before (FencedLeaderEpochError).
+    shuts out those before (FencedLeaderEpochError). With `end_offset` it is appended only there:
+    where it was planned on what the log says (UnexpectedAppendOffsetError).
     """
 
     topic_id: str
     partition: int
     batch: memoryview | bytes
     leader_epoch: int | None = None
+    end_offset: int | None = None
 
 
 class Appended(NamedTuple):

@@ -1,26 +1,13 @@
 """Records of __consumer_offsets and __transaction_state as Kafka's dump tool prints them."""
 
-from typing import Any, Final
+from typing import Any
 
+from sparklog.coordinator.consumer_protocol import ASSIGNMENT, CONSUMER, SUBSCRIPTION
 from sparklog.coordinator.messages import MessageReader, Schema, json_text
 from sparklog.coordinator.records import GROUP_RECORDS, TRANSACTION_RECORDS, Kind, read_record
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.dump_batches import Decoded
 from sparklog.interop.java_records import JavaRecord
-
-_PROTOCOL_TYPE: Final = "consumer"
-
-_SUBSCRIPTION: Final[Schema] = (
-    ("topics", ["string"]),
-    ("userData", "bytes"),
-    ("ownedPartitions", [(("topic", "string"), ("partitions", ["int32"]))]),
-    ("generationId", "int32"),
-    ("rackId", "string"),
-)
-_ASSIGNMENT: Final[Schema] = (
-    ("assignedPartitions", [(("topic", "string"), ("partitions", ["int32"]))]),
-    ("userData", "bytes"),
-)
 
 
 def decode_offsets(record: JavaRecord) -> Decoded:
@@ -55,16 +42,16 @@ def _decoded(kinds: dict[int, Kind], record: JavaRecord) -> Decoded:
 
 def _opened(value: dict[str, Any]) -> dict[str, Any]:
     """A group's value with what its members' protocol says in place of its bytes."""
-    if value.get("protocolType") == _PROTOCOL_TYPE:
+    if value.get("protocolType") == CONSUMER:
         for member in value["members"] or ():
             member["subscription"] = _embedded(member["subscription"], _subscription)
-            member["assignment"] = _embedded(member["assignment"], lambda _: _ASSIGNMENT)
+            member["assignment"] = _embedded(member["assignment"], lambda _: ASSIGNMENT)
     return value
 
 
 def _subscription(version: int) -> Schema:
     fields: int = (2, 3, 4, 5)[max(0, min(version, 3))]
-    return _SUBSCRIPTION[:fields]
+    return SUBSCRIPTION[:fields]
 
 
 def _embedded(data: bytes | None, schema_of: Any) -> Any:

@@ -20,6 +20,7 @@ from sparklog.errors import ErrorCode, SparklogError, UnknownTopicError
 TOPIC_NOT_FOUND: Final = 40401
 PARTITION_NOT_FOUND: Final = 40402
 OFFSET_NOT_FOUND: Final = 40404
+GROUP_NOT_FOUND: Final = 40405
 UNAUTHENTICATED: Final = 40101
 FORBIDDEN: Final = 40301
 BAD_REQUEST: Final = 40002
@@ -77,6 +78,9 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.LOG_DIR_NOT_FOUND: Answer(
         UNAVAILABLE, "there is no log dir yet: the first topic that is created makes it"
     ),
+    ErrorCode.INVALID_GROUP_ID: Answer(BAD_REQUEST),
+    ErrorCode.GROUP_ID_NOT_FOUND: Answer(GROUP_NOT_FOUND),
+    ErrorCode.NON_EMPTY_GROUP: Answer(BAD_REQUEST),
     ErrorCode.SASL_AUTHENTICATION_FAILED: Answer(UNAUTHENTICATED),
     ErrorCode.FENCED_LEADER_EPOCH: Answer(RETRIABLE, "an import came between: send it again"),
     ErrorCode.UNSUPPORTED_COMPRESSION_TYPE: Answer(KAFKA_ERROR, "the log is damaged here"),

@@ -1,0 +1,157 @@
+"""Consumer groups as an administrator sees and changes them, without a gateway."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from sparklog.coordinator.consumer_protocol import CONSUMER, partitions_of
+from sparklog.coordinator.requests import (
+    CommitRequest,
+    CommittedOffset,
+    DeleteGroupRequest,
+    DescribedGroup,
+    DescribedMember,
+    DescribeRequest,
+    FetchRequest,
+    OffsetDeleteRequest,
+    OffsetsAnswer,
+)
+from sparklog.coordinator.states import GroupLimits
+from sparklog.errors import (
+    CorruptRecordError,
+    GroupIdNotFoundError,
+    InvalidGroupIdError,
+    OffsetOutOfRangeError,
+    UsageError,
+)
+from sparklog.metadata.catalog import Catalog, check_partition
+from sparklog.model import TopicPartition
+
+if TYPE_CHECKING:
+    from sparklog.coordinator.group_log import GroupLog
+
+CLASSIC: Final = "classic"
+METADATA_MAX: Final = GroupLimits().offset_metadata_max_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupListing:
+    """A group. `is_simple` says that its offsets were committed without members."""
+
+    group_id: str
+    state: str
+    is_simple: bool
+    type: str = CLASSIC
+
+
+@dataclass(frozen=True, slots=True)
+class MemberDescription:
+    """A member of a group and the partitions that it reads; none while the group rebalances."""
+
+    member_id: str
+    group_instance_id: str | None
+    client_id: str
+    host: str
+    partitions: tuple[TopicPartition, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumerGroupDescription:
+    """A group with its members, as of its last rebalance."""
+
+    group_id: str
+    state: str
+    is_simple: bool
+    partition_assignor: str
+    members: tuple[MemberDescription, ...]
+    type: str = CLASSIC
+
+
+class GroupAdmin:
+    """The groups of a log dir."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    @cached_property
+    def _log(self) -> "GroupLog":
+        # Loaded with the first question: the kernels take a while.
+        from sparklog.coordinator.group_log import GroupLog
+
+        return GroupLog(self._catalog)
+
+    def listed(self) -> list[ConsumerGroupListing]:
+        """Return all groups, by name."""
+        return [
+            ConsumerGroupListing(one.group_id, one.state, not one.protocol_type)
+            for one in self._log.groups()
+        ]
+
+    def described(self, group_id: str) -> ConsumerGroupDescription:
+        """Return a group. Raises GroupIdNotFoundError."""
+        found: DescribedGroup | None = self._log.ask(group_id, DescribeRequest(group_id))
+        if found is None:
+            raise GroupIdNotFoundError(f"there is no group {group_id!r}")
+        is_consumer = found.protocol_type == CONSUMER
+        return ConsumerGroupDescription(
+            group_id,
+            found.state,
+            not found.protocol_type,
+            found.protocol_name,
+            tuple(_member(one, is_consumer=is_consumer) for one in found.members),
+        )
+
+    def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
+        """Return what a group has committed; nothing of a group that is not there."""
+        answer: OffsetsAnswer = self._log.ask(group_id, FetchRequest(group_id))
+        return {place: one for place, one in sorted(answer.offsets.items()) if one is not None}
+
+    def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Commit offsets in the name of a group without members, all or none.
+
+        Raises InvalidGroupIdError, GroupNotEmptyError, UnknownTopicError, OffsetOutOfRangeError for
+        a negative offset, UsageError for metadata that is too long, CommitConflictError.
+        """
+        if not group_id:
+            raise InvalidGroupIdError("a group has a name that is not empty")
+        for place, one in offsets.items():
+            check_partition(self._catalog.topic(place.topic), place.partition)
+            if one.offset < 0:
+                raise OffsetOutOfRangeError(f"{place}: offset {one.offset} is negative")
+            if len(one.metadata) > METADATA_MAX:
+                raise UsageError(
+                    f"{place}: metadata of {len(one.metadata)} characters; allowed: {METADATA_MAX}"
+                )
+        if offsets:
+            self._log.change(group_id, CommitRequest(group_id, offsets))
+
+    def delete(self, group_id: str) -> None:
+        """Delete a group without members, and its offsets.
+
+        Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
+        """
+        self.described(group_id)
+        self._log.change(group_id, DeleteGroupRequest(group_id))
+
+    def delete_offsets(self, group_id: str, places: Sequence[TopicPartition]) -> None:
+        """Delete offsets of a group without members; those that are not there stay so.
+
+        Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
+        """
+        self.described(group_id)
+        self._log.change(group_id, OffsetDeleteRequest(group_id, places))
+
+
+def _member(member: DescribedMember, *, is_consumer: bool) -> MemberDescription:
+    try:
+        partitions = partitions_of(member.assignment) if is_consumer else []
+    except CorruptRecordError:
+        partitions = []  # its leader wrote something else
+    return MemberDescription(
+        member.member_id,
+        member.instance_id,
+        member.client_id,
+        member.client_host,
+        tuple(partitions),
+    )

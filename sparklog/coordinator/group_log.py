@@ -1,0 +1,189 @@
+"""Groups straight from the log, for whoever is not their coordinator.
+
+    read     a shard for each partition of __consumer_offsets follows the log
+    change   a shard is asked, and what it would write is appended at the end that it has read
+
+A coordinator that lives follows such an append before it answers. Members of a group move its
+offsets, nobody else; where no gateway is left that they could be members at, they are removed
+first, under a leader epoch of this change's own.
+"""
+
+from dataclasses import dataclass
+from threading import RLock
+from typing import Any, Final
+
+from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
+from sparklog.coordinator.placement import partition_of
+from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.requests import (
+    DescribedGroup,
+    DescribeRequest,
+    Effects,
+    LeaveRequest,
+    ListedGroup,
+    ListRequest,
+    MemberIdentity,
+    Now,
+    Request,
+)
+from sparklog.coordinator.shard import Shard
+from sparklog.coordinator.states import GroupLimits
+from sparklog.errors import (
+    CommitConflictError,
+    FencedLeaderEpochError,
+    GroupNotEmptyError,
+    LogDirError,
+    UnexpectedAppendOffsetError,
+)
+from sparklog.metadata.catalog import Catalog
+from sparklog.model import TopicDescription
+
+TRIES_MAX: Final = 50
+"""How often a change is planned again because others have written to the partition."""
+FOLLOWED_MS: Final = 3_600_000
+"""A partition that was not looked at for so long is read from its start: compaction may have
+removed the records that delete what was read before."""
+PRODUCE_VERSION: Final = 13
+
+
+@dataclass(slots=True)
+class _Followed:
+    """A partition as far as it was read."""
+
+    topic: TopicDescription
+    number: int
+    shard: Shard
+    end_offset: int
+    read_ms: int
+    """When, by the clock since the machine's start."""
+
+
+class GroupLog:
+    """The groups of a log dir. For any number of threads."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._followed: dict[int, _Followed] = {}
+        self._lock = RLock()
+
+    def ask(self, group_id: str, request: Request) -> Any:
+        """Return the answer to a request that changes nothing, by the log as it is now.
+
+        Raises CorruptRecordError, MissingFileError.
+        """
+        with self._lock:
+            topic = self._topic()
+            if topic is None:
+                return _answered(_shard(), request, Effects(), 0)
+            found = self._newest(topic, partition_of(group_id, topic.num_partitions))
+            return _answered(found.shard, request, Effects(), 0)
+
+    def groups(self) -> list[ListedGroup]:
+        """Return all groups, by their names. Raises CorruptRecordError, MissingFileError."""
+        with self._lock:
+            topic = self._topic()
+            if topic is None:
+                return []
+            image, listed = self._catalog.topic_image(topic), list[ListedGroup]()
+            for number in range(topic.num_partitions):
+                if image.partition(number).log_end_offset:
+                    shard = self._newest(topic, number).shard
+                    listed += _answered(shard, ListRequest(), Effects(), 0)
+            return sorted(listed)
+
+    def change(self, group_id: str, request: Request) -> Any:
+        """Return the answer to a request, when what it changes is durable.
+
+        Raises GroupNotEmptyError, CommitConflictError when others keep writing to the partition,
+        and what an append and `ask` may raise.
+        """
+        with self._lock:
+            topic = offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
+            number = partition_of(group_id, topic.num_partitions)
+            for _ in range(TRIES_MAX):
+                found, effects = self._newest(topic, number), Effects()
+                del self._followed[number]  # until what is asked of it is in the log
+                epoch = self._without_members(found, group_id, effects)
+                wall_ms = self._catalog.clock.now_ms()
+                answer = _answered(found.shard, request, effects, wall_ms)
+                if not effects.records or self._has_appended(found, effects, epoch):
+                    self._followed[number] = found
+                    return answer
+        raise CommitConflictError(
+            f"group {group_id!r}: others keep writing to {OFFSETS_TOPIC}-{number}: try again"
+        )
+
+    def _topic(self) -> TopicDescription | None:
+        try:
+            return self._catalog.topics().get(OFFSETS_TOPIC)
+        except LogDirError:
+            return None
+
+    def _newest(self, topic: TopicDescription, number: int) -> _Followed:
+        """Return a partition as it is now; only what is new is read."""
+        found, now_ms = self._followed.get(number), self._catalog.clock.boot_ms()
+        end_offset = self._catalog.partition(topic, number).log_end_offset
+        if (
+            found is None
+            or found.topic.topic_id != topic.topic_id
+            or found.end_offset > end_offset
+            or now_ms - found.read_ms > FOLLOWED_MS
+        ):
+            found = self._followed[number] = _Followed(topic, number, _shard(), 0, now_ms)
+        found.read_ms = now_ms
+        found.end_offset = load(self._catalog, topic, number, found.shard, found.end_offset)
+        return found
+
+    def _without_members(self, found: _Followed, group_id: str, effects: Effects) -> int | None:
+        """Remove a group's members where no gateway has them; return the epoch for that.
+
+        None where nothing was removed. Raises GroupNotEmptyError while there are gateways.
+        """
+        wall_ms = self._catalog.clock.now_ms()
+        group: DescribedGroup | None = _answered(
+            found.shard, DescribeRequest(group_id), effects, wall_ms
+        )
+        if group is None or not group.members:
+            return None
+        if self._catalog.log.image().brokers:
+            raise GroupNotEmptyError(
+                f"group {group_id!r} has {len(group.members)} members, and there is a gateway that "
+                f"they may be at: end them first, or wait until their sessions end"
+            )
+        gone = tuple(MemberIdentity(one.member_id, one.instance_id) for one in group.members)
+        _answered(found.shard, LeaveRequest(group_id, gone), effects, wall_ms)
+        while (epoch := claim(self._catalog, found.topic, found.number)) is None:
+            pass  # another change was first
+        return epoch
+
+    def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
+        """Append at the end that was read. False: others were first; it is to be read anew."""
+        # Loaded with the first change: the kernels take a while.
+        from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
+        from sparklog.group_commit.append_writer import AppendWriter
+
+        batch = batch_of(effects.records, self._catalog.clock.now_ms())
+        slot = Slot(
+            Append(found.topic.topic_id, found.number, batch, epoch, found.end_offset),
+            PRODUCE_VERSION,
+        )
+        AppendWriter(self._catalog, AppendCounts()).write([slot])
+        if isinstance(slot.outcome, Appended):
+            found.end_offset += len(effects.records)
+            return True
+        if isinstance(slot.outcome, UnexpectedAppendOffsetError | FencedLeaderEpochError):
+            return False
+        assert slot.outcome is not None  # noqa: S101 - a writer gives every slot its outcome
+        raise slot.outcome
+
+
+def _shard() -> Shard:
+    return Shard(GroupLimits(), str)
+
+
+def _answered(shard: Shard, request: Request, effects: Effects, wall_ms: int) -> Any:
+    """Return the answer to a request that is answered at once; add the records that it takes."""
+    found = shard.handle(request, None, Now(0, wall_ms))
+    effects.records += found.records
+    return found.answers[-1][1]

@@ -21,7 +21,7 @@ from sparklog.errors import NotCoordinatorError, SparklogError
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.model import TopicDescription
 from sparklog.wire.instances import Instance, leader_of
-from sparklog.wire.owned_shard import OwnedShard
+from sparklog.wire.owned_shard import Claimed, OwnedShard
 from sparklog.wire.settings import Settings
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ class Coordinators:
             return epoch, load(gateway.catalog, topic, number, shard)
 
         epoch, end = await gateway.lookup(read)
-        appends, clock = gateway.appends, gateway.clock
-        owned = OwnedShard(topic, number, epoch, shard, end, appends, clock, self._ended)
+        claimed = Claimed(topic, number, epoch, end)
+        owned = OwnedShard(claimed, shard, gateway.appends, gateway.clock, self._ended)
         self._shards[number] = owned
         return owned
 

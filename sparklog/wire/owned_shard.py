@@ -10,7 +10,7 @@ groups are read from the log again.
 import asyncio
 from collections import deque
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import batch_of
@@ -32,31 +32,37 @@ NEVER_MS: Final = 2**63
 Answers = list[tuple["asyncio.Future[Any]", Any]]
 
 
+class Claimed(NamedTuple):
+    """A partition that this instance has claimed: by which leader epoch, and its end then."""
+
+    topic: TopicDescription
+    partition: int
+    leader_epoch: int
+    end_offset: int
+
+
 class OwnedShard:
     """One partition of __consumer_offsets, from its claim to the end of it. For one event loop."""
 
-    def __init__(  # noqa: PLR0913 - what was claimed, and what it runs with
+    def __init__(
         self,
-        topic: TopicDescription,
-        partition: int,
-        leader_epoch: int,
+        claimed: Claimed,
         shard: Shard,
-        end_offset: int,
         appends: AppendCommit,
         clock: Clock,
         on_end: "Callable[[OwnedShard, SparklogError], None]",
     ) -> None:
-        """`shard` holds what the partition has up to `end_offset`.
+        """`shard` holds what the claimed partition has.
 
         `on_end` is called when the ownership ends, before the answers.
         """
-        self.partition = partition
+        self.partition = claimed.partition
         self._on_end = on_end
         self.is_over = False
-        self._topic = topic
-        self._epoch = leader_epoch
+        self._topic = claimed.topic
+        self._epoch = claimed.leader_epoch
         self._shard = shard
-        self._end_offset = end_offset
+        self._end_offset = claimed.end_offset
         self._appends = appends
         self._clock = clock
         self._waiting: set[asyncio.Future[Any]] = set()

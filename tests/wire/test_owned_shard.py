@@ -25,7 +25,7 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.model import TopicDescription, TopicPartition
-from sparklog.wire.owned_shard import OwnedShard
+from sparklog.wire.owned_shard import Claimed, OwnedShard
 
 TOPIC = TopicDescription("__consumer_offsets", "id", 50, {}, 0)
 FLIGHTS = TopicPartition("flights", 0)
@@ -66,7 +66,7 @@ class Owner:
         def ended(_: OwnedShard, error: SparklogError) -> None:
             self.ends.append(error)
 
-        self.owned = OwnedShard(TOPIC, 3, 7, shard, END, appends, self.clock, ended)
+        self.owned = OwnedShard(Claimed(TOPIC, 3, 7, END), shard, appends, self.clock, ended)
 
     def commits(self, offset: int) -> "asyncio.Future[Any]":
         return self.owned.ask(CommitRequest("g", {FLIGHTS: CommittedOffset(offset)}))

@@ -9,8 +9,6 @@ from sparklog.wire import messages
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.versions import APIS, ApiKey
 
-NONE = 0
-
 
 def api_versions(call: Call) -> Reply:
     """Return the answer."""
@@ -22,4 +20,6 @@ def api_versions(call: Call) -> Reply:
         fields = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": keys}
         return [messages.encode(ApiKey.API_VERSIONS, 0, fields)]
     call.request()
-    return call.answer({"error_code": NONE, "api_keys": keys, "finalized_features_epoch": 0})
+    return call.answer(
+        {"error_code": ErrorCode.NONE, "api_keys": keys, "finalized_features_epoch": 0}
+    )

@@ -30,7 +30,7 @@ def error_fields(outcome: object) -> Mapping[str, Any]:
     """Return the fields `error_code` and `error_message` of an outcome."""
     if isinstance(outcome, SparklogError):
         return {"error_code": outcome.code, "error_message": outcome.message}
-    return {"error_code": 0, "error_message": None}
+    return {"error_code": ErrorCode.NONE, "error_message": None}
 
 
 def check_admin(call: Call, topic: str) -> None:

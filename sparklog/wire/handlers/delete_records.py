@@ -39,7 +39,7 @@ async def delete_records(call: Call) -> Reply:
         fields = {
             "partition_index": partition.partition,
             "low_watermark": UNKNOWN_OFFSET if is_error else outcome,
-            "error_code": outcome.code if is_error else 0,
+            "error_code": outcome.code if is_error else ErrorCode.NONE,
         }
         topics.setdefault(partition.topic, []).append(fields)
     answers = [{"name": name, "partitions": some} for name, some in topics.items()]

@@ -11,7 +11,7 @@ from collections.abc import Awaitable, Sequence
 from functools import partial
 from typing import Final
 
-from sparklog.errors import MissingFileError
+from sparklog.errors import ErrorCode, MissingFileError
 from sparklog.metadata.image import Image
 from sparklog.wire.gateway import Gateway, are_open
 from sparklog.wire.handlers.call import Call, Reply
@@ -20,7 +20,6 @@ from sparklog.wire.handlers.fetch_read import FetchRequest
 
 FULL_FETCHES: Final = (0, -1)
 """Session epochs of a fetch that names all its partitions (FetchMetadata)."""
-FETCH_SESSION_ID_NOT_FOUND: Final = 70
 TRIES: Final = 3
 """How often a fetch is planned on a newer image because a file is gone."""
 
@@ -31,7 +30,7 @@ def fetch(call: Call) -> Reply | Awaitable[Reply]:
     """Return the answer, or wait for it."""
     asked, gateway = call.request(), call.gateway
     if getattr(asked, "session_epoch", -1) not in FULL_FETCHES:
-        return fetch_answer(call, (), FETCH_SESSION_ID_NOT_FOUND)
+        return fetch_answer(call, (), ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
     request = FetchRequest(call, asked)
     read = _at_once(gateway, request)
     if read is not None and _is_due(request, read[1]):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
+from sparklog.errors import ErrorCode
 from sparklog.log_reader.isolation import AbortedSpan
 from sparklog.log_reader.ranges import Batches
 from sparklog.metadata.edit import EpochStart
@@ -27,7 +28,7 @@ class Fetched:
     """The answer for one partition. `aborted` is None for a reader of uncommitted records."""
 
     partition: int
-    error_code: int = 0
+    error_code: int = ErrorCode.NONE
     high_watermark: int = UNKNOWN
     last_stable_offset: int = UNKNOWN
     log_start_offset: int = UNKNOWN
@@ -59,7 +60,9 @@ class TopicFetched:
     partitions: Sequence[Fetched]
 
 
-def fetch_answer(call: Call, topics: Sequence[TopicFetched], error_code: int = 0) -> Reply:
+def fetch_answer(
+    call: Call, topics: Sequence[TopicFetched], error_code: int = ErrorCode.NONE
+) -> Reply:
     """Return the pieces of an answer."""
     version, pieces, writer = call.version, list[Piece](), call.writer()
     writer.int32(0)  # throttle time

@@ -9,7 +9,6 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of
 
-NONE: Final = 0
 GROUP: Final = 0
 """The key type of a group; others have no coordinator here."""
 BATCHED_SINCE: Final = 4
@@ -43,7 +42,7 @@ async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
     found = owner.at(call.session.listener.name)
     return {
         "key": key,
-        "error_code": NONE,
+        "error_code": ErrorCode.NONE,
         "node_id": found.node_id,
         "host": found.host,
         "port": found.port,
@@ -121,7 +120,7 @@ async def list_groups(call: Call) -> Reply:
         and (not types or CLASSIC in types)
         and call.sees(one.group_id, Resource.GROUP)
     ]
-    return call.answer({"error_code": NONE, "groups": told})
+    return call.answer({"error_code": ErrorCode.NONE, "groups": told})
 
 
 async def delete_groups(call: Call) -> Reply:

@@ -20,7 +20,6 @@ from sparklog.errors import ErrorCode, NotCoordinatorError, SparklogError, Usage
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 
-NONE: Final = 0
 MEMBER_ID_FIRST_SINCE: Final = 4
 """The version of JoinGroup from which on a new member is told its id first (KIP-394)."""
 SKIPS_ASSIGNMENT_SINCE: Final = 9

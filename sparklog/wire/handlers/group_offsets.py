@@ -20,7 +20,6 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of, asked
 
-NONE: Final = 0
 GROUPS_SINCE: Final = 8
 """The version of OffsetFetch from which on several groups may be asked for."""
 NO_RETENTION: Final = timedelta(milliseconds=-1)
@@ -72,7 +71,7 @@ def _code(call: Call, image: Image, place: TopicPartition) -> int:
     topic = image.names.get(place.topic)
     if topic is None or not 0 <= place.partition < topic.num_partitions:
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return NONE
+    return ErrorCode.NONE
 
 
 def _codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[Fields]:
@@ -116,10 +115,10 @@ async def _fetched(call: Call, request: Any) -> Fields:
     told = {}
     for place, offset in answer.offsets.items():
         if call.allows(Scope.READ, place.topic):
-            told[place] = _told(place, offset, NONE)
+            told[place] = _told(place, offset, ErrorCode.NONE)
         elif wanted is not None:
             told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
-    return {"group_id": group_id, "error_code": NONE, "topics": _by_topic(told)}
+    return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": _by_topic(told)}
 
 
 def _told(place: TopicPartition, offset: CommittedOffset | None, code: int) -> Fields:
@@ -150,7 +149,7 @@ async def offset_delete(call: Call) -> Reply:
         for one in topic.partitions
     ]
     codes = {
-        place: NONE
+        place: ErrorCode.NONE
         if call.allows(Scope.READ, place.topic)
         else ErrorCode.TOPIC_AUTHORIZATION_FAILED
         for place in places
@@ -164,4 +163,4 @@ async def offset_delete(call: Call) -> Reply:
     if answer.error_code:
         return call.answer({"error_code": answer.error_code, "topics": []})
     codes.update(answer.partitions)
-    return call.answer({"error_code": NONE, "topics": _codes(request.topics, codes)})
+    return call.answer({"error_code": ErrorCode.NONE, "topics": _codes(request.topics, codes)})

@@ -27,7 +27,9 @@ async def init_producer_id(call: Call) -> Reply:
         producer_id = await call.gateway.producer_ids.next()
     except SparklogError as error:
         return _refused(call, error.code)
-    return call.answer({"error_code": 0, "producer_id": producer_id, "producer_epoch": 0})
+    return call.answer(
+        {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
+    )
 
 
 def _refused(call: Call, code: int) -> Reply:

@@ -9,7 +9,7 @@ from sparklog.log_reader import EARLIEST, LATEST, MAX_TIMESTAMP
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import NO_TIMESTAMP, UNKNOWN_OFFSET, TimestampOffset
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.partitions import NO_EPOCH, NONE, isolation_of, readable
+from sparklog.wire.handlers.partitions import NO_EPOCH, isolation_of, readable
 
 EARLIEST_LOCAL: Final = -4
 """The log start offset: nothing is tiered (KIP-405)."""
@@ -78,7 +78,7 @@ async def _answer(call: Call, image: Image, name: str, asked: Any, isolation: st
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         return _at(log.log_start_offset, _epoch_at(log, log.log_start_offset))
     if timestamp == LATEST_TIERED:
-        return _Answer(NONE)
+        return _Answer(ErrorCode.NONE)
     topics = call.gateway.topics
     try:
         found = await call.gateway.lookup(
@@ -86,11 +86,11 @@ async def _answer(call: Call, image: Image, name: str, asked: Any, isolation: st
         )
     except SparklogError as error:
         return _Answer(error.code)
-    return _Answer(NONE, found, _epoch_at(log, found.offset))
+    return _Answer(ErrorCode.NONE, found, _epoch_at(log, found.offset))
 
 
 def _at(offset: int, epoch: int) -> _Answer:
-    return _Answer(NONE, TimestampOffset(NO_TIMESTAMP, offset), epoch)
+    return _Answer(ErrorCode.NONE, TimestampOffset(NO_TIMESTAMP, offset), epoch)
 
 
 def _epoch_at(log: PartitionLog, offset: int) -> int:

@@ -6,7 +6,7 @@ does not rise when another instance leads (a client that sees it rise validates 
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from typing import NamedTuple
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
@@ -21,8 +21,6 @@ from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.topic_bytes import INTERNAL
 from sparklog.wire.topic_ids import NO_UUID, with_uuid
 from sparklog.wire.writing import Writer
-
-NONE: Final = 0
 
 
 class _Missing(NamedTuple):
@@ -122,7 +120,7 @@ def _written(call: Call, request: object, topics: Sequence[_Found]) -> bytes:
         is_asked = getattr(request, "include_cluster_authorized_operations", False)
         writer.int32(cluster_operations(call) if is_asked else NO_OPERATIONS)
     if version >= 13:
-        writer.int16(NONE)
+        writer.int16(ErrorCode.NONE)
     writer.tags()
     return bytes(writer.data)
 

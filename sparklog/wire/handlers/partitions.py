@@ -10,8 +10,6 @@ from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call
 
-NONE: Final = 0
-UNKNOWN_LEADER_EPOCH: Final = 75
 NO_EPOCH: Final = -1
 """A client that knows no epoch: nothing is checked."""
 
@@ -47,4 +45,4 @@ def readable(
         return log
     if current_leader_epoch < log.leader_epoch:
         return ErrorCode.FENCED_LEADER_EPOCH
-    return UNKNOWN_LEADER_EPOCH
+    return ErrorCode.UNKNOWN_LEADER_EPOCH

@@ -20,7 +20,6 @@ from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.topic_ids import with_uuid
 from sparklog.wire.writing import Writer
 
-NONE: Final = 0
 NO_OFFSET: Final = -1
 ALLOWED_ACKS: Final = (-1, 0, 1)
 BY_ID_FROM: Final = 13
@@ -90,7 +89,7 @@ def _append(call: Call, parts: Sequence[_Part], image: Image) -> _Sent:
     for slot, one in enumerate(parts):
         known = _known(image, one.topic)
         refused = _not_found(call, one.topic, known)
-        outcomes.append(refused or Failed(NONE, ""))
+        outcomes.append(refused or Failed(ErrorCode.NONE, ""))
         if known is not None and refused is None:
             appends.append(Append(known.topic_id, one.partition, one.batch or b""))
             slots.append(slot)
@@ -134,7 +133,7 @@ async def _answered(call: Call, request: Any, sent: _Sent) -> Reply:
 
 async def _refused(call: Call, request: Any, outcomes: Sequence[Outcome]) -> Reply:
     if request.acks == 0:
-        errors = [one for one in outcomes if _code(one) != NONE]
+        errors = [one for one in outcomes if _code(one) != ErrorCode.NONE]
         if errors:
             raise InvalidRequestError(f"a produce with acks=0 failed: {_message(errors[0])}")
         return None
@@ -144,7 +143,7 @@ async def _refused(call: Call, request: Any, outcomes: Sequence[Outcome]) -> Rep
 def _code(outcome: Outcome) -> int:
     if isinstance(outcome, Failed):
         return outcome.error_code
-    return outcome.code if isinstance(outcome, SparklogError) else NONE
+    return outcome.code if isinstance(outcome, SparklogError) else ErrorCode.NONE
 
 
 def _message(outcome: Outcome) -> str | None:

@@ -12,7 +12,6 @@ from sparklog.errors import ErrorCode, SaslAuthenticationError
 from sparklog.wire import sasl
 from sparklog.wire.handlers.call import Call, Reply
 
-NONE: Final = 0
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -28,7 +27,7 @@ def sasl_handshake(call: Call) -> Reply:
         return call.answer({"error_code": code, "mechanisms": enabled})
     session.exchange = sasl.exchange(mechanism, call.gateway.tokens)
     session.has_raw_tokens = call.version == 0
-    return call.answer({"error_code": NONE, "mechanisms": enabled})
+    return call.answer({"error_code": ErrorCode.NONE, "mechanisms": enabled})
 
 
 async def sasl_authenticate(call: Call) -> Reply:

@@ -17,7 +17,6 @@ from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.scram import ITERATIONS, ITERATIONS_MAX, credential
 
-NONE: Final = 0
 NUMBERS: Final = dict(enumerate(SCRAM_MECHANISMS, start=1))
 """The mechanisms as requests number them (ScramMechanism.type)."""
 
@@ -116,7 +115,7 @@ def _refused(image: Image, request: Any) -> dict[str, _Refused]:
 
 
 def _answered(call: Call, names: list[str], refused: Mapping[str, _Refused]) -> Reply:
-    done = _Refused(NONE, "")
+    done = _Refused(ErrorCode.NONE, "")
     results = []
     for name in names:
         code, told = refused.get(name, done)

@@ -13,7 +13,7 @@ from sparklog.errors import (
     OffsetOutOfRangeError,
     PolicyViolationError,
 )
-from sparklog.log.names import PARTITION_MAX, random_uuid, validate_topic_name
+from sparklog.log.names import PARTITION_MAX, RESERVED_TOPICS, random_uuid, validate_topic_name
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import TopicDescription
 
@@ -53,10 +53,9 @@ def described(topic: NewTopic, random_bytes: bytes, now_ms: int) -> TopicDescrip
     Raises InvalidTopicError, InvalidPartitionsError, InvalidConfigError.
     """
     validate_topic_name(topic.name)
-    if topic.name.startswith("__"):
-        raise InvalidTopicError(
-            f"topic name {topic.name!r} is internal: names that begin with '__' are sparklog's"
-        )
+    if topic.name in RESERVED_TOPICS:
+        reserved = ", ".join(sorted(RESERVED_TOPICS))
+        raise InvalidTopicError(f"topic name {topic.name!r} is internal, as are {reserved}")
     _check_count(topic.name, topic.num_partitions)
     config = TopicConfig.parse(topic.config)
     return TopicDescription(

@@ -31,6 +31,7 @@ from sparklog.interop.import_partition import (
 )
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
+from sparklog.log.names import RESERVED_TOPICS
 from sparklog.metadata.catalog import Catalog, Write
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
@@ -197,7 +198,7 @@ def take(work: ImportWork) -> ImportedPartition:
 def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) -> list[PartitionDir]:
     """Return the directories of the topics that are asked for."""
     if topics is None:
-        return [one for one in partitions if not one.topic_partition.topic.startswith("__")]
+        return [one for one in partitions if one.topic_partition.topic not in RESERVED_TOPICS]
     found = {one.topic_partition.topic for one in partitions}
     missing = [name for name in topics if name not in found]
     if missing:
@@ -205,7 +206,7 @@ def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) ->
             f"the directory has no partition of {missing[0]!r}; it has {', '.join(sorted(found))}",
             topic=missing[0],
         )
-    internal = [name for name in topics if name.startswith("__")]
+    internal = [name for name in topics if name in RESERVED_TOPICS]
     if internal:
         raise InvalidOptionError(
             f"{internal[0]!r} is the broker's own: its records mean nothing here", option="topic"

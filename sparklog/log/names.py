@@ -32,6 +32,13 @@ TIME_INDEX_SUFFIX: Final = ".timeindex"
 KEY_INDEX_SUFFIX: Final = ".keyindex"
 TXN_INDEX_SUFFIX: Final = ".txnindex"
 
+INTERNAL_TOPICS: Final = frozenset(
+    {"__consumer_offsets", "__transaction_state", "__share_group_state"}
+)
+"""The topics of brokers themselves (Topic.INTERNAL_TOPICS)."""
+RESERVED_TOPICS: Final = INTERNAL_TOPICS | {"__cluster_metadata"}
+"""Names that no user's topic has: besides, that of a controller's log."""
+
 QUARANTINE: Final = "quarantine"
 SHARED: Final = "__shared"
 

@@ -12,6 +12,7 @@ import struct
 from functools import cache
 from typing import Final, NamedTuple
 
+from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.wire.topic_ids import uuid_of
@@ -19,8 +20,6 @@ from sparklog.wire.writing import Writer
 
 NO_EPOCH: Final = -1
 """The leader epoch of a partition whose topic was not opened yet: clients then check nothing."""
-INTERNAL: Final = ("__consumer_offsets", "__transaction_state", "__share_group_state")
-"""The names that clients take for a broker's own topics (Topic.INTERNAL_TOPICS)."""
 KEPT_BYTES_MAX: Final = 32 * 1024 * 1024
 """When they are more, all are forgotten."""
 
@@ -75,7 +74,7 @@ def _written(topic: TopicDescription, epochs: Epochs, leader: int, version: int)
     if version >= 10:
         writer.raw(uuid_of(topic.topic_id).bytes)
     if version >= 1:
-        writer.boolean(topic.name in INTERNAL)
+        writer.boolean(topic.name in INTERNAL_TOPICS)
     writer.array(topic.num_partitions)
     layout, one, none = _layout(version)
     usual = NO_EPOCH if epochs is None else 0

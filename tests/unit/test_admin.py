@@ -122,7 +122,7 @@ class TestCreateTopics:
 
         assert (log_dir / f"{'t' * 200}-{made.topic_id}").is_dir()
 
-    @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "t" * 250, "__mine"])
+    @pytest.mark.parametrize("name", ["", ".", "..", "a b", "ä", "a/b", "t" * 250])
     def test_refuses_illegal_names(self, admin: AdminClient, log_dir: Path, name: str) -> None:
         with pytest.raises(InvalidTopicError):
             admin.create_topics([NewTopic("good"), NewTopic(name)])

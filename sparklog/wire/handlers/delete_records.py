@@ -4,10 +4,10 @@ from collections.abc import Iterable
 from typing import Any, Final
 
 from sparklog.errors import ErrorCode, SparklogError
+from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.model import TopicPartition
 from sparklog.wire.handlers.asked import check_admin, outcomes, refused
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.topic_bytes import INTERNAL
 
 UNKNOWN_OFFSET: Final = -1
 
@@ -18,7 +18,7 @@ async def delete_records(call: Call) -> Reply:
 
     def prepare(partition: TopicPartition, offset: int) -> int:
         check_admin(call, partition.topic)
-        if partition.topic in INTERNAL:
+        if partition.topic in INTERNAL_TOPICS:
             name = partition.topic
             raise refused(ErrorCode.INVALID_TOPIC_EXCEPTION, f"topic {name!r} is internal")
         return offset

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from uuid import UUID
 
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.log.names import topic_name_problem
+from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import TopicDescription
 from sparklog.tokens import Resource, Scope
@@ -18,7 +18,6 @@ from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import NO_OPERATIONS, cluster_operations, topic_operations
 from sparklog.wire.instances import Instance, leader_of
-from sparklog.wire.topic_bytes import INTERNAL
 from sparklog.wire.topic_ids import NO_UUID, with_uuid
 from sparklog.wire.writing import Writer
 
@@ -142,5 +141,5 @@ def _write_missing(writer: Writer, topic: _Missing, version: int) -> None:
     if version >= 10:
         writer.raw(topic.topic_id.bytes)
     if version >= 1:
-        writer.boolean(topic.name in INTERNAL)
+        writer.boolean(topic.name in INTERNAL_TOPICS)
     writer.array(0)

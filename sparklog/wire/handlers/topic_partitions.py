@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from sparklog.errors import ErrorCode
-from sparklog.log.names import topic_name_problem
+from sparklog.log.names import INTERNAL_TOPICS, topic_name_problem
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.tokens import Resource
@@ -13,7 +13,7 @@ from sparklog.wire.broker_configs import PARTITIONS_DESCRIBED_MAX
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.operations import topic_operations
 from sparklog.wire.instances import leader_of
-from sparklog.wire.topic_bytes import INTERNAL, NO_EPOCH
+from sparklog.wire.topic_bytes import NO_EPOCH
 from sparklog.wire.topic_ids import uuid_of
 
 _Fields = dict[str, Any]
@@ -109,7 +109,7 @@ def _described(
     return {
         "name": topic.name,
         "topic_id": uuid_of(topic.topic_id),
-        "is_internal": topic.name in INTERNAL,
+        "is_internal": topic.name in INTERNAL_TOPICS,
         "partitions": partitions,
         "topic_authorized_operations": topic_operations(call, topic.name),
     }

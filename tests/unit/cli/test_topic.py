@@ -52,7 +52,7 @@ class TestCreate:
         ("arguments", "code", "message"),
         [
             (["a b"], 1, "a b"),
-            (["__own"], 1, "internal"),
+            (["__consumer_offsets"], 1, "internal"),
             (["t", "-p0"], 1, "0 partitions"),
             (["t", "--config", "retention.msx=1"], 1, "retention.ms"),
             (["t", "--config", "retention.ms=x"], 1, "retention.ms"),

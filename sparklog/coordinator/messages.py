@@ -133,23 +133,55 @@ def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, An
     return MessageReader(data, flexible=flexible).struct(schema)
 
 
-def write_message(fields: Mapping[str, Any], schema: Schema) -> bytes:
-    """Return a message that is not flexible: all fields of a schema without tagged ones."""
-    return b"".join(_written(kind, fields[name]) for name, kind in schema)
+def write_message(fields: Mapping[str, Any], schema: Schema, *, flexible: bool = False) -> bytes:
+    """Return a message: all fields of a schema. A tagged one that is missing, or None, is left out."""
+    plain = (
+        _written(kind, fields[name], flexible)
+        for name, kind in schema
+        if not isinstance(kind, Tagged)
+    )
+    return b"".join(plain) + (_tagged_fields(fields, schema) if flexible else b"")
 
 
-def _written(kind: Type, value: Any) -> bytes:
+def _tagged_fields(fields: Mapping[str, Any], schema: Schema) -> bytes:
+    told: list[bytes] = []
+    for name, kind in schema:
+        if isinstance(kind, Tagged) and fields.get(name) is not None:
+            there = b"\x01" if kind.nullable else b""
+            data = there + _written(kind.kind, fields[name], flexible=True)
+            told.append(_unsigned(kind.tag) + _unsigned(len(data)) + data)
+    return _unsigned(len(told)) + b"".join(told)
+
+
+def _written(kind: Type, value: Any, flexible: bool) -> bytes:
     if isinstance(kind, tuple):
-        return write_message(value, kind)
+        return write_message(value, kind, flexible=flexible)
     if isinstance(kind, list):
-        return len(value).to_bytes(4, "big") + b"".join(_written(kind[0], one) for one in value)
+        items = b"".join(_written(kind[0], one, flexible) for one in value)
+        return _size(len(value), 4, flexible) + items
     if kind in _NUMBERS:
         return int(value).to_bytes(_NUMBERS[kind], "big", signed=True)
+    if kind == "uuid":
+        return base64.urlsafe_b64decode(value + "==")
     size_bytes = 2 if kind == "string" else 4
     if value is None:
-        return b"\xff" * size_bytes
+        return _size(-1, size_bytes, flexible)
     data: bytes = value.encode() if kind == "string" else value
-    return len(data).to_bytes(size_bytes, "big") + data
+    return _size(len(data), size_bytes, flexible) + data
+
+
+def _size(size: int, size_bytes: int, flexible: bool) -> bytes:
+    """Return the size of what follows; -1 is null."""
+    return _unsigned(size + 1) if flexible else size.to_bytes(size_bytes, "big", signed=True)
+
+
+def _unsigned(number: int) -> bytes:
+    """Return an unsigned varint."""
+    found = bytearray()
+    while number >= 0x80:
+        found.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes((*found, number))
 
 
 def json_text(fields: Any) -> str:

@@ -1,19 +1,32 @@
-"""The committed offsets of the groups of a shard, and when they expire (OffsetMetadataManager)."""
+"""Committed offsets: who may commit and delete them, and when they expire (OffsetMetadataManager)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import subscribed_topics
 from sparklog.coordinator.records import OFFSET_COMMIT, Record, write_record
-from sparklog.coordinator.requests import NO_EPOCH, CommittedOffset
+from sparklog.coordinator.requests import (
+    NO_EPOCH,
+    NO_GENERATION,
+    NONE,
+    CommitRequest,
+    CommittedOffset,
+    FetchRequest,
+)
 from sparklog.coordinator.states import State
+from sparklog.errors import ErrorCode
 from sparklog.model import TopicPartition
 
 VERSION: Final = 3
 WITH_EXPIRY: Final = 1
 """The version of a value that says when it expires: it has no leader epoch."""
 
+GROUP_ID_SINCE: Final = 9
+"""The first version of OffsetCommit that is told GROUP_ID_NOT_FOUND, and knows member epochs."""
+
+AnyGroup = Group | ConsumerGroup
 Offsets = dict[TopicPartition, CommittedOffset]
 
 
@@ -46,7 +59,7 @@ def offset_of(value: Mapping[str, Any]) -> CommittedOffset:
 
 
 def expired(
-    group: Group, offsets: Offsets, retention_ms: int, now_ms: int
+    group: AnyGroup, offsets: Offsets, retention_ms: int, now_ms: int
 ) -> Iterator[TopicPartition]:
     """Yield the partitions whose offsets of a group have expired (offsets.retention.minutes).
 
@@ -64,8 +77,10 @@ def expired(
             yield place
 
 
-def _since(group: Group) -> Callable[[TopicPartition, CommittedOffset], int | None]:
+def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int | None]:
     """Return a function that gives when the retention of an offset began; None: it has not."""
+    if isinstance(group, ConsumerGroup):
+        return lambda place, offset: None if group.reads(place.topic) else offset.committed_ms
     if group.state is State.EMPTY and group.protocol_type is not None:
         return lambda _, offset: group.state_ms or offset.committed_ms
     if group.protocol_type is None:
@@ -74,3 +89,54 @@ def _since(group: Group) -> Callable[[TopicPartition, CommittedOffset], int | No
     if topics is None:
         return lambda *_: None
     return lambda place, offset: None if place.topic in topics else offset.committed_ms
+
+
+def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
+    """Return why a commit is refused; 0 when it is not."""
+    has_generation = request.generation > NO_GENERATION
+    if group is None:
+        is_new = request.version >= GROUP_ID_SINCE
+        unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
+        return unknown if has_generation else NONE
+    if isinstance(group, ConsumerGroup):
+        if not has_generation and not group.members:
+            return NONE
+        if request.version < GROUP_ID_SINCE and request.member_id in group.members:
+            return ErrorCode.UNSUPPORTED_VERSION
+        return _epoch_problem(group, request.member_id, request.generation)
+    if not has_generation and group.state is State.EMPTY:
+        return NONE
+    if not (has_generation or request.member_id or request.instance_id is not None):
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    problem = group.members.problem(request.member_id, request.instance_id)
+    if problem:
+        return problem
+    if request.generation != group.generation:
+        return ErrorCode.ILLEGAL_GENERATION
+    is_completing = group.state is State.COMPLETING
+    return ErrorCode.REBALANCE_IN_PROGRESS if is_completing else NONE
+
+
+def fetch_problem(group: AnyGroup | None, request: FetchRequest) -> int:
+    """Return why a member's OffsetFetch is refused; 0 when it is not."""
+    is_anybody = request.member_id is None and request.member_epoch < 0
+    if is_anybody or not isinstance(group, ConsumerGroup):
+        return NONE
+    return _epoch_problem(group, request.member_id or "", request.member_epoch)
+
+
+def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:
+    member = group.members.get(member_id)
+    if member is None:
+        return ErrorCode.UNKNOWN_MEMBER_ID
+    return NONE if member.epoch == epoch else ErrorCode.STALE_MEMBER_EPOCH
+
+
+def keeps_offsets(group: AnyGroup) -> Callable[[str], bool] | None:
+    """Return whether members read a topic, whose offsets must not be deleted; None: all of them."""
+    if isinstance(group, ConsumerGroup):
+        return group.reads
+    if group.state is State.EMPTY:
+        return lambda _: False
+    topics = subscribed_topics(group)
+    return None if topics is None else topics.__contains__

@@ -23,6 +23,20 @@ OFFSETS_TOPIC: Final = "__consumer_offsets"
 COMMIT_TYPES: Final = (0, 1)
 OFFSET_COMMIT: Final = 1
 GROUP_METADATA: Final = 2
+CONSUMER_EPOCH: Final = 3
+CONSUMER_MEMBER: Final = 5
+CONSUMER_TARGET: Final = 6
+CONSUMER_TARGET_MEMBER: Final = 7
+CONSUMER_CURRENT: Final = 8
+CONSUMER_TYPES: Final = frozenset(
+    (
+        CONSUMER_EPOCH,
+        CONSUMER_MEMBER,
+        CONSUMER_TARGET,
+        CONSUMER_TARGET_MEMBER,
+        CONSUMER_CURRENT,
+    )
+)
 
 
 class Kind(NamedTuple):
@@ -204,9 +218,10 @@ class Record(NamedTuple):
 def write_record(
     number: int, key: Mapping[str, Any], version: int = 0, value: Mapping[str, Any] | None = None
 ) -> Record:
-    """Return a record of __consumer_offsets, of a version that is not flexible."""
+    """Return a record of __consumer_offsets. Keys are never flexible."""
     kind = GROUP_RECORDS[number]
     head = number.to_bytes(2, "big") + write_message(key, kind.key)
     if value is None:
         return Record(head, None)
-    return Record(head, version.to_bytes(2, "big") + write_message(value, kind.values[version]))
+    body = write_message(value, kind.values[version], flexible=version >= kind.flexible_from)
+    return Record(head, version.to_bytes(2, "big") + body)

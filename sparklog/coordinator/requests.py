@@ -1,16 +1,21 @@
 """What a shard is asked, and what it answers. Names and meanings are the protocol's."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from sparklog.coordinator.assignors import NOTHING, Partitions
 from sparklog.coordinator.records import Record
-from sparklog.model import TopicPartition
+from sparklog.model import TopicDescription, TopicPartition
 
 NONE = 0
 NO_GENERATION = -1
 NO_MEMBER = ""
 NO_OFFSET = -1
 NO_EPOCH = -1
+JOIN_EPOCH = 0
+LEAVE_EPOCH = -1
+STATIC_LEAVE_EPOCH = -2
+"""A static member leaves for a while: its place is kept until its session ends."""
 
 Token = Any
 """Names the request that an answer belongs to: whatever its sender gave."""
@@ -151,13 +156,15 @@ class CommitAnswer(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """OffsetFetch of one group; None asks for all of its offsets.
+    """OffsetFetch of one group; None asks for all of its offsets. The answer is an OffsetsAnswer.
 
-    The answer is an OffsetsAnswer.
+    A member of a consumer group tells its id and epoch (from version 9).
     """
 
     group_id: str
     partitions: Sequence[TopicPartition] | None = None
+    member_id: str | None = None
+    member_epoch: int = NO_EPOCH
 
 
 class OffsetsAnswer(NamedTuple):
@@ -206,6 +213,78 @@ class DescribedGroup(NamedTuple):
     members: tuple[DescribedMember, ...]
 
 
+class ConsumerHeartbeat(NamedTuple):
+    """ConsumerGroupHeartbeat (KIP-848). None, and -1 as a timeout, say that nothing has changed.
+
+    `owned` is what the member has. `topics` are all topics by name; `may_read` says which of them
+    a regular expression may find for this member.
+    """
+
+    group_id: str
+    member_id: str
+    epoch: int
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    rebalance_timeout_ms: int = -1
+    topic_names: tuple[str, ...] | None = None
+    topic_regex: str | None = None
+    assignor: str | None = None
+    owned: Partitions | None = None
+    topics: Mapping[str, TopicDescription] = {}
+    may_read: Callable[[str], bool] = str.__len__  # every name is longer than nothing
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it says everything, as a member does that joins or lost an answer."""
+        subscribes = self.topic_names is not None or self.topic_regex is not None
+        says_all = subscribes and self.rebalance_timeout_ms != -1 and self.owned is not None
+        return self.epoch == JOIN_EPOCH or says_all
+
+
+class ConsumerAnswer(NamedTuple):
+    """The answer to ConsumerGroupHeartbeat; an `assignment` of None is the one told before."""
+
+    error_code: int
+    message: str | None = None
+    member_id: str = NO_MEMBER
+    epoch: int = 0
+    interval_ms: int = 0
+    assignment: Partitions | None = None
+
+
+class ConsumerDescribeRequest(NamedTuple):
+    """ConsumerGroupDescribe, one group of it."""
+
+    group_id: str
+
+
+class DescribedConsumer(NamedTuple):
+    """A member as ConsumerGroupDescribe tells."""
+
+    member_id: str
+    instance_id: str | None
+    rack_id: str | None
+    epoch: int
+    client_id: str
+    client_host: str
+    topic_names: tuple[str, ...]
+    topic_regex: str | None
+    assigned: Partitions = NOTHING
+    target: Partitions = NOTHING
+
+
+class DescribedConsumers(NamedTuple):
+    """The answer to ConsumerGroupDescribe; None is a group that is not there, or another kind."""
+
+    state: str
+    epoch: int
+    target_epoch: int
+    assignor: str
+    members: tuple[DescribedConsumer, ...]
+
+
 class ListRequest(NamedTuple):
     """ListGroups, one shard of it. The answer is a list of ListedGroup."""
 
@@ -216,6 +295,7 @@ class ListedGroup(NamedTuple):
     group_id: str
     protocol_type: str
     state: str
+    kind: str
 
 
 Request = (
@@ -229,6 +309,8 @@ Request = (
     | DeleteGroupRequest
     | DescribeRequest
     | ListRequest
+    | ConsumerHeartbeat
+    | ConsumerDescribeRequest
 )
 
 

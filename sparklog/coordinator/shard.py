@@ -11,21 +11,37 @@ they cannot be appended the shard is forgotten, and another is loaded from the l
 from collections.abc import Callable
 from typing import Final
 
+from sparklog.coordinator.consumer_group import ConsumerGroup
+from sparklog.coordinator.consumer_requests import described_consumers, refusal
 from sparklog.coordinator.group import Group
-from sparklog.coordinator.group_record import (
-    described,
-    group_record,
-    no_group_record,
-    restore,
-    subscribed_topics,
+from sparklog.coordinator.group_record import described, group_record, no_group_record, restore
+from sparklog.coordinator.offsets import (
+    AnyGroup,
+    Offsets,
+    commit_problem,
+    expired,
+    fetch_problem,
+    keeps_offsets,
+    offset_of,
+    offset_record,
 )
-from sparklog.coordinator.offsets import Offsets, expired, offset_of, offset_record
-from sparklog.coordinator.records import COMMIT_TYPES, GROUP_METADATA, GROUP_RECORDS, read_record
+from sparklog.coordinator.records import (
+    COMMIT_TYPES,
+    CONSUMER_EPOCH,
+    CONSUMER_TYPES,
+    GROUP_METADATA,
+    GROUP_RECORDS,
+    CoordinatorRecord,
+    read_record,
+)
 from sparklog.coordinator.requests import (
-    NO_GENERATION,
+    JOIN_EPOCH,
     NONE,
     CommitAnswer,
     CommitRequest,
+    ConsumerAnswer,
+    ConsumerDescribeRequest,
+    ConsumerHeartbeat,
     DeleteGroupRequest,
     DescribeRequest,
     Effects,
@@ -50,8 +66,6 @@ from sparklog.errors import ErrorCode, UnknownRecordTypeError
 from sparklog.model import TopicPartition
 
 _EXPIRY: Final = Timer("", "expiry")
-_GROUP_ID_SINCE: Final = 9
-"""The first version of OffsetCommit that is told GROUP_ID_NOT_FOUND."""
 
 
 class Shard:
@@ -60,7 +74,7 @@ class Shard:
     def __init__(self, limits: GroupLimits, new_id: Callable[[], str]) -> None:
         self._limits = limits
         self._new_id = new_id
-        self._groups: dict[str, Group] = {}
+        self._groups: dict[str, AnyGroup] = {}
         self._offsets: dict[str, Offsets] = {}
         self._timers: Timers[Timer] = Timers()
         self._out = Effects()
@@ -89,13 +103,32 @@ class Shard:
             group_id = record.key["group"]
             self._groups.pop(group_id, None)
             if record.value is not None:
-                restore(self._group(group_id), record.value)
+                restore(self._classic(group_id), record.value)
             elif self._offsets.get(group_id):
                 self._group(group_id)
+        elif record.type in CONSUMER_TYPES:
+            self._replay_consumers(record)
+
+    def _replay_consumers(self, record: CoordinatorRecord) -> None:
+        group_id = record.key["groupId"]
+        group = self._groups.get(group_id)
+        if record.type == CONSUMER_EPOCH and record.value is None:
+            self._groups.pop(group_id, None)
+            if self._offsets.get(group_id):
+                self._group(group_id)
+            return
+        if not isinstance(group, ConsumerGroup):
+            if record.value is None:
+                return
+            group = self._consumers(group_id)
+        group.replay(record)
 
     def loaded(self, now: Now) -> None:
         """All records were replayed: every member has a fresh session."""
         for group in self._groups.values():
+            if isinstance(group, ConsumerGroup):
+                group.loaded(now)
+                continue
             for member in group.members:
                 group.is_alive(member.member_id, now)
         self._expire_later(now)
@@ -125,13 +158,19 @@ class Shard:
                 out.answer(token, self._commit(request, now))
             case FetchRequest():
                 out.answer(token, self._fetch(request))
+            case ConsumerHeartbeat():
+                out.answer(token, self._consumer_heartbeat(request, now))
+            case ConsumerDescribeRequest(group_id):
+                group = self._groups.get(group_id)
+                is_found = isinstance(group, ConsumerGroup)
+                out.answer(token, described_consumers(group) if is_found else None)
             case OffsetDeleteRequest():
                 out.answer(token, self._delete_offsets(request))
             case DeleteGroupRequest(group_id):
                 out.answer(token, self._delete_group(group_id))
             case DescribeRequest(group_id):
                 group = self._groups.get(group_id)
-                out.answer(token, None if group is None else described(group))
+                out.answer(token, described(group) if isinstance(group, Group) else None)
             case _:
                 out.answer(token, [_listed(one) for one in self._groups.values()])
         self._fire(now)
@@ -163,14 +202,39 @@ class Shard:
         if problem:
             self._out.answer(token, JoinAnswer(problem, member_id))
             return
-        self._group(request.group_id).join(request, token, now, self._out)
+        known = self._groups.get(request.group_id)
+        if isinstance(known, ConsumerGroup):
+            if known.members:
+                problem = ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+                self._out.answer(token, JoinAnswer(problem, member_id))
+                return
+            self._out.records += known.no_records()
+        group = known if isinstance(known, Group) else self._classic(request.group_id)
+        group.join(request, token, now, self._out)
         self._forget_unused(request.group_id)
+
+    def _consumer_heartbeat(self, request: ConsumerHeartbeat, now: Now) -> ConsumerAnswer:
+        group_id = request.group_id
+        group = self._groups.get(group_id)
+        if problem := refusal(request):
+            return ConsumerAnswer(*problem)
+        if not isinstance(group, ConsumerGroup):
+            if request.epoch != JOIN_EPOCH or not (group is None or _is_empty(group)):
+                message = f"Group {group_id} is not a consumer group."
+                return ConsumerAnswer(ErrorCode.GROUP_ID_NOT_FOUND, message)
+            if group is not None and not group.is_unused:
+                self._out.records.append(no_group_record(group_id))
+            group = self._consumers(group_id)
+        answer = group.heartbeat(request, now, self._out)
+        self._forget_unused(group_id)
+        return answer
 
     def _of_member(
         self, request: SyncRequest | HeartbeatRequest | LeaveRequest, token: Token, now: Now
     ) -> None:
-        """Take a request that needs a group."""
-        out, group = self._out, self._groups.get(request.group_id)
+        """Take a request that needs a classic group."""
+        out, known = self._out, self._groups.get(request.group_id)
+        group = known if isinstance(known, Group) else None
         problem = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
         match request:
             case SyncRequest():
@@ -190,11 +254,11 @@ class Shard:
     # ------------------------------------------------------------------------------------- offsets
 
     def _commit(self, request: CommitRequest, now: Now) -> CommitAnswer:
-        problem = self._commit_problem(request)
+        problem = commit_problem(self._groups.get(request.group_id), request)
         if problem:
             return CommitAnswer(problem, dict.fromkeys(request.offsets, problem))
         group = self._group(request.group_id)
-        if request.member_id in group.members:
+        if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
         offsets = self._offsets.setdefault(request.group_id, {})
         expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
@@ -210,27 +274,10 @@ class Shard:
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
 
-    def _commit_problem(self, request: CommitRequest) -> int:
-        group = self._groups.get(request.group_id)
-        has_generation = request.generation > NO_GENERATION
-        if group is None:
-            is_new = request.version >= _GROUP_ID_SINCE
-            unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
-            return unknown if has_generation else NONE
-        if not has_generation and group.state is State.EMPTY:
-            return NONE
-        if not (has_generation or request.member_id or request.instance_id is not None):
-            return ErrorCode.UNKNOWN_MEMBER_ID
-        problem = group.members.problem(request.member_id, request.instance_id)
-        if problem:
-            return problem
-        if request.generation != group.generation:
-            return ErrorCode.ILLEGAL_GENERATION
-        is_completing = group.state is State.COMPLETING
-        return ErrorCode.REBALANCE_IN_PROGRESS if is_completing else NONE
-
     def _fetch(self, request: FetchRequest) -> OffsetsAnswer:
         offsets = self._offsets.get(request.group_id, {})
+        if problem := fetch_problem(self._groups.get(request.group_id), request):
+            return OffsetsAnswer(problem)
         if request.partitions is None:
             return OffsetsAnswer(NONE, dict(offsets))
         return OffsetsAnswer(NONE, {place: offsets.get(place) for place in request.partitions})
@@ -239,15 +286,12 @@ class Shard:
         group = self._groups.get(request.group_id)
         if group is None:
             return CommitAnswer(ErrorCode.GROUP_ID_NOT_FOUND)
-        topics: frozenset[str] = frozenset()
-        if group.state is not State.EMPTY:
-            found = subscribed_topics(group)
-            if found is None:
-                return CommitAnswer(ErrorCode.NON_EMPTY_GROUP)
-            topics = found
+        is_kept = keeps_offsets(group)
+        if is_kept is None:
+            return CommitAnswer(ErrorCode.NON_EMPTY_GROUP)
         codes: dict[TopicPartition, int] = {}
         for place in request.partitions:
-            is_read = place.topic in topics
+            is_read = is_kept(place.topic)
             codes[place] = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else NONE
             if not is_read:
                 self._remove_offset(request.group_id, place)
@@ -269,18 +313,25 @@ class Shard:
             gone = expired(group, offsets, self._limits.offsets_retention_ms, now.wall_ms)
             for place in list(gone):
                 self._remove_offset(group.group_id, place)
-            is_used = offsets or group.state is not State.EMPTY or group.members.pending
-            if not is_used:
+            if not offsets and _is_empty(group):
                 self._remove_group(group)
 
     # -------------------------------------------------------------------------------------- groups
 
-    def _group(self, group_id: str) -> Group:
-        """Return a group, a new one when there is none."""
-        group = self._groups.get(group_id)
-        if group is None:
-            group = Group(group_id, self._limits, self._timers, self._save, self._new_id)
-            self._groups[group_id] = group
+    def _group(self, group_id: str) -> AnyGroup:
+        """Return a group, a new one of the classic kind when there is none."""
+        return self._groups.get(group_id) or self._classic(group_id)
+
+    def _classic(self, group_id: str) -> Group:
+        """Put a new group of the classic protocol in place of what there is, and return it."""
+        group = Group(group_id, self._limits, self._timers, self._save, self._new_id)
+        self._groups[group_id] = group
+        return group
+
+    def _consumers(self, group_id: str) -> ConsumerGroup:
+        """Put a new group of the consumer protocol in place of what there is, and return it."""
+        group = ConsumerGroup(group_id, self._limits, self._timers)
+        self._groups[group_id] = group
         return group
 
     def _save(self, group: Group) -> None:
@@ -297,20 +348,36 @@ class Shard:
         group = self._groups.get(group_id)
         if group is None:
             return ErrorCode.GROUP_ID_NOT_FOUND if group_id else ErrorCode.INVALID_GROUP_ID
-        if group.state is not State.EMPTY:
+        if _has_members(group):
             return ErrorCode.NON_EMPTY_GROUP
         for place in list(self._offsets.get(group_id, ())):
             self._remove_offset(group_id, place)
         self._remove_group(group)
         return NONE
 
-    def _remove_group(self, group: Group) -> None:
+    def _remove_group(self, group: AnyGroup) -> None:
         """Remove a group without offsets and members."""
-        group.end_timers()
         self._groups.pop(group.group_id)
         self._offsets.pop(group.group_id, None)
-        self._out.records.append(no_group_record(group.group_id))
+        if isinstance(group, ConsumerGroup):
+            self._out.records += group.no_records()
+        else:
+            group.end_timers()
+            self._out.records.append(no_group_record(group.group_id))
 
 
-def _listed(group: Group) -> ListedGroup:
-    return ListedGroup(group.group_id, group.protocol_type or "", str(group.state))
+def _has_members(group: AnyGroup) -> bool:
+    if isinstance(group, ConsumerGroup):
+        return bool(group.members)
+    return group.state is not State.EMPTY
+
+
+def _is_empty(group: AnyGroup) -> bool:
+    """Whether nobody is in a group, or has been told an id to join it with."""
+    is_pending = isinstance(group, Group) and bool(group.members.pending)
+    return not _has_members(group) and not is_pending
+
+
+def _listed(group: AnyGroup) -> ListedGroup:
+    kind = "consumer" if isinstance(group, ConsumerGroup) else "classic"
+    return ListedGroup(group.group_id, group.protocol_type or "", str(group.state), kind)

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 MEMBER: Final = "member"
 JOIN: Final = "join"
 SYNC: Final = "sync"
+REVOCATION: Final = "revocation"
 
 
 class State(StrEnum):
@@ -19,6 +20,15 @@ class State(StrEnum):
     DEAD = "Dead"
 
 
+class ConsumerState(StrEnum):
+    """The states of a consumer group, as ConsumerGroupDescribe spells them (KIP-848)."""
+
+    EMPTY = "Empty"
+    ASSIGNING = "Assigning"
+    RECONCILING = "Reconciling"
+    STABLE = "Stable"
+
+
 class Timer(NamedTuple):
     """A timer of a group, or of one of its members."""
 
@@ -29,8 +39,11 @@ class Timer(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class GroupLimits:
-    """Broker configs: group.* and offset.* with Kafka's defaults."""
+    """Broker configs: group.* and offset.* with Kafka's defaults; consumer_*: group.consumer.*."""
 
+    consumer_session_timeout_ms: int = 45_000
+    consumer_heartbeat_interval_ms: int = 5_000
+    consumer_max_size: int = 2**31 - 1
     initial_rebalance_delay_ms: int = 3_000
     min_session_timeout_ms: int = 6_000
     max_session_timeout_ms: int = 30 * 60 * 1000

@@ -1,0 +1,98 @@
+"""Assignors: which member of a consumer group reads which partition (KIP-848's `uniform`, `range`).
+
+An assignor is a function of the members and of the topics that they read. It gives every partition
+of a topic that somebody reads to one member that reads it.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+TopicIdPartition = tuple[str, int]
+"""A topic id, as the metadata log writes it, and a partition."""
+Partitions = frozenset[TopicIdPartition]
+NOTHING: Final[Partitions] = frozenset()
+
+
+class Reader(NamedTuple):
+    """A member as an assignor sees it; `assigned` is what its target was so far."""
+
+    topic_ids: frozenset[str]
+    assigned: Partitions = NOTHING
+    instance_id: str | None = None
+
+
+Readers = Mapping[str, Reader]
+Assignor = Callable[[Readers, Mapping[str, int]], dict[str, Partitions]]
+"""Readers by member id, and the number of partitions by topic id, to partitions by member id."""
+
+
+def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
+    """Give everybody the same number of partitions, and move as few as that takes.
+
+    Members that read different topics may differ by more than one, as far as topics allow.
+    """
+    found: dict[str, set[TopicIdPartition]] = {}
+    free = {(topic_id, number) for topic_id, count in counts.items() for number in range(count)}
+    for member_id, reader in sorted(readers.items()):
+        kept = {one for one in reader.assigned if one in free and one[0] in reader.topic_ids}
+        found[member_id] = kept
+        free -= kept
+    by_topic = {topic_id: _readers_of(topic_id, readers) for topic_id in counts}
+
+    def load(member_id: str) -> int:
+        return len(found[member_id])
+
+    # The topics that fewest members read come first: their partitions have the least choice.
+    for place in sorted(free, key=lambda one: (len(by_topic[one[0]]), one)):
+        if candidates := by_topic[place[0]]:
+            found[min(candidates, key=load)].add(place)
+    while _has_moved(found, by_topic):
+        pass
+    return {member_id: frozenset(places) for member_id, places in found.items()}
+
+
+def _has_moved(found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, list[str]]) -> bool:
+    """Move partitions from members with many to members with two less, or fewer."""
+    has_moved = False
+    for places in sorted(found.values(), key=len, reverse=True):
+        if len(places) - min(map(len, found.values())) < 2:
+            break
+        for place in sorted(places, reverse=True):
+            least = min((found[one] for one in by_topic[place[0]]), key=len)
+            if len(places) - len(least) >= 2:
+                places.remove(place)
+                least.add(place)
+                has_moved = True
+    return has_moved
+
+
+def in_ranges(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
+    """Give each reader of a topic a range of its partitions, the first ones one more (`range`).
+
+    Members stand in the order of their instance ids, then the others by member id: those who read
+    the same topics have the same ranges of each.
+    """
+    found: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in readers}
+    for topic_id, count in counts.items():
+        members = _readers_of(topic_id, readers)
+        for at, member_id in enumerate(members):
+            quota, extra = divmod(count, len(members))
+            start = quota * at + min(at, extra)
+            end = start + quota + (at < extra)
+            found[member_id].update((topic_id, number) for number in range(start, end))
+    return {member_id: frozenset(places) for member_id, places in found.items()}
+
+
+def _readers_of(topic_id: str, readers: Readers) -> list[str]:
+    """Return the members that read a topic: static ones by instance id, then the others."""
+    members = [member_id for member_id, one in readers.items() if topic_id in one.topic_ids]
+
+    def place(member_id: str) -> tuple[bool, str]:
+        instance_id = readers[member_id].instance_id
+        return instance_id is None, member_id if instance_id is None else instance_id
+
+    return sorted(members, key=place)
+
+
+ASSIGNORS: Final[Mapping[str, Assignor]] = {"uniform": uniform, "range": in_ranges}
+"""By the names of `group.remote.assignor`; the first one is the default."""

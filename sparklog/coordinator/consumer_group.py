@@ -1,0 +1,353 @@
+"""The machine of one group of the consumer protocol (KIP-848): every heartbeat moves it on.
+
+    1  what the member tells is taken; other topics to read, or others to share with: epoch + 1
+    2  the group's epoch is ahead of the target's: an assignor makes a new target for everybody
+    3  the member goes one step towards its own target (`reconciled`)
+
+A member that leaves, or is silent for its session, is removed; its partitions are given to others
+at their heartbeats. Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ConsumerGroup).
+"""
+
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any, Final
+
+from sparklog.coordinator import consumer_records as records
+from sparklog.coordinator import records as kinds
+from sparklog.coordinator.assignors import ASSIGNORS, NOTHING, Partitions, Reader
+from sparklog.coordinator.consumer_member import ConsumerMember, MemberState, reconciled
+from sparklog.coordinator.records import CoordinatorRecord, Record
+from sparklog.coordinator.requests import (
+    JOIN_EPOCH,
+    NONE,
+    STATIC_LEAVE_EPOCH,
+    ConsumerAnswer,
+    ConsumerHeartbeat,
+    Effects,
+    Now,
+)
+from sparklog.coordinator.states import MEMBER, REVOCATION, ConsumerState, GroupLimits, Timer
+from sparklog.coordinator.subscriptions import Subscriptions, Topics
+from sparklog.coordinator.timers import Timers
+from sparklog.errors import ErrorCode
+
+DEFAULT_ASSIGNOR: Final = next(iter(ASSIGNORS))
+_MUST_REJOIN: Final = "The member must abandon all its partitions and rejoin."
+
+
+class ConsumerGroup:
+    """One group. `loaded` of its shard begins the sessions of the members that were replayed."""
+
+    protocol_type = "consumer"
+
+    def __init__(self, group_id: str, limits: GroupLimits, timers: Timers[Timer]) -> None:
+        self.group_id = group_id
+        self.epoch = 0
+        self.target_epoch = 0
+        self.members: dict[str, ConsumerMember] = {}
+        self.targets: dict[str, Partitions] = {}
+        self._metadata_hash = 0
+        self._topics: Topics | None = None  # those of the last heartbeat that looked at them
+        self._static_ids: dict[str, str] = {}
+        self._subscriptions = Subscriptions()
+        self._limits = limits
+        self._timers = timers
+
+    @property
+    def state(self) -> ConsumerState:
+        """Return the state, which follows from the epochs and the members."""
+        if not self.members:
+            return ConsumerState.EMPTY
+        if self.epoch > self.target_epoch:
+            return ConsumerState.ASSIGNING
+        is_done = all(one.is_reconciled_to(self.target_epoch) for one in self.members.values())
+        return ConsumerState.STABLE if is_done else ConsumerState.RECONCILING
+
+    @property
+    def assignor(self) -> str:
+        """The assignor that most members ask for, else the default one."""
+        votes = Counter(one.assignor for one in self.members.values() if one.assignor)
+        return max(sorted(votes), key=lambda name: votes[name], default=DEFAULT_ASSIGNOR)
+
+    @property
+    def is_unused(self) -> bool:
+        """Whether the log has nothing of it."""
+        return not self.epoch and not self.members
+
+    def no_records(self) -> list[Record]:
+        """Return the records that delete a group without members."""
+        return records.no_group_records(self.group_id, self.targets)
+
+    def reads(self, topic: str) -> bool:
+        """Whether a member reads a topic."""
+        return self._subscriptions.reads(self.members.values(), topic)
+
+    # ----------------------------------------------------------------------------------- heartbeat
+
+    def heartbeat(self, request: ConsumerHeartbeat, now: Now, out: Effects) -> ConsumerAnswer:
+        """ConsumerGroupHeartbeat; the request is well formed."""
+        if problem := self._problem(request):
+            return ConsumerAnswer(*problem)
+        if request.epoch < JOIN_EPOCH:
+            return self._leave(request, out)
+        before = self._joined(request, out)
+        member = _told(before, request)
+        if member != before:
+            out.records.append(records.member_record(self.group_id, member))
+        self._put(member)
+        self._take_topics(request, before, member, out)
+        if self.epoch > self.target_epoch:
+            self._assign(request, out)
+        member = self._reconcile(member, request, now, out)
+        self._timers.set(
+            Timer(self.group_id, MEMBER, member.member_id),
+            now.timer_ms + self._limits.consumer_session_timeout_ms,
+        )
+        tells = request.is_full or member.assigned != before.assigned
+        return ConsumerAnswer(
+            NONE,
+            None,
+            member.member_id,
+            member.epoch,
+            self._limits.consumer_heartbeat_interval_ms,
+            member.assigned if tells else None,
+        )
+
+    def _problem(self, request: ConsumerHeartbeat) -> tuple[int, str] | None:
+        """Return the code and the message of why a member is refused; None when it is not."""
+        member_id, instance_id = request.member_id, request.instance_id
+        most, joins = self._limits.consumer_max_size, request.epoch == JOIN_EPOCH
+        if len(self.members) >= most and member_id not in self.members:
+            message = f"The consumer group has reached its maximum capacity of {most} members."
+            return ErrorCode.GROUP_MAX_SIZE_REACHED, message
+        if instance_id is None:
+            member = self.members.get(member_id)
+            if member is None:
+                message = f"Member {member_id} is not a member of group {self.group_id}."
+                return None if joins else (ErrorCode.UNKNOWN_MEMBER_ID, message)
+            return _epoch_problem(member, request)
+        member = self.members.get(self._static_ids.get(instance_id, ""))
+        if member is None:
+            message = f"Instance id {instance_id} is unknown."
+            return None if joins else (ErrorCode.UNKNOWN_MEMBER_ID, message)
+        name = f"Static member {member_id} with instance id {instance_id}"
+        if joins:
+            message = f"{name} cannot join the group because the instance id is owned by "
+            is_left = member.epoch == STATIC_LEAVE_EPOCH
+            message += f"{member.member_id} member."
+            return None if is_left else (ErrorCode.UNRELEASED_INSTANCE_ID, message)
+        if member.member_id != member_id:
+            message = f"{name} was fenced by member {member.member_id}."
+            return ErrorCode.FENCED_INSTANCE_ID, message
+        return _epoch_problem(member, request)
+
+    def _joined(self, request: ConsumerHeartbeat, out: Effects) -> ConsumerMember:
+        """Return a member as the group has it; a static one takes the place of its former self."""
+        known_id = request.member_id
+        if request.instance_id is not None:
+            known_id = self._static_ids.get(request.instance_id, known_id)
+        known = self.members.get(known_id)
+        if known is None:
+            return ConsumerMember(member_id=request.member_id)
+        if known_id == request.member_id:
+            return known
+        member = replace(known, member_id=request.member_id, epoch=0, previous_epoch=0)
+        target = self.targets.get(known_id, NOTHING)
+        self._remove(known, out)
+        self.targets[member.member_id] = target
+        out.records += [
+            records.member_record(self.group_id, member),
+            records.target_record(self.group_id, member.member_id, target),
+            records.current_record(self.group_id, member),
+        ]
+        return member
+
+    def _take_topics(
+        self,
+        request: ConsumerHeartbeat,
+        before: ConsumerMember,
+        member: ConsumerMember,
+        out: Effects,
+    ) -> None:
+        """Raise the epoch when the members read other topics now, or topics have changed."""
+        matches = self._subscriptions.take(member, request.topics, request.may_read)
+        if member == before and not matches and request.topics is self._topics:
+            return
+        self._topics = request.topics
+        reads_else = member.topic_names != before.topic_names
+        reads_else |= member.topic_regex != before.topic_regex
+        found = self._subscriptions.hash_of(self.members.values(), self._topics)
+        if reads_else or found != self._metadata_hash or self.epoch == 0:
+            self._raise_epoch(out)
+
+    def _raise_epoch(self, out: Effects) -> None:
+        if self._topics is not None:
+            values = self.members.values()
+            self._metadata_hash = self._subscriptions.hash_of(values, self._topics)
+        self.epoch += 1
+        out.records.append(records.epoch_record(self.group_id, self.epoch, self._metadata_hash))
+
+    def _assign(self, request: ConsumerHeartbeat, out: Effects) -> None:
+        """Make the target of this epoch, and write what is new in it."""
+        read = {
+            member_id: self._subscriptions.topic_ids(member, request.topics)
+            for member_id, member in self.members.items()
+        }
+        readers = {
+            one.member_id: Reader(
+                read[one.member_id], self.targets.get(one.member_id, NOTHING), one.instance_id
+            )
+            for one in self.members.values()
+        }
+        everything = frozenset[str]().union(*read.values())
+        counts = {
+            topic.topic_id: topic.num_partitions
+            for topic in request.topics.values()
+            if topic.topic_id in everything
+        }
+        for member_id, target in ASSIGNORS[self.assignor](readers, counts).items():
+            if self.targets.get(member_id) != target:
+                self.targets[member_id] = target
+                out.records.append(records.target_record(self.group_id, member_id, target))
+        self.target_epoch = self.epoch
+        out.records.append(records.target_epoch_record(self.group_id, self.target_epoch))
+
+    def _reconcile(
+        self, member: ConsumerMember, request: ConsumerHeartbeat, now: Now, out: Effects
+    ) -> ConsumerMember:
+        """Move a member towards its target; return it as it is then."""
+        if member.is_reconciled_to(self.target_epoch):
+            return member
+        others = [one for one in self.members.values() if one.member_id != member.member_id]
+        taken = NOTHING.union(*(one.assigned | one.revoking for one in others))
+        target = self.targets.get(member.member_id, NOTHING)
+        moved = reconciled(
+            member, self.target_epoch, target, request.owned, lambda place: place not in taken
+        )
+        if moved == member:
+            return member
+        self._put(moved)
+        out.records.append(records.current_record(self.group_id, moved))
+        self._limit_revocation(moved, now)
+        return moved
+
+    def _limit_revocation(self, member: ConsumerMember, now: Now) -> None:
+        """A member that gives partitions up has its rebalance timeout to do it."""
+        timer = Timer(self.group_id, REVOCATION, member.member_id)
+        if member.state is MemberState.UNREVOKED_PARTITIONS:
+            self._timers.set(timer, now.timer_ms + member.rebalance_timeout_ms)
+        else:
+            self._timers.cancel(timer)
+
+    # ------------------------------------------------------------------------------ leave and end
+
+    def _leave(self, request: ConsumerHeartbeat, out: Effects) -> ConsumerAnswer:
+        member = self.members[request.member_id]
+        if request.epoch == STATIC_LEAVE_EPOCH:
+            away = replace(member, epoch=STATIC_LEAVE_EPOCH, revoking=NOTHING)
+            self._put(away)
+            out.records.append(records.current_record(self.group_id, away))
+        else:
+            self._fence(member, out)
+        return ConsumerAnswer(NONE, None, request.member_id, request.epoch)
+
+    def fire(self, timer: Timer, _now: Now, out: Effects) -> None:
+        """A session, or the time for giving partitions up, is over."""
+        member = self.members.get(timer.member_id)
+        if member is not None:
+            self._fence(member, out)
+
+    def _fence(self, member: ConsumerMember, out: Effects) -> None:
+        self._remove(member, out)
+        self._raise_epoch(out)
+
+    def _remove(self, member: ConsumerMember, out: Effects) -> None:
+        self._forget(member.member_id)
+        out.records += records.no_member_records(self.group_id, member.member_id)
+        for kind in (MEMBER, REVOCATION):
+            self._timers.cancel(Timer(self.group_id, kind, member.member_id))
+
+    def _put(self, member: ConsumerMember) -> None:
+        self.members[member.member_id] = member
+        if member.instance_id is not None:
+            self._static_ids[member.instance_id] = member.member_id
+
+    # -------------------------------------------------------------------------------------- replay
+
+    def replay(self, record: CoordinatorRecord) -> None:
+        """Take a record of the group. Raises CorruptRecordError."""
+        member_id, value = record.key.get("memberId", ""), record.value
+        if value is None:
+            if record.type == kinds.CONSUMER_MEMBER:
+                self._forget(member_id)
+            return
+        match record.type:
+            case kinds.CONSUMER_EPOCH:
+                self.epoch, self._metadata_hash = value["epoch"], value.get("metadataHash", 0)
+            case kinds.CONSUMER_TARGET:
+                self.target_epoch = value["assignmentEpoch"]
+            case kinds.CONSUMER_TARGET_MEMBER:
+                self.targets[member_id] = records.partitions_of(value["topicPartitions"])
+            case kinds.CONSUMER_MEMBER:
+                self._set(member_id, records.told(value))
+            case _:
+                self._set(member_id, records.current(value))
+
+    def _set(self, member_id: str, fields: Mapping[str, Any]) -> None:
+        member = self.members.get(member_id) or ConsumerMember(member_id=member_id)
+        self._put(replace(member, **fields))
+
+    def _forget(self, member_id: str) -> None:
+        member = self.members.pop(member_id, None)
+        self.targets.pop(member_id, None)
+        self._subscriptions.forget(member_id)
+        if member is not None and self._static_ids.get(member.instance_id or "") == member_id:
+            del self._static_ids[member.instance_id or ""]
+
+    def loaded(self, now: Now) -> None:
+        """All records were replayed: every member has a fresh session."""
+        session_ms = self._limits.consumer_session_timeout_ms
+        for member in self.members.values():
+            timer = Timer(self.group_id, MEMBER, member.member_id)
+            self._timers.set(timer, now.timer_ms + session_ms)
+            self._limit_revocation(member, now)
+
+
+def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
+    """Return a member with what a heartbeat tells of it."""
+    told: dict[str, Any] = {
+        "instance_id": request.instance_id,
+        "rack_id": request.rack_id,
+        "assignor": request.assignor,
+        "topic_names": request.topic_names,
+        "topic_regex": request.topic_regex,
+        "rebalance_timeout_ms": _or_none(request.rebalance_timeout_ms),
+        "client_id": request.client_id,
+        "client_host": request.client_host,
+    }
+    return replace(member, **{name: one for name, one in told.items() if one is not None})
+
+
+def _or_none(timeout_ms: int) -> int | None:
+    return None if timeout_ms == -1 else timeout_ms
+
+
+def _epoch_problem(member: ConsumerMember, request: ConsumerHeartbeat) -> tuple[int, str] | None:
+    """Return why a heartbeat's epoch is refused.
+
+    The epoch before is taken from a member that has nothing which it was not given: the answer that
+    told it the new one may have been lost.
+    """
+    epoch, owned = request.epoch, request.owned
+    if epoch < JOIN_EPOCH or epoch == member.epoch:
+        return None
+    is_late = epoch == member.previous_epoch and owned is not None and owned <= member.assigned
+    if epoch < member.epoch and is_late:
+        return None
+    is_what = "greater" if epoch > member.epoch else "smaller"
+    message = (
+        f"The consumer group member has a {is_what} member epoch ({epoch}) than the one known by "
+        f"the group coordinator ({member.epoch}). {_MUST_REJOIN}"
+    )
+    return ErrorCode.FENCED_MEMBER_EPOCH, message

@@ -1,0 +1,84 @@
+"""A member of a consumer group (KIP-848), and how it comes to its target assignment.
+
+    STABLE ──target changes──▶ UNREVOKED_PARTITIONS ──it has given them up──▶ UNRELEASED_PARTITIONS
+      ▲                                                 others have, too              │
+      └───────────────────────────────────────────────────────────────────────────────┘
+
+A partition is given to a member when no other one has it: a member that must give some up keeps
+its epoch until it has said so. Rules of Kafka's CurrentAssignmentBuilder.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from enum import IntEnum
+
+from sparklog.coordinator.assignors import NOTHING, Partitions, TopicIdPartition
+
+
+class MemberState(IntEnum):
+    """The states of a member, as its record has them."""
+
+    STABLE = 0
+    UNREVOKED_PARTITIONS = 1
+    UNRELEASED_PARTITIONS = 2
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConsumerMember:
+    """One member: the subscription that it told, and the assignment that it was told."""
+
+    member_id: str
+    instance_id: str | None = None
+    rack_id: str | None = None
+    client_id: str = ""
+    client_host: str = ""
+    topic_names: tuple[str, ...] = ()
+    topic_regex: str | None = None
+    rebalance_timeout_ms: int = -1
+    assignor: str | None = None
+
+    epoch: int = 0
+    previous_epoch: int = 0
+    state: MemberState = MemberState.STABLE
+    assigned: Partitions = NOTHING
+    revoking: Partitions = NOTHING
+    """What it has been told to give up, and has not yet."""
+
+    def is_reconciled_to(self, epoch: int) -> bool:
+        """Whether it has what the target of an epoch gives it."""
+        return self.state is MemberState.STABLE and self.epoch == epoch
+
+    def at(self, epoch: int) -> "ConsumerMember":
+        """Return the member in another epoch."""
+        return replace(self, epoch=epoch, previous_epoch=self.epoch)
+
+
+def reconciled(
+    member: ConsumerMember,
+    target_epoch: int,
+    target: Partitions,
+    owned: Partitions | None,
+    is_free: Callable[[TopicIdPartition], bool],
+) -> ConsumerMember:
+    """Return a member one step nearer to its target; the same one when it must wait.
+
+    `owned` is what it says it has, None when it did not say. `is_free`: nobody has a partition, nor
+    still has to give it up.
+    """
+    epoch = member.epoch
+    if member.is_reconciled_to(target_epoch):
+        return member
+    if member.state is MemberState.UNREVOKED_PARTITIONS:
+        if owned is None or owned & member.revoking:
+            return member
+        epoch += 1
+    kept = member.assigned & target
+    revoking = member.assigned - kept
+    if revoking and (owned is None or owned & revoking):
+        state = MemberState.UNREVOKED_PARTITIONS
+        return replace(member.at(epoch), state=state, assigned=kept, revoking=revoking)
+    wanted = target - kept
+    free = frozenset(place for place in wanted if is_free(place))
+    is_whole = free == wanted
+    state = MemberState.STABLE if is_whole else MemberState.UNRELEASED_PARTITIONS
+    return replace(member.at(target_epoch), state=state, assigned=kept | free, revoking=NOTHING)

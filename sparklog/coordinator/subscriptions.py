@@ -1,0 +1,97 @@
+"""The topics that the members of a consumer group read: named ones, and those that match.
+
+A regular expression is RE2's (KIP-848) and matches a whole name. It is looked up again when topics
+have come or gone. A subscription that a record brought is looked up among all topics until its
+member shows itself: only then is it known which ones the member may read.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+from sparklog.coordinator.consumer_member import ConsumerMember
+from sparklog.model import TopicDescription
+
+Topics = Mapping[str, TopicDescription]
+
+
+class _Matches(NamedTuple):
+    """The names that a regular expression found among some topics."""
+
+    regex: str
+    topics: Topics
+    names: frozenset[str]
+
+
+class Subscriptions:
+    """The subscriptions of one group, by member id."""
+
+    def __init__(self) -> None:
+        self._matches: dict[str, _Matches] = {}
+
+    def take(self, member: ConsumerMember, topics: Topics, may_read: Callable[[str], bool]) -> bool:
+        """Look up what a member's regular expression finds among topics it may read.
+
+        True when it was not known before.
+        """
+        regex, known = member.topic_regex, self._matches.get(member.member_id)
+        if not regex:
+            return self._matches.pop(member.member_id, None) is not None
+        if known is not None and known.regex == regex and known.topics is topics:
+            return False
+        names = frozenset(name for name in matching(regex, topics) if may_read(name))
+        self._matches[member.member_id] = _Matches(regex, topics, names)
+        return True
+
+    def forget(self, member_id: str) -> None:
+        """Forget a member, if it is there."""
+        self._matches.pop(member_id, None)
+
+    def names(self, member: ConsumerMember, topics: Topics | None = None) -> frozenset[str]:
+        """Return the names of the topics that a member reads; of named ones all, there or not."""
+        known = self._matches.get(member.member_id)
+        matched: frozenset[str] = frozenset()
+        if known is not None:
+            matched = known.names
+        elif member.topic_regex and topics is not None:
+            matched = matching(member.topic_regex, topics)
+        return matched.union(member.topic_names)
+
+    def topic_ids(self, member: ConsumerMember, topics: Topics) -> frozenset[str]:
+        """Return the ids of the topics that a member reads and that are there."""
+        names = self.names(member, topics)
+        return frozenset(topics[name].topic_id for name in names if name in topics)
+
+    def reads(self, members: Iterable[ConsumerMember], topic: str) -> bool:
+        """Whether one of the members reads a topic."""
+        return any(topic in self.names(one) for one in members)
+
+    def hash_of(self, members: Iterable[ConsumerMember], topics: Topics) -> int:
+        """Return a number that is another one when the members read other topics or partitions."""
+        names = frozenset[str]().union(*(self.names(one, topics) for one in members))
+        found = blake2b(digest_size=8)
+        for name in sorted(names):
+            if name in topics:
+                topic = topics[name]
+                found.update(f"{name} {topic.topic_id} {topic.num_partitions}\n".encode())
+        return int.from_bytes(found.digest(), "big", signed=True)
+
+
+def matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
+    """Return the names that a regular expression matches. Raises ValueError (`compiled`)."""
+    pattern = compiled(regex)
+    return frozenset(name for name in topics if pattern.fullmatch(name))
+
+
+@lru_cache(maxsize=1_000)
+def compiled(regex: str) -> Any:
+    """Return a regular expression of RE2, which takes linear time. Raises ValueError."""
+    import re2
+
+    options = re2.Options()
+    options.log_errors = False
+    try:
+        return re2.compile(regex, options)
+    except re2.error as error:
+        raise ValueError(error.args[0].decode()) from None

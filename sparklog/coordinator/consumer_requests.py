@@ -16,7 +16,7 @@ from sparklog.errors import ErrorCode
 def refusal(request: ConsumerHeartbeat) -> tuple[int, str] | None:
     """Return the code and the message of why a heartbeat is malformed; None when it is not.
 
-    The rules are those of Kafka's GroupMetadataManager.throwIfConsumerGroupHeartbeatRequestIsInvalid.
+    The rules are those of throwIfConsumerGroupHeartbeatRequestIsInvalid (GroupMetadataManager).
     """
     if message := _malformed(request):
         return ErrorCode.INVALID_REQUEST, message
@@ -62,8 +62,10 @@ def _malformed(request: ConsumerHeartbeat) -> str | None:
     return None
 
 
-def described_consumers(group: ConsumerGroup) -> DescribedConsumers:
-    """Return a group as ConsumerGroupDescribe tells."""
+def described_consumers(group: object) -> DescribedConsumers | None:
+    """Return a group as ConsumerGroupDescribe tells; None when it is not one of this protocol."""
+    if not isinstance(group, ConsumerGroup):
+        return None
     members = tuple(
         DescribedConsumer(
             one.member_id,

@@ -134,7 +134,7 @@ def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, An
 
 
 def write_message(fields: Mapping[str, Any], schema: Schema, *, flexible: bool = False) -> bytes:
-    """Return a message: all fields of a schema. A tagged one that is missing, or None, is left out."""
+    """Return a message: all fields of a schema; tagged ones that are None are left out."""
     plain = (
         _written(kind, fields[name], flexible)
         for name, kind in schema

@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit and delete them, and when they expire (OffsetMetadataManager)."""
+"""Committed offsets: who may commit and delete them, when they expire (OffsetMetadataManager)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final

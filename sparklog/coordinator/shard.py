@@ -161,9 +161,7 @@ class Shard:
             case ConsumerHeartbeat():
                 out.answer(token, self._consumer_heartbeat(request, now))
             case ConsumerDescribeRequest(group_id):
-                group = self._groups.get(group_id)
-                is_found = isinstance(group, ConsumerGroup)
-                out.answer(token, described_consumers(group) if is_found else None)
+                out.answer(token, described_consumers(self._groups.get(group_id)))
             case OffsetDeleteRequest():
                 out.answer(token, self._delete_offsets(request))
             case DeleteGroupRequest(group_id):

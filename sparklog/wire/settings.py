@@ -80,6 +80,12 @@ class Settings(BaseSettings):
     """The largest one (group.max.session.timeout.ms)."""
     group_max_size: Positive = 2**31 - 1
     """Members of a group (group.max.size)."""
+    group_consumer_session_timeout_ms: Positive = 45_000
+    """How long a member of a consumer group may be silent (group.consumer.session.timeout.ms)."""
+    group_consumer_heartbeat_interval_ms: Positive = 5_000
+    """How often one shows itself (group.consumer.heartbeat.interval.ms)."""
+    group_consumer_max_size: Positive = 2**31 - 1
+    """Members of a consumer group (group.consumer.max.size)."""
 
     socket_request_max_bytes: Positive = 100 * MIB
     """Bytes of one request; more closes the connection (socket.request.max.bytes)."""

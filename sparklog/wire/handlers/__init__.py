@@ -17,6 +17,10 @@ from sparklog.wire.handlers.cluster import (
     describe_cluster,
     list_partition_reassignments,
 )
+from sparklog.wire.handlers.consumer_groups import (
+    consumer_group_describe,
+    consumer_group_heartbeat,
+)
 from sparklog.wire.handlers.delete_records import delete_records
 from sparklog.wire.handlers.describe_configs import describe_configs
 from sparklog.wire.handlers.fetch import fetch
@@ -77,6 +81,8 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
+    ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }
 

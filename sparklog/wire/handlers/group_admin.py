@@ -15,7 +15,6 @@ BATCHED_SINCE: Final = 4
 """The version of FindCoordinator from which on several keys may be asked for (KIP-699)."""
 NOT_FOUND_SINCE: Final = 6
 """The version of DescribeGroups that tells GROUP_ID_NOT_FOUND (KIP-1043)."""
-CLASSIC: Final = "classic"
 
 Fields = dict[str, Any]
 
@@ -113,11 +112,11 @@ async def list_groups(call: Call) -> Reply:
             "group_id": one.group_id,
             "protocol_type": one.protocol_type,
             "group_state": one.state,
-            "group_type": CLASSIC,
+            "group_type": one.kind,
         }
         for one in groups
         if (not states or one.state.lower() in states)
-        and (not types or CLASSIC in types)
+        and (not types or one.kind in types)
         and call.sees(one.group_id, Resource.GROUP)
     ]
     return call.answer({"error_code": ErrorCode.NONE, "groups": told})

@@ -1,0 +1,144 @@
+"""ConsumerGroupHeartbeat and ConsumerGroupDescribe: groups of the consumer protocol (KIP-848)."""
+
+from collections.abc import Iterable
+from itertools import groupby
+from typing import Any, Final
+from uuid import uuid4
+
+from sparklog.coordinator.assignors import Partitions
+from sparklog.coordinator.requests import (
+    NONE,
+    ConsumerAnswer,
+    ConsumerDescribeRequest,
+    ConsumerHeartbeat,
+    DescribedConsumer,
+)
+from sparklog.errors import ErrorCode
+from sparklog.metadata.image import Image
+from sparklog.tokens import Resource
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.group_members import answer_of, asked, client_host
+from sparklog.wire.topic_ids import topic_id_of, uuid_of
+
+CLIENT_MAKES_ID_SINCE: Final = 1
+"""The version of ConsumerGroupHeartbeat from which on a client brings its member id (KIP-1082)."""
+NO_OPERATIONS: Final = -(2**31)
+CONSUMER_PROTOCOL: Final = 1
+"""The member type of ConsumerGroupDescribe: classic members are 0, and are in other groups here."""
+
+Fields = dict[str, Any]
+
+
+async def consumer_group_heartbeat(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    names = request.subscribed_topic_names
+    hidden = [name for name in names or () if not call.sees(name)]
+    if hidden:
+        return call.answer({"error_code": ErrorCode.TOPIC_AUTHORIZATION_FAILED})
+    member_id = request.member_id
+    if not member_id and call.version < CLIENT_MAKES_ID_SINCE and request.member_epoch == 0:
+        member_id = str(uuid4())
+    image = await call.gateway.image()
+    heartbeat = ConsumerHeartbeat(
+        group_id=request.group_id,
+        member_id=member_id,
+        epoch=request.member_epoch,
+        instance_id=request.instance_id,
+        rack_id=request.rack_id,
+        client_id=call.header.client_id or "",
+        client_host=client_host(call),
+        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        topic_names=None if names is None else tuple(sorted(set(names))),
+        topic_regex=getattr(request, "subscribed_topic_regex", None),
+        assignor=request.server_assignor,
+        owned=_owned(request.topic_partitions),
+        topics=image.names,
+        may_read=call.sees,
+    )
+    answer = await asked(call, heartbeat, request.group_id)
+    if isinstance(answer, int):
+        answer = ConsumerAnswer(answer)
+    places = answer.assignment
+    return call.answer(
+        {
+            "error_code": answer.error_code,
+            "error_message": answer.message,
+            "member_id": answer.member_id or None,
+            "member_epoch": answer.epoch,
+            "heartbeat_interval_ms": answer.interval_ms,
+            "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
+        }
+    )
+
+
+def _owned(topics: Iterable[Any] | None) -> Partitions | None:
+    if topics is None:
+        return None
+    return frozenset((topic_id_of(one.topic_id), n) for one in topics for n in one.partitions)
+
+
+def _by_topic(places: Partitions) -> list[Fields]:
+    found = groupby(sorted(places), key=lambda place: place[0])
+    return [
+        {"topic_id": uuid_of(topic_id), "partitions": [number for _, number in numbers]}
+        for topic_id, numbers in found
+    ]
+
+
+async def consumer_group_describe(call: Call) -> Reply:
+    """Return the answer."""
+    groups = [await _described(call, group_id) for group_id in call.request().group_ids]
+    return call.answer({"groups": groups})
+
+
+async def _described(call: Call, group_id: str) -> Fields:
+    fields: Fields = {"group_id": group_id, "authorized_operations": NO_OPERATIONS}
+    if not call.sees(group_id, Resource.GROUP):
+        return {**fields, "error_code": ErrorCode.GROUP_AUTHORIZATION_FAILED}
+    found = await answer_of(call, ConsumerDescribeRequest(group_id), group_id)
+    if found is None:
+        message = f"Group {group_id} is not a consumer group."
+        return {
+            **fields,
+            "error_code": ErrorCode.GROUP_ID_NOT_FOUND,
+            "error_message": message,
+        }
+    if isinstance(found, int):
+        return {**fields, "error_code": found}
+    image = await call.gateway.image()
+    return {
+        **fields,
+        "error_code": NONE,
+        "group_state": found.state,
+        "group_epoch": found.epoch,
+        "assignment_epoch": found.target_epoch,
+        "assignor_name": found.assignor,
+        "members": [_member(image, one) for one in found.members],
+    }
+
+
+def _member(image: Image, member: DescribedConsumer) -> Fields:
+    return {
+        "member_id": member.member_id,
+        "instance_id": member.instance_id,
+        "rack_id": member.rack_id,
+        "member_epoch": member.epoch,
+        "client_id": member.client_id,
+        "client_host": member.client_host,
+        "subscribed_topic_names": member.topic_names,
+        "subscribed_topic_regex": member.topic_regex,
+        "assignment": {"topic_partitions": _named(image, member.assigned)},
+        "target_assignment": {"topic_partitions": _named(image, member.target)},
+        "member_type": CONSUMER_PROTOCOL,
+    }
+
+
+def _named(image: Image, places: Partitions) -> list[Fields]:
+    """Return partitions by topic, with the topics' names. Topics that are gone are left out."""
+    names = {topic.topic_id: name for name, topic in image.names.items()}
+    return [
+        {**one, "topic_name": names[topic_id_of(one["topic_id"])]}
+        for one in _by_topic(places)
+        if topic_id_of(one["topic_id"]) in names
+    ]

@@ -1,0 +1,491 @@
+"""The machine of a consumer group, by the rules of KIP-848 and of Kafka 4.1.1."""
+
+from typing import Any
+
+import pytest
+
+from sparklog.coordinator.requests import (
+    CommitRequest,
+    CommittedOffset,
+    ConsumerDescribeRequest,
+    ConsumerHeartbeat,
+    FetchRequest,
+    ListRequest,
+)
+from sparklog.errors import ErrorCode
+from tests.consumer_language import REBALANCE_MS, Consumers, renamed, settle, topic_id
+from tests.group_language import FLIGHTS, GROUP, TRAINS, stable
+
+SESSION_MS = 45_000
+
+
+class TestJoining:
+    def test_the_first_member_has_every_partition_at_once(self) -> None:
+        ada = Consumers(flights=4).reader("ada")
+        answer = ada.joins()
+        assert (answer.error_code, answer.member_id, answer.epoch) == (0, "ada", 1)
+        assert answer.interval_ms == 5_000
+        assert ada.numbers == [0, 1, 2, 3]
+
+    def test_a_second_one_waits_until_the_first_has_given_up_its_half(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada")
+        bob = group.reader("bob")
+        assert bob.joins().assignment == frozenset()
+        assert group.group.state == "Reconciling"
+        kept = ada.beats()
+        assert kept.epoch == 1, "it keeps its epoch until it has given up"
+        assert bob.beats().assignment is None, "ada has not said that she has given up"
+        ada.beats()
+        bob.beats()
+        assert sorted([*ada.numbers, *bob.numbers]) == [0, 1, 2, 3]
+        assert (len(ada.numbers), ada.epoch, bob.epoch) == (2, 2, 2)
+        assert group.group.state == "Stable"
+
+    def test_a_heartbeat_that_changes_nothing_writes_nothing(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada")
+        written = len(group.log)
+        assert ada.beats().assignment is None
+        assert len(group.log) == written
+
+    def test_a_full_heartbeat_is_told_its_assignment_again(self) -> None:
+        (ada,) = Consumers(flights=1).readers("ada")
+        told = ada.beats(topic_names=("flights",), rebalance_timeout_ms=REBALANCE_MS)
+        assert told.assignment == frozenset({(topic_id("flights"), 0)})
+
+    def test_a_member_that_reads_nothing_yet_has_an_epoch(self) -> None:
+        answer = Consumers(flights=1).reader("ada").joins(topic_names=())
+        assert (answer.error_code, answer.epoch, answer.assignment) == (0, 1, frozenset())
+
+    def test_a_full_group_takes_nobody_else(self) -> None:
+        group = Consumers({"consumer_max_size": 1}, flights=1)
+        (ada,) = group.readers("ada")
+        assert group.reader("bob").joins().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert ada.beats().error_code == 0
+
+
+class TestMalformed:
+    @pytest.mark.parametrize(
+        ("fields", "message"),
+        [
+            ({"group_id": ""}, "GroupId can't be empty."),
+            ({"member_id": ""}, "MemberId can't be empty."),
+            ({"instance_id": ""}, "InstanceId can't be empty."),
+            ({"rack_id": ""}, "RackId can't be empty."),
+            ({"rebalance_timeout_ms": -1}, "RebalanceTimeoutMs must be provided in first request."),
+            ({"owned": None}, "TopicPartitions must be empty when (re-)joining."),
+            ({"owned": frozenset({("t", 0)})}, "TopicPartitions must be empty when (re-)joining."),
+            (
+                {"topic_names": None},
+                (
+                    "Either SubscribedTopicNames or SubscribedTopicRegex must be non-null when "
+                    "(re-)joining."
+                ),
+            ),
+            ({"epoch": -2}, "InstanceId can't be null."),
+            ({"epoch": -3}, "MemberEpoch is invalid."),
+        ],
+    )
+    def test_it_is_an_invalid_request(self, fields: dict[str, Any], message: str) -> None:
+        answer = Consumers(flights=1).reader("ada").joins(**fields)
+        assert (answer.error_code, answer.message) == (ErrorCode.INVALID_REQUEST, message)
+
+    def test_an_assignor_must_be_known(self) -> None:
+        answer = Consumers(flights=1).reader("ada").joins(assignor="sticky")
+        assert answer.error_code == ErrorCode.UNSUPPORTED_ASSIGNOR
+        assert answer.message == (
+            "ServerAssignor sticky is not supported. Supported assignors: uniform, range."
+        )
+
+    def test_a_regular_expression_must_be_one(self) -> None:
+        answer = Consumers(flights=1).reader("ada", topic_regex="(").joins()
+        assert answer.error_code == ErrorCode.INVALID_REGULAR_EXPRESSION
+        assert "`(` is not a valid regular expression: missing ): (" in str(answer.message)
+
+
+class TestEpochs:
+    def test_a_stranger_is_unknown(self) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")
+        bob = group.reader("bob")
+        bob.epoch = 1
+        assert bob.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_a_group_that_is_not_there_cannot_be_heartbeated(self) -> None:
+        bob = Consumers(flights=1).reader("bob")
+        bob.epoch = 1
+        assert bob.asks().error_code == ErrorCode.GROUP_ID_NOT_FOUND
+
+    @pytest.mark.parametrize(("epoch", "word"), [(9, "greater"), (1, "smaller")])
+    def test_another_epoch_is_fenced(self, epoch: int, word: str) -> None:
+        group = Consumers(flights=2)
+        ada, _ = group.readers("ada", "bob")
+        group.has(flights=8)
+        settle(ada)
+        ada.epoch = epoch
+        answer = ada.asks()
+        assert answer.error_code == ErrorCode.FENCED_MEMBER_EPOCH
+        assert word in str(answer.message)
+
+    def test_the_epoch_before_is_taken_when_the_answer_was_lost(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        group.has(flights=4)
+        lost = ada.asks()
+        again = ada.beats(topic_names=("flights",), rebalance_timeout_ms=REBALANCE_MS)
+        assert (lost.epoch, again.epoch) == (2, 2)
+        assert ada.numbers == [0, 1, 2, 3]
+
+    def test_but_not_from_one_that_does_not_say_what_it_has(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        group.has(flights=4)
+        ada.asks()
+        assert ada.asks(owned=None).error_code == ErrorCode.FENCED_MEMBER_EPOCH
+
+
+class TestLeaving:
+    def test_a_members_partitions_go_to_the_others(self) -> None:
+        group = Consumers(flights=4)
+        ada, bob = group.readers("ada", "bob")
+        assert bob.leaves()[:4] == (0, None, "bob", -1)
+        settle(ada)
+        assert ada.numbers == [0, 1, 2, 3]
+
+    def test_a_silent_member_is_removed_after_its_session(self) -> None:
+        group = Consumers(flights=4)
+        ada, bob = group.readers("ada", "bob")
+        group.passes(SESSION_MS - 1)
+        ada.beats()
+        group.passes(1)
+        settle(ada)
+        assert ada.numbers == [0, 1, 2, 3]
+        assert bob.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_one_that_does_not_give_up_is_removed_after_its_rebalance_timeout(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada")
+        bob = group.reader("bob")
+        bob.joins()
+        ada.asks()
+        for _ in range(3):
+            group.passes(REBALANCE_MS // 3)
+            bob.beats()
+            ada.asks()
+        assert ada.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+        settle(bob)
+        assert bob.numbers == [0, 1, 2, 3]
+
+    def test_one_that_gave_up_in_time_is_not(self) -> None:
+        group = Consumers(flights=4)
+        ada, bob = group.readers("ada", "bob")
+        for _ in range(4):
+            group.passes(REBALANCE_MS // 3)
+            settle(ada, bob)
+        assert group.group.state == "Stable"
+
+    def test_the_last_one_leaves_an_empty_group(self) -> None:
+        group = Consumers(flights=1)
+        (ada,) = group.readers("ada")
+        ada.leaves()
+        assert (group.group.state, group.group.members) == ("Empty", ())
+
+    def test_a_stranger_cannot_leave(self) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")
+        assert group.reader("bob").leaves().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+
+class TestStaticMembers:
+    def test_one_that_comes_again_has_its_partitions_and_nobody_else_moves(self) -> None:
+        group = Consumers(flights=4)
+        ada, bob = (group.reader(name, instance_id=f"i-{name}") for name in ("ada", "bob"))
+        for one in (ada, bob):
+            one.joins()
+        settle(ada, bob)
+        epoch, held = group.group.epoch, bob.numbers
+        assert bob.leaves(-2)[:4] == (0, None, "bob", -2)
+        bert = renamed(bob, "bert")
+        assert not bert.joins().error_code
+        assert (bert.numbers, bert.epoch) == (held, epoch)
+        assert group.group.epoch == epoch
+        assert {one.member_id for one in group.group.members} == {"ada", "bert"}
+
+    def test_nobody_takes_the_place_of_one_that_has_not_left(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada", instance_id="i")
+        answer = renamed(ada, "eva").joins()
+        assert answer.error_code == ErrorCode.UNRELEASED_INSTANCE_ID
+
+    def test_the_former_self_is_fenced(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada", instance_id="i")
+        ada.leaves(-2)
+        renamed(ada, "eva").joins()
+        assert ada.asks().error_code == ErrorCode.FENCED_INSTANCE_ID
+        assert ada.leaves().error_code == ErrorCode.FENCED_INSTANCE_ID
+
+    def test_one_that_stays_away_is_removed_after_its_session(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada", instance_id="i")
+        ada.leaves(-2)
+        group.passes(SESSION_MS)
+        assert group.group.members == ()
+        ada.epoch = 1
+        assert ada.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_one_may_leave_for_good(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada", instance_id="i")
+        assert ada.leaves().error_code == 0
+        assert renamed(ada, "eva").joins().error_code == 0
+
+
+class TestTopics:
+    def test_new_partitions_are_given_out(self) -> None:
+        group = Consumers(flights=2)
+        ada, bob = group.readers("ada", "bob")
+        group.has(flights=6)
+        settle(ada, bob)
+        assert (len(ada.numbers), len(bob.numbers)) == (3, 3)
+
+    def test_a_topic_may_be_read_before_it_is_there(self) -> None:
+        group = Consumers(trains=2)
+        (ada,) = group.readers("ada")
+        assert ada.numbers == []
+        group.has(flights=2)
+        settle(ada)
+        assert ada.numbers == [0, 1]
+
+    def test_topics_that_nobody_reads_move_nothing(self) -> None:
+        group = Consumers(flights=2)
+        (ada,) = group.readers("ada")
+        group.has(trains=2)
+        settle(ada)
+        assert ada.epoch == 1
+
+    def test_a_member_may_read_others(self) -> None:
+        group = Consumers(flights=2, trains=1)
+        (ada,) = group.readers("ada")
+        ada.beats(topic_names=("trains",))
+        settle(ada)
+        assert ada.places == {("trains", 0)}
+
+    def test_a_regular_expression_finds_whole_names(self) -> None:
+        group = Consumers(flights=1, flights_old=1, my_flights=1)
+        (ada,) = group.readers("ada", topic_regex="flights.*")
+        assert {name for name, _ in ada.places} == {"flights", "flights_old"}
+        group.has(flights_new=1)
+        settle(ada)
+        assert {name for name, _ in ada.places} == {"flights", "flights_old", "flights_new"}
+
+    def test_but_those_alone_that_its_member_may_read(self) -> None:
+        group = Consumers(flights=1, flights_old=1)
+        ada = group.reader("ada", topic_regex="flights.*")
+        ada.joins(may_read=lambda name: name == "flights")
+        assert {name for name, _ in ada.places} == {"flights"}
+
+    def test_it_may_be_given_up_for_names(self) -> None:
+        group = Consumers(flights=1, flights_old=1)
+        (ada,) = group.readers("ada", topic_regex="flights.*")
+        ada.beats(topic_regex="", topic_names=("flights",))
+        settle(ada)
+        assert ada.places == {("flights", 0)}
+
+    def test_the_assignor_is_the_one_that_most_ask_for(self) -> None:
+        group = Consumers(flights=4)
+        readers = [
+            group.reader("a", assignor="range"),
+            group.reader("b", assignor="range"),
+            group.reader("c", assignor="uniform"),
+        ]
+        for one in readers:
+            one.joins()
+        settle(*readers)
+        assert group.group.assignor == "range"
+        assert [one.numbers for one in readers] == [[0, 1], [2], [3]]
+
+
+class TestTakeover:
+    def test_a_group_goes_on_where_it_was(self) -> None:
+        group = Consumers(flights=4, trains=2)
+        readers = [
+            *group.readers("ada", topic_names=("flights", "trains"), instance_id="i"),
+            *group.readers("bob", topic_regex="fl.*", rack_id="r1"),
+        ]
+        settle(*readers)
+        before, written = group.group, len(group.log)
+        group.restarts()
+        assert group.group == before
+        settle(*readers)
+        assert len(group.log) == written, "nobody is moved"
+
+    def test_every_member_has_a_fresh_session(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada")
+        group.passes(SESSION_MS - 1)
+        group.restarts()
+        group.passes(SESSION_MS - 1)
+        assert ada.beats().error_code == 0
+        group.passes(SESSION_MS)
+        assert ada.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_one_that_had_to_give_up_has_its_time_anew(self) -> None:
+        group = Consumers(flights=4)
+        (ada,) = group.readers("ada")
+        group.reader("bob").joins()
+        ada.asks()
+        group.restarts()
+        for _ in range(3):
+            group.passes(REBALANCE_MS // 3)
+            ada.asks()
+        assert ada.asks().error_code == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_those_that_left_are_not_there(self) -> None:
+        group = Consumers(flights=4)
+        _, bob = group.readers("ada", "bob")
+        bob.leaves()
+        group.restarts()
+        assert [one.member_id for one in group.group.members] == ["ada"]
+
+    def test_a_record_of_a_member_that_is_gone_is_passed_over(self) -> None:
+        group = Consumers(flights=1)
+        (ada,) = group.readers("ada")
+        ada.leaves()
+        group.deletes()
+        group.log = [record for record in group.log if record.value is None]
+        group.restarts()
+        assert group.names() == []
+
+
+class TestOffsets:
+    def test_a_member_commits_in_its_epoch(self) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")
+        answer = group.commits(7, generation=1, member_id="ada")
+        assert answer.partitions == {FLIGHTS: 0}
+        assert group.committed() == {FLIGHTS: 7}
+
+    @pytest.mark.parametrize(
+        ("fields", "code"),
+        [
+            ({"generation": 2, "member_id": "ada"}, ErrorCode.STALE_MEMBER_EPOCH),
+            ({"generation": 1, "member_id": "eva"}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({}, ErrorCode.UNKNOWN_MEMBER_ID),
+            ({"generation": 1, "member_id": "ada", "version": 8}, ErrorCode.UNSUPPORTED_VERSION),
+        ],
+    )
+    def test_others_do_not(self, fields: dict[str, Any], code: int) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")
+        assert group.commits(7, **fields).partitions == {FLIGHTS: code}
+
+    def test_anybody_may_when_the_group_is_empty(self) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")[0].leaves()
+        assert group.commits(7).partitions == {FLIGHTS: 0}
+
+    @pytest.mark.parametrize(
+        ("member_id", "epoch", "code"),
+        [
+            ("ada", 1, 0),
+            (None, -1, 0),
+            ("ada", 2, ErrorCode.STALE_MEMBER_EPOCH),
+            ("eva", 1, ErrorCode.UNKNOWN_MEMBER_ID),
+            (None, 1, ErrorCode.UNKNOWN_MEMBER_ID),
+        ],
+    )
+    def test_a_member_fetches_in_its_epoch(
+        self, member_id: str | None, epoch: int, code: int
+    ) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")
+        assert group.told(FetchRequest(GROUP, None, member_id, epoch)).error_code == code
+
+    def test_those_of_topics_that_are_read_are_not_deleted(self) -> None:
+        group = Consumers(flights=1, trains=1)
+        group.readers("ada")
+        for place in (FLIGHTS, TRAINS):
+            offsets = {place: CommittedOffset(7)}
+            group.told(CommitRequest(GROUP, offsets, 1, "ada"))
+        codes = group.deletes_offsets(FLIGHTS, TRAINS).partitions
+        assert codes == {FLIGHTS: ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC, TRAINS: 0}
+
+    def test_those_of_topics_that_are_not_read_expire(self) -> None:
+        group = Consumers({"offsets_retention_ms": 1_000_000}, flights=1, trains=1)
+        (ada,) = group.readers("ada")
+        for place in (FLIGHTS, TRAINS):
+            group.told(CommitRequest(GROUP, {place: CommittedOffset(7)}, 1, "ada"))
+        for _ in range(60):
+            group.passes(30_000)
+            ada.beats()
+        assert group.committed() == {FLIGHTS: 7}
+
+
+class TestKinds:
+    def test_a_group_is_listed_with_its_kind(self) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada")
+        assert group.told(ListRequest()) == [(GROUP, "consumer", "Stable", "consumer")]
+
+    def test_a_classic_group_with_members_stays_one(self) -> None:
+        group = Consumers(flights=1)
+        stable(group, "ada")
+        answer = group.reader("bob").joins()
+        assert answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+        assert answer.message == "Group readers is not a consumer group."
+
+    def test_an_empty_classic_group_becomes_one_of_consumers_with_its_offsets(self) -> None:
+        group = Consumers(flights=1)
+        (ada,) = stable(group, "ada")
+        ada.commits(7)
+        ada.leaves()
+        assert group.reader("bob").joins().error_code == 0
+        for _ in range(2):
+            assert group.described() is None, "DescribeGroups tells classic ones alone"
+            assert (group.group.state, group.committed()) == ("Stable", {FLIGHTS: 7})
+            group.restarts()
+
+    def test_one_that_has_committed_alone_does_too(self) -> None:
+        group = Consumers(flights=1)
+        group.commits(7)
+        (bob,) = group.readers("bob")
+        group.restarts()
+        assert bob.beats().error_code == 0
+        assert group.committed() == {FLIGHTS: 7}
+
+    def test_an_empty_group_of_consumers_becomes_a_classic_one(self) -> None:
+        group = Consumers(flights=1)
+        (bob,) = group.readers("bob")
+        group.commits(7, generation=1, member_id="bob")
+        bob.leaves()
+        stable(group, "ada")
+        for _ in range(2):
+            assert group.told(ConsumerDescribeRequest(GROUP)) is None
+            assert (group.state, group.committed()) == ("Stable", {FLIGHTS: 7})
+            group.restarts()
+
+    def test_one_with_members_takes_no_classic_member(self) -> None:
+        group = Consumers(flights=1)
+        group.readers("bob")
+        ada = group.member("ada")
+        ada.joins()
+        assert ada.answer is not None
+        assert ada.answer.error_code == ErrorCode.INCONSISTENT_GROUP_PROTOCOL
+        assert ada.heartbeats() == ErrorCode.UNKNOWN_MEMBER_ID
+
+    def test_it_is_deleted_when_it_is_empty(self) -> None:
+        group = Consumers(flights=1)
+        (bob,) = group.readers("bob")
+        assert group.deletes() == ErrorCode.NON_EMPTY_GROUP
+        bob.leaves()
+        assert group.deletes() == 0
+        group.restarts()
+        assert group.names() == []
+
+    def test_one_that_is_refused_leaves_nothing(self) -> None:
+        group = Consumers({"consumer_max_size": 0}, flights=1)
+        group.told(ConsumerHeartbeat(GROUP, "ada", 0, owned=frozenset(), topic_names=()))
+        assert group.reader("ada").joins().error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
+        assert (group.names(), group.log) == ([], [])

@@ -13,7 +13,6 @@ from sparklog.coordinator.requests import (
     ConsumerAnswer,
     ConsumerDescribeRequest,
     ConsumerHeartbeat,
-    DescribedConsumer,
     DescribedConsumers,
 )
 from sparklog.model import TopicDescription
@@ -58,9 +57,6 @@ class Consumers(Groups):
         assert found is not None
         described: DescribedConsumers = found
         return described
-
-    def seen(self, name: str) -> DescribedConsumer:
-        return next(one for one in self.group.members if one.member_id == name)
 
 
 class Reader:
@@ -115,13 +111,12 @@ def _name(found: str) -> str:
 
 def settle(*readers: Reader) -> None:
     """Everybody heartbeats until nobody is told anything new."""
-    for _ in range(10):
-        before = [(one.epoch, one.owned) for one in readers]
+    seen = []
+    for _ in range(8):
         for one in readers:
             assert not one.beats().error_code
-        if [(one.epoch, one.owned) for one in readers] == before:
-            return
-    raise AssertionError("the group does not settle")
+        seen.append([(one.epoch, one.owned) for one in readers])
+    assert seen[-1] == seen[-2], "the group does not settle"
 
 
 def renamed(reader: Reader, name: str) -> Reader:

@@ -254,9 +254,7 @@ class ConsumerGroup:
 
     def fire(self, timer: Timer, _now: Now, out: Effects) -> None:
         """A session, or the time for giving partitions up, is over."""
-        member = self.members.get(timer.member_id)
-        if member is not None:
-            self._fence(member, out)
+        self._fence(self.members[timer.member_id], out)
 
     def _fence(self, member: ConsumerMember, out: Effects) -> None:
         self._remove(member, out)

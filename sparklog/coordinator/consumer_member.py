@@ -60,14 +60,12 @@ def reconciled(
     owned: Partitions | None,
     is_free: Callable[[TopicIdPartition], bool],
 ) -> ConsumerMember:
-    """Return a member one step nearer to its target; the same one when it must wait.
+    """Return a member that is not at its target one step nearer; the same one when it must wait.
 
     `owned` is what it says it has, None when it did not say. `is_free`: nobody has a partition, nor
     still has to give it up.
     """
     epoch = member.epoch
-    if member.is_reconciled_to(target_epoch):
-        return member
     if member.state is MemberState.UNREVOKED_PARTITIONS:
         if owned is None or owned & member.revoking:
             return member

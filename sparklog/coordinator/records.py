@@ -28,15 +28,6 @@ CONSUMER_MEMBER: Final = 5
 CONSUMER_TARGET: Final = 6
 CONSUMER_TARGET_MEMBER: Final = 7
 CONSUMER_CURRENT: Final = 8
-CONSUMER_TYPES: Final = frozenset(
-    (
-        CONSUMER_EPOCH,
-        CONSUMER_MEMBER,
-        CONSUMER_TARGET,
-        CONSUMER_TARGET_MEMBER,
-        CONSUMER_CURRENT,
-    )
-)
 
 
 class Kind(NamedTuple):

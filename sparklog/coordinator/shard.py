@@ -28,7 +28,6 @@ from sparklog.coordinator.offsets import (
 from sparklog.coordinator.records import (
     COMMIT_TYPES,
     CONSUMER_EPOCH,
-    CONSUMER_TYPES,
     GROUP_METADATA,
     GROUP_RECORDS,
     CoordinatorRecord,
@@ -106,7 +105,7 @@ class Shard:
                 restore(self._classic(group_id), record.value)
             elif self._offsets.get(group_id):
                 self._group(group_id)
-        elif record.type in CONSUMER_TYPES:
+        else:
             self._replay_consumers(record)
 
     def _replay_consumers(self, record: CoordinatorRecord) -> None:

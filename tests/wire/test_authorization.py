@@ -14,6 +14,8 @@ from tests.wire.gateways import Client, RunningGateway, request
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part
 from tests.wire.test_cluster import ACL_FILTER
+from tests.wire.test_consumer_protocol import beats
+from tests.wire.test_consumer_protocol import described as consumers_described
 from tests.wire.test_list_offsets import list_request
 from tests.wire.test_metadata import topics_asked
 from tests.wire.test_partitions import delete as delete_records
@@ -162,6 +164,7 @@ def offsets_deleted(client: Client) -> Any:
     return client.ask(body(ApiKey.OFFSET_DELETE, 0, group_id="g", topics=()))
 
 
+REFUSED_GROUP = ErrorCode.group_authorization_failed
 ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.PRODUCE: [(produced, ErrorCode.topic_authorization_failed)],
     ApiKey.FETCH: [(read, ErrorCode.topic_authorization_failed)],
@@ -204,34 +207,38 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: [
         (lambda client: describe(client, TOPIC).topics[0], ErrorCode.topic_authorization_failed)
     ],
-    ApiKey.OFFSET_COMMIT: [(committed, ErrorCode.group_authorization_failed)],
-    ApiKey.OFFSET_FETCH: [(fetched_offsets, ErrorCode.group_authorization_failed)],
-    ApiKey.OFFSET_DELETE: [(offsets_deleted, ErrorCode.group_authorization_failed)],
-    ApiKey.FIND_COORDINATOR: [(coordinator, ErrorCode.group_authorization_failed)],
-    ApiKey.DESCRIBE_GROUPS: [(group_described, ErrorCode.group_authorization_failed)],
-    ApiKey.DELETE_GROUPS: [(group_deleted, ErrorCode.group_authorization_failed)],
+    ApiKey.OFFSET_COMMIT: [(committed, REFUSED_GROUP)],
+    ApiKey.OFFSET_FETCH: [(fetched_offsets, REFUSED_GROUP)],
+    ApiKey.OFFSET_DELETE: [(offsets_deleted, REFUSED_GROUP)],
+    ApiKey.FIND_COORDINATOR: [(coordinator, REFUSED_GROUP)],
+    ApiKey.DESCRIBE_GROUPS: [(group_described, REFUSED_GROUP)],
+    ApiKey.DELETE_GROUPS: [(group_deleted, REFUSED_GROUP)],
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: [
+        (lambda client: beats(client, subscribed_topic_names=()), REFUSED_GROUP)
+    ],
+    ApiKey.CONSUMER_GROUP_DESCRIBE: [(consumers_described, REFUSED_GROUP)],
     ApiKey.JOIN_GROUP: [
         (
             lambda client: client.ask(GroupMember(client, "g").join_request()),
-            ErrorCode.group_authorization_failed,
+            REFUSED_GROUP,
         )
     ],
     ApiKey.SYNC_GROUP: [
         (
             lambda client: of_member(client, ApiKey.SYNC_GROUP, 5),
-            ErrorCode.group_authorization_failed,
+            REFUSED_GROUP,
         )
     ],
     ApiKey.HEARTBEAT: [
         (
             lambda client: of_member(client, ApiKey.HEARTBEAT, 4),
-            ErrorCode.group_authorization_failed,
+            REFUSED_GROUP,
         )
     ],
     ApiKey.LEAVE_GROUP: [
         (
             lambda client: of_member(client, ApiKey.LEAVE_GROUP, 5),
-            ErrorCode.group_authorization_failed,
+            REFUSED_GROUP,
         )
     ],
     ApiKey.INIT_PRODUCER_ID: [

@@ -17,7 +17,7 @@ from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.tokens import Resource
 from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import answer_of, asked, client_host
+from sparklog.wire.handlers.group_members import answer_of, asked, client_host, milliseconds
 from sparklog.wire.topic_ids import topic_id_of, uuid_of
 
 CLIENT_MAKES_ID_SINCE: Final = 1
@@ -48,7 +48,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
         rack_id=request.rack_id,
         client_id=call.header.client_id or "",
         client_host=client_host(call),
-        rebalance_timeout_ms=request.rebalance_timeout_ms,
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout),
         topic_names=None if names is None else tuple(sorted(set(names))),
         topic_regex=getattr(request, "subscribed_topic_regex", None),
         assignor=request.server_assignor,
@@ -66,7 +66,7 @@ async def consumer_group_heartbeat(call: Call) -> Reply:
             "error_message": answer.message,
             "member_id": answer.member_id or None,
             "member_epoch": answer.epoch,
-            "heartbeat_interval_ms": answer.interval_ms,
+            "heartbeat_interval": answer.interval_ms,
             "assignment": None if places is None else {"topic_partitions": _by_topic(places)},
         }
     )

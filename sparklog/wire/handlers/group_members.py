@@ -49,18 +49,18 @@ async def answer_of(call: Call, request: Request, group_id: str) -> Any:
 async def join_group(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    version, session_ms = call.version, _ms(request.session_timeout)
+    version, session_ms = call.version, milliseconds(request.session_timeout)
     instance_id = getattr(request, "group_instance_id", None)
     joining = JoinRequest(
         group_id=request.group_id,
         member_id=request.member_id,
         instance_id=instance_id,
         client_id=call.header.client_id or "",
-        client_host=f"/{call.session.peer.rpartition(':')[0]}",
+        client_host=client_host(call),
         protocol_type=request.protocol_type,
         protocols=tuple(Protocol(one.name, bytes(one.metadata)) for one in request.protocols),
         session_timeout_ms=session_ms,
-        rebalance_timeout_ms=_ms(request.rebalance_timeout) if version else session_ms,
+        rebalance_timeout_ms=milliseconds(request.rebalance_timeout) if version else session_ms,
         needs_member_id=version >= MEMBER_ID_FIRST_SINCE,
         skips_assignment=version >= SKIPS_ASSIGNMENT_SINCE,
     )
@@ -147,5 +147,11 @@ def _leaving(call: Call, request: Any) -> tuple[MemberIdentity, ...]:
     return tuple(MemberIdentity(one.member_id, one.group_instance_id) for one in members)
 
 
-def _ms(duration: timedelta) -> int:
+def client_host(call: Call) -> str:
+    """Return a client's address, as Kafka writes it in a group's records."""
+    return f"/{call.session.peer.rpartition(':')[0]}"
+
+
+def milliseconds(duration: timedelta) -> int:
+    """Return a duration of a request in milliseconds."""
     return duration // timedelta(milliseconds=1)

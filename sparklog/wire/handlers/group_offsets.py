@@ -108,7 +108,12 @@ async def _fetched(call: Call, request: Any) -> Fields:
             for topic in topics
             for partition in topic.partition_indexes
         ]
-    answer = await asked(call, FetchRequest(group_id, wanted), group_id)
+    member_id = getattr(request, "member_id", None)
+    epoch = getattr(request, "member_epoch", NO_EPOCH)
+    fetching = FetchRequest(group_id, wanted, member_id, epoch)
+    answer = await asked(call, fetching, group_id)
+    if not isinstance(answer, int) and answer.error_code:
+        answer = answer.error_code
     if isinstance(answer, int):
         told = {place: _told(place, None, answer) for place in wanted or ()}
         return {"group_id": group_id, "error_code": answer, "topics": _by_topic(told)}

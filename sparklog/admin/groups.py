@@ -9,7 +9,9 @@ from sparklog.coordinator.consumer_protocol import CONSUMER, partitions_of
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
+    ConsumerDescribeRequest,
     DeleteGroupRequest,
+    DescribedConsumers,
     DescribedGroup,
     DescribedMember,
     DescribeRequest,
@@ -37,7 +39,7 @@ METADATA_MAX: Final = GroupLimits().offset_metadata_max_bytes
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroupListing:
-    """A group. `is_simple` says that its offsets were committed without members."""
+    """A group, classic or consumer. `is_simple`: its offsets were committed without members."""
 
     group_id: str
     state: str
@@ -84,7 +86,7 @@ class GroupAdmin:
     def listed(self) -> list[ConsumerGroupListing]:
         """Return all groups, by name."""
         return [
-            ConsumerGroupListing(one.group_id, one.state, not one.protocol_type)
+            ConsumerGroupListing(one.group_id, one.state, not one.protocol_type, one.kind)
             for one in self._log.groups()
         ]
 
@@ -92,7 +94,7 @@ class GroupAdmin:
         """Return a group. Raises GroupIdNotFoundError."""
         found: DescribedGroup | None = self._log.ask(group_id, DescribeRequest(group_id))
         if found is None:
-            raise GroupIdNotFoundError(f"there is no group {group_id!r}")
+            return self._of_consumers(group_id)
         is_consumer = found.protocol_type == CONSUMER
         return ConsumerGroupDescription(
             group_id,
@@ -100,6 +102,33 @@ class GroupAdmin:
             not found.protocol_type,
             found.protocol_name,
             tuple(_member(one, is_consumer=is_consumer) for one in found.members),
+        )
+
+    def _of_consumers(self, group_id: str) -> ConsumerGroupDescription:
+        """Return a group of the consumer protocol (KIP-848). Raises GroupIdNotFoundError."""
+        request = ConsumerDescribeRequest(group_id)
+        found: DescribedConsumers | None = self._log.ask(group_id, request)
+        if found is None:
+            raise GroupIdNotFoundError(f"there is no group {group_id!r}")
+        names = {topic.topic_id: name for name, topic in self._catalog.topics().items()}
+        members = [
+            MemberDescription(
+                one.member_id,
+                one.instance_id,
+                one.client_id,
+                one.client_host,
+                tuple(
+                    sorted(
+                        TopicPartition(names[topic_id], number)
+                        for topic_id, number in one.assigned
+                        if topic_id in names
+                    )
+                ),
+            )
+            for one in found.members
+        ]
+        return ConsumerGroupDescription(
+            group_id, found.state, False, found.assignor, tuple(members), "consumer"
         )
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:

@@ -25,6 +25,8 @@ from sparklog.coordinator.requests import (
     ConsumerAnswer,
     ConsumerHeartbeat,
     Effects,
+    LeaveAnswer,
+    LeaveRequest,
     Now,
 )
 from sparklog.coordinator.states import MEMBER, REVOCATION, ConsumerState, GroupLimits, Timer
@@ -251,6 +253,22 @@ class ConsumerGroup:
         else:
             self._fence(member, out)
         return ConsumerAnswer(NONE, None, request.member_id, request.epoch)
+
+    def remove(self, request: LeaveRequest, out: Effects) -> LeaveAnswer:
+        """LeaveGroup, as an administrator asks: members go by member id or by instance id."""
+        codes: list[int] = []
+        for one in request.members:
+            instance_id = one.instance_id or ""
+            member_id = one.member_id or self._static_ids.get(instance_id, "")
+            member = self.members.get(member_id)
+            if member is None:
+                codes.append(ErrorCode.UNKNOWN_MEMBER_ID)
+            elif one.instance_id is not None and member.instance_id != instance_id:
+                codes.append(ErrorCode.FENCED_INSTANCE_ID)
+            else:
+                self._fence(member, out)
+                codes.append(NONE)
+        return LeaveAnswer(NONE, tuple(codes))
 
     def fire(self, timer: Timer, _now: Now, out: Effects) -> None:
         """A session, or the time for giving partitions up, is over."""

@@ -17,7 +17,7 @@ from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offs
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import (
-    DescribedGroup,
+    ConsumerDescribeRequest,
     DescribeRequest,
     Effects,
     LeaveRequest,
@@ -141,17 +141,14 @@ class GroupLog:
         None where nothing was removed. Raises GroupNotEmptyError while there are gateways.
         """
         wall_ms = self._catalog.clock.now_ms()
-        group: DescribedGroup | None = _answered(
-            found.shard, DescribeRequest(group_id), effects, wall_ms
-        )
-        if group is None or not group.members:
+        gone = _members(found.shard, group_id)
+        if not gone:
             return None
         if self._catalog.log.image().brokers:
             raise GroupNotEmptyError(
-                f"group {group_id!r} has {len(group.members)} members, and there is a gateway that "
+                f"group {group_id!r} has {len(gone)} members, and there is a gateway that "
                 f"they may be at: end them first, or wait until their sessions end"
             )
-        gone = tuple(MemberIdentity(one.member_id, one.instance_id) for one in group.members)
         _answered(found.shard, LeaveRequest(group_id, gone), effects, wall_ms)
         while (epoch := claim(self._catalog, found.topic, found.number)) is None:
             pass  # another change was first
@@ -180,6 +177,14 @@ class GroupLog:
 
 def _shard() -> Shard:
     return Shard(GroupLimits(), str)
+
+
+def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:
+    """Return the members of a group of either protocol."""
+    kinds: tuple[Request, ...] = (DescribeRequest(group_id), ConsumerDescribeRequest(group_id))
+    found = [_answered(shard, one, Effects(), 0) for one in kinds]
+    members = [member for group in found if group is not None for member in group.members]
+    return tuple(MemberIdentity(one.member_id, one.instance_id) for one in members)
 
 
 def _answered(shard: Shard, request: Request, effects: Effects, wall_ms: int) -> Any:

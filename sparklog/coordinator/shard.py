@@ -229,8 +229,11 @@ class Shard:
     def _of_member(
         self, request: SyncRequest | HeartbeatRequest | LeaveRequest, token: Token, now: Now
     ) -> None:
-        """Take a request that needs a classic group."""
+        """Take a request of a member that is in a classic group, but for LeaveGroup."""
         out, known = self._out, self._groups.get(request.group_id)
+        if isinstance(known, ConsumerGroup) and isinstance(request, LeaveRequest):
+            out.answer(token, known.remove(request, out))
+            return
         group = known if isinstance(known, Group) else None
         problem = ErrorCode.UNKNOWN_MEMBER_ID if request.group_id else ErrorCode.INVALID_GROUP_ID
         match request:

@@ -26,6 +26,7 @@ from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.cluster_plans import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
+from tests.consumer_language import Consumers
 from tests.group_language import FLIGHTS, GROUP, Groups, stable
 from tests.group_logs import append_records
 
@@ -52,6 +53,16 @@ def catalog(tmp_path: Path, admin: AdminClient, clock: ManualClock) -> Catalog:
 
 
 @pytest.fixture
+def consumers(catalog: Catalog) -> Consumers:
+    """The same of the consumer protocol; one of its topics is gone."""
+    group = Consumers(gone=1)
+    group.topics |= catalog.topics()
+    group.readers("ada", topic_names=("flights", "gone"))
+    append_records(catalog, group.log)
+    return group
+
+
+@pytest.fixture
 def members(catalog: Catalog) -> Groups:
     """A group with a member, in the log; no gateway is there any more."""
     groups = Groups()
@@ -70,6 +81,38 @@ def joins(catalog: Catalog) -> None:
 def committed(admin: AdminClient, group: str = GROUP) -> dict[TopicPartition, int]:
     found = admin.list_consumer_group_offsets(group)
     return {place: one.offset for place, one in found.items() if one is not None}
+
+
+class TestConsumerProtocol:
+    """Groups of KIP-848."""
+
+    def test_is_listed_and_described(self, admin: AdminClient, consumers: Consumers) -> None:
+        assert admin.list_consumer_groups() == [
+            ConsumerGroupListing(GROUP, "Stable", is_simple=False, type="consumer")
+        ]
+        [found] = admin.describe_consumer_groups([GROUP])
+        assert (found.type, found.state, found.partition_assignor) == (
+            "consumer",
+            "Stable",
+            "uniform",
+        )
+        [ada] = found.members
+        assert (ada.member_id, ada.partitions) == ("ada", (FLIGHTS, SECOND))
+
+    def test_is_not_moved_while_a_gateway_may_have_its_members(
+        self, admin: AdminClient, catalog: Catalog, consumers: Consumers
+    ) -> None:
+        joins(catalog)
+        with pytest.raises(GroupNotEmptyError, match="has 1 members"):
+            admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 3})
+
+    def test_loses_its_members_where_there_is_none(
+        self, admin: AdminClient, consumers: Consumers
+    ) -> None:
+        admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 3})
+        assert committed(admin) == {FLIGHTS: 3}
+        [found] = admin.describe_consumer_groups([GROUP])
+        assert (found.state, found.members) == ("Empty", ())
 
 
 class TestReading:

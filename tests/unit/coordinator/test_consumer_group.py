@@ -10,7 +10,9 @@ from sparklog.coordinator.requests import (
     ConsumerDescribeRequest,
     ConsumerHeartbeat,
     FetchRequest,
+    LeaveRequest,
     ListRequest,
+    MemberIdentity,
 )
 from sparklog.errors import ErrorCode
 from tests.consumer_language import REBALANCE_MS, Consumers, renamed, settle, topic_id
@@ -190,6 +192,26 @@ class TestLeaving:
         (ada,) = group.readers("ada")
         ada.leaves()
         assert (group.group.state, group.group.members) == ("Empty", ())
+
+    @pytest.mark.parametrize(
+        ("member_id", "instance_id", "code"),
+        [
+            ("ada", None, 0),
+            ("", "i", 0),
+            ("ada", "i", 0),
+            ("ada", "j", ErrorCode.FENCED_INSTANCE_ID),
+            ("eva", None, ErrorCode.UNKNOWN_MEMBER_ID),
+            ("", "j", ErrorCode.UNKNOWN_MEMBER_ID),
+        ],
+    )
+    def test_an_administrator_removes_members(
+        self, member_id: str, instance_id: str | None, code: int
+    ) -> None:
+        group = Consumers(flights=1)
+        group.readers("ada", instance_id="i")
+        answer = group.told(LeaveRequest(GROUP, (MemberIdentity(member_id, instance_id),)))
+        assert answer == (0, (code,))
+        assert bool(group.group.members) == bool(code)
 
     def test_a_stranger_cannot_leave(self) -> None:
         group = Consumers(flights=1)

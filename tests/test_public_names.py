@@ -24,6 +24,7 @@ PUBLIC_NAMES = [
 ]
 ADMIN_METHODS = [
     "alter_consumer_group_offsets",
+    "consumer_group_lags",
     "create_log_dir",
     "create_partitions",
     "create_topics",

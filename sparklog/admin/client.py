@@ -23,13 +23,10 @@ from sparklog.admin.changes import (
     start_offset,
 )
 from sparklog.admin.each import EachTopic
-from sparklog.admin.groups import (
-    ConsumerGroupDescription,
-    ConsumerGroupListing,
-    GroupAdmin,
-)
+from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
+from sparklog.coordinator.lag import PartitionLag
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import LogDirError
 from sparklog.log_reader import TopicReader
@@ -298,6 +295,21 @@ class AdminClient:
         if partitions is None:
             return dict(found)
         return {TopicPartition(*place): found.get(TopicPartition(*place)) for place in partitions}
+
+    def consumer_group_lags(
+        self, group_ids: Iterable[str] | None = None, *, in_time: bool = True
+    ) -> dict[str, list[PartitionLag]]:
+        """Return how far groups are behind, partition by partition; all groups without `group_ids`.
+
+        All are of one moment. Without `in_time` nothing is read but the metadata and the groups.
+        Raises GroupIdNotFoundError, CorruptRecordError, MissingFileError.
+        """
+        from sparklog.admin.lags import Lags
+
+        if group_ids is None:
+            group_ids = [one.group_id for one in self._groups.listed()]
+        found = Lags(self._catalog, self._groups).of(group_ids, in_time=in_time)
+        return {group_id: lags for group_id, (_, lags) in found.items()}
 
     def alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[Place, int | CommittedOffset]

@@ -6,8 +6,10 @@
     offsets     the committed offsets of the groups of a shard
     records     the records of __consumer_offsets, read and written   messages: their encoding
     group_record, batches     a group to its record; records to a batch, and back
+    lag         how far a group is behind                   consumer_protocol: what members say
+    group_log   groups for whoever is not their coordinator
     placement   the partition of a group
-    offsets_topic             the topic itself: made, claimed, and read; the only files here
+    offsets_topic             the topic itself: made, claimed, and read
 
 A shard is handed requests, records that were read, and the time; it answers with answers and
 records. Whoever runs it appends the records and sends the answers when they are durable.

@@ -1,0 +1,58 @@
+"""Lag: how far a group is behind the end of a log, in records and in time.
+
+    log     … 4 5 6 7 8 9                 lag in records   10 - 6 = 4
+                  ▲       ▲               lag in time      now - the timestamp of record 6
+         committed 6     ends at 10
+
+A committed offset is that of the next record to read. Compaction may have removed records, so what
+is left to read may be fewer than the lag says; retention may have removed the first of them, then
+the time counts from the first one that is left.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from sparklog.model import TopicPartition
+
+
+class PartitionLag(NamedTuple):
+    """A partition that a group has committed, or one of its members reads.
+
+    `current_offset` is None where nothing is committed, the log's offsets where the topic is not
+    there (any more). `lag_ms` is None also where it was not asked for, or the record has no time.
+    """
+
+    partition: TopicPartition
+    current_offset: int | None
+    leader_epoch: int | None
+    log_start_offset: int | None
+    log_end_offset: int | None
+    lag: int | None
+    lag_ms: int | None = None
+    member_id: str | None = None
+    group_instance_id: str | None = None
+    client_id: str | None = None
+    host: str | None = None
+
+
+def lag_of(committed: int | None, log_end_offset: int | None) -> int | None:
+    """Return the lag in records: never negative; None where one of the two is not known."""
+    if committed is None or log_end_offset is None:
+        return None
+    return max(log_end_offset - committed, 0)
+
+
+def lag_ms_of(lag: int, timestamp: int | None, now_ms: int) -> int | None:
+    """Return the lag in time, of a record that is next to be read and has this timestamp.
+
+    0 when caught up, or when no record is left to read (`timestamp` is None); None for a record
+    without a time (-1).
+    """
+    if lag == 0 or timestamp is None:
+        return 0
+    return None if timestamp < 0 else max(now_ms - timestamp, 0)
+
+
+def total_of(lags: Iterable[int | None]) -> int:
+    """Return the sum of lags, of those that are known."""
+    return sum(one for one in lags if one is not None)

@@ -1,0 +1,140 @@
+"""Lag in records and in time: its definition, and that of groups of a log dir."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sparklog.admin import AdminClient, CommittedOffset, NewTopic, PartitionLag
+from sparklog.clock import ManualClock
+from sparklog.coordinator.lag import lag_ms_of, lag_of, total_of
+from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.errors import GroupIdNotFoundError
+from sparklog.model import TopicPartition
+from tests.group_language import Groups
+from tests.group_logs import append_records
+from tests.logs import FOREVER, append, catalog
+
+PLACE = TopicPartition("t", 0)
+GROUP = "readers"
+NOW_MS = 1_700_000_000_000
+ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1\0\0\0\1" + b"\xff" * 4
+
+
+class TestDefinition:
+    @given(st.integers(0, 2**63 - 1), st.integers(0, 2**63 - 1))
+    def test_in_records_it_is_what_is_left_of_the_log(self, committed: int, end: int) -> None:
+        lag = lag_of(committed, end)
+        assert lag is not None
+        assert lag == (end - committed if end > committed else 0)
+
+    @pytest.mark.parametrize(("committed", "end"), [(None, 1), (1, None), (None, None)])
+    def test_it_is_not_known_where_nothing_is_committed_or_no_log_is(
+        self, committed: int | None, end: int | None
+    ) -> None:
+        assert lag_of(committed, end) is None
+
+    @pytest.mark.parametrize(
+        ("lag", "timestamp", "lag_ms"),
+        [
+            (1, 400, 600),
+            (0, 400, 0),  # caught up
+            (1, None, 0),  # compaction has removed the rest
+            (1, -1, None),  # a record without a time
+            (1, 1_200, 0),  # a clock ahead of ours
+        ],
+    )
+    def test_in_time_it_is_the_age_of_the_next_record(
+        self, lag: int, timestamp: int | None, lag_ms: int | None
+    ) -> None:
+        assert lag_ms_of(lag, timestamp, now_ms=1_000) == lag_ms
+
+    def test_a_sum_is_of_what_is_known(self) -> None:
+        assert total_of([1, None, 2]) == 3
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """With the topic `t`, of two partitions; the first has three records, a second apart."""
+    found = str(tmp_path / "log")
+    AdminClient(found).create_topics([NewTopic("t", 2, config=FOREVER)])
+    times = [NOW_MS - 3_000, NOW_MS - 2_000, NOW_MS - 1_000]
+    append(found, 0, "abc", timestamps=times)
+    return found
+
+
+@pytest.fixture
+def admin(log_dir: str) -> AdminClient:
+    return AdminClient(log_dir, clock=ManualClock(NOW_MS))
+
+
+class TestOfGroups:
+    @pytest.mark.parametrize(
+        ("offset", "lag", "lag_ms"), [(0, 3, 3_000), (2, 1, 1_000), (3, 0, 0), (9, 0, 0)]
+    )
+    def test_in_records_and_in_time(
+        self, admin: AdminClient, offset: int, lag: int, lag_ms: int
+    ) -> None:
+        committed = CommittedOffset(offset, leader_epoch=0)
+        admin.alter_consumer_group_offsets(GROUP, {PLACE: committed})
+        expected = PartitionLag(PLACE, offset, 0, 0, 3, lag, lag_ms)
+        assert admin.consumer_group_lags() == {GROUP: [expected]}
+        [found] = admin.consumer_group_lags([GROUP], in_time=False)[GROUP]
+        assert found == expected._replace(lag_ms=None)
+
+    def test_below_the_log_start_the_first_record_that_is_left_counts(
+        self, admin: AdminClient
+    ) -> None:
+        admin.alter_consumer_group_offsets(GROUP, {PLACE: 0, ("t", 1): 0})
+        admin.delete_records({PLACE: 2})
+        first, second = admin.consumer_group_lags()[GROUP]
+        assert (first.log_start_offset, first.lag, first.lag_ms) == (2, 3, 1_000)
+        assert (second.lag, second.lag_ms) == (0, 0)
+
+    def test_where_no_record_is_left_there_is_no_time(self, admin: AdminClient) -> None:
+        admin.alter_consumer_group_offsets(GROUP, {PLACE: 0})
+        admin.delete_records({PLACE: -1})
+        [found] = admin.consumer_group_lags()[GROUP]
+        assert (found.lag, found.lag_ms) == (3, 0)
+
+    def test_of_a_topic_that_is_gone_only_the_offset_is_known(self, admin: AdminClient) -> None:
+        admin.alter_consumer_group_offsets(GROUP, {PLACE: 1})
+        admin.delete_topics(["t"])
+        assert admin.consumer_group_lags() == {
+            GROUP: [PartitionLag(PLACE, 1, None, None, None, None)]
+        }
+
+    def test_of_a_partition_that_is_gone_too(self, admin: AdminClient) -> None:
+        admin.alter_consumer_group_offsets(GROUP, {("t", 1): 1})
+        admin.delete_topics(["t"])
+        admin.create_topics([NewTopic("t", 1)])
+        [found] = admin.consumer_group_lags()[GROUP]
+        assert (found.current_offset, found.log_end_offset, found.lag) == (1, None, None)
+
+    def test_partitions_of_members_are_there_without_a_commit(
+        self, admin: AdminClient, log_dir: str
+    ) -> None:
+        groups = Groups()
+        ada = groups.member("ada", client_host="/10.0.0.1")
+        ada.joins()
+        groups.passes(3_000)
+        assert ada.leads
+        ada.syncs({ada.member_id: ASSIGNED})
+        append_records(catalog(log_dir), groups.log)
+        [found] = admin.consumer_group_lags()[GROUP]
+        assert (found.partition, found.current_offset, found.lag) == (("t", 1), None, None)
+        assert (found.member_id, found.client_id, found.host) == ("ada-1", "ada", "/10.0.0.1")
+
+    def test_a_group_that_is_not_there_is_told(self, admin: AdminClient) -> None:
+        with pytest.raises(GroupIdNotFoundError):
+            admin.consumer_group_lags(["nobody"])
+        assert admin.consumer_group_lags() == {}
+
+    def test_without_a_log_dir_there_are_none(self, tmp_path: Path) -> None:
+        assert AdminClient(tmp_path / "none").consumer_group_lags() == {}
+
+    def test_the_offsets_topic_itself_may_be_read(self, admin: AdminClient) -> None:
+        admin.alter_consumer_group_offsets(GROUP, {PLACE: 0})
+        admin.alter_consumer_group_offsets(GROUP, {(OFFSETS_TOPIC, 0): 0})
+        assert len(admin.consumer_group_lags()[GROUP]) == 2

@@ -25,6 +25,7 @@ from sparklog.cli import (
     consume,
     dump_log,
     export_log,
+    groups,
     import_log,
     jobs,
     log,
@@ -112,7 +113,7 @@ app = typer.Typer(
     context_settings=HELP_OPTIONS,
 )
 _PARTS = (
-    *(topic, produce, consume, offsets, log),
+    *(topic, produce, consume, offsets, groups, log),
     *(import_log, export_log, dump_log, verify, restore, jobs, users, services),
 )
 for part in _PARTS:

@@ -38,6 +38,18 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
         print("  ".join(cells).rstrip())
 
 
+def print_columns(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+    """Rows below their names, aligned by spaces, behind an empty line: as Kafka's tools print.
+
+    A script that cuts out the n-th word of a line goes on. None is a dash.
+    """
+    texts = [list(columns), *([_plain(value) for value in row] for row in rows)]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    print()
+    for row in texts:
+        print(" ".join(text.ljust(width) for text, width in zip(row, widths, strict=True)).rstrip())
+
+
 def warn(message: str) -> None:
     """A line on stderr that is no error."""
     print(f"sparklog: warning: {message}", file=sys.stderr)

@@ -1,0 +1,310 @@
+"""`sparklog groups`: what kafka-consumer-groups does, on a log dir and without a gateway."""
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command, numbers
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import print_columns, print_json
+from sparklog.errors import InvalidOptionError, UsageError
+from sparklog.model import TopicPartition
+
+if TYPE_CHECKING:
+    from sparklog.admin import AdminClient, ConsumerGroupDescription, PartitionLag
+
+_TOPIC: Final = re.compile(r"([a-zA-Z0-9._-]+)(?::(\d[\d,]*))?", re.ASCII)
+
+TopicsOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--topic",
+        metavar="TOPIC[:N,N]",
+        help="A topic, or partitions of it. Repeatable.",
+        autocompletion=topic_names,
+    ),
+]
+
+
+@dataclass(frozen=True, kw_only=True)
+class GroupsArguments(CommonArguments):
+    """Options of commands for several groups."""
+
+    names: Annotated[list[str] | None, typer.Argument(metavar="GROUP", help="The groups.")] = None
+    group: Annotated[list[str] | None, typer.Option("--group", help="A group. Repeatable.")] = None
+    all_groups: Annotated[bool, typer.Option("--all-groups", help="All groups.")] = False
+
+    def group_ids(self, admin: "AdminClient") -> list[str]:
+        """The groups, each once. Raises InvalidOptionError for none."""
+        named = [*(self.names or ()), *(self.group or ())]
+        if self.all_groups == bool(named):
+            raise InvalidOptionError("give groups, or --all-groups", option="group")
+        if self.all_groups:
+            return [one.group_id for one in admin.list_consumer_groups()]
+        return list(dict.fromkeys(named))
+
+
+def partitions_named(
+    admin: "AdminClient", texts: Iterable[str], known: Iterable[TopicPartition] = ()
+) -> list[TopicPartition]:
+    """The partitions that `--topic` names, in order; of a topic alone, all of it.
+
+    Of a topic that does not exist, those `known`. Raises InvalidOptionError, UnknownTopicError.
+    """
+    found: set[TopicPartition] = set()
+    for text in texts:
+        match = _TOPIC.fullmatch(text)
+        if match is None:
+            raise InvalidOptionError(
+                f"--topic {text!r}: allowed are a topic, and topic:0,1", option="topic"
+            )
+        if match[2]:
+            found |= {TopicPartition(match[1], one) for one in numbers([match[2]], "--topic")}
+            continue
+        committed = [place for place in known if place.topic == match[1]]
+        if committed:
+            found |= set(committed)
+        else:
+            [topic] = admin.describe_topics([match[1]])
+            found |= {TopicPartition(topic.name, one) for one in range(topic.num_partitions)}
+    return sorted(found)
+
+
+# ------------------------------------------------------------------------------------------- list
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListArguments(CommonArguments):
+    """Options of `groups list`."""
+
+    state: Annotated[
+        str | None,
+        typer.Option("--state", metavar="STATES", help="Of these states: Stable,Empty."),
+    ] = None
+    type: Annotated[
+        str | None, typer.Option("--type", metavar="TYPES", help="Of these types: classic.")
+    ] = None
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With types and states.")] = False
+
+
+def list_groups(arguments: ListArguments) -> None:
+    """List the consumer groups."""
+    found = arguments.admin().list_consumer_groups(
+        states=_words(arguments.state), types=_words(arguments.type)
+    )
+    if arguments.is_json:
+        for one in found:
+            print_json(
+                {
+                    "group": one.group_id,
+                    "type": one.type,
+                    "state": one.state,
+                    "is_simple": one.is_simple,
+                }
+            )
+    elif arguments.verbose:
+        print_columns(
+            ["GROUP", "TYPE", "STATE"], [(one.group_id, one.type, one.state) for one in found]
+        )
+    else:
+        for one in found:
+            print(one.group_id)
+
+
+def _words(text: str | None) -> list[str]:
+    return [one.strip() for one in (text or "").split(",") if one.strip()]
+
+
+# --------------------------------------------------------------------------------------- describe
+
+
+@dataclass(frozen=True, kw_only=True)
+class DescribeArguments(GroupsArguments):
+    """Options of `groups describe`."""
+
+    offsets: Annotated[
+        bool, typer.Option("--offsets", help="Offsets and lag, as without an option.")
+    ] = False
+    members: Annotated[
+        bool, typer.Option("--members", help="The members, and how many partitions each reads.")
+    ] = False
+    state: Annotated[bool, typer.Option("--state", help="State, assignor, number of members.")] = (
+        False
+    )
+    verbose: Annotated[
+        bool,
+        typer.Option("--verbose", "-v", help="With leader epochs, or the members' partitions."),
+    ] = False
+
+
+def describe(arguments: DescribeArguments) -> None:
+    """Show how far groups have read, and how far they are behind, in records and in seconds.
+
+    What is shown is the log: a member that has gone without a word is shown until its coordinator
+    writes that it has.
+    """
+    if arguments.offsets + arguments.members + arguments.state > 1:
+        raise InvalidOptionError("give one of --offsets, --members, --state", option="offsets")
+    admin = arguments.admin()
+    group_ids = arguments.group_ids(admin)
+    if arguments.members or arguments.state:
+        show = _show_members if arguments.members else _show_state
+        for one in admin.describe_consumer_groups(group_ids):
+            show(arguments, one)
+        return
+    for group_id, lags in admin.consumer_group_lags(group_ids).items():
+        _show_offsets(arguments, group_id, lags)
+
+
+def _show_offsets(
+    arguments: DescribeArguments, group_id: str, lags: "Sequence[PartitionLag]"
+) -> None:
+    if arguments.is_json:
+        for lag in lags:
+            print_json(_offsets_row(group_id, lag))
+        return
+    epoch = ["LEADER-EPOCH"] if arguments.verbose else []
+    columns = ["GROUP", "TOPIC", "PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
+    columns += ["CONSUMER-ID", "HOST", "CLIENT-ID", "LAG-SECONDS"]
+    rows = [
+        (
+            group_id,
+            *lag.partition,
+            *([lag.leader_epoch] if arguments.verbose else []),
+            lag.current_offset,
+            lag.log_end_offset,
+            lag.lag,
+            lag.member_id,
+            lag.host,
+            lag.client_id,
+            _seconds(lag),
+        )
+        for lag in lags
+    ]
+    print_columns(columns, rows)
+
+
+def _seconds(lag: "PartitionLag") -> float | None:
+    return None if lag.lag_ms is None else lag.lag_ms / 1000
+
+
+def _offsets_row(group_id: str, lag: "PartitionLag") -> dict[str, Any]:
+    row = lag._asdict()
+    del row["partition"], row["lag_ms"]
+    return {"group": group_id, **lag.partition._asdict(), **row, "lag_seconds": _seconds(lag)}
+
+
+def _show_members(arguments: DescribeArguments, group: "ConsumerGroupDescription") -> None:
+    if arguments.is_json:
+        for one in group.members:
+            row = {
+                "group": group.group_id,
+                "member_id": one.member_id,
+                "group_instance_id": one.group_instance_id,
+                "host": one.host,
+                "client_id": one.client_id,
+                "partitions": [str(place) for place in one.partitions],
+            }
+            print_json(row)
+        return
+    columns = ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"]
+    rows = [
+        (
+            group.group_id,
+            one.member_id,
+            one.host,
+            one.client_id,
+            len(one.partitions),
+            *([_assignment(one.partitions)] if arguments.verbose else []),
+        )
+        for one in group.members
+    ]
+    print_columns([*columns, *(["ASSIGNMENT"] if arguments.verbose else [])], rows)
+
+
+def _assignment(partitions: Sequence[TopicPartition]) -> str:
+    """Partitions as kafka-consumer-groups writes them: topic(0,1),other(2)."""
+    topics: dict[str, list[str]] = {}
+    for place in sorted(partitions):
+        topics.setdefault(place.topic, []).append(str(place.partition))
+    return ",".join(f"{topic}({','.join(found)})" for topic, found in topics.items()) or "-"
+
+
+def _show_state(arguments: DescribeArguments, group: "ConsumerGroupDescription") -> None:
+    if arguments.is_json:
+        row = {
+            "group": group.group_id,
+            "type": group.type,
+            "assignment_strategy": group.partition_assignor,
+            "state": group.state,
+            "members": len(group.members),
+        }
+        print_json(row)
+        return
+    strategy = group.partition_assignor or None
+    print_columns(
+        ["GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
+        [(group.group_id, strategy, group.state, len(group.members))],
+    )
+
+
+# ----------------------------------------------------------------------------------------- delete
+
+
+def delete(arguments: GroupsArguments) -> None:
+    """Delete groups without members, and their offsets."""
+    admin = arguments.admin()
+    group_ids = arguments.group_ids(admin)
+    admin.delete_consumer_groups(group_ids)
+    for one in group_ids:
+        if arguments.is_json:
+            print_json({"group": one, "deleted": True})
+        elif not arguments.quiet:
+            print(f"Deleted group {one}.")
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeleteOffsetsArguments(CommonArguments):
+    """Options of `groups delete-offsets`."""
+
+    name: Annotated[str | None, typer.Argument(metavar="GROUP", help="The group.")] = None
+    group: Annotated[str | None, typer.Option("--group", help="The group.")] = None
+    topic: TopicsOption = None
+
+
+def delete_offsets(arguments: DeleteOffsetsArguments) -> None:
+    """Delete offsets of a group without members."""
+    group_id = arguments.name or arguments.group
+    if not group_id or not arguments.topic:
+        raise InvalidOptionError("give a group and --topic", option="topic")
+    admin = arguments.admin()
+    admin.describe_consumer_groups([group_id])
+    known = admin.list_consumer_group_offsets(group_id)
+    places = [place for place in partitions_named(admin, arguments.topic, known) if place in known]
+    if not places:
+        raise UsageError(
+            f"group {group_id!r} has committed nothing of {', '.join(arguments.topic)}"
+        )
+    admin.delete_consumer_group_offsets(group_id, places)
+    if arguments.is_json:
+        for place in places:
+            print_json({"group": group_id, **place._asdict(), "deleted": True})
+    else:
+        rows = [(place.topic, place.partition, "Successful") for place in places]
+        print_columns(["TOPIC", "PARTITION", "STATUS"], rows)
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register `groups` with its commands."""
+    from sparklog.cli.reset_offsets import reset_offsets
+
+    group = typer.Typer(help="Show and move the offsets of consumer groups, without a gateway.")
+    add_command(group, "list", list_groups)
+    add_command(group, "describe", describe)
+    add_command(group, "reset-offsets", reset_offsets)
+    add_command(group, "delete-offsets", delete_offsets)
+    add_command(group, "delete", delete)
+    app.add_typer(group, name="groups")

@@ -1,0 +1,237 @@
+"""`sparklog groups reset-offsets`: where groups go on reading; shown first, and done on demand."""
+
+import csv
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Final
+
+import typer
+
+from sparklog.cli.groups import GroupsArguments, TopicsOption, partitions_named
+from sparklog.cli.output import print_columns, print_json
+from sparklog.cli.positions import parse_time
+from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
+from sparklog.log_reader import EARLIEST, LATEST
+from sparklog.model import TopicPartition
+
+if TYPE_CHECKING:
+    from sparklog.admin import AdminClient
+
+_DURATION: Final = re.compile(
+    r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
+)
+_UNIT_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
+
+Offsets = dict[TopicPartition, int]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ResetArguments(GroupsArguments):
+    """Options of `groups reset-offsets`."""
+
+    topic: TopicsOption = None
+    all_topics: Annotated[
+        bool, typer.Option("--all-topics", help="All partitions that the group has committed.")
+    ] = False
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start.")] = False
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False
+    to_current: Annotated[
+        bool,
+        typer.Option("--to-current", help="To what is committed; the end where nothing is."),
+    ] = False
+    to_offset: Annotated[
+        int | None, typer.Option("--to-offset", metavar="N", help="To an offset.")
+    ] = None
+    shift_by: Annotated[
+        int | None,
+        typer.Option("--shift-by", metavar="N", help="On, or back, from what is committed."),
+    ] = None
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime", metavar="TIME", help="To a time: ms since 1970, ISO, or -48h."
+        ),
+    ] = None
+    by_duration: Annotated[
+        str | None,
+        typer.Option("--by-duration", metavar="PnDTnHnMnS", help="To a time so long ago: P2DT6H."),
+    ] = None
+    from_file: Annotated[
+        Path | None,
+        typer.Option("--from-file", help="To the offsets of a CSV file, as --export prints it."),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the new offsets, as without an option.")
+    ] = False
+    execute: Annotated[bool, typer.Option("--execute", help="Set the new offsets.")] = False
+    export: Annotated[
+        bool,
+        typer.Option("--export", help="Print CSV: topic,partition,offset; of groups, group first."),
+    ] = False
+
+
+def reset_offsets(arguments: ResetArguments) -> None:
+    """Set where groups without members go on reading.
+
+    Without --execute it shows what would be set. Offsets outside the log become its start or end.
+    """
+    if arguments.execute and arguments.dry_run:
+        raise InvalidOptionError("give --dry-run or --execute", option="execute")
+    admin = arguments.admin()
+    group_ids = arguments.group_ids(admin)
+    place_of = _scenario(arguments, admin)
+    planned = {one: place_of(one) for one in group_ids}
+    if arguments.execute:
+        for group_id, offsets in planned.items():
+            admin.alter_consumer_group_offsets(group_id, offsets)
+    _show(arguments, planned)
+
+
+def _show(arguments: ResetArguments, planned: Mapping[str, Offsets]) -> None:
+    rows = [
+        (group_id, place.topic, place.partition, offset)
+        for group_id, offsets in planned.items()
+        for place, offset in offsets.items()
+    ]
+    if arguments.is_json:
+        for row in rows:
+            print_json(dict(zip(("group", "topic", "partition", "new_offset"), row, strict=True)))
+    elif arguments.export:
+        first = 0 if len(planned) > 1 else 1
+        csv.writer(sys.stdout, lineterminator="\n").writerows(row[first:] for row in rows)
+    else:
+        print_columns(["GROUP", "TOPIC", "PARTITION", "NEW-OFFSET"], rows)
+
+
+def _scenario(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Offsets]:
+    """Return what gives the new offsets of a group. Raises InvalidOptionError unless it is one."""
+    scenarios: dict[str, Callable[[str], Offsets] | None] = {
+        "--to-earliest": _at(arguments, admin, EARLIEST) if arguments.to_earliest else None,
+        "--to-latest": _at(arguments, admin, LATEST) if arguments.to_latest else None,
+        "--to-current": _moved(arguments, admin, None) if arguments.to_current else None,
+        "--to-offset": _fixed(arguments, admin),
+        "--shift-by": (
+            None if arguments.shift_by is None else _moved(arguments, admin, arguments.shift_by)
+        ),
+        "--to-datetime": _since(arguments, admin, arguments.to_datetime, _time_ms),
+        "--by-duration": _since(arguments, admin, arguments.by_duration, _ago_ms),
+        "--from-file": _read(arguments, admin),
+    }
+    given = [one for one in scenarios.values() if one is not None]
+    if len(given) != 1:
+        raise InvalidOptionError(f"give one of {', '.join(scenarios)}", option="to-offset")
+    return given[0]
+
+
+def _places(arguments: ResetArguments, admin: "AdminClient", group_id: str) -> list[TopicPartition]:
+    if arguments.all_topics == bool(arguments.topic):
+        raise InvalidOptionError("give --topic or --all-topics", option="topic")
+    if arguments.topic:
+        return partitions_named(admin, arguments.topic)
+    return list(admin.list_consumer_group_offsets(group_id))
+
+
+def _at(arguments: ResetArguments, admin: "AdminClient", when: int) -> Callable[[str], Offsets]:
+    def found(group_id: str) -> Offsets:
+        places = _places(arguments, admin, group_id)
+        ends = _offsets(admin, places, LATEST)
+        at = _offsets(admin, places, when)
+        return {place: ends[place] if at[place] < 0 else at[place] for place in places}
+
+    return found
+
+
+def _since(
+    arguments: ResetArguments,
+    admin: "AdminClient",
+    text: str | None,
+    parse: Callable[[str, int], int],
+) -> Callable[[str], Offsets] | None:
+    if text is None:
+        return None
+    return _at(arguments, admin, parse(text, arguments.catalog().clock.now_ms()))
+
+
+def _time_ms(text: str, now_ms: int) -> int:
+    return parse_time(text, now_ms)
+
+
+def _ago_ms(text: str, now_ms: int) -> int:
+    match = _DURATION.fullmatch(text)
+    parts = {} if match is None else {unit: n for unit, n in match.groupdict().items() if n}
+    if not parts:
+        raise InvalidOptionError(
+            f"--by-duration {text!r}: allowed is PnDTnHnMnS, such as P2D or PT30M",
+            option="by-duration",
+        )
+    return max(now_ms - int(sum(float(n) * _UNIT_MS[unit] for unit, n in parts.items())), 0)
+
+
+def _fixed(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Offsets] | None:
+    wanted = arguments.to_offset
+    if wanted is None:
+        return None
+    return lambda group_id: _within(
+        admin, dict.fromkeys(_places(arguments, admin, group_id), wanted)
+    )
+
+
+def _moved(
+    arguments: ResetArguments, admin: "AdminClient", shift: int | None
+) -> Callable[[str], Offsets]:
+    """Return what moves committed offsets; with None they stay, or are the ends where none are."""
+
+    def found(group_id: str) -> Offsets:
+        places = _places(arguments, admin, group_id)
+        known = admin.list_consumer_group_offsets(group_id)
+        current = {place: one.offset for place, one in known.items() if one is not None}
+        missing = [place for place in places if place not in current]
+        if missing and shift is not None:
+            raise UsageError(f"{missing[0]}: group {group_id!r} has committed nothing to shift")
+        current |= _offsets(admin, missing, LATEST)
+        return _within(admin, {place: current[place] + (shift or 0) for place in places})
+
+    return found
+
+
+def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Offsets] | None:
+    path = arguments.from_file
+    if path is None:
+        return None
+    rows = list(_rows(path))
+    return lambda group_id: _within(
+        admin, {place: offset for group, place, offset in rows if group in (None, group_id)}
+    )
+
+
+def _rows(path: Path) -> Iterable[tuple[str | None, TopicPartition, int]]:
+    with path.open(newline="", encoding="utf-8") as file:
+        for number, row in enumerate(csv.reader(file), 1):
+            is_right = len(row) in (3, 4) and row[-2].isdecimal() and row[-1].isdecimal()
+            if not is_right:
+                raise UsageError(
+                    f"{path}, line {number}: allowed are topic,partition,offset and "
+                    f"group,topic,partition,offset"
+                )
+            place = TopicPartition(row[-3], int(row[-2]))
+            yield row[0] if len(row) > 3 else None, place, int(row[-1])
+
+
+def _offsets(admin: "AdminClient", places: Iterable[TopicPartition], when: int) -> Offsets:
+    found = admin.list_offsets(dict.fromkeys(places, when))
+    return {place: one.offset for place, one in found.items()}
+
+
+def _within(admin: "AdminClient", wanted: Offsets) -> Offsets:
+    """Return offsets within their logs."""
+    starts, ends = _offsets(admin, wanted, EARLIEST), _offsets(admin, wanted, LATEST)
+    found = {place: min(max(one, starts[place]), ends[place]) for place, one in wanted.items()}
+    for place, offset in found.items():
+        if offset != wanted[place]:
+            problem = f"{place}: offset {wanted[place]} is outside the log, it becomes {offset}"
+            warnings.warn(problem, SparklogWarning, stacklevel=2)
+    return found

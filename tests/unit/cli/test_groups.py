@@ -1,0 +1,202 @@
+"""`sparklog groups`: what kafka-consumer-groups does, on a log dir."""
+
+import pytest
+
+from sparklog.admin import AdminClient, CommittedOffset
+from tests.command_line import CommandLine
+from tests.group_language import Groups
+from tests.group_logs import append_records
+from tests.logs import catalog
+
+ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\7flights" + b"\0\0\0\1\0\0\0\1" + b"\xff" * 4
+
+
+@pytest.fixture
+def admin(flights: CommandLine) -> AdminClient:
+    return AdminClient(flights.log_dir)
+
+
+@pytest.fixture
+def groups(flights: CommandLine, admin: AdminClient) -> CommandLine:
+    """With the groups `jobs`, which has read one record of each partition, and `idle`."""
+    admin.alter_consumer_group_offsets(
+        "jobs", {("flights", 0): CommittedOffset(1, leader_epoch=2), ("flights", 1): 1}
+    )
+    admin.alter_consumer_group_offsets("idle", {("flights", 0): 3})
+    return flights
+
+
+@pytest.fixture
+def members(flights: CommandLine) -> CommandLine:
+    """With the group `readers`, which has a member."""
+    log = Groups()
+    ada = log.member("ada", client_host="/10.0.0.1")
+    ada.joins()
+    log.passes(3_000)
+    assert ada.leads
+    ada.syncs({ada.member_id: ASSIGNED})
+    append_records(catalog(flights.log_dir), log.log)
+    return flights
+
+
+def committed(admin: AdminClient, group: str = "jobs") -> list[int]:
+    return [one.offset for one in admin.list_consumer_group_offsets(group).values() if one]
+
+
+def words(lines: list[str]) -> list[list[str]]:
+    """The words of a table; it begins with an empty line."""
+    assert lines[0] == ""
+    return [line.split() for line in lines[1:]]
+
+
+class TestList:
+    def test_a_name_a_line(self, groups: CommandLine) -> None:
+        assert groups.done("groups", "list").lines == ["idle", "jobs"]
+
+    def test_with_types_and_states(self, members: CommandLine) -> None:
+        assert words(members.done("groups", "list", "-v").lines) == [
+            ["GROUP", "TYPE", "STATE"],
+            ["readers", "classic", "Stable"],
+        ]
+
+    def test_by_state_and_type(self, groups: CommandLine, members: CommandLine) -> None:
+        assert members.done("groups", "list", "--state", "stable,dead").lines == ["readers"]
+        assert members.done("groups", "list", "--type", "consumer").lines == []
+
+    def test_json(self, members: CommandLine) -> None:
+        assert members.done("groups", "list", "--format", "json").json == [
+            {"group": "readers", "type": "classic", "state": "Stable", "is_simple": False}
+        ]
+
+
+class TestDescribe:
+    def test_offsets_and_lag_stand_in_kafkas_columns(self, groups: CommandLine) -> None:
+        header, first, second = words(groups.done("groups", "describe", "jobs").lines)
+        columns = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST"
+        assert header == f"{columns} CLIENT-ID LAG-SECONDS".split()
+        assert first[:9] == ["jobs", "flights", "0", "1", "3", "2", "-", "-", "-"]
+        assert float(first[9]) > 1e9
+        assert second == ["jobs", "flights", "1", "1", "1", "0", "-", "-", "-", "0.0"]
+
+    def test_leader_epochs_if_asked_for(self, groups: CommandLine) -> None:
+        header, first, second = words(groups.done("groups", "describe", "jobs", "-v").lines)
+        assert header[2:5] == ["PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET"]
+        assert (first[3], second[3]) == ("2", "-")
+
+    def test_json_of_all_groups(self, groups: CommandLine) -> None:
+        found = groups.done("groups", "describe", "--all-groups", "--format", "json").json
+        assert [one["group"] for one in found] == ["idle", "jobs", "jobs"]
+        assert found[0] == {
+            "group": "idle",
+            "topic": "flights",
+            "partition": 0,
+            "current_offset": 3,
+            "leader_epoch": None,
+            "log_start_offset": 0,
+            "log_end_offset": 3,
+            "lag": 0,
+            "member_id": None,
+            "group_instance_id": None,
+            "client_id": None,
+            "host": None,
+            "lag_seconds": 0.0,
+        }
+
+    def test_what_members_read_without_a_commit_is_there(self, members: CommandLine) -> None:
+        _, row = words(members.done("groups", "describe", "--group", "readers").lines)
+        assert row == ["readers", "flights", "1", "-", "1", "-", "ada-1", "/10.0.0.1", "ada", "-"]
+
+    def test_members(self, members: CommandLine) -> None:
+        asked = ("groups", "describe", "readers", "--members")
+        assert words(members.done(*asked).lines) == [
+            ["GROUP", "CONSUMER-ID", "HOST", "CLIENT-ID", "#PARTITIONS"],
+            ["readers", "ada-1", "/10.0.0.1", "ada", "1"],
+        ]
+        assert words(members.done(*asked, "-v").lines)[1][-1] == "flights(1)"
+        assert members.done(*asked, "--format", "json").json == [
+            {
+                "group": "readers",
+                "member_id": "ada-1",
+                "group_instance_id": None,
+                "host": "/10.0.0.1",
+                "client_id": "ada",
+                "partitions": ["flights-1"],
+            }
+        ]
+
+    def test_state(self, members: CommandLine) -> None:
+        asked = ("groups", "describe", "readers", "--state")
+        assert words(members.done(*asked).lines) == [
+            ["GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
+            ["readers", "range", "Stable", "1"],
+        ]
+        assert members.done(*asked, "--format", "json").json == [
+            {
+                "group": "readers",
+                "type": "classic",
+                "assignment_strategy": "range",
+                "state": "Stable",
+                "members": 1,
+            }
+        ]
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            ([], 2, "give groups, or --all-groups"),
+            (["jobs", "--all-groups"], 2, "give groups, or --all-groups"),
+            (["jobs", "--members", "--state"], 2, "give one of --offsets, --members, --state"),
+            (["nobody"], 1, "there is no group 'nobody'"),
+        ],
+    )
+    def test_is_refused(
+        self, groups: CommandLine, arguments: list[str], code: int, message: str
+    ) -> None:
+        outcome = groups("groups", "describe", *arguments)
+        assert outcome.code == code
+        assert message in outcome.err
+
+
+class TestDelete:
+    def test_groups_go_with_their_offsets(self, groups: CommandLine) -> None:
+        assert groups.done("groups", "delete", "jobs").lines == ["Deleted group jobs."]
+        assert groups.done("groups", "delete", "idle", "-q").lines == []
+        assert groups.done("groups", "list").lines == []
+
+    def test_json(self, groups: CommandLine) -> None:
+        found = groups.done("groups", "delete", "jobs", "--format", "json").json
+        assert found == [{"group": "jobs", "deleted": True}]
+
+    def test_offsets_of_a_topic(self, groups: CommandLine, admin: AdminClient) -> None:
+        lines = groups.done("groups", "delete-offsets", "jobs", "--topic", "flights").lines
+        assert words(lines)[1:] == [["flights", "0", "Successful"], ["flights", "1", "Successful"]]
+        assert committed(admin) == []
+
+    def test_offsets_of_a_partition(self, groups: CommandLine, admin: AdminClient) -> None:
+        arguments = ("--group", "jobs", "--topic", "flights:1", "--format", "json")
+        assert groups.done("groups", "delete-offsets", *arguments).json == [
+            {"group": "jobs", "topic": "flights", "partition": 1, "deleted": True}
+        ]
+        assert committed(admin) == [1]
+
+    def test_offsets_of_a_topic_that_is_gone(self, groups: CommandLine, admin: AdminClient) -> None:
+        admin.delete_topics(["flights"])
+        groups.done("groups", "delete-offsets", "idle", "--topic", "flights")
+        assert committed(admin, "idle") == []
+
+    @pytest.mark.parametrize(
+        ("arguments", "code", "message"),
+        [
+            (["jobs"], 2, "give a group and --topic"),
+            (["--topic", "flights"], 2, "give a group and --topic"),
+            (["jobs", "--topic", "flights:x"], 2, "allowed are a topic, and topic:0,1"),
+            (["idle", "--topic", "flights:1"], 1, "has committed nothing of flights:1"),
+            (["nobody", "--topic", "flights"], 1, "there is no group 'nobody'"),
+        ],
+    )
+    def test_is_refused(
+        self, groups: CommandLine, arguments: list[str], code: int, message: str
+    ) -> None:
+        outcome = groups("groups", "delete-offsets", *arguments)
+        assert outcome.code == code
+        assert message in outcome.err

@@ -47,6 +47,7 @@
         ├── FencedLeaderEpochError
         ├── OutOfOrderSequenceError
         ├── InvalidProducerEpochError
+        ├── ProducerFencedError
         ├── DuplicateBrokerRegistrationError
         ├── NotCoordinatorError
         └── CoordinatorNotAvailableError
@@ -367,6 +368,12 @@ class InvalidProducerEpochError(CommitError):
     """A producer's batch of an epoch that is over: another producer took its id on."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
+
+
+class ProducerFencedError(CommitError):
+    """A transactional id has another producer by now, or its epoch is over."""
+
+    code = ErrorCode.PRODUCER_FENCED
 
 
 class DuplicateBrokerRegistrationError(CommitError):

@@ -24,6 +24,12 @@ from sparklog.metadata.edit import (
 from sparklog.metadata.image import Image, TopicImage, at_log_end, shared_slices
 from sparklog.metadata.log import ENTRIES, MetadataLog
 from sparklog.metadata.producers import ProducerBatch, ProducerState
+from sparklog.metadata.transactions import (
+    PendingOffset,
+    TransactionalId,
+    TransactionPartition,
+    TransactionStatus,
+)
 from sparklog.model import AbortedRange, OffsetRange, SegmentEntry, TopicDescription
 from sparklog.storage.files import Files
 from sparklog.storage.memory import MemoryFiles
@@ -155,6 +161,30 @@ class Author:
             brokers={node_id: self._random.choice([broker, broker, None])},
             replaces={node_id: held.incarnation} if held else {},
             users={(name, "SCRAM-SHA-256"): self._random.choice([credential, credential, None])},
+            transactional_ids=self._transactional_ids(),
+        )
+
+    def _transactional_ids(self) -> dict[str, TransactionalId | None]:
+        """Some of three ids, in any state: what may follow what does not matter here."""
+        found: dict[str, TransactionalId | None] = {}
+        for number in self._some(range(3)):
+            places = self._some(range(PARTITIONS))
+            found[f"id {number}"] = self._random.choice(
+                [self._transactional_id(number, places)] * 2 + [None]
+            )
+        return found
+
+    def _transactional_id(self, number: int, places: list[int]) -> TransactionalId:
+        return TransactionalId(
+            f"id {number}",
+            producer_id=1000 * number + self._random.randrange(3),
+            epoch=self._random.randrange(9),
+            timeout_ms=self._random.randrange(1, 9),
+            status=self._random.choice(list(TransactionStatus)),
+            number=self._random.randrange(3),
+            partitions=tuple(TransactionPartition(topic_id(0), one) for one in places),
+            groups=tuple(f"g{one}" for one in places),
+            offsets=tuple(PendingOffset("g", "t", one, 9, 0, "m") for one in places),
         )
 
     def _deleted(self, topic: TopicImage) -> Edit:

@@ -3,14 +3,17 @@
 import struct
 from collections.abc import Sequence
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
 
-from sparklog.errors import SparklogError, UnexpectedAppendOffsetError
+from sparklog.errors import InvalidTxnStateError, SparklogError, UnexpectedAppendOffsetError
+from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import Append, Appended, Checked
+from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch, sequenced
+from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
 from sparklog.record.checksum import crc32c
@@ -28,32 +31,61 @@ Verdict = int | Duplicate | SparklogError
 """On a batch: its offset in the log, the place where it is already, or why it is refused."""
 
 
+class Decided(NamedTuple):
+    """What one look at a log says to batches, in arrival order; and what is new behind them.
+
+    `producers` are the states of producers that change, `transactions` the partition's open ones if
+    some begin here.
+    """
+
+    verdicts: list[Verdict]
+    producers: tuple[ProducerState, ...]
+    transactions: tuple[OpenTransaction, ...] | None
+
+
 def decided(
-    log: PartitionLog, batches: Sequence[Checked]
-) -> tuple[list[Verdict], tuple[ProducerState, ...]]:
-    """Return a verdict on each batch, in arrival order, and the states of producers after them."""
+    log: PartitionLog, batches: Sequence[Checked], topic_id: str, admission: Admission
+) -> Decided:
+    """Return a verdict on each batch. `admission` is that of the whole plan."""
+    place = TransactionPartition(topic_id, log.partition)
     verdicts: list[Verdict] = []
     states: dict[int, ProducerState] = {}
+    opened = dict(log.transactions)
     end = log.log_end_offset
     for slot, batch in batches:
         verdict: Verdict = end
-        if slot.append.end_offset not in (None, end):
-            verdict = _has_moved(log, slot.append, end)
-        elif batch.producer_id >= 0:
-            known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
-            try:
+        try:
+            if slot.append.end_offset not in (None, end):
+                raise _has_moved(log, slot.append, end)
+            if batch.is_transactional:
+                admission.check(batch, place, slot.produce_version)
+            elif batch.producer_id in opened:
+                raise _not_transactional(log, batch)
+            if batch.producer_id >= 0:
+                known = states.get(batch.producer_id) or log.producers.get(batch.producer_id)
                 after = sequenced(known, _sequences_of(batch, end))
-            except SparklogError as error:
-                verdict = error
-            else:
                 if isinstance(after, Duplicate):
                     verdict = after
                 else:
                     states[batch.producer_id] = after
+        except SparklogError as error:
+            verdict = error
         if isinstance(verdict, int):
+            if batch.is_transactional:
+                admission.take(batch.producer_id, place)
+                opened.setdefault(batch.producer_id, end)
             end += batch.record_count
         verdicts.append(verdict)
-    return verdicts, tuple(states.values())
+    begins = len(opened) > len(log.transactions)
+    transactions = tuple(OpenTransaction(*one) for one in sorted(opened.items()))
+    return Decided(verdicts, tuple(states.values()), transactions if begins else None)
+
+
+def _not_transactional(log: PartitionLog, batch: "ClientBatch") -> InvalidTxnStateError:
+    """Return the error of ProducerAppendInfo.appendDataBatch."""
+    return InvalidTxnStateError(
+        f"{log.name}: a batch of producer {batch.producer_id} outside of its open transaction"
+    )
 
 
 def _has_moved(log: PartitionLog, append: Append, end: int) -> UnexpectedAppendOffsetError:
@@ -77,11 +109,21 @@ def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:
 class PartitionAppends:
     """The batches of one partition. Those that a look at the log refuses are not written."""
 
-    def __init__(self, log: PartitionLog, batches: Sequence[Checked], leader_epoch: int) -> None:
+    def __init__(
+        self,
+        log: PartitionLog,
+        batches: Sequence[Checked],
+        leader_epoch: int,
+        topic_id: str,
+        admission: Admission,
+    ) -> None:
         """`log` is as the group sees it before it writes."""
         self.partition = log.partition
         self.batches = batches
-        self.verdicts, self.producers = decided(log, batches)
+        self._topic_id = topic_id
+        self.verdicts, self.producers, self.transactions = decided(
+            log, batches, topic_id, admission
+        )
         """By the newest look at the log."""
         self.rows: Sequence[SegmentEntry] = ()
         """Of the batches that the newest plan appends, with the file's offsets."""
@@ -145,9 +187,11 @@ class PartitionAppends:
 
     # --------------------------------------------------------------------------------------- plan
 
-    def place(self, log: PartitionLog) -> None:
+    def place(self, log: PartitionLog, admission: Admission) -> None:
         """Decide on the batches once more, on the log that the commit continues."""
-        self.verdicts, self.producers = decided(log, self.batches)
+        self.verdicts, self.producers, self.transactions = decided(
+            log, self.batches, self._topic_id, admission
+        )
         is_taken = [isinstance(verdict, int) for verdict in self.verdicts]
         pairs = list(zip(is_taken, self._is_written, strict=True))
         of_written = [taken for taken, is_in in pairs if is_in]

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from sparklog.errors import CommitConflictError, SparklogError, UnknownTopicError
+from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
 from sparklog.log_writer import PRODUCE, WritePlan
@@ -30,15 +31,27 @@ if TYPE_CHECKING:
 class TopicAppends:
     """The batches of one topic, and the outcome of the newest try to commit them."""
 
-    def __init__(self, topic: TopicImage, plan: WritePlan, checked: Sequence[Checked]) -> None:
-        """`topic` is the one that `plan` was made of."""
+    def __init__(
+        self,
+        topic: TopicImage,
+        plan: WritePlan,
+        checked: Sequence[Checked],
+        admission: Admission,
+    ) -> None:
+        """`topic` is the one that `plan` was made of, `admission` that of the same image."""
         self.plan = plan
         self.error: SparklogError | None = None
         of_partition: dict[int, list[Checked]] = {}
         for one in checked:
             of_partition.setdefault(one.slot.append.partition, []).append(one)
         self.partitions = [
-            PartitionAppends(topic.partition(number), found, _leader_epoch(found, plan))
+            PartitionAppends(
+                topic.partition(number),
+                found,
+                _leader_epoch(found, plan),
+                self.topic_id,
+                admission,
+            )
             for number, found in sorted(of_partition.items())
         ]
 
@@ -70,25 +83,32 @@ class TopicAppends:
         for one in self.large:
             one.lie_in([entry for entry in entries if entry.partition == one.partition])
 
-    def placed(self, image: Image) -> TopicEdit | None:
-        """Return the edit that makes the batches visible.
+    def placed(self, image: Image, admission: Admission) -> TopicEdit | None:
+        """Return the edit that makes the batches visible; `admission` is the plan's.
 
         None when there is nothing to commit, for one, because the topic refuses it (`error`).
         """
         self.error = None
+        admitted = dict(admission.changed)
         try:
             topic = live_topic(image, self.topic_id)
             for one in self.partitions:
-                one.place(topic.partition(one.partition))
+                one.place(topic.partition(one.partition), admission)
             placed = [one for one in self.partitions if one.rows]
             edit = TopicEdit(
                 segments=at_log_end(topic, [row for one in placed for row in one.rows]),
                 leader_epochs={one.partition: one.leader_epoch for one in placed},
                 producers={one.partition: one.producers for one in placed if one.producers},
+                transactions={
+                    one.partition: one.transactions
+                    for one in placed
+                    if one.transactions is not None
+                },
             )
             check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))
         except SparklogError as error:
             self.error = error
+            admission.changed = admitted
             return None
         return edit if placed else None
 

@@ -14,12 +14,8 @@ from collections.abc import Collection, Sequence
 from copy import copy
 from typing import Final
 
-from sparklog.errors import (
-    FencedLeaderEpochError,
-    InvalidTxnStateError,
-    LateWriterError,
-    SparklogError,
-)
+from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
+from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Slot
 from sparklog.group_commit.append_topics import TopicAppends, live_topic
 from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
@@ -97,7 +93,11 @@ class AppendWriter:
                 slot.outcome = error
             else:
                 checked.setdefault(topic_id, []).append(found)
-        return [TopicAppends(topics[one], plans[one], found) for one, found in checked.items()]
+        admission = Admission(image.transactional_ids)
+        return [
+            TopicAppends(topics[one], plans[one], found, admission)
+            for one, found in checked.items()
+        ]
 
     def _write(self, topics: Sequence[TopicAppends]) -> None:
         """Write all batches, durably."""
@@ -139,13 +139,19 @@ class AppendWriter:
             if tries:
                 self._counts.conflicts += 1
             tries.append(image.version)
-            placed = [(one, one.placed(image)) for one in topics]
+            admission = Admission(image.transactional_ids)
+            placed = [(one, one.placed(image, admission)) for one in topics]
             edits = {one.topic_id: edit for one, edit in placed if edit is not None}
             if not edits:
                 return Done()
             names = [one.plan.topic.name for one in topics if one.topic_id in edits]
             told = {"topics": ", ".join(names), **told_of(edits.values())}
-            return Edit(operation=PRODUCE, parameters=told, topics=edits)
+            return Edit(
+                operation=PRODUCE,
+                parameters=told,
+                topics=edits,
+                transactional_ids=admission.changed,
+            )
 
         return self._catalog.log.commit(plan, [one.topic_id for one in topics])
 
@@ -173,9 +179,4 @@ def _checked(slot: Slot, plan: WritePlan) -> Checked:
     append = slot.append
     check_partition(plan.topic, append.partition)
     batch = check_client_batch(append.batch, plan.config, plan.now_ms, slot.produce_version)
-    if batch.is_transactional:
-        raise InvalidTxnStateError(
-            f"{plan.topic.name}-{append.partition}: producer {batch.producer_id} has no open "
-            f"transaction here"
-        )
     return Checked(slot, batch)

@@ -4,14 +4,10 @@ A transaction that was open when its log was imported is open here: readers of c
 at it. A broker that mounts the log knows no open transaction (it was stopped cleanly, and the
 snapshot of producers that it gets has none), and would show its records as committed. So a marker
 for each follows behind the log's end.
-
-    batch header   transactional, control, no times
-    record         key: int16 version 0, int16 type 0 | value: int16 version 0, int32 coordinator
 """
 
-import struct
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
@@ -19,14 +15,8 @@ from sparklog.log.windows import windows
 from sparklog.log_reader.opened import opened
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
-from sparklog.record import layout
-from sparklog.record.checksum import crc32c
+from sparklog.record.markers import ABORT, encode_marker
 from sparklog.storage.files import Files
-
-_PREFIX: Final = struct.Struct(">qiibI")
-_FIELDS: Final = struct.Struct(">hiqqqhii")
-_RECORD: Final = bytes.fromhex("20000000 08 00000000 0c 000000000000 00")
-_SIZE: Final = _FIELDS.size + len(_RECORD) + layout.ATTRIBUTES - layout.LOG_OVERHEAD
 
 
 class AbortMarker(NamedTuple):
@@ -74,8 +64,5 @@ def _batches(
 
 def encode_abort(marker: AbortMarker, offset: int, leader_epoch: int) -> bytes:
     """Return the control batch that aborts a transaction, at an offset of the log."""
-    attributes = layout.TRANSACTIONAL_MASK | layout.CONTROL_MASK
-    times = (NO_TIMESTAMP, NO_TIMESTAMP)
-    producer = (marker.producer_id, marker.producer_epoch, layout.NO_SEQUENCE)
-    body = _FIELDS.pack(attributes, 0, *times, *producer, 1) + _RECORD
-    return _PREFIX.pack(offset, _SIZE, leader_epoch, layout.MAGIC_V2, crc32c(body)) + body
+    producer = (marker.producer_id, marker.producer_epoch)
+    return encode_marker(ABORT, *producer, NO_TIMESTAMP, offset, leader_epoch)

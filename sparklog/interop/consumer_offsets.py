@@ -15,12 +15,12 @@ from sparklog.coordinator.records import (
 )
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
-from sparklog.interop.control_records import COMMIT
 from sparklog.interop.examine import Source, marker_of, walked
 from sparklog.interop.file_records import Bytes
 from sparklog.interop.java_records import JavaRecord, records_at
 from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
+from sparklog.record.markers import COMMIT
 from sparklog.record.scan import verify_checksums
 
 COMMITS_MAX: Final = 1_000_000

@@ -9,9 +9,8 @@ from typing import Final
 
 from sparklog.coordinator.messages import MessageReader, Schema, json_text, read_message
 from sparklog.errors import CorruptRecordError
+from sparklog.record.markers import ABORT, COMMIT
 
-ABORT: Final = 0
-COMMIT: Final = 1
 LEADER_CHANGE: Final = 2
 _NAMES: Final = ("ABORT", "COMMIT")
 

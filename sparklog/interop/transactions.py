@@ -13,10 +13,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sparklog.interop.control_records import ABORT, COMMIT
 from sparklog.metadata.edit import OpenTransaction
 from sparklog.model import AbortedRange, SegmentEntry
 from sparklog.record.batches import BatchTable
+from sparklog.record.markers import ABORT, COMMIT
 
 MarkerOf = Callable[[BatchTable], int]
 """The type of the control record in a table of one batch."""

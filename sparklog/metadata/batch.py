@@ -13,7 +13,8 @@ import orjson
 
 from sparklog.errors import CommitOutcomeUnknownError
 from sparklog.metadata.check import check
-from sparklog.metadata.codec import edit_of, texts
+from sparklog.metadata.codec import edit_of
+from sparklog.metadata.codec_types import texts
 from sparklog.metadata.edit import Done, Edit, Stamp
 from sparklog.metadata.entry import encode_edits
 from sparklog.metadata.image import Image

@@ -17,6 +17,27 @@ import pyarrow as pa
 
 from sparklog.errors import UnsupportedFeatureError
 from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential, UserKey
+from sparklog.metadata.codec_transactions import TRANSACTIONAL_IDS
+from sparklog.metadata.codec_types import (
+    INT64,
+    INTEGER,
+    TEXT,
+    TEXTS,
+    Json,
+    Member,
+    all_of,
+    by_partition,
+    flag,
+    integer,
+    integers,
+    listed,
+    lists,
+    mapping,
+    refused,
+    same,
+    text,
+    texts,
+)
 from sparklog.metadata.edit import (
     Edit,
     EpochStart,
@@ -33,17 +54,7 @@ from sparklog.metadata.producers import ProducerBatch, ProducerState
 from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_of, segment_row
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
-Json = dict[str, Any]
-
-_INT64: Final = 2**63
 _BATCH_FIELDS: Final = len(ProducerBatch._fields)
-
-
-class Member(NamedTuple):
-    """How one field of a class is written and read; `decode` raises ValueError for another type."""
-
-    encode: Callable[[Any], Any]
-    decode: Callable[[Any], Any]
 
 
 def edit_json(edit: Edit) -> Json:
@@ -70,7 +81,7 @@ def _object(value: object, members: Mapping[str, Member]) -> Json:
 
 
 def _values(what: str, found: object, members: Mapping[str, Member]) -> Json:
-    checked = _mapping(found)
+    checked = mapping(found)
     if not checked.keys() <= members.keys():
         _check_names(what, checked, members.keys())
     return {name: members[name].decode(value) for name, value in checked.items()}
@@ -85,93 +96,21 @@ def _check_names(what: str, found: Iterable[str], known: Iterable[str]) -> None:
         )
 
 
-# -------------------------------------------------------------------------------------- plain types
-
-
-def _same(value: Any) -> Any:
-    return value
-
-
-def _refused(value: object, wanted: str) -> ValueError:
-    return ValueError(f"{value!r:.80} where {wanted} belongs")
-
-
-def integer(value: object) -> int:
-    """Return a number that fits 64 bits; raises ValueError for anything else."""
-    if type(value) is not int or not -_INT64 <= value < _INT64:
-        raise _refused(value, "an integer")
-    return value
-
-
-def text(value: object) -> str:
-    """Return a string; raises ValueError for anything else."""
-    if type(value) is not str:
-        raise _refused(value, "a string")
-    return value
-
-
-def texts(value: object) -> dict[str, str]:
-    """Return an object of strings; raises ValueError for anything else."""
-    return {name: text(one) for name, one in _mapping(value).items()}
-
-
-def _flag(value: object) -> bool:
-    if type(value) is not bool:
-        raise _refused(value, "true or false")
-    return value
-
-
-def _mapping(value: object) -> Mapping[str, Any]:
-    if not isinstance(value, dict):
-        raise _refused(value, "an object")
-    return value
-
-
-def _list(value: object) -> list[Any]:
-    if not isinstance(value, list):
-        raise _refused(value, "a list")
-    return value
-
-
-def _integers(value: object) -> list[int]:
-    return [integer(one) for one in _list(value)]
-
-
-def _all(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    return lambda value: tuple(decode(one) for one in _list(value))
-
-
-def _by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:
-    return Member(
-        lambda value: {str(number): encode(one) for number, one in value.items()},
-        lambda value: {int(number): decode(one) for number, one in _mapping(value).items()},
-    )
-
-
-_INTEGER: Final = Member(_same, integer)
-_TEXT: Final = Member(_same, text)
-_TEXTS: Final = Member(list, _all(text))
-
-
 # ------------------------------------------------------------------------------------------- values
 
 
-def _lists(value: Iterable[Iterable[Any]]) -> list[list[Any]]:
-    return [list(one) for one in value]
-
-
 def _key_of(value: object) -> SegmentKey:
-    partition, path, position = _list(value)
+    partition, path, position = listed(value)
     return SegmentKey(integer(partition), text(path), integer(position))
 
 
 def _run_of(value: object) -> RunFile:
-    path, *numbers = _list(value)
-    return RunFile(text(path), *_integers(numbers))
+    path, *numbers = listed(value)
+    return RunFile(text(path), *integers(numbers))
 
 
 def _range_of(value: object) -> OffsetRange:
-    return OffsetRange(*_integers(value))
+    return OffsetRange(*integers(value))
 
 
 _SEGMENT_DEFAULTS: Final = {
@@ -217,17 +156,17 @@ def _shape(names: tuple[str, ...]) -> _Shape:
 
 
 def _segment(value: object) -> SegmentEntry:
-    found = _mapping(value)
+    found = mapping(value)
     names = tuple(found)
     shape = _shape(names)
     if tuple(map(type, found.values())) != shape.types:
-        raise _refused(found, "a segment's fields")
-    integers = shape.integers(found)
-    if max(integers) >= _INT64 or min(integers) < -_INT64:
-        raise _refused(found, "a segment's numbers")
-    _integers(found.get("producer_ids", []))
+        raise refused(found, "a segment's fields")
+    numbers = shape.integers(found)
+    if max(numbers) >= INT64 or min(numbers) < -INT64:
+        raise refused(found, "a segment's numbers")
+    integers(found.get("producer_ids", []))
     for span in found.get("aborted", ()):
-        _integers(list(_mapping(span).values()))
+        integers(list(mapping(span).values()))
     return segment_of(names, found.values())
 
 
@@ -237,8 +176,8 @@ def _lease_json(lease: Lease | None) -> list[Any] | None:
 
 def _leases(value: object) -> dict[str, Lease | None]:
     return {
-        name: None if one is None else _lease(name, *_list(one))
-        for name, one in _mapping(value).items()
+        name: None if one is None else _lease(name, *listed(one))
+        for name, one in mapping(value).items()
     }
 
 
@@ -247,20 +186,20 @@ def _lease(name: str, owner: object, expires_ms: object) -> Lease:
 
 
 def _broker_json(broker: Broker | None) -> list[Any] | None:
-    return None if broker is None else [broker.incarnation, broker.rack, _lists(broker.endpoints)]
+    return None if broker is None else [broker.incarnation, broker.rack, lists(broker.endpoints)]
 
 
 def _brokers(value: object) -> dict[int, Broker | None]:
     return {
-        int(node_id): None if one is None else _broker(int(node_id), *_list(one))
-        for node_id, one in _mapping(value).items()
+        int(node_id): None if one is None else _broker(int(node_id), *listed(one))
+        for node_id, one in mapping(value).items()
     }
 
 
 def _broker(node_id: int, incarnation: object, rack: object, endpoints: object) -> Broker:
     found = tuple(
         Endpoint(text(name), text(host), integer(port))
-        for name, host, port in map(_list, _list(endpoints))
+        for name, host, port in map(listed, listed(endpoints))
     )
     return Broker(node_id, text(incarnation), found, None if rack is None else text(rack))
 
@@ -276,8 +215,8 @@ def _credential_json(one: ScramCredential) -> list[Any]:
 def _users(value: object) -> dict[UserKey, ScramCredential | None]:
     try:
         return {
-            (text(name), text(mechanism)): None if one is None else _credential(*_list(one))
-            for name, mechanism, one in map(_list, _list(value))
+            (text(name), text(mechanism)): None if one is None else _credential(*listed(one))
+            for name, mechanism, one in map(listed, listed(value))
         }
     except (TypeError, ValueError):
         raise ValueError("users that cannot be read") from None  # no error shows their keys
@@ -294,9 +233,9 @@ def _receipts_json(receipts: Mapping[ReceiptKey, Receipt]) -> list[Any]:
 
 def _receipts(value: object) -> dict[ReceiptKey, Receipt]:
     found = {}
-    for app_id, is_versioned, receipt in map(_list, _list(value)):
+    for app_id, is_versioned, receipt in map(listed, listed(value)):
         values = {"ranges": (), **_values("receipt", receipt, _RECEIPT)}
-        found[ReceiptKey(text(app_id), _flag(is_versioned))] = Receipt(**values)
+        found[ReceiptKey(text(app_id), flag(is_versioned))] = Receipt(**values)
     return found
 
 
@@ -306,11 +245,11 @@ def _producer_json(state: ProducerState) -> list[int]:
 
 
 def _producer_of(value: object) -> ProducerState:
-    numbers = _list(value)
-    # Not `_integers`: a produce of an idempotent producer has twenty of them.
+    numbers = listed(value)
+    # Not `integers`: a produce of an idempotent producer has twenty of them.
     is_right = len(numbers) % _BATCH_FIELDS == 2 and set(map(type, numbers)) == {int}
-    if not is_right or max(numbers) >= _INT64 or min(numbers) < -_INT64:
-        raise _refused(value, "a producer's state")
+    if not is_right or max(numbers) >= INT64 or min(numbers) < -INT64:
+        raise refused(value, "a producer's state")
     fields = iter(numbers)
     producer_id, epoch = next(fields), next(fields)
     batches = tuple(map(ProducerBatch, fields, fields, fields, fields))
@@ -325,62 +264,62 @@ def _fold(value: object) -> FoldEdit:
     return FoldEdit(**{"runs": (), **_values("fold", value, _FOLD)})
 
 
-_RUNS: Final = Member(_lists, _all(_run_of))
-_FOLD: Final = {"cover": _INTEGER, "based_on": _INTEGER, "runs": _RUNS, "history": _RUNS}
+_RUNS: Final = Member(lists, all_of(_run_of))
+_FOLD: Final = {"cover": INTEGER, "based_on": INTEGER, "runs": _RUNS, "history": _RUNS}
 _RECEIPT: Final = {
-    "ranges": Member(_lists, _all(_range_of)),
-    "partition_count": _INTEGER,
-    "version": _INTEGER,
-    "content_crc32c": _INTEGER,
+    "ranges": Member(lists, all_of(_range_of)),
+    "partition_count": INTEGER,
+    "version": INTEGER,
+    "content_crc32c": INTEGER,
 }
 _DESCRIPTION: Final = {
-    "name": _TEXT,
-    "topic_id": _TEXT,
-    "num_partitions": _INTEGER,
-    "configs": Member(_same, texts),
-    "created_ms": _INTEGER,
-    "deleted_ms": _INTEGER,
+    "name": TEXT,
+    "topic_id": TEXT,
+    "num_partitions": INTEGER,
+    "configs": Member(same, texts),
+    "created_ms": INTEGER,
+    "deleted_ms": INTEGER,
 }
-_SEGMENTS: Final = Member(lambda value: [_segment_json(one) for one in value], _all(_segment))
-_KEYS: Final = Member(_lists, _all(_key_of))
+_SEGMENTS: Final = Member(lambda value: [_segment_json(one) for one in value], all_of(_segment))
+_KEYS: Final = Member(lists, all_of(_key_of))
 _TOPIC: Final = {
     "description": Member(lambda value: _object(value, _DESCRIPTION), _description),
     "segments": _SEGMENTS,
     "replace": _SEGMENTS,
-    "partitions": _by_partition(list, lambda one: PartitionState(*_integers(one))),
-    "transactions": _by_partition(_lists, _all(lambda one: OpenTransaction(*_integers(one)))),
-    "epochs": _by_partition(_lists, _all(lambda one: EpochStart(*_integers(one)))),
+    "partitions": by_partition(list, lambda one: PartitionState(*integers(one))),
+    "transactions": by_partition(lists, all_of(lambda one: OpenTransaction(*integers(one)))),
+    "epochs": by_partition(lists, all_of(lambda one: EpochStart(*integers(one)))),
     "remove": _KEYS,
-    "removed_ms": _INTEGER,
+    "removed_ms": INTEGER,
     "forget": _KEYS,
-    "forget_receipts_before_ms": _INTEGER,
-    "vacuum_horizon_ms": _INTEGER,
-    "leader_epochs": _by_partition(_same, integer),
-    "allow_gaps": Member(_same, _flag),
+    "forget_receipts_before_ms": INTEGER,
+    "vacuum_horizon_ms": INTEGER,
+    "leader_epochs": by_partition(same, integer),
+    "allow_gaps": Member(same, flag),
     "receipts": Member(_receipts_json, _receipts),
-    "producers": _by_partition(
-        lambda states: [_producer_json(one) for one in states], _all(_producer_of)
+    "producers": by_partition(
+        lambda states: [_producer_json(one) for one in states], all_of(_producer_of)
     ),
-    "forget_producers_before_ms": _INTEGER,
+    "forget_producers_before_ms": INTEGER,
 }
 _EDIT: Final = {
-    "operation": _TEXT,
+    "operation": TEXT,
     "topics": Member(
         lambda value: {topic_id: _object(one, _TOPIC) for topic_id, one in value.items()},
         lambda value: {
             topic_id: TopicEdit(**_values("edit of a topic", one, _TOPIC))
-            for topic_id, one in _mapping(value).items()
+            for topic_id, one in mapping(value).items()
         },
     ),
     "leases": Member(
         lambda value: {name: _lease_json(lease) for name, lease in value.items()}, _leases
     ),
-    "horizon_ms": _INTEGER,
-    "level": _INTEGER,
-    "forget_topics": _TEXTS,
-    "forget_shared": _TEXTS,
+    "horizon_ms": INTEGER,
+    "level": INTEGER,
+    "forget_topics": TEXTS,
+    "forget_shared": TEXTS,
     "fold": Member(lambda value: _object(value, _FOLD), _fold),
-    "next_producer_id": _INTEGER,
+    "next_producer_id": INTEGER,
     "brokers": Member(
         lambda value: {str(node_id): _broker_json(one) for node_id, one in value.items()}, _brokers
     ),
@@ -389,4 +328,5 @@ _EDIT: Final = {
         lambda value: {int(node_id): one for node_id, one in texts(value).items()},
     ),
     "users": Member(_users_json, _users),
+    "transactional_ids": TRANSACTIONAL_IDS,
 }

@@ -18,6 +18,7 @@ from typing import Final, NamedTuple
 from sparklog.errors import UsageError
 from sparklog.metadata.cluster import Broker, ScramCredential, UserKey
 from sparklog.metadata.producers import ProducerState
+from sparklog.metadata.transactions import TransactionalId
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 FEATURE_LEVEL: Final = 1
@@ -240,8 +241,8 @@ class Edit:
     `leases` sets claims, None gives one up. `forget_topics` are ids of deleted topics whose files
     are gone. `horizon_ms` is the log dir's: files born before it may be gone. `forget_shared` are
     shared segments without a slice, whose files go. Producer ids below `next_producer_id` are
-    given. `brokers` and `users` are set, or removed by None; `replaces` names the incarnation that
-    held a node id before.
+    given. `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names
+    the incarnation that held a node id before.
     """
 
     operation: str
@@ -257,6 +258,7 @@ class Edit:
     brokers: Mapping[int, Broker | None] = field(default_factory=dict)
     replaces: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[UserKey, ScramCredential | None] = field(default_factory=dict)
+    transactional_ids: Mapping[str, TransactionalId | None] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -272,6 +274,7 @@ class Edit:
             and self.next_producer_id is None
             and not self.brokers
             and not self.users
+            and not self.transactional_ids
         )
 
     def without_credentials(self) -> "Edit":

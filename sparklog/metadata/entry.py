@@ -44,7 +44,8 @@ from sparklog.errors import (
     UnsupportedFeatureError,
     UsageError,
 )
-from sparklog.metadata.codec import edit_json, edit_of, integer, text, texts
+from sparklog.metadata.codec import edit_json, edit_of
+from sparklog.metadata.codec_types import integer, text, texts
 from sparklog.metadata.edit import Edit, Stamp
 
 FORMAT: Final = 2

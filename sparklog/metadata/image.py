@@ -30,6 +30,7 @@ from sparklog.metadata.topic_image import (
     at_log_end,
     shared_slices,
 )
+from sparklog.metadata.transactions import NO_TRANSACTIONAL_IDS, TransactionalIds
 from sparklog.model import TopicDescription
 
 __all__ = [
@@ -95,6 +96,7 @@ class Image:
     next_producer_id: int = 0
     brokers: Map[int, Broker] = Map()
     users: Map[UserKey, ScramCredential] = Map()
+    transactional_ids: TransactionalIds = NO_TRANSACTIONAL_IDS
 
     @property
     def version(self) -> int:
@@ -148,6 +150,7 @@ def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
         max(image.next_producer_id, edit.next_producer_id or 0),
         _updated(image.brokers, edit.brokers),
         _updated(image.users, edit.users),
+        image.transactional_ids.after(edit.transactional_ids, stamp.timestamp_ms),
     )
 
 

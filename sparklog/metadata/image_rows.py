@@ -24,6 +24,7 @@ from sparklog.metadata.tables import (
     SEGMENT,
     SHARED,
     TOPIC,
+    TRANSACTIONAL_ID,
     USER,
     segment_row,
 )
@@ -78,12 +79,14 @@ class _Keys:
     shared: set[str] = field(default_factory=set)
     brokers: set[int] = field(default_factory=set)
     users: set[UserKey] = field(default_factory=set)
+    transactional_ids: set[str] = field(default_factory=set)
 
     def add(self, edit: Edit) -> None:
         """Note the keys of one more edit."""
         self.leases.update(edit.leases)
         self.brokers.update(edit.brokers)
         self.users.update(edit.users)
+        self.transactional_ids.update(edit.transactional_ids)
         self.shared.update(edit.forget_shared)
         for of_topic in edit.topics.values():
             self.shared.update(one.log_path for one in of_topic.segments if one.is_shared)
@@ -92,7 +95,13 @@ class _Keys:
     @classmethod
     def whole(cls, image: Image) -> "_Keys":
         """Return all keys of an image."""
-        return cls(set(image.leases), set(image.shared), set(image.brokers), set(image.users))
+        return cls(
+            set(image.leases),
+            set(image.shared),
+            set(image.brokers),
+            set(image.users),
+            set(image.transactional_ids.by_id),
+        )
 
     def rows(self, image: Image) -> list[Row]:
         """Return the rows of these keys, as the image has them."""
@@ -101,6 +110,7 @@ class _Keys:
             *(_shared_row(image, path) for path in sorted(self.shared)),
             *(_broker_row(image, node_id) for node_id in sorted(self.brokers)),
             *(_user_row(image, key) for key in sorted(self.users)),
+            *(_transactional_id_row(image, name) for name in sorted(self.transactional_ids)),
         ]
 
 
@@ -212,6 +222,27 @@ def _user_row(image: Image, key: UserKey) -> Row:
     credential = image.users.get(key)
     row = {"kind": USER, "name": key[0], "mechanism": key[1]}
     return {**row, "gone": True} if credential is None else {**row, **credential._asdict()}
+
+
+def _transactional_id_row(image: Image, name: str) -> Row:
+    found, row = image.transactional_ids.get(name), {"kind": TRANSACTIONAL_ID, "name": name}
+    if found is None:
+        return {**row, "gone": True}
+    return {
+        **row,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.epoch,
+        "timeout_ms": found.timeout_ms,
+        "status": str(found.status),
+        "last_producer_id": found.last_producer_id,
+        "last_epoch": found.last_epoch,
+        "number": found.number,
+        "started_ms": found.started_ms,
+        "used_ms": found.used_ms,
+        "transaction_partitions": [one._asdict() for one in found.partitions] or None,
+        "transaction_groups": list(found.groups) or None,
+        "transaction_offsets": [one._asdict() for one in found.offsets] or None,
+    }
 
 
 def _topic_row(topic: TopicImage) -> Row:

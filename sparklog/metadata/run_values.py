@@ -46,9 +46,17 @@ from sparklog.metadata.tables import (
     SEGMENT_SCHEMA,
     SHARED,
     TOPIC,
+    TRANSACTIONAL_ID,
     USER,
     padded,
     segment_entry,
+)
+from sparklog.metadata.transactions import (
+    PendingOffset,
+    TransactionalId,
+    TransactionalIds,
+    TransactionPartition,
+    TransactionStatus,
 )
 from sparklog.model import OffsetRange, SegmentEntry, TopicDescription
 from sparklog.record.arrays import numbers_of, strings_of
@@ -88,6 +96,7 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
         horizon["next_producer_id"] or 0,
         Map({row["node_id"]: _broker(row) for row in by_kind[BROKER]}),
         Map({(row["name"], row["mechanism"]): _credential(row) for row in by_kind[USER]}),
+        TransactionalIds(map(_transactional_id, by_kind[TRANSACTIONAL_ID])),
     )
 
 
@@ -201,6 +210,24 @@ def _broker(row: Row) -> Broker:
 
 def _credential(row: Row) -> ScramCredential:
     return ScramCredential(*(row[name] for name in ScramCredential._fields))
+
+
+def _transactional_id(row: Row) -> TransactionalId:
+    return TransactionalId(
+        row["name"],
+        row["producer_id"],
+        row["producer_epoch"],
+        row["timeout_ms"],
+        TransactionStatus(row["status"]),
+        row["last_producer_id"],
+        row["last_epoch"],
+        row["number"],
+        tuple(TransactionPartition(**one) for one in row["transaction_partitions"] or ()),
+        tuple(row["transaction_groups"] or ()),
+        tuple(PendingOffset(**one) for one in row["transaction_offsets"] or ()),
+        row["started_ms"],
+        row["used_ms"],
+    )
 
 
 def _closed(row: Row) -> TopicImage:

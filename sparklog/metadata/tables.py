@@ -13,6 +13,7 @@ nullable; a row fills the columns of its kind:
     shared     log_path                                      slice_count, unused_ms
     broker     node_id                                       incarnation, endpoints, rack
     user       name, mechanism                               salt … iterations
+    transactional_id  name                                   producer_id … used_ms
     horizon    (one row)                                     horizon_ms, level, next_producer_id
 
 A row is absolute: it says all there is to say of its key as of version `as_of`. Of several rows of
@@ -50,6 +51,7 @@ LEASE: Final = "lease"
 SHARED: Final = "shared"
 BROKER: Final = "broker"
 USER: Final = "user"
+TRANSACTIONAL_ID: Final = "transactional_id"
 HORIZON: Final = "horizon"
 
 _ABORTED = pa.struct(
@@ -59,6 +61,17 @@ _TRANSACTION = pa.struct([("producer_id", pa.int64()), ("first_offset", pa.int64
 _EPOCH = pa.struct([("epoch", pa.int64()), ("start_offset", pa.int64())])
 _BATCH = pa.struct([(name, pa.int64()) for name in ProducerBatch._fields])
 _ENDPOINT = pa.struct([("name", pa.string()), ("host", pa.string()), ("port", pa.int32())])
+_TRANSACTION_PARTITION = pa.struct([("topic_id", pa.string()), ("partition", pa.int32())])
+_PENDING_OFFSET = pa.struct(
+    [
+        ("group_id", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("offset", pa.int64()),
+        ("leader_epoch", pa.int32()),
+        ("metadata", pa.string()),
+    ]
+)
 _RANGE = pa.struct([("partition", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
 
 _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
@@ -143,11 +156,20 @@ RUN_SCHEMA = pa.schema(
         pa.field("stored_key", pa.binary()),
         pa.field("server_key", pa.binary()),
         pa.field("iterations", pa.int32()),
+        pa.field("timeout_ms", pa.int64()),
+        pa.field("status", pa.string()),
+        pa.field("last_producer_id", pa.int64()),
+        pa.field("last_epoch", pa.int32()),
+        pa.field("number", pa.int64()),
+        pa.field("started_ms", pa.int64()),
+        pa.field("transaction_partitions", pa.list_(_TRANSACTION_PARTITION)),
+        pa.field("transaction_groups", pa.list_(pa.string())),
+        pa.field("transaction_offsets", pa.list_(_PENDING_OFFSET)),
     ]
 )
 """Every column of a run; also the schema of `__cluster_metadata` as a Delta table."""
 
-LOG_DIR_KINDS: Final = frozenset({BROKER, HORIZON, LEASE, SHARED, TOPIC, USER})
+LOG_DIR_KINDS: Final = frozenset({BROKER, HORIZON, LEASE, SHARED, TOPIC, TRANSACTIONAL_ID, USER})
 """The kinds that are read when a log dir is opened; rows of the others belong to one topic."""
 
 KEY_COLUMNS: Final = {
@@ -160,6 +182,7 @@ KEY_COLUMNS: Final = {
     SHARED: ("log_path",),
     BROKER: ("node_id",),
     USER: ("name", "mechanism"),
+    TRANSACTIONAL_ID: ("name",),
     HORIZON: (),
 }
 

@@ -20,6 +20,7 @@ from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
+from sparklog.transactions.steps import Transactions
 from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.frames import new_buffer
 from sparklog.wire.instances import Instances, instance_of
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     from sparklog.wire.connection import Connection
 
 Answer = TypeVar("Answer")
+STEPS_AT_ONCE: Final = 8
+"""Steps of transactions that are committed side by side, in one entry where they meet."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -59,6 +62,7 @@ class Gateway:
         self.appends = AppendCommit(
             self.catalog, AppendLimits(max_pending_bytes=settings.max_pending_bytes)
         )
+        self.transactions = Transactions(self.catalog, settings.transaction_max_timeout_ms)
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
         self.membership = Membership(self.catalog.log, clock, str(uuid4()))
         own = self.membership.join(endpoints, settings.rack, settings.node_id)
@@ -81,6 +85,7 @@ class Gateway:
         self._lookups = ThreadPoolExecutor(2, "lookup")
         self._heart = ThreadPoolExecutor(1, "heartbeat")
         self._admin = ThreadPoolExecutor(1, "admin")
+        self._steps = ThreadPoolExecutor(STEPS_AT_ONCE, "transaction")
 
     def start(self) -> None:
         """Begin to show others that this instance lives."""
@@ -141,6 +146,17 @@ class Gateway:
         """Run something with `admin`, after everything else that was asked of it."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
+    async def transact(self, step: Callable[[], Answer]) -> Answer:
+        """Take a step of a transaction; those that come together share their commits."""
+
+        def taken() -> tuple[Answer, Image]:
+            return step(), self.catalog.log.image()
+
+        loop = asyncio.get_running_loop()
+        answer, image = await loop.run_in_executor(self._steps, taken)
+        self._committed(image)
+        return answer
+
     async def create_topic(self, name: str) -> TopicDescription:
         """Create a topic of num.partitions. Raises as AdminClient.create_topics does."""
         count = self.settings.num_partitions
@@ -166,7 +182,7 @@ class Gateway:
             self._all_left.clear()
             await self._all_left.wait()
         await self.tidying.close()
-        for pool in (self._lookups, self._admin, self._heart):
+        for pool in (self._lookups, self._admin, self._heart, self._steps):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()
 

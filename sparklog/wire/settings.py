@@ -87,6 +87,9 @@ class Settings(BaseSettings):
     group_consumer_max_size: Positive = 2**31 - 1
     """Members of a consumer group (group.consumer.max.size)."""
 
+    transaction_max_timeout_ms: Positive = 900_000
+    """The largest timeout a transaction may have (transaction.max.timeout.ms)."""
+
     socket_request_max_bytes: Positive = 100 * MIB
     """Bytes of one request; more closes the connection (socket.request.max.bytes)."""
     sasl_server_max_receive_size: Positive = 512 * 1024

@@ -6,6 +6,7 @@ from typing import Any
 from sparklog.metadata import producers
 from sparklog.metadata.edit import Edit, EpochStart, Stamp, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
+from sparklog.metadata.transactions import TransactionalId
 from sparklog.model import SegmentEntry
 
 State = dict[str, Any]
@@ -28,6 +29,7 @@ class NaiveMetadata:
             "shared": {},
             "brokers": {},
             "users": {},
+            "transactional_ids": {},
             "horizon_ms": 0,
             "level": 1,
             "next_producer_id": 0,
@@ -51,6 +53,12 @@ class NaiveMetadata:
                 said[kind].pop(name, None)
                 if one is not None:
                     said[kind][name] = one
+        for name, new in edit.transactional_ids.items():
+            before = said["transactional_ids"].pop(name, None)
+            if new is not None:
+                started_ms = _started_ms(before, new, stamp)
+                times = {"used_ms": stamp.timestamp_ms, "started_ms": started_ms}
+                said["transactional_ids"][name] = TransactionalId(**{**new._asdict(), **times})
         for name in ("horizon_ms", "level", "next_producer_id"):
             said[name] = max(said[name], getattr(edit, name) or 0)
 
@@ -129,6 +137,13 @@ class NaiveMetadata:
         self.said["shared"][path] = (count, None if count else stamp.timestamp_ms)
 
 
+def _started_ms(before: TransactionalId | None, after: TransactionalId, stamp: Stamp) -> int:
+    if after.status != "Ongoing":
+        return 0
+    is_same = before is not None and (before.status, before.number) == ("Ongoing", after.number)
+    return before.started_ms if before is not None and is_same else stamp.timestamp_ms
+
+
 def said_by(image: Image) -> State:
     """Return an image, its topics all open, as the twin says it."""
     return {
@@ -137,6 +152,7 @@ def said_by(image: Image) -> State:
         "shared": {path: tuple(one) for path, one in image.shared.items()},
         "brokers": dict(image.brokers),
         "users": dict(image.users),
+        "transactional_ids": dict(image.transactional_ids.by_id),
         "horizon_ms": image.horizon_ms,
         "level": image.level,
         "next_producer_id": image.next_producer_id,

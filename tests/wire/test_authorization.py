@@ -165,6 +165,34 @@ def offsets_deleted(client: Client) -> Any:
 
 
 REFUSED_GROUP = ErrorCode.group_authorization_failed
+
+
+def partition_added(client: Client, name: str = "id") -> Any:
+    key = ApiKey.ADD_PARTITIONS_TO_TXN
+    fields: dict[str, Any] = {"v3_and_below_transactional_id": name}
+    topic = part(key, 3, "AddPartitionsToTxnTopic", name=TOPIC, partitions=(0,))
+    fields |= {"v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0}
+    answer = client.ask(body(key, 3, v3_and_below_topics=(topic,), **fields))
+    return Answered(answer.results_by_topic_v3_and_below[0].results_by_partition[0])
+
+
+class Answered:
+    """An answer whose error code has another name."""
+
+    def __init__(self, found: Any) -> None:
+        self.error_code = found.partition_error_code
+
+
+def ended(client: Client) -> Any:
+    fields = {"transactional_id": "id", "producer_id": 1, "producer_epoch": 0}
+    return client.ask(body(ApiKey.END_TXN, 4, committed=True, **fields))
+
+
+def transaction_coordinator(client: Client) -> Any:
+    asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("id",), key_type=1)
+    return client.ask(asked).coordinators[0]
+
+
 ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.PRODUCE: [(produced, ErrorCode.topic_authorization_failed)],
     ApiKey.FETCH: [(read, ErrorCode.topic_authorization_failed)],
@@ -210,7 +238,14 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.OFFSET_COMMIT: [(committed, REFUSED_GROUP)],
     ApiKey.OFFSET_FETCH: [(fetched_offsets, REFUSED_GROUP)],
     ApiKey.OFFSET_DELETE: [(offsets_deleted, REFUSED_GROUP)],
-    ApiKey.FIND_COORDINATOR: [(coordinator, REFUSED_GROUP)],
+    ApiKey.FIND_COORDINATOR: [
+        (coordinator, REFUSED_GROUP),
+        (transaction_coordinator, ErrorCode.transactional_id_authorization_failed),
+    ],
+    ApiKey.ADD_PARTITIONS_TO_TXN: [
+        (partition_added, ErrorCode.transactional_id_authorization_failed)
+    ],
+    ApiKey.END_TXN: [(ended, ErrorCode.transactional_id_authorization_failed)],
     ApiKey.DESCRIBE_GROUPS: [(group_described, REFUSED_GROUP)],
     ApiKey.DELETE_GROUPS: [(group_deleted, REFUSED_GROUP)],
     ApiKey.CONSUMER_GROUP_HEARTBEAT: [

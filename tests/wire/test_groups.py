@@ -161,7 +161,7 @@ class TestAdministration:
         assert {(one.error_code, one.port) for one in found} == {(ErrorCode.none, running.port)}
 
     def test_there_is_no_other_kind_of_coordinator(self, client: Client) -> None:
-        asked = request(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("mine",), key_type=1)
+        asked = request(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("mine",), key_type=2)
         (found,) = client.ask(asked).coordinators
         assert found.error_code is ErrorCode.invalid_request
 

@@ -145,9 +145,6 @@ class TestInitProducerId:
             found = {one.ask(init_request(4)).producer_id for one in (client, its_client)}
         assert len(found) == 2
 
-    def test_a_transactional_id_is_refused(self, client: Client) -> None:
-        assert client.ask(init_request(4, "tx")).error_code == ErrorCode.invalid_request
-
 
 def init_request(version: int, transactional_id: str | None = None) -> Any:
     later = {"producer_id": -1, "producer_epoch": -1} if version >= 3 else {}

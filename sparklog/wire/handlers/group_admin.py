@@ -8,9 +8,11 @@ from sparklog.errors import ErrorCode, SparklogError
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import answer_of
+from sparklog.wire.instances import Instance, leader_of
 
 GROUP: Final = 0
-"""The key type of a group; others have no coordinator here."""
+TRANSACTION: Final = 1
+"""Key types: of a group, of a transactional id."""
 BATCHED_SINCE: Final = 4
 """The version of FindCoordinator from which on several keys may be asked for (KIP-699)."""
 NOT_FOUND_SINCE: Final = 6
@@ -30,15 +32,29 @@ async def find_coordinator(call: Call) -> Reply:
 
 
 async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
+    if key_type == TRANSACTION:
+        return _any_instance(call, key)
     if key_type != GROUP:
-        return _no_coordinator(key, ErrorCode.INVALID_REQUEST, f"key type {key_type}: allowed is 0")
+        message = f"key type {key_type}: allowed are 0 and 1"
+        return _no_coordinator(key, ErrorCode.INVALID_REQUEST, message)
     if not call.sees(key, Resource.GROUP):
         return _no_coordinator(key, ErrorCode.GROUP_AUTHORIZATION_FAILED, None)
     try:
         owner = await call.gateway.coordinators.coordinator_of(key)
     except SparklogError as error:
         return _no_coordinator(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, error.message)
-    found = owner.at(call.session.listener.name)
+    return _told(call, key, owner)
+
+
+def _any_instance(call: Call, key: str) -> Fields:
+    """Return an instance for a transactional id: all serve all, but they share the work."""
+    if not call.sees(key, Resource.TRANSACTIONAL_ID):
+        return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
+    return _told(call, key, leader_of(f"transaction {key}", call.gateway.instances.alive))
+
+
+def _told(call: Call, key: str, instance: Instance) -> Fields:
+    found = instance.at(call.session.listener.name)
     return {
         "key": key,
         "error_code": ErrorCode.NONE,

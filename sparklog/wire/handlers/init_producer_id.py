@@ -1,37 +1,60 @@
-"""InitProducerId: an id of its own for every idempotent producer, with epoch 0.
+"""InitProducerId: the id and the epoch of an idempotent or a transactional producer.
 
-A producer that begins anew gets another id, as from a broker. Transactional ids are not served yet:
-they are refused.
+Without a transactional id a producer that begins anew gets another id, as from a broker, with epoch
+0. With one it gets the id's next epoch; what its predecessor has left open is aborted.
 """
 
-from typing import Final
+from datetime import timedelta
+from typing import Any, Final
 
 from sparklog.errors import ErrorCode, SparklogError
-from sparklog.tokens import Resource, Scope
+from sparklog.metadata.transaction_plans import NOBODY, Producer
+from sparklog.tokens import Scope
 from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.transactions import may_use, taken
 
 NO_PRODUCER: Final = -1
+EXPECTED_SINCE: Final = 3
+"""The first version that may name the producer that goes on (KIP-360)."""
+FENCED_SINCE: Final = 4
+"""The first version that is told PRODUCER_FENCED (KIP-588)."""
 
 
 async def init_producer_id(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
-    transactional_id = request.transactional_id
-    if transactional_id is not None:
-        if not call.allows(Scope.WRITE, transactional_id, Resource.TRANSACTIONAL_ID):
-            return _refused(call, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
-        return _refused(call, ErrorCode.INVALID_REQUEST)
-    if not call.allows_somewhere(Scope.WRITE):
-        return _refused(call, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
+    if request.transactional_id is not None:
+        found = await _of_transactional_id(call, request)
+    elif not call.allows_somewhere(Scope.WRITE):
+        found = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+    else:
+        found = await _idempotent(call)
+    if isinstance(found, Producer):
+        fields = {"producer_id": found.producer_id, "producer_epoch": found.epoch}
+        return call.answer({"error_code": ErrorCode.NONE, **fields})
+    fields = {"producer_id": NO_PRODUCER, "producer_epoch": NO_PRODUCER}
+    return call.answer({"error_code": found, **fields})
+
+
+async def _idempotent(call: Call) -> Producer | int:
     try:
-        producer_id = await call.gateway.producer_ids.next()
+        return Producer(await call.gateway.producer_ids.next(), 0)
     except SparklogError as error:
-        return _refused(call, error.code)
-    return call.answer(
-        {"error_code": ErrorCode.NONE, "producer_id": producer_id, "producer_epoch": 0}
+        return error.code
+
+
+async def _of_transactional_id(call: Call, request: Any) -> Any:
+    name, transactions = request.transactional_id, call.gateway.transactions
+    if not name:
+        return ErrorCode.INVALID_REQUEST
+    if not may_use(call, name):
+        return ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    expected = NOBODY
+    if call.version >= EXPECTED_SINCE:
+        expected = Producer(request.producer_id, request.producer_epoch)
+    timeout_ms = request.transaction_timeout // timedelta(milliseconds=1)
+    return await taken(
+        call,
+        lambda: transactions.init(name, timeout_ms, expected),
+        is_fenced_known=call.version >= FENCED_SINCE,
     )
-
-
-def _refused(call: Call, code: int) -> Reply:
-    fields = {"error_code": code, "producer_id": NO_PRODUCER, "producer_epoch": NO_PRODUCER}
-    return call.answer(fields)

@@ -16,6 +16,7 @@ from sparklog.errors import (
     StorageFullError,
     UnknownTopicError,
 )
+from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import (
     Append,
     AppendCounts,
@@ -29,6 +30,7 @@ from sparklog.log_writer import plan_write_on
 from sparklog.log_writer.plan import WriteOptions
 from sparklog.metadata.edit import NO_STAMP, PartitionState, TopicEdit
 from sparklog.metadata.image import TopicImage
+from sparklog.metadata.transactions import NO_TRANSACTIONAL_IDS
 from sparklog.metadata.turn import Turn
 from sparklog.model import Codec, TopicDescription
 from sparklog.record.client_batch import check_client_batch
@@ -287,10 +289,10 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
         Checked(Slot(Append("id", 0, one), 13), check_client_batch(one, plan.config, NOW_MS, 13))
         for one in batches
     ]
-    (partition,) = TopicAppends(grown, plan, checked).partitions
+    (partition,) = TopicAppends(grown, plan, checked, Admission(NO_TRANSACTIONAL_IDS)).partitions
     data = b"".join(partition.pieces())
     partition.lie_at("__shared/x.log", 70, memoryview(data), 5)
-    partition.place(grown.partition(0))
+    partition.place(grown.partition(0), Admission(NO_TRANSACTIONAL_IDS))
     builder = SegmentBuilder(end_offset, 0)
     least = min(batch.min_timestamp for _, batch in checked)
     builder.append(scan_batches(data).batches, min_timestamp=least, data=data)

@@ -1,0 +1,67 @@
+"""Admission: a transactional batch is appended while its transaction is open, in its partition.
+
+The check is made where the append is planned, on the image that the commit continues. So a batch
+that comes late, whoever held it up, does not get into a transaction that is over, and none that
+nobody would end comes to be (KIP-890).
+"""
+
+from typing import TYPE_CHECKING, Final
+
+from sparklog.errors import ErrorCode, InvalidProducerEpochError, InvalidTxnStateError
+from sparklog.metadata.transactions import (
+    TransactionalId,
+    TransactionalIds,
+    TransactionPartition,
+)
+
+if TYPE_CHECKING:
+    from sparklog.record.client_batch import ClientBatch
+
+ADDS_FROM: Final = 12
+"""The first version of Produce that adds its partitions to the transaction itself (KIP-890)."""
+ABORTABLE_FROM: Final = 11
+"""The first version of Produce that is told TRANSACTION_ABORTABLE (KIP-890)."""
+
+
+class Admission:
+    """The transactions that one plan goes on with; `changed` are those that it has changed."""
+
+    def __init__(self, ids: TransactionalIds) -> None:
+        self._ids = ids
+        self.changed: dict[str, TransactionalId] = {}
+
+    def check(self, batch: "ClientBatch", place: TransactionPartition, version: int) -> None:
+        """Refuse a transactional batch that may not be appended; `version` is that of Produce.
+
+        Raises InvalidProducerEpochError for an epoch that is over; InvalidTxnStateError, to a newer
+        client as TRANSACTION_ABORTABLE, for a partition without its transaction.
+        """
+        known = self._of(batch.producer_id)
+        told = f"producer {batch.producer_id}, epoch {batch.producer_epoch}, partition "
+        told += f"{place.partition} of topic {place.topic_id}"
+        if known is None:
+            raise InvalidTxnStateError(f"{told}: no transactional id has this producer")
+        if batch.producer_epoch != known.epoch:
+            raise InvalidProducerEpochError(f"{told}: it has epoch {known.epoch} now")
+        is_in = known.is_open and place in known.partitions
+        if not is_in and version < ADDS_FROM:
+            is_abortable = version >= ABORTABLE_FROM
+            raise InvalidTxnStateError(
+                f"{told}: the partition is in no open transaction of it",
+                code=ErrorCode.TRANSACTION_ABORTABLE
+                if is_abortable
+                else ErrorCode.INVALID_TXN_STATE,
+            )
+
+    def take(self, producer_id: int, place: TransactionPartition) -> None:
+        """Take note of a batch that is appended."""
+        known = self._of(producer_id)
+        if known is not None and not (known.is_open and place in known.partitions):
+            begun = known.begun()
+            self.changed[known.transactional_id] = begun._replace(
+                partitions=(*begun.partitions, place)
+            )
+
+    def _of(self, producer_id: int) -> TransactionalId | None:
+        known = self._ids.of_producer(producer_id)
+        return None if known is None else self.changed.get(known.transactional_id, known)

@@ -1,0 +1,96 @@
+"""Values of JSON that edits are made of, and how each is written and read.
+
+A value of another type is refused, so every decoded edit can be applied.
+"""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+Json = dict[str, Any]
+
+INT64: Final = 2**63
+
+
+class Member(NamedTuple):
+    """How one field of a class is written and read; `decode` raises ValueError for another type."""
+
+    encode: Callable[[Any], Any]
+    decode: Callable[[Any], Any]
+
+
+def same(value: Any) -> Any:
+    """Return a value as it is."""
+    return value
+
+
+def refused(value: object, wanted: str) -> ValueError:
+    """Return the error of a value that is of another type."""
+    return ValueError(f"{value!r:.80} where {wanted} belongs")
+
+
+def integer(value: object) -> int:
+    """Return a number that fits 64 bits; raises ValueError for anything else."""
+    if type(value) is not int or not -INT64 <= value < INT64:
+        raise refused(value, "an integer")
+    return value
+
+
+def text(value: object) -> str:
+    """Return a string; raises ValueError for anything else."""
+    if type(value) is not str:
+        raise refused(value, "a string")
+    return value
+
+
+def texts(value: object) -> dict[str, str]:
+    """Return an object of strings; raises ValueError for anything else."""
+    return {name: text(one) for name, one in mapping(value).items()}
+
+
+def flag(value: object) -> bool:
+    """Return a truth value; raises ValueError for anything else."""
+    if type(value) is not bool:
+        raise refused(value, "true or false")
+    return value
+
+
+def mapping(value: object) -> Mapping[str, Any]:
+    """Return an object; raises ValueError for anything else."""
+    if not isinstance(value, dict):
+        raise refused(value, "an object")
+    return value
+
+
+def listed(value: object) -> list[Any]:
+    """Return a list; raises ValueError for anything else."""
+    if not isinstance(value, list):
+        raise refused(value, "a list")
+    return value
+
+
+def integers(value: object) -> list[int]:
+    """Return a list of numbers that fit 64 bits; raises ValueError for anything else."""
+    return [integer(one) for one in listed(value)]
+
+
+def all_of(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Return what decodes a list, each value by `decode`."""
+    return lambda value: tuple(decode(one) for one in listed(value))
+
+
+def by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:
+    """Return how values by partition are written and read."""
+    return Member(
+        lambda value: {str(number): encode(one) for number, one in value.items()},
+        lambda value: {int(number): decode(one) for number, one in mapping(value).items()},
+    )
+
+
+def lists(value: Iterable[Iterable[Any]]) -> list[list[Any]]:
+    """Return values of several fields as lists."""
+    return [list(one) for one in value]
+
+
+INTEGER: Final = Member(same, integer)
+TEXT: Final = Member(same, text)
+TEXTS: Final = Member(list, all_of(text))

@@ -1,0 +1,272 @@
+"""The steps of transactions, as plans: pure functions of an image.
+
+    initialized      InitProducerId: the producer of a transactional id, with the next epoch
+    with_partitions  AddPartitionsToTxn        begins a transaction if none is open
+    with_group       AddOffsetsToTxn           the same
+    with_offsets     TxnOffsetCommit           offsets that are committed if the transaction is
+    to_end           EndTxn                    what is to be ended, or that it has been
+
+Rules and codes are those of Kafka 4.1.1's TransactionCoordinator and TransactionMetadata (KIP-98,
+KIP-360, KIP-890). A step whose transaction is over is refused, whoever asks and however late.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
+
+from sparklog.errors import (
+    CommitConflictError,
+    ErrorCode,
+    InvalidTxnStateError,
+    ProducerFencedError,
+)
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.image import Image
+from sparklog.metadata.transactions import (
+    NO_ID,
+    PendingOffset,
+    TransactionalId,
+    TransactionPartition,
+    TransactionStatus,
+)
+
+INIT: Final = "INIT PRODUCER ID"
+ADD_TO_TRANSACTION: Final = "ADD TO TRANSACTION"
+
+
+class Producer(NamedTuple):
+    """A producer as it names itself: its id and its epoch; NO_ID where it has none."""
+
+    producer_id: int = NO_ID
+    epoch: int = NO_ID
+
+
+NOBODY: Final = Producer()
+
+
+class Step(NamedTuple):
+    """A transactional id, and the producer that takes a step of it."""
+
+    transactional_id: str
+    producer: Producer
+
+
+def edit_of_ids(operation: str, *changed: TransactionalId, next_id: int | None = None) -> Edit:
+    """Return the edit that sets transactional ids."""
+    ids = {one.transactional_id: one for one in changed}
+    parameters = {"transactionalIds": ", ".join(ids)}
+    return Edit(
+        operation=operation, parameters=parameters, transactional_ids=ids, next_producer_id=next_id
+    )
+
+
+def fresh_producer_id(image: Image, random_start: int) -> int:
+    """Return the next producer id; the first of a log dir is `random_start`.
+
+    The edit that uses it sets `next_producer_id` behind it.
+    """
+    next_id = image.next_producer_id
+    return next_id if next_id >= FIRST_PRODUCER_ID else random_start
+
+
+def initialized(
+    image: Image,
+    transactional_id: str,
+    timeout_ms: int,
+    expected: Producer = NOBODY,
+    random_start: int = FIRST_PRODUCER_ID,
+) -> Edit | Done:
+    """Return the edit that gives a transactional id its next epoch; Done for one sent again.
+
+    `expected` is the producer that goes on after an error (KIP-360). Raises ProducerFencedError
+    when it is not the newest one, CommitConflictError while a transaction is open: it is
+    ended first.
+    """
+    known = image.transactional_ids.get(transactional_id)
+    fresh = fresh_producer_id(image, random_start)
+    if known is None:
+        new = TransactionalId(transactional_id, fresh, 0, timeout_ms)
+        return edit_of_ids(INIT, new, next_id=fresh + 1)
+    has_expected = expected.producer_id != NO_ID
+    if has_expected and not _may_go_on(known, expected):
+        raise ProducerFencedError(
+            f"transactional id {transactional_id!r}: producer {expected.producer_id} of epoch "
+            f"{expected.epoch}; it is {known.producer_id} of epoch {known.epoch} now"
+        )
+    if known.is_open:
+        raise CommitConflictError(
+            f"transactional id {transactional_id!r}: the transaction before is still open",
+            code=ErrorCode.CONCURRENT_TRANSACTIONS,
+        )
+    if has_expected and expected.epoch != known.epoch:
+        return Done()
+    rested = known._replace(
+        timeout_ms=timeout_ms,
+        status=TransactionStatus.EMPTY,
+        last_producer_id=known.producer_id if has_expected else NO_ID,
+        last_epoch=known.epoch if has_expected else NO_ID,
+    )
+    if known.is_exhausted:
+        new = rested._replace(producer_id=fresh, epoch=0)
+        return edit_of_ids(INIT, new, next_id=fresh + 1)
+    return edit_of_ids(INIT, rested._replace(epoch=known.epoch + 1))
+
+
+def _may_go_on(known: TransactionalId, expected: Producer) -> bool:
+    """Whether a producer is the newest of its id, or was that one step before."""
+    last = Producer(known.last_producer_id, known.last_epoch)
+    return expected in (Producer(known.producer_id, known.epoch), last)
+
+
+def of_step(image: Image, step: Step) -> TransactionalId:
+    """Return the id that a step belongs to.
+
+    Raises ProducerFencedError for another epoch, and with the code INVALID_PRODUCER_ID_MAPPING for
+    an id that is not known, or has another producer.
+    """
+    known = _mapped(image, step)
+    if step.producer != (known.producer_id, known.epoch):
+        raise _fenced(known, step)
+    return known
+
+
+def _mapped(image: Image, step: Step) -> TransactionalId:
+    known = image.transactional_ids.get(step.transactional_id)
+    producer_id = step.producer.producer_id
+    if known is None or producer_id not in (known.producer_id, known.last_producer_id):
+        raise ProducerFencedError(
+            f"transactional id {step.transactional_id!r} has no producer {producer_id}",
+            code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+        )
+    return known
+
+
+def _fenced(known: TransactionalId, step: Step) -> ProducerFencedError:
+    return ProducerFencedError(
+        f"transactional id {step.transactional_id!r}: epoch {step.producer.epoch} of producer "
+        f"{step.producer.producer_id}; it is {known.epoch} of {known.producer_id} now"
+    )
+
+
+def with_partitions(
+    image: Image, step: Step, partitions: Iterable[TransactionPartition]
+) -> Edit | Done:
+    """Return the edit that adds partitions to a transaction; Done when it has them.
+
+    Raises as `of_step`.
+    """
+    known = of_step(image, step)
+    added = tuple(dict.fromkeys((*known.partitions, *partitions)))
+    return _changed(known, known.begun()._replace(partitions=added))
+
+
+def with_group(image: Image, step: Step, group_id: str) -> Edit | Done:
+    """Return the edit that adds a group to a transaction; Done when it has it.
+
+    Raises as `of_step`.
+    """
+    known = of_step(image, step)
+    return _changed(known, _with_group(known.begun(), group_id))
+
+
+def _with_group(one: TransactionalId, group_id: str) -> TransactionalId:
+    return one._replace(groups=tuple(dict.fromkeys((*one.groups, group_id))))
+
+
+def with_offsets(
+    image: Image, step: Step, group_id: str, offsets: Sequence[PendingOffset], *, adds_group: bool
+) -> Edit | Done:
+    """Return the edit that leaves a group's offsets to the end of a transaction.
+
+    With `adds_group` the group need not have been added before (KIP-890). Raises as `of_step`, and
+    InvalidTxnStateError for a group that was not added.
+    """
+    known = of_step(image, step)
+    if adds_group:
+        known_group = _with_group(known.begun(), group_id)
+    elif known.is_open and group_id in known.groups:
+        known_group = known
+    else:
+        raise InvalidTxnStateError(
+            f"transactional id {step.transactional_id!r} has no open transaction with group "
+            f"{group_id!r}"
+        )
+    newest = {one[:3]: one for one in (*known.offsets, *offsets)}
+    return _changed(known, known_group._replace(offsets=tuple(newest.values())))
+
+
+def _changed(before: TransactionalId, after: TransactionalId) -> Edit | Done:
+    return Done() if after == before else edit_of_ids(ADD_TO_TRANSACTION, after)
+
+
+class Ending(NamedTuple):
+    """The end of a transaction: the id before, and after it; the epoch of the markers."""
+
+    before: TransactionalId
+    after: TransactionalId
+    is_commit: bool
+    marker_epoch: int
+    next_id: int | None = None
+
+
+def to_end(
+    image: Image, step: Step, *, is_commit: bool, bumps: bool, random_start: int = FIRST_PRODUCER_ID
+) -> Ending | TransactionalId:
+    """Return the end that a client asks for; the id as it is when this end has been already.
+
+    With `bumps` (EndTxn 5, KIP-890) each end raises the epoch, that of an empty transaction too.
+    Raises as `of_step`, and InvalidTxnStateError where there is nothing of the kind to end.
+    """
+    known = _mapped(image, step)
+    is_newest = step.producer == (known.producer_id, known.epoch)
+    is_again = bumps and step.producer == (known.last_producer_id, known.last_epoch)
+    if not is_newest and not is_again:
+        raise _fenced(known, step)
+    wanted = TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED
+    if is_newest and (known.is_open or (bumps and not is_commit)):
+        return _ending(image, known, is_commit=is_commit, bumps=bumps, random_start=random_start)
+    if known.status is wanted and is_again == bumps:
+        return known
+    raise InvalidTxnStateError(
+        f"transactional id {step.transactional_id!r}: its transaction is {known.status}, it cannot "
+        f"become {wanted}"
+    )
+
+
+def to_abort(image: Image, transactional_id: str, number: int | None = None) -> Ending | None:
+    """Return the end that a log dir decides on: an abort that fences the producer.
+
+    None when no transaction is open, or not that `number`.
+    """
+    known = image.transactional_ids.open.get(transactional_id)
+    if known is None or number not in (None, known.number):
+        return None
+    after = _closed(known, TransactionStatus.ABORTED)._replace(epoch=known.epoch + 1)
+    return Ending(known, after, False, known.epoch + 1)
+
+
+def _closed(known: TransactionalId, status: TransactionStatus) -> TransactionalId:
+    return known._replace(
+        status=status,
+        partitions=(),
+        groups=(),
+        offsets=(),
+        last_producer_id=NO_ID,
+        last_epoch=NO_ID,
+    )
+
+
+def _ending(
+    image: Image, known: TransactionalId, *, is_commit: bool, bumps: bool, random_start: int
+) -> Ending:
+    status = TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED
+    after = _closed(known, status)
+    if not bumps:
+        return Ending(known, after, is_commit, known.epoch)
+    after = after._replace(last_producer_id=known.producer_id, last_epoch=known.epoch)
+    marker_epoch = known.epoch + 1
+    if known.is_exhausted:
+        fresh = fresh_producer_id(image, random_start)
+        after = after._replace(producer_id=fresh, epoch=0)
+        return Ending(known, after, is_commit, marker_epoch, fresh + 1)
+    return Ending(known, after._replace(epoch=marker_epoch), is_commit, marker_epoch)

@@ -1,0 +1,278 @@
+"""The end of a transaction: one entry with the markers of all its partitions, and its offsets.
+
+    written     one shared segment: a marker (one for all partitions of a leader epoch: base offset
+                and epoch lie outside the checksum) and a batch of offsets for each group
+    committed   a row of each partition names the marker; rows of an aborted transaction know its
+                span; offsets are appended to __consumer_offsets, which takes them as any others
+
+What is written follows from the image. If the commit's image asks for other bytes (an append to a
+partition that had none, a claim of an offsets partition), it is written again.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Final, NamedTuple
+
+from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.placement import partition_of
+from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.requests import CommittedOffset
+from sparklog.errors import CommitConflictError, ErrorCode
+from sparklog.log_writer import SharedSegment
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import Done, Edit, TopicEdit
+from sparklog.metadata.image import Image, PartitionLog, TopicImage
+from sparklog.metadata.producers import ProducerState
+from sparklog.metadata.transaction_plans import Ending
+from sparklog.metadata.transactions import PendingOffset
+from sparklog.model import AbortedRange, SegmentEntry, TopicPartition
+from sparklog.record import layout
+from sparklog.record.checksum import crc32c
+from sparklog.record.markers import ABORT, COMMIT, encode_marker
+
+END: Final = "END TRANSACTION"
+TRIES: Final = 20
+"""How often an end is written at most."""
+
+Decision = Callable[[Image], Ending | None]
+"""Says what is to be ended on an image; None for nothing (any more)."""
+
+
+class _Piece(NamedTuple):
+    """Bytes for the end of a partition; several partitions may name the same bytes."""
+
+    topic_id: str
+    partition: int
+    data: bytes
+    records: int
+    is_marker: bool
+
+
+class _Slot(NamedTuple):
+    """Where bytes lie in a shared segment."""
+
+    path: str
+    position: int
+
+
+class _Stale(Exception):  # noqa: N818 - no error: the end is written again
+    """The commit's image asks for bytes that were not written."""
+
+
+def end(catalog: Catalog, decide: Decision) -> Ending | None:
+    """End a transaction, durably; return its end, or None when `decide` finds none.
+
+    Raises what `decide` raises, CommitConflictError when others kept changing what the end
+    consists of, and as `MetadataLog.commit`.
+    """
+    for _ in range(TRIES):
+        image = catalog.log.image()
+        ending = decide(image)
+        if ending is None:
+            return None
+        ids = list(_topic_ids(image, ending))
+        image, now_ms = catalog.log.image(ids), catalog.clock.now_ms()
+        places = _written(catalog, {one.data for one in _pieces(image, ending, now_ms)})
+        found: list[Ending | None] = []
+
+        def plan(
+            image: Image,
+            places: dict[bytes, _Slot] = places,
+            now_ms: int = now_ms,
+            ids: list[str] = ids,
+            found: list[Ending | None] = found,
+        ) -> Edit | Done:
+            newest = decide(image)
+            found.append(newest)
+            if newest is None:
+                return Done()
+            if not set(_topic_ids(image, newest)) <= set(ids):
+                raise _Stale
+            return _edit(image, newest, places, now_ms)
+
+        try:
+            catalog.log.commit(plan, ids)
+        except _Stale:
+            continue
+        return found[-1]
+    raise CommitConflictError(
+        f"what a transaction has to end kept changing, {TRIES} times in a row",
+        code=ErrorCode.CONCURRENT_TRANSACTIONS,
+    )
+
+
+def _topic_ids(image: Image, ending: Ending) -> Iterator[str]:
+    """Yield the topics that an end writes to: those that are there."""
+    for topic_id in dict.fromkeys(one.topic_id for one in ending.before.partitions):
+        topic = image.topic(topic_id)
+        if topic is not None and topic.closed_ms is None:
+            yield topic_id
+    offsets = image.names.get(OFFSETS_TOPIC)
+    if ending.is_commit and ending.before.offsets and offsets is not None:
+        yield offsets.topic_id
+
+
+def _live(image: Image, topic_id: str) -> TopicImage | None:
+    topic = image.topic(topic_id)
+    return None if topic is None or topic.closed_ms is not None else topic
+
+
+def _pieces(image: Image, ending: Ending, now_ms: int) -> Iterator[_Piece]:
+    """Yield what an end appends: markers where the transaction has records, then offsets."""
+    before = ending.before
+    kind = COMMIT if ending.is_commit else ABORT
+    for topic_id, number in before.partitions:
+        topic = _live(image, topic_id)
+        if topic is None:
+            continue
+        log = topic.partition(number)
+        if before.producer_id in dict(log.transactions):
+            producer = (before.producer_id, ending.marker_epoch)
+            data = encode_marker(kind, *producer, now_ms, 0, log.leader_epoch)
+            yield _Piece(topic_id, number, data, 1, True)
+    offsets = image.names.get(OFFSETS_TOPIC)
+    if ending.is_commit and offsets is not None:
+        opened = image.topics[offsets.topic_id]
+        of_group: dict[str, list[PendingOffset]] = {}
+        for one in before.offsets:
+            of_group.setdefault(one.group_id, []).append(one)
+        for group_id, some in of_group.items():
+            number = partition_of(group_id, offsets.num_partitions)
+            data = _offsets(some, now_ms, opened.partition(number).leader_epoch)
+            yield _Piece(offsets.topic_id, number, data, len(some), False)
+
+
+def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> bytes:
+    """Return the batch of a group's offsets."""
+    records = [
+        offset_record(
+            one.group_id,
+            TopicPartition(one.topic, one.partition),
+            CommittedOffset(one.offset, one.leader_epoch, one.metadata, now_ms),
+        )
+        for one in offsets
+    ]
+    data = bytearray(batch_of(records, now_ms))
+    data[layout.LEADER_EPOCH : layout.MAGIC] = leader_epoch.to_bytes(4, "big", signed=True)
+    return bytes(data)
+
+
+def _written(catalog: Catalog, wanted: set[bytes]) -> dict[bytes, _Slot]:
+    """Write pieces into a shared segment, durably; return where each lies."""
+    shared = SharedSegment(catalog.files, catalog.clock)
+    try:
+        places = {data: _Slot(*shared.put([data], flush=True)) for data in sorted(wanted)}
+        shared.close()
+    except BaseException:
+        shared.abort()
+        raise
+    return places
+
+
+def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int) -> Edit:
+    """Return the edit of the end. Raises _Stale when bytes of it were not written."""
+    topics: dict[str, list[_Piece]] = {}
+    for piece in _pieces(image, ending, now_ms):
+        if piece.data not in places:
+            raise _Stale
+        topics.setdefault(piece.topic_id, []).append(piece)
+    edits = {
+        topic_id: _topic_edit(image.topics[topic_id], ending, pieces, places, now_ms)
+        for topic_id, pieces in topics.items()
+    }
+    after = ending.after
+    names = [image.topics[topic_id].description.name for topic_id in edits]
+    return Edit(
+        operation=END,
+        parameters={
+            "transactionalId": after.transactional_id,
+            "result": str(after.status),
+            "topics": ", ".join(names),
+        },
+        topics=edits,
+        transactional_ids={after.transactional_id: after},
+        next_producer_id=ending.next_id,
+    )
+
+
+def _topic_edit(
+    topic: TopicImage,
+    ending: Ending,
+    pieces: list[_Piece],
+    places: dict[bytes, _Slot],
+    now_ms: int,
+) -> TopicEdit:
+    producer_id = ending.before.producer_id
+    segments: list[SegmentEntry] = []
+    replaced: list[SegmentEntry] = []
+    ends: dict[int, int] = {}
+    for piece in pieces:
+        log = topic.partition(piece.partition)
+        base = ends.get(piece.partition, log.log_end_offset)
+        ends[piece.partition] = base + piece.records
+        row = _row(piece, places[piece.data], base, log.leader_epoch, producer_id, now_ms)
+        if piece.is_marker and not ending.is_commit:
+            first = dict(log.transactions)[producer_id]
+            row = _with_span(row, producer_id, first, base)
+            replaced += [
+                _with_span(one, producer_id, first, base)
+                for one in log.entries(max(first, log.log_start_offset))
+            ]
+        segments.append(row)
+    ended = [one.partition for one in pieces if one.is_marker]
+    return TopicEdit(
+        segments=segments,
+        replace=replaced,
+        transactions={
+            number: tuple(
+                one
+                for one in topic.partition(number).transactions
+                if one.producer_id != producer_id
+            )
+            for number in ended
+        },
+        producers={
+            number: (_state(topic.partition(number), producer_id, ending.marker_epoch),)
+            for number in ended
+        },
+    )
+
+
+def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
+    """Return a producer's state behind its marker: a new epoch has no batches yet."""
+    known = log.producers.get(producer_id)
+    if known is not None and known.epoch == epoch:
+        return known
+    return ProducerState(producer_id, epoch)
+
+
+def _row(
+    piece: _Piece, place: _Slot, base: int, leader_epoch: int, producer_id: int, now_ms: int
+) -> SegmentEntry:
+    return SegmentEntry(
+        partition=piece.partition,
+        base_offset=base,
+        next_offset=base + piece.records,
+        file_base_offset=0,
+        log_path=place.path,
+        log_bytes=len(piece.data),
+        log_position=place.position,
+        log_crc32c=crc32c(piece.data),
+        record_count=piece.records,
+        batch_count=1,
+        min_timestamp=now_ms,
+        max_timestamp=now_ms,
+        max_timestamp_delta=piece.records - 1,
+        codec=0,
+        max_leader_epoch=leader_epoch,
+        producer_ids=(producer_id,) if piece.is_marker else (),
+        transactional=piece.is_marker,
+        created_ms=now_ms,
+    )
+
+
+def _with_span(entry: SegmentEntry, producer_id: int, first: int, last: int) -> SegmentEntry:
+    """Return a row that knows an aborted transaction, by its first offset and its marker's."""
+    base = entry.base_offset
+    spans = {*entry.aborted, AbortedRange(producer_id, first - base, last - base)}
+    return entry._replace(aborted=tuple(sorted(spans)))

@@ -1,0 +1,151 @@
+"""`Transactions`: the steps of transactions on a log dir, for any thread of any process."""
+
+import os
+from collections.abc import Sequence
+from typing import Final
+
+from sparklog.errors import CommitConflictError, ErrorCode, UsageError
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.cluster import FIRST_PRODUCER_ID
+from sparklog.metadata.image import Image
+from sparklog.metadata.transaction_plans import (
+    NOBODY,
+    Ending,
+    Producer,
+    Step,
+    initialized,
+    to_abort,
+    to_end,
+    with_group,
+    with_offsets,
+    with_partitions,
+)
+from sparklog.metadata.transactions import (
+    PendingOffset,
+    TransactionalId,
+    TransactionPartition,
+)
+from sparklog.transactions.ending import end
+
+RANDOM_BYTES: Final = 5
+"""The first producer id of a log dir is one of 2^40."""
+TIMEOUT_MAX_MS: Final = 900_000
+"""transaction.max.timeout.ms's default."""
+TRIES: Final = 5
+
+
+class Transactions:
+    """The transactional ids of a log dir, and what producers do with them."""
+
+    def __init__(self, catalog: Catalog, timeout_max_ms: int = TIMEOUT_MAX_MS) -> None:
+        self._catalog = catalog
+        self._timeout_max_ms = timeout_max_ms
+
+    def init(self, transactional_id: str, timeout_ms: int, expected: Producer = NOBODY) -> Producer:
+        """Return the producer of a transactional id, with the next epoch.
+
+        An open transaction is aborted first.
+
+        Raises UsageError for a timeout out of bounds (INVALID_TRANSACTION_TIMEOUT),
+        ProducerFencedError for an `expected` producer that is not the newest,
+        CommitConflictError when others keep coming between.
+        """
+        if not 0 < timeout_ms <= self._timeout_max_ms:
+            raise UsageError(
+                f"a transaction timeout of {timeout_ms} ms: allowed are 1 to "
+                f"{self._timeout_max_ms} (transaction.max.timeout.ms)",
+                code=ErrorCode.INVALID_TRANSACTION_TIMEOUT,
+            )
+        for _ in range(TRIES):
+            try:
+                return self._initialized(transactional_id, timeout_ms, expected)
+            except CommitConflictError:
+                self.abort(transactional_id)
+                expected = NOBODY  # it was the newest one, and its end has raised the epoch
+        raise CommitConflictError(
+            f"transactional id {transactional_id!r}: others kept beginning transactions",
+            code=ErrorCode.CONCURRENT_TRANSACTIONS,
+        )
+
+    def _initialized(self, transactional_id: str, timeout_ms: int, expected: Producer) -> Producer:
+        start = _random_start()
+        committed = self._catalog.log.commit(
+            lambda image: initialized(image, transactional_id, timeout_ms, expected, start)
+        )
+        return _producer(_known(committed.image, transactional_id))
+
+    def add_partitions(self, step: Step, partitions: Sequence[TransactionPartition]) -> None:
+        """Add partitions to a transaction; it is begun if none is open. Raises as `of_step`."""
+        self._catalog.log.commit(lambda image: with_partitions(image, step, partitions))
+
+    def add_group(self, step: Step, group_id: str) -> None:
+        """Add a group to a transaction; it is begun if none is open. Raises as `of_step`."""
+        self._catalog.log.commit(lambda image: with_group(image, step, group_id))
+
+    def commit_offsets(
+        self,
+        step: Step,
+        group_id: str,
+        offsets: Sequence[PendingOffset],
+        *,
+        adds_group: bool = True,
+    ) -> None:
+        """Leave offsets of a group to the end of a transaction. Raises as `with_offsets`."""
+        self._catalog.log.commit(
+            lambda image: with_offsets(image, step, group_id, offsets, adds_group=adds_group)
+        )
+
+    def end(self, step: Step, *, is_commit: bool, bumps: bool = True) -> Producer:
+        """End a transaction; return the producer that goes on. What was ended so before is ended.
+
+        With `bumps` the producer goes on with another epoch (KIP-890). Raises as `to_end` and
+        `ending.end`.
+        """
+        start = _random_start()
+        seen: list[TransactionalId] = []
+
+        def decide(image: Image) -> Ending | None:
+            found = to_end(image, step, is_commit=is_commit, bumps=bumps, random_start=start)
+            if isinstance(found, Ending):
+                seen.append(found.after)
+                return found
+            seen.append(found)
+            return None
+
+        end(self._catalog, decide)
+        return _producer(seen[-1])
+
+    def abort(self, transactional_id: str, number: int | None = None) -> bool:
+        """Abort the open transaction of an id, and fence its producer; return whether it was open.
+
+        With `number` only the id's transaction of this number.
+        """
+        ended = end(self._catalog, lambda image: to_abort(image, transactional_id, number))
+        return ended is not None
+
+    def describe(self, transactional_id: str) -> TransactionalId:
+        """Return an id's state. Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND)."""
+        return _known(self._catalog.image(), transactional_id)
+
+    def list(self) -> Sequence[TransactionalId]:
+        """Return all transactional ids, by name."""
+        found = self._catalog.image().transactional_ids.by_id
+        return [found[name] for name in sorted(found)]
+
+
+def _known(image: Image, transactional_id: str) -> TransactionalId:
+    found = image.transactional_ids.get(transactional_id)
+    if found is None:
+        raise UsageError(
+            f"transactional id {transactional_id!r}: nobody has used it, or it has expired",
+            code=ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+        )
+    return found
+
+
+def _producer(known: TransactionalId) -> Producer:
+    return Producer(known.producer_id, known.epoch)
+
+
+def _random_start() -> int:
+    return FIRST_PRODUCER_ID + int.from_bytes(os.urandom(RANDOM_BYTES), "big")

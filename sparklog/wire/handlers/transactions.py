@@ -1,0 +1,136 @@
+"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: the steps of a transactional producer.
+
+Any instance takes any step: each is a commit. PRODUCER_FENCED is told as INVALID_PRODUCER_EPOCH to
+clients from before it (KIP-588).
+"""
+
+from collections.abc import Callable
+from typing import Any, Final
+
+from sparklog.errors import CommitError, ErrorCode, SparklogError, UsageError
+from sparklog.metadata.image import Image
+from sparklog.metadata.transaction_plans import Producer, Step
+from sparklog.metadata.transactions import TransactionPartition
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
+from sparklog.wire.handlers.call import Call, Reply
+
+FENCED_SINCE: Final = 2
+"""The version of these requests from which on PRODUCER_FENCED is told."""
+BUMPS_SINCE: Final = 5
+"""The version of EndTxn whose end raises the epoch (KIP-890)."""
+
+Place = tuple[str, int]
+
+
+def code_of(error: SparklogError, *, is_fenced_known: bool) -> int:
+    """Return the code of a step that failed."""
+    if error.code == ErrorCode.PRODUCER_FENCED and not is_fenced_known:
+        return ErrorCode.INVALID_PRODUCER_EPOCH
+    is_told = isinstance(error, UsageError | CommitError)
+    is_told = is_told and error.code != ErrorCode.UNKNOWN_SERVER_ERROR
+    return error.code if is_told else ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+
+async def taken(call: Call, step: Callable[[], Any], *, is_fenced_known: bool) -> Any:
+    """Take a step of a transaction; return its result, or the code of its error as an ErrorCode."""
+    try:
+        return await call.gateway.transact(step)
+    except SparklogError as error:
+        return ErrorCode(code_of(error, is_fenced_known=is_fenced_known))
+
+
+def may_use(call: Call, transactional_id: str) -> bool:
+    """Whether the client may take steps of a transactional id."""
+    return call.allows(Scope.WRITE, transactional_id, Resource.TRANSACTIONAL_ID)
+
+
+def step_of(request: Any) -> Step:
+    """Return the step of a request that names the id and its producer."""
+    producer = Producer(request.producer_id, request.producer_epoch)
+    return Step(request.transactional_id, producer)
+
+
+async def add_partitions_to_txn(call: Call) -> Reply:
+    """Return the answer. All partitions are added, or none."""
+    request = call.request()
+    name = request.v3_and_below_transactional_id
+    producer = Producer(request.v3_and_below_producer_id, request.v3_and_below_producer_epoch)
+    image = await call.gateway.newest_image()
+    places = [
+        (topic.name, number) for topic in request.v3_and_below_topics for number in topic.partitions
+    ]
+    codes = {place: _code(call, image, place) for place in places}
+    if not may_use(call, name):
+        codes = dict.fromkeys(places, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+    elif any(codes.values()):
+        codes = {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
+    else:
+        found = [TransactionPartition(image.names[one].topic_id, number) for one, number in places]
+        answer = await taken(
+            call,
+            lambda: call.gateway.transactions.add_partitions(Step(name, producer), found),
+            is_fenced_known=call.version >= FENCED_SINCE,
+        )
+        codes = dict.fromkeys(places, answer or ErrorCode.NONE)
+    topics = [
+        {
+            "name": topic.name,
+            "results_by_partition": [
+                {"partition_index": number, "partition_error_code": codes[topic.name, number]}
+                for number in topic.partitions
+            ],
+        }
+        for topic in request.v3_and_below_topics
+    ]
+    return call.answer({"results_by_topic_v3_and_below": topics})
+
+
+def _code(call: Call, image: Image, place: Place) -> int:
+    """Return why a partition cannot be added to a transaction; 0 when it can."""
+    name, number = place
+    if not call.allows(Scope.WRITE, name):
+        return DENIED[Resource.TOPIC]
+    topic = image.names.get(name)
+    is_there = topic is not None and 0 <= number < topic.num_partitions
+    return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+async def add_offsets_to_txn(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    if not may_use(call, request.transactional_id):
+        code: int = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not call.allows(Scope.READ, request.group_id, Resource.GROUP):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    else:
+        transactions, step = call.gateway.transactions, step_of(request)
+        code = await taken(
+            call,
+            lambda: transactions.add_group(step, request.group_id),
+            is_fenced_known=call.version >= FENCED_SINCE,
+        )
+    return call.answer({"error_code": code or ErrorCode.NONE})
+
+
+async def end_txn(call: Call) -> Reply:
+    """Return the answer; from version 5 on with the producer's next epoch."""
+    request, transactions = call.request(), call.gateway.transactions
+    found: Any = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if may_use(call, request.transactional_id):
+        found = await taken(
+            call,
+            lambda: transactions.end(
+                step_of(request), is_commit=request.committed, bumps=call.version >= BUMPS_SINCE
+            ),
+            is_fenced_known=call.version >= FENCED_SINCE,
+        )
+    if isinstance(found, ErrorCode):
+        return call.answer({"error_code": found, "producer_id": -1, "producer_epoch": -1})
+    return call.answer(
+        {
+            "error_code": ErrorCode.NONE,
+            "producer_id": found.producer_id,
+            "producer_epoch": found.epoch,
+        }
+    )

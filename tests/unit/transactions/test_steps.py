@@ -1,0 +1,348 @@
+"""The steps of transactions: what is committed, aborted, fenced, and sent again."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.errors import (
+    CommitConflictError,
+    InvalidProducerEpochError,
+    InvalidTxnStateError,
+    ProducerFencedError,
+    UsageError,
+)
+from sparklog.metadata.edit import OpenTransaction
+from sparklog.metadata.transaction_plans import Producer, Step
+from sparklog.metadata.transactions import EPOCH_MAX, TransactionStatus
+from sparklog.model import READ_UNCOMMITTED
+from tests.transactions import Client, Instance, new_log_dir
+
+OLD = 9
+"""A version of Produce without KIP-890: epochs stay, and partitions are added first."""
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Instance:
+    """An instance over two topics of two partitions."""
+    return new_log_dir(str(tmp_path / "log"), "t", "u")
+
+
+@pytest.fixture
+def client(instance: Instance) -> Client:
+    """A producer that is ready."""
+    found = Client(instance)
+    found.init()
+    return found
+
+
+@pytest.fixture
+def old(instance: Instance) -> Client:
+    """The same, of before KIP-890."""
+    found = Client(instance, version=OLD)
+    found.init()
+    return found
+
+
+def with_epoch(client: Client, epoch: int) -> Producer:
+    """Take a producer's epoch near its end, as thousands of steps would do."""
+    from sparklog.metadata.transaction_plans import edit_of_ids
+
+    known = client.instance.state(client.name)
+    edit = edit_of_ids("TEST", known._replace(epoch=epoch))
+    client.instance.catalog.log.commit(lambda _: edit)
+    client.producer = client.producer._replace(epoch=epoch)
+    return client.producer
+
+
+class TestEnd:
+    def test_a_commit_shows_the_records_of_all_topics(
+        self, instance: Instance, client: Client
+    ) -> None:
+        for topic in ("t", "u"):
+            for partition in (0, 1):
+                client.produce(f"{topic}{partition}", partition, topic)
+        assert instance.values() == {0: [], 1: []}
+        version = instance.catalog.image().version
+        client.commit()
+
+        assert instance.catalog.image().version == version + 1
+        assert instance.values("t") == {0: ["t0"], 1: ["t1"]}
+        assert instance.values("u") == {0: ["u0"], 1: ["u1"]}
+
+    def test_an_abort_shows_none(self, instance: Instance, client: Client) -> None:
+        client.produce("1")
+        client.abort()
+        client.produce("2")
+        client.commit()
+
+        assert instance.values() == {0: ["2"], 1: []}
+        assert instance.values(isolation=READ_UNCOMMITTED) == {0: ["1", "2"], 1: []}
+
+    def test_partitions_of_one_epoch_name_one_marker(
+        self, instance: Instance, client: Client
+    ) -> None:
+        for topic in ("t", "u"):
+            client.produce("x", 1, topic)
+        client.commit()
+        rows = [instance.log(topic, 1).entries()[-1] for topic in ("t", "u")]
+
+        assert {row.log_path for row in rows} == {rows[0].log_path}
+        assert {(row.log_position, row.log_bytes) for row in rows} == {(0, 78)}
+
+    def test_a_partition_without_records_gets_no_marker(
+        self, instance: Instance, old: Client
+    ) -> None:
+        old.add(0, 1)
+        old.produce("x", 0)
+        old.commit()
+
+        assert [instance.log(partition=one).log_end_offset for one in (0, 1)] == [2, 0]
+
+    def test_a_later_transaction_of_another_producer_waits_for_the_former(
+        self, instance: Instance, client: Client
+    ) -> None:
+        other = Client(instance, "other")
+        other.init()
+        client.produce("first")
+        other.produce("second")
+        other.commit()
+        assert instance.values()[0] == []
+        client.commit()
+
+        assert instance.values()[0] == ["first", "second"]
+
+    def test_a_topic_that_is_gone_is_left_out(self, instance: Instance, client: Client) -> None:
+        from sparklog.admin import AdminClient
+
+        client.produce("x", topic="t")
+        client.produce("y", topic="u")
+        AdminClient(instance.catalog.files.uri).delete_topics(["u"])
+        client.commit()
+
+        assert instance.values("t")[0] == ["x"]
+
+    def test_what_was_ended_so_is_ended(self, client: Client) -> None:
+        client.produce("x")
+        step = client.step
+        after = client.commit()
+
+        assert client.instance.transactions.end(step, is_commit=True) == after
+
+    def test_what_was_ended_otherwise_is_not(self, client: Client) -> None:
+        client.produce("x")
+        step = client.step
+        client.commit()
+
+        with pytest.raises(InvalidTxnStateError, match="CompleteCommit, it cannot become"):
+            client.instance.transactions.end(step, is_commit=False)
+
+    def test_nothing_cannot_be_committed(self, client: Client) -> None:
+        with pytest.raises(InvalidTxnStateError):
+            client.commit()
+
+    def test_nothing_may_be_aborted_and_raises_the_epoch(self, client: Client) -> None:
+        before = client.producer
+
+        assert client.abort() == before._replace(epoch=before.epoch + 1)
+
+    def test_of_an_older_client_keeps_the_epoch(self, old: Client) -> None:
+        before = old.producer
+        old.add(0)
+        old.produce("x")
+
+        assert (old.commit(), old.commit()) == (before, before)
+        with pytest.raises(InvalidTxnStateError):
+            old.abort()
+
+    def test_sequences_of_an_older_client_go_on(self, instance: Instance, old: Client) -> None:
+        for value in ("1", "2"):
+            old.add(0)
+            old.produce(value)
+            old.commit()
+
+        assert instance.values()[0] == ["1", "2"]
+
+    def test_the_last_epoch_is_followed_by_another_producer(self, client: Client) -> None:
+        before = with_epoch(client, EPOCH_MAX - 1)
+        client.produce("x")
+        after = client.commit()
+
+        assert (after.producer_id != before.producer_id, after.epoch) == (True, 0)
+        assert client.instance.transactions.end(Step("id", before), is_commit=True) == after
+        assert client.produce("y") == 2
+
+    def test_an_open_transaction_has_the_time_of_its_begin(
+        self, instance: Instance, client: Client
+    ) -> None:
+        began_ms = instance.catalog.clock.now_ms()
+        client.produce("x")
+        instance.catalog.clock.advance(70)  # type: ignore[attr-defined] # it is a ManualClock
+        client.produce("y")
+        state = instance.state()
+
+        assert (state.started_ms, state.used_ms, state.number) == (began_ms, began_ms, 1)
+        client.commit()
+        assert (instance.state().started_ms, instance.state().used_ms) == (0, began_ms + 70)
+
+
+class TestInit:
+    def test_each_time_raises_the_epoch(self, client: Client) -> None:
+        first = client.producer
+
+        assert client.init() == first._replace(epoch=first.epoch + 1)
+
+    def test_ids_have_producers_of_their_own(self, instance: Instance, client: Client) -> None:
+        other = Client(instance, "other").init()
+
+        assert other.producer_id != client.producer.producer_id
+
+    def test_aborts_what_is_open_and_fences_its_producer(
+        self, instance: Instance, client: Client
+    ) -> None:
+        client.produce("1")
+        later = Client(instance)
+        later.init()
+
+        assert later.producer.epoch == client.producer.epoch + 2
+        assert instance.log().last_stable_offset == 2
+        assert client.produce("2") is InvalidProducerEpochError
+        with pytest.raises(ProducerFencedError):
+            client.commit()
+
+    def test_one_that_goes_on_gets_the_next_epoch(self, client: Client) -> None:
+        before = client.producer
+
+        assert client.init(before) == before._replace(epoch=before.epoch + 1)
+        assert client.init(before) == client.producer
+
+    def test_one_that_goes_on_aborts_its_open_transaction(self, client: Client) -> None:
+        client.produce("x")
+        client.init(client.producer)
+        client.produce("y")
+        client.commit()
+
+        assert client.instance.values()[0] == ["y"]
+
+    def test_one_that_is_not_the_newest_is_fenced(self, client: Client) -> None:
+        before = client.producer
+        client.init()
+        client.produce("x")
+
+        with pytest.raises(ProducerFencedError, match=f"producer {before.producer_id} of epoch 0"):
+            Client(client.instance).init(before)
+        assert client.instance.state().is_open
+
+    def test_behind_the_last_epoch_there_is_another_producer(self, client: Client) -> None:
+        before = with_epoch(client, EPOCH_MAX - 1)
+        after = client.init(before)
+
+        assert (after.producer_id == before.producer_id + 1, after.epoch) == (True, 0)
+
+    @pytest.mark.parametrize("timeout_ms", [0, 900_001])
+    def test_a_timeout_out_of_bounds_is_refused(self, instance: Instance, timeout_ms: int) -> None:
+        with pytest.raises(UsageError, match="allowed are 1 to 900000"):
+            instance.transactions.init("id", timeout_ms)
+
+    def test_gives_up_when_others_keep_beginning(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        client.produce("x")
+        monkeypatch.setattr(client.instance.transactions, "abort", lambda name: name)
+
+        with pytest.raises(CommitConflictError, match="kept beginning"):
+            client.init()
+
+
+class TestProduce:
+    def test_adds_its_partition(self, instance: Instance, client: Client) -> None:
+        client.produce("x", 1)
+        topic_id = instance.catalog.topic("t").topic_id
+
+        assert instance.state().partitions == ((topic_id, 1),)
+        assert instance.state().status is TransactionStatus.ONGOING
+        assert instance.log(partition=1).transactions == (
+            OpenTransaction(client.producer.producer_id, 0),
+        )
+
+    @pytest.mark.parametrize("version", [OLD, 11])
+    def test_of_an_older_client_needs_its_partition(self, instance: Instance, version: int) -> None:
+        client = Client(instance, version=version)
+        client.init()
+        client.add(1)
+
+        assert client.produce("x", 0) is InvalidTxnStateError
+        assert client.produce("x", 1) == 0
+
+    def test_of_a_producer_without_an_id_is_refused(self, instance: Instance) -> None:
+        client = Client(instance)
+        client.producer = Producer(77, 0)
+        assert client.produce("x") is InvalidTxnStateError
+
+        client.producer = Producer()
+        assert client.produce("x") is InvalidTxnStateError
+
+    def test_outside_of_its_open_transaction_is_refused(self, client: Client) -> None:
+        client.produce("x")
+
+        assert client.produce("y", attributes=0) is InvalidTxnStateError
+        assert client.produce("y", 1, attributes=0) == 0
+
+    def test_that_comes_behind_the_end_is_refused(self, client: Client) -> None:
+        client.produce("x")
+        late = client.producer
+        client.commit()
+        client.producer = late
+
+        assert client.produce("y") is InvalidProducerEpochError
+
+    def test_what_a_topic_refuses_opens_nothing(self, instance: Instance, client: Client) -> None:
+        from sparklog.admin import AdminClient
+
+        topic_id = instance.catalog.topic("t").topic_id
+        AdminClient(instance.catalog.files.uri).delete_topics(["t"])
+        from sparklog.group_commit.append_slots import Append, Slot
+        from tests.client_batches import client_batch
+
+        batch = client_batch("x", producer_id=client.producer.producer_id, attributes=0x10)
+        instance.writer.write([Slot(Append(topic_id, 0, batch), 13)])
+
+        assert not instance.state().is_open
+
+
+class TestSteps:
+    def test_are_of_the_producer_of_the_id(self, client: Client) -> None:
+        client.producer = Producer(5, 0)
+
+        with pytest.raises(ProducerFencedError, match="'id' has no producer 5"):
+            client.add(0)
+
+    def test_are_of_its_epoch(self, client: Client) -> None:
+        client.producer = client.producer._replace(epoch=3)
+
+        with pytest.raises(ProducerFencedError, match="epoch 3 of producer .*; it is 0 of"):
+            client.add(0)
+
+    def test_that_change_nothing_commit_nothing(self, client: Client) -> None:
+        client.add(0)
+        version = client.instance.catalog.image().version
+        client.add(0)
+
+        assert client.instance.catalog.image().version == version
+
+    def test_ids_are_listed_by_name(self, instance: Instance, client: Client) -> None:
+        Client(instance, "a").init()
+
+        assert [one.transactional_id for one in instance.transactions.list()] == ["a", "id"]
+
+    def test_an_unknown_id_is_not_found(self, instance: Instance) -> None:
+        with pytest.raises(UsageError, match="'x': nobody has used it"):
+            instance.state("x")
+
+    def test_an_abort_is_that_of_one_transaction(self, client: Client) -> None:
+        transactions = client.instance.transactions
+        assert not transactions.abort("id")
+        client.produce("x")
+
+        assert not transactions.abort("id", number=2)
+        assert transactions.abort("id", number=1)
+        assert client.produce("y") is InvalidProducerEpochError

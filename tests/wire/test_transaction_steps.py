@@ -1,0 +1,127 @@
+"""Requests of transactional producers, in every version, and the codes of what is refused."""
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from kio.schema.errors import ErrorCode
+from kio.static.primitive import i32Timedelta
+
+from sparklog.admin import NewTopic
+from sparklog.errors import StorageError
+from sparklog.tokens import Grant, Principal, Resource, Scope
+from sparklog.wire.versions import ApiKey
+from tests.wire.gateways import Client, RunningGateway
+from tests.wire.requests import body, part, versions
+
+MINUTE = i32Timedelta.parse(timedelta(minutes=1))
+
+
+@pytest.fixture(autouse=True)
+def topics(running: RunningGateway) -> None:
+    running.server.gateway.admin.create_topics([NewTopic("t", 2)])
+
+
+def init(client: Client, name: str = "id", version: int = 4, **fields: Any) -> Any:
+    """The answer to InitProducerId."""
+    given = {"producer_id": -1, "producer_epoch": -1, "transaction_timeout": MINUTE, **fields}
+    return client.ask(body(ApiKey.INIT_PRODUCER_ID, version, transactional_id=name, **given))
+
+
+def add(
+    client: Client, producer: Any, *partitions: int, version: int = 3, topic: str = "t"
+) -> list[ErrorCode]:
+    """The codes of AddPartitionsToTxn, by partition."""
+    key = ApiKey.ADD_PARTITIONS_TO_TXN
+    fields = {
+        "v3_and_below_transactional_id": "id",
+        "v3_and_below_producer_id": producer.producer_id,
+        "v3_and_below_producer_epoch": producer.producer_epoch,
+    }
+    named = part(key, version, "AddPartitionsToTxnTopic", name=topic, partitions=partitions)
+    answer = client.ask(body(key, version, v3_and_below_topics=(named,), **fields))
+    (found,) = answer.results_by_topic_v3_and_below
+    return [one.partition_error_code for one in found.results_by_partition]
+
+
+def end(client: Client, producer: Any, version: int = 4, *, committed: bool = True) -> Any:
+    """The answer to EndTxn."""
+    fields = {"transactional_id": "id", "producer_id": producer.producer_id}
+    fields |= {"producer_epoch": producer.producer_epoch, "committed": committed}
+    return client.ask(body(ApiKey.END_TXN, version, **fields))
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.INIT_PRODUCER_ID))
+def test_a_producer_gets_the_next_epoch(client: Client, version: int) -> None:
+    first, second = init(client, version=version), init(client, version=version)
+
+    assert (first.producer_epoch, second.producer_epoch) == (0, 1)
+    assert first.producer_id == second.producer_id
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.ADD_PARTITIONS_TO_TXN))
+def test_partitions_are_added(running: RunningGateway, client: Client, version: int) -> None:
+    assert add(client, init(client), 0, 1, version=version) == [ErrorCode.none] * 2
+    assert len(running.server.gateway.transactions.describe("id").partitions) == 2
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.END_TXN))
+def test_a_transaction_is_ended(client: Client, version: int) -> None:
+    producer = init(client)
+    add(client, producer, 0)
+
+    assert end(client, producer, version).error_code == ErrorCode.none
+
+
+def test_partitions_are_added_all_or_none(client: Client) -> None:
+    found = add(client, init(client), 1, 2)
+
+    assert found == [ErrorCode.operation_not_attempted, ErrorCode.unknown_topic_or_partition]
+
+
+def test_the_topic_must_be_there(client: Client) -> None:
+    assert add(client, init(client), 0, topic="no") == [ErrorCode.unknown_topic_or_partition]
+
+
+def test_the_topic_must_be_granted(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grant = Grant(prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID)
+    producer = init(client)
+    monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="x", grants=(grant,)))
+    with Client(running.port) as other:
+        assert add(other, producer, 0) == [ErrorCode.topic_authorization_failed]
+
+
+@pytest.mark.parametrize("version", versions(ApiKey.END_TXN))
+def test_a_fenced_producer_is_told_so_in_the_words_of_its_version(
+    client: Client, version: int
+) -> None:
+    producer = init(client)
+    init(client)
+    told = ErrorCode.producer_fenced if version > 1 else ErrorCode.invalid_producer_epoch
+
+    assert end(client, producer, version).error_code == told
+
+
+def test_an_empty_id_is_none(client: Client) -> None:
+    assert init(client, "").error_code == ErrorCode.invalid_request
+
+
+def test_a_timeout_may_be_too_long(client: Client) -> None:
+    week = i32Timedelta.parse(timedelta(days=7))
+    answer = init(client, transaction_timeout=week)
+
+    assert answer.error_code == ErrorCode.invalid_transaction_timeout
+    assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
+
+
+def test_trouble_with_the_storage_may_pass(
+    running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> None:
+        raise StorageError("the disk is gone")
+
+    monkeypatch.setattr(running.server.gateway.transactions, "init", broken)
+
+    assert init(client).error_code == ErrorCode.coordinator_not_available

@@ -1,0 +1,97 @@
+"""JSON values as a struct, by Spark's `from_json`."""
+
+import json
+from typing import Any, Final
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+from pyspark.sql.types import ArrayType, DataType, StringType, StructField, StructType
+
+from sparklog.errors import SchemaError, UsageError
+from sparklog.spark.decode import ERROR, SCHEMA_ID
+
+SAMPLE_ROWS: Final = 1000
+_SHOWN: Final = 100
+"""How much of a broken value its error shows."""
+_HEADER_BYTES: Final = 5
+_PARSED: Final = "_sparklog_parsed"
+_BROKEN: Final = "_sparklog_broken"
+"""The field in which from_json keeps the text of what does not match the schema."""
+
+
+def json_decoded(
+    df: DataFrame, column: str, schema: StructType | str | DataFrame | None, into: str
+) -> DataFrame:
+    """Return the columns of `decode`, of JSON objects."""
+    fields = _struct(df, column, schema)
+    data = F.col(_quoted(column)).cast("binary")
+    is_framed = (F.length(data) >= _HEADER_BYTES) & (F.substring(data, 1, 1) == F.lit(b"\0"))
+    text = _text(data, is_framed)
+    broken = StructField(_BROKEN, StringType())
+    options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _BROKEN}
+    parsed = F.col(_PARSED)
+    is_null_in_json = F.trim(text) == "null"
+    # Spark takes the first of an array for the struct that it expects.
+    is_bad = parsed.isNull() | parsed[_BROKEN].isNotNull() | F.ltrim(text).startswith("[")
+    error = F.concat(F.lit("no JSON of the schema: "), F.substring(text, 1, _SHOWN))
+    row = F.struct(*[parsed[field.name].alias(field.name) for field in fields])
+    schema_id = F.conv(F.hex(F.substring(data, 2, 4)), 16, 10).cast("int")
+    columns = [F.col(_quoted(name)) for name in df.columns]
+    return df.withColumn(
+        _PARSED, F.from_json(text, StructType([*fields.fields, broken]), options)
+    ).select(
+        *columns,
+        F.when(~is_bad, row).alias(into),
+        F.when(is_framed, schema_id).alias(SCHEMA_ID),
+        F.when(data.isNotNull() & is_bad & ~is_null_in_json, error).alias(ERROR),
+    )
+
+
+def _text(data: Column, is_framed: Column) -> Column:
+    body = F.substring(data, _HEADER_BYTES + 1, 2**31 - 1)
+    return F.when(is_framed, body).otherwise(data).cast("string")
+
+
+def _struct(df: DataFrame, column: str, schema: StructType | str | DataFrame | None) -> StructType:
+    if isinstance(schema, DataFrame):
+        return _sampled(schema, column)
+    if schema is None:
+        if df.isStreaming:
+            raise UsageError(
+                "a stream is not sampled: give its schema, or a batch DataFrame of the same "
+                "records to sample"
+            )
+        return _sampled(df, column)
+    found = DataType.fromDDL(schema) if isinstance(schema, str) else schema
+    if not isinstance(found, StructType):
+        raise SchemaError(f"schema {found.simpleString()} is no struct", column=column)
+    return found
+
+
+def _sampled(df: DataFrame, column: str) -> StructType:
+    """Return the type of the objects among the first values."""
+    data = F.col(_quoted(column)).cast("binary")
+    rows = df.where(data.isNotNull()).select(data).limit(SAMPLE_ROWS).collect()
+    objects = [one for (value,) in rows if isinstance(one := _parsed(bytes(value)), dict)]
+    if not objects:
+        raise UsageError(
+            f"no JSON object among the first {len(rows)} values of column {column}: give a schema"
+        )
+    told = F.schema_of_json(F.lit(json.dumps(objects)))
+    ((text,),) = df.sparkSession.range(1).select(told).collect()
+    kind = DataType.fromDDL(text)
+    if not isinstance(kind, ArrayType) or not isinstance(kind.elementType, StructType):
+        raise SchemaError(f"the sampled values are {text}: no struct", column=column)
+    return kind.elementType
+
+
+def _parsed(data: bytes) -> Any:
+    body = data[_HEADER_BYTES:] if data[:1] == b"\0" else data
+    try:
+        return json.loads(body)
+    except ValueError:
+        return None
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"

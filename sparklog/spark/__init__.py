@@ -1,4 +1,4 @@
-"""The only door to the JVM: a session, produce, consume, and the tables of topics.
+"""The only door to the JVM: a session, produce, consume, tables of topics, columns of values.
 
 Importing it loads PySpark and little else: pyarrow, the metadata log and the kernels are loaded
 where a call first needs them, for Spark starts many Python processes.
@@ -6,17 +6,23 @@ where a call first needs them, for Spark starts many Python processes.
 
 from sparklog.spark.consume import consume
 from sparklog.spark.datasource import register
+from sparklog.spark.decode import decode
+from sparklog.spark.newest import latest
 from sparklog.spark.produce import produce
 from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.session import session
 from sparklog.spark.tables import create_table, stream_history
+from sparklog.spark.upsert import upsert_table
 
 __all__ = [
     "ProduceResult",
     "consume",
     "create_table",
+    "decode",
+    "latest",
     "produce",
     "register",
     "session",
     "stream_history",
+    "upsert_table",
 ]

@@ -1,0 +1,36 @@
+"""The newest record of each key: latest(), and what a table of it is kept by."""
+
+from os import PathLike
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - PySpark's own name for it
+
+from sparklog.model import READ_COMMITTED
+from sparklog.spark.consume import consume
+
+KEY = ("partition", "key")
+"""Keys of two partitions are two: producers may place a key by hand, and topics get partitions."""
+
+
+def latest(
+    spark: SparkSession, log_dir: str | PathLike[str], topic: str, **options: Any
+) -> DataFrame:
+    """Return the newest record of each (partition, key), in no order.
+
+    A key whose newest record is a tombstone (its value is null) is left out, and so are records
+    without a key. Options are those of `consume`, but `isolation.level` is read_committed unless
+    given: the record of an aborted transaction is nobody's newest. Columns are those of `consume`.
+    Offsets are settled now. Raises what `consume` raises.
+    """
+    if not {"isolation.level", "isolation_level"} & options.keys():
+        options["isolation.level"] = READ_COMMITTED
+    records = consume(spark, log_dir, subscribe=topic, **options)
+    return newest(records).where(F.col("value").isNotNull())
+
+
+def newest(records: DataFrame) -> DataFrame:
+    """Return the record of the greatest offset of each (partition, key), tombstones too."""
+    row = F.struct(*records.columns)
+    keyed = records.where(F.col("key").isNotNull())
+    return keyed.groupBy(*KEY).agg(F.max_by(row, "offset").alias("row")).select("row.*")

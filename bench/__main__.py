@@ -19,6 +19,7 @@ PARTS = (
     "produce_consume",
     "streams",
     "table",
+    "lake",
     "kernels",
     "metadata",
     "metadata_busy",

@@ -256,6 +256,8 @@ def _batch_at(data: memoryview, position: int, due: int | None) -> _Batch:
     size = layout.LOG_OVERHEAD + length if least is not None and length >= least else 0
     if magic == layout.MAGIC_V2:
         return _Batch(position, size, base, base + delta)
+    if not head[layout.LEGACY_ATTRIBUTES] & layout.CODEC_MASK:
+        return _Batch(position, size, base, base)
     # A wrapper's own offset is that of its last message; the first is not known.
     return _Batch(position, size, base if due is None else min(due, base), base)
 

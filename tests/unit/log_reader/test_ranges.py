@@ -102,6 +102,12 @@ class TestLocal:
     def test_every_offset_is_found(self, log: Partition, start: int, at_once: bool) -> None:
         assert found(log, start, at_once=at_once) == [*self.ALL[start // 2 :]]
 
+    def test_an_end_in_a_gap_is_before_the_message_behind_it(self, tmp_path: Path) -> None:
+        pieces = batch(1), 1, message_set(2, magic=0), batch(3)
+        log = Partition(LocalFiles(str(tmp_path))).append(*pieces)
+        assert found(log, 0, end=2) == [(0, 0)]
+        assert found(log, 0) == [(0, 0), (2, 2), (3, 3)]
+
     def test_a_sealed_segment_is_not_read(self, log: Partition) -> None:
         [first, second] = BatchRanges(log.files).find(DIRECTORY, log.log.slices(2, 12), MANY)
         assert isinstance(first, FileRange)

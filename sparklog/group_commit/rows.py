@@ -17,15 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.errors import UnknownTopicError
 from sparklog.log_writer import WritePlan
 from sparklog.model import OffsetRange
-from sparklog.produce.partitioner import (
-    BUILT_IN,
-    DEFAULT,
-    Partitioner,
-    resolve_partitioner,
-)
+from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 
 Int32s = NDArray[np.int32]

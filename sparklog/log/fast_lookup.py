@@ -29,8 +29,6 @@ from sparklog.record import layout
 from sparklog.record.batches import byte_view
 from sparklog.record.checksum import batch_crc32c
 from sparklog.record.decompression import decompress
-from sparklog.record.kernels import fast_lookup as kernels
-from sparklog.record.payload import BATCH_BYTES_MAX, REASONS
 from sparklog.record.scan import BatchHeader, unpack_header
 
 BATCHES_MAX: Final = 128
@@ -114,6 +112,9 @@ def find_batch(
     number), the least of all offsets, and the one behind the last. Each batch begins where the one
     before it ends. None when no such batch is near, or any batch up to it is not as it must be.
     """
+    # Loaded with the first lookup: the kernels take a while, and a service answers before.
+    from sparklog.record.kernels import fast_lookup as kernels
+
     passed = np.empty((BATCHES_MAX, 3), np.int64)
     rows = passed[: kernels.walk_to(view, bounds, (*named,), (*wanted,), passed)].tolist()
     if not rows or any(batch_crc32c(view, at, end) != checksum for at, end, checksum in rows):
@@ -130,6 +131,9 @@ def first_record(
     A marker has no records. Raises CorruptRecordError, without a position, when any record of the
     batch is damaged.
     """
+    from sparklog.record.kernels import fast_lookup as kernels
+    from sparklog.record.payload import BATCH_BYTES_MAX, REASONS
+
     if header.is_control:
         return UNKNOWN_OFFSET
     if header.record_count < 0:

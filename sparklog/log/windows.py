@@ -8,7 +8,7 @@ base offset that stays within its gap is not noticed (nor does Kafka notice it).
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -18,8 +18,10 @@ from sparklog.log.offset_index import OffsetIndex
 from sparklog.log.time_index import TimeIndex
 from sparklog.model import OffsetPosition, SegmentEntry
 from sparklog.record.batches import BatchTable, Buffer
-from sparklog.record.decode import DecodedRecords, decode
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
+
+if TYPE_CHECKING:
+    from sparklog.record.decode import DecodedRecords
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
 """How much of a file is mapped (or fetched) at once: it bounds a reader's memory."""
@@ -94,12 +96,15 @@ class Window:
         end: int | None,
         batches: BatchTable,
         max_bytes: int | None = None,
-    ) -> DecodedRecords:
+    ) -> "DecodedRecords":
         """The records of some of the batches within [start, end) of the log.
 
         Checksums are verified first. Raises CorruptRecordError with position and offset, also for a
         batch that decompresses to more than `max_bytes` (None: decode's own limit).
         """
+        # Loaded with the first records: the kernels take a while, and a service answers before.
+        from sparklog.record.decode import decode
+
         self.verify(batches)
         try:
             return decode(

@@ -15,21 +15,16 @@ order, `resolve_by_row` puts a hash of the row in their place.
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Final, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from sparklog.config.partitioners import BUILT_IN, DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
 from sparklog.errors import InvalidOptionError, SparklogError, UnknownTopicError
 from sparklog.record.kernels import murmur2 as kernels
 from sparklog.record.rows import RecordColumns, binary_column
-
-DEFAULT: Final = "default"
-ROUND_ROBIN: Final = "round-robin"
-UNIFORM_STICKY: Final = "uniform-sticky"
-BUILT_IN: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
-"""The partitioners that need no code of the user's: all that a client of a service may choose."""
 
 
 class Partitioner(Protocol):

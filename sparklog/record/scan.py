@@ -12,7 +12,6 @@ from numpy.typing import NDArray
 from sparklog.record import layout
 from sparklog.record.batches import NUM_COLUMNS, BatchTable, Buffer, byte_view
 from sparklog.record.checksum import verify_checksums
-from sparklog.record.kernels import scan as kernels
 
 __all__ = [
     "BatchHeader",
@@ -53,6 +52,9 @@ def scan_batches(
     `Scan.problem` describes. Whether that is a torn tail or corruption is for the caller to know.
     Positions are positions in `data`.
     """
+    # Loaded with the first batches: a service answers before.
+    from sparklog.record.kernels import scan as kernels
+
     view = byte_view(data)
     end = len(view) if end is None else min(end, len(view))
     position = start
@@ -71,6 +73,8 @@ def scan_batches(
 
 
 def _problem(view: NDArray[np.uint8], at: int, status: int) -> str | None:
+    from sparklog.record.kernels import scan as kernels
+
     if status in (kernels.DONE, kernels.LIMIT):
         return None
     left = len(view) - at

@@ -9,8 +9,8 @@ from enum import IntEnum
 from typing import Any, Final, NamedTuple
 
 from sparklog.config import ConfigKey, ConfigSource, ConfigType, TopicConfig
+from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.errors import InvalidConfigError
-from sparklog.produce.partitioner import BUILT_IN, DEFAULT
 
 TOPIC: Final = 2
 BROKER: Final = 4

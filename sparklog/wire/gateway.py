@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from importlib import import_module
 from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
@@ -90,6 +91,7 @@ class Gateway:
     def start(self) -> None:
         """Begin to show others that this instance lives."""
         self._beating = asyncio.ensure_future(self._beat())
+        asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()
@@ -201,6 +203,14 @@ class Gateway:
         """Close the files that requests have opened; those to come open them again."""
         self.topics.let_go()
         self.ranges.let_go()
+
+
+def _load_kernels() -> None:
+    """Load the kernels of a produce, which takes longer than all other modules.
+
+    Clients that ask for something else are answered meanwhile.
+    """
+    import_module("sparklog.record.client_batch")
 
 
 def are_open(image: Image, topics: Iterable[TopicDescription]) -> bool:

@@ -4,7 +4,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparklog.produce.partitioner import DEFAULT, resolve_partitioner
+from sparklog.config.partitioners import DEFAULT
+from sparklog.produce.partitioner import resolve_partitioner
 from sparklog.record.rows import RecordColumns
 from tests.kafka.conftest import Written
 from tests.kafka.scenarios import PARTITIONS

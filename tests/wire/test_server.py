@@ -104,6 +104,11 @@ class TestTls:
             )
 
 
+def test_no_kernel_is_loaded_before_it_listens() -> None:
+    code = "import sys, sparklog.wire.server as _; sys.exit('numba' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
 def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("node.id=1\n")
     with pytest.raises(LogDirError), ExitStack() as stack:

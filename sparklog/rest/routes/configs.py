@@ -9,8 +9,8 @@ from starlette.responses import StreamingResponse
 
 from sparklog.admin import AlterConfigOp, OpType
 from sparklog.config import TOPIC_CONFIG_KEYS, TopicConfig
+from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.model import TopicDescription
-from sparklog.produce.partitioner import BUILT_IN, DEFAULT
 from sparklog.rest import models3
 from sparklog.rest.bodies import body_docs, body_of
 from sparklog.rest.deps import ClusterId, TopicName, allowed, check_cluster, service_of, token_of

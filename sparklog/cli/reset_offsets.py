@@ -15,7 +15,6 @@ from sparklog.cli.groups import GroupsArguments, TopicsOption, partitions_named
 from sparklog.cli.output import print_columns, print_json
 from sparklog.cli.positions import parse_time
 from sparklog.errors import InvalidOptionError, SparklogWarning, UsageError
-from sparklog.log_reader import EARLIEST, LATEST
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
@@ -25,6 +24,9 @@ _DURATION: Final = re.compile(
     r"P(?:(?P<d>\d+)D)?(?:T(?:(?P<h>\d+)H)?(?:(?P<m>\d+)M)?(?:(?P<s>\d+(?:\.\d{1,3})?)S)?)?"
 )
 _UNIT_MS: Final = {"d": 86_400_000, "h": 3_600_000, "m": 60_000, "s": 1000}
+LATEST: Final = -1
+EARLIEST: Final = -2
+"""What ListOffsets calls the ends of a log; its module loads Arrow, and that takes a while."""
 
 Offsets = dict[TopicPartition, int]
 

@@ -306,8 +306,6 @@ class AdminClient:
         """
         from sparklog.admin.lags import Lags
 
-        if group_ids is None:
-            group_ids = [one.group_id for one in self._groups.listed()]
         found = Lags(self._catalog, self._groups).of(group_ids, in_time=in_time)
         return {group_id: lags for group_id, (_, lags) in found.items()}
 

@@ -3,13 +3,13 @@
 All groups are held against one image of the metadata, so no end is older than another.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from sparklog.admin.groups import ConsumerGroupDescription, GroupAdmin, MemberDescription
 from sparklog.coordinator.lag import PartitionLag, lag_ms_of, lag_of
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import LogDirError
+from sparklog.errors import GroupIdNotFoundError, LogDirError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.model import TopicPartition
@@ -28,13 +28,13 @@ class Lags:
         self._groups = groups
 
     def of(
-        self, group_ids: Iterable[str], *, in_time: bool
+        self, group_ids: Iterable[str] | None, *, in_time: bool
     ) -> dict[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]:
-        """Return groups and their partitions, in order. Raises GroupIdNotFoundError.
+        """Return groups and their partitions, in order; all groups for None.
 
-        `in_time` reads a batch of each partition that is behind.
+        `in_time` reads a batch of each partition that is behind. Raises GroupIdNotFoundError.
         """
-        found = {one: (self._groups.described(one), self._groups.offsets(one)) for one in group_ids}
+        found = dict(self._read(group_ids))
         topics = {place.topic for _, offsets in found.values() for place in offsets}
         for described, _ in found.values():
             topics |= {place.topic for one in described.members for place in one.partitions}
@@ -46,6 +46,17 @@ class Lags:
             }
         finally:
             ends.close()
+
+    def _read(
+        self, group_ids: Iterable[str] | None
+    ) -> Iterator[tuple[str, tuple[ConsumerGroupDescription, Committed]]]:
+        wanted = [one.group_id for one in self._groups.listed()] if group_ids is None else group_ids
+        for one in wanted:
+            try:
+                yield one, (self._groups.described(one), self._groups.offsets(one))
+            except GroupIdNotFoundError:
+                if group_ids is not None:
+                    raise  # of all groups, one was deleted meanwhile
 
 
 def _lags(

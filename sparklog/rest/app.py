@@ -16,6 +16,7 @@ from sparklog.rest.plain import PlainRoutes
 from sparklog.rest.routes import (
     clusters,
     configs,
+    consumer_groups,
     offsets,
     operations,
     page,
@@ -27,7 +28,18 @@ from sparklog.rest.routes import (
 from sparklog.rest.service import Service
 from sparklog.rest.settings import Settings
 
-_MODULES: Final = (offsets, produce, records, produce3, topics, configs, clusters, operations, page)
+_MODULES: Final = (
+    offsets,
+    produce,
+    records,
+    produce3,
+    topics,
+    configs,
+    clusters,
+    consumer_groups,
+    operations,
+    page,
+)
 _ROUTERS: Final = tuple(module.router for module in _MODULES)
 
 

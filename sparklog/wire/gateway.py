@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 from uuid import uuid4
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin.kafka_metrics import KafkaMetrics
 from sparklog.clock import Clock
 from sparklog.errors import LogDirError, SparklogError
 from sparklog.group_commit.appends import AppendCommit, AppendLimits
@@ -24,7 +25,7 @@ from sparklog.tokens import Tokens
 from sparklog.transactions.steps import Transactions
 from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.frames import new_buffer
-from sparklog.wire.instances import Instances, instance_of
+from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
 from sparklog.wire.metrics import Metrics
@@ -73,6 +74,7 @@ class Gateway:
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
         self.metrics = Metrics(self)
+        self._kafka_metrics = KafkaMetrics(self.catalog)
         self.ranges = BatchRanges(self.catalog.files)
         self.watch = Watch(self.topics, self.newest_image, settings.poll_interval_ms / 1000)
         self.sent = Sent()
@@ -158,6 +160,16 @@ class Gateway:
         answer, image = await loop.run_in_executor(self._steps, taken)
         self._committed(image)
         return answer
+
+    async def kafka_metrics(self) -> bytes:
+        """Return topics and groups as kafka_exporter tells them."""
+        alive = self.instances.alive
+        brokers = {one.node_id: f"{one.host}:{one.port}" for one in alive}
+        return await self.lookup(
+            lambda: self._kafka_metrics.text(
+                brokers=brokers, leader_of=lambda topic: leader_of(topic.topic_id, alive).node_id
+            )
+        )
 
     async def create_topic(self, name: str) -> TopicDescription:
         """Create a topic of num.partitions. Raises as AdminClient.create_topics does."""

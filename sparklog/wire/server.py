@@ -73,7 +73,10 @@ class Server:
                 await loop.create_server(make, sock=bound, backlog=BACKLOG, ssl=tls)
             )
         if self._side is not None:
-            side = partial(SidePort, self.gateway.metrics.text, lambda: not self._is_closed)
+            gateway = self.gateway
+            side = partial(
+                SidePort, gateway.metrics.text, gateway.kafka_metrics, lambda: not self._is_closed
+            )
             self._side_server = await loop.create_server(side, sock=self._side)
         self._close_overdue()
         self.gateway.start()

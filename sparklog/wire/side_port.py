@@ -1,22 +1,32 @@
-"""The side port: GET /metrics for Prometheus, GET /ready for whoever starts and stops gateways.
+"""The side port: /metrics and /metrics/kafka for Prometheus, /ready for whoever runs gateways.
 
 HTTP without a server: a request's first line decides, the connection ends behind the answer.
 """
 
 import asyncio
-from collections.abc import Callable
+import logging
+from collections.abc import Awaitable, Callable
 from typing import Any, Final
+
+from sparklog.errors import SparklogError
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 10.0
 TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
+log: Final = logging.getLogger("sparklog.gateway")
 
 
 class SidePort(asyncio.Protocol):
-    """One connection. `metrics` gives the text, `is_ready` whether clients are served."""
+    """One connection. Two functions give texts, the last one says whether clients are served."""
 
-    def __init__(self, metrics: Callable[[], bytes], is_ready: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        metrics: Callable[[], bytes],
+        kafka_metrics: Callable[[], Awaitable[bytes]],
+        is_ready: Callable[[], bool],
+    ) -> None:
         self._metrics = metrics
+        self._kafka_metrics = kafka_metrics
         self._is_ready = is_ready
         self._head = b""
         self._transport: Any = None
@@ -30,14 +40,29 @@ class SidePort(asyncio.Protocol):
         """Answer when the headers are complete."""
         self._head += data
         if b"\r\n\r\n" in self._head:
-            self._transport.write(self._answer(self._head.split(b"\r\n", 1)[0]))
-            self._transport.close()
+            line = self._head.split(b"\r\n", 1)[0]
+            if line.startswith(b"GET /metrics/kafka "):
+                self._task = asyncio.ensure_future(self._answer_kafka())
+            else:
+                self._end(self._answer(line))
         elif len(self._head) > HEAD_BYTES_MAX:
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
         """Expect nothing."""
         self._timer.cancel()
+
+    def _end(self, answer: bytes) -> None:
+        self._transport.write(answer)
+        self._transport.close()
+
+    async def _answer_kafka(self) -> None:
+        try:
+            answer = _written("200 OK", await self._kafka_metrics())
+        except SparklogError as error:
+            log.warning("topics and groups are not told: %s", error)
+            answer = _written("503 Service Unavailable", b"the log dir cannot be read\n")
+        self._end(answer)
 
     def _answer(self, line: bytes) -> bytes:
         match line.split(b" "):
@@ -47,7 +72,7 @@ class SidePort(asyncio.Protocol):
                 return _written("200 OK", b"ready\n")
             case [b"GET", b"/ready", _]:
                 return _written("503 Service Unavailable", b"ending\n")
-        return _written("404 Not Found", b"there are GET /metrics and GET /ready\n")
+        return _written("404 Not Found", b"there are GET /metrics, /metrics/kafka and /ready\n")
 
 
 def _written(status: str, body: bytes) -> bytes:

@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
+from sparklog.admin import AdminClient
 from sparklog.rest.app import create_app
 from sparklog.rest.service import Service
 from sparklog.service_logs import JsonFormatter, set_up_logs
 from tests.logs import append
 from tests.rest.conftest import TickingClock, client_for, settings_for
+from tests.rest.tokens import bearer, token_file
 
 
 @pytest.fixture
@@ -66,6 +68,27 @@ class TestMetrics:
         assert "sparklog_commit_conflicts_total 0.0" in text
         assert "sparklog_metadata_age_seconds 0.0" in text
         assert 'sparklog_bytes_total{direction="in"}' in text
+
+
+class TestKafkaMetrics:
+    def test_tell_topics_and_groups(self, client: TestClient, log_dir: str) -> None:
+        AdminClient(log_dir).alter_consumer_group_offsets("readers", {("t", 0): 0})
+        answer = client.get("/metrics/kafka")
+
+        assert answer.headers["content-type"].startswith("text/plain")
+        assert 'kafka_topic_partitions{topic="t"} 4.0' in answer.text
+        assert 'kafka_consumergroup_members{consumergroup="readers"} 0.0' in answer.text
+
+    def test_tell_what_a_token_may_read(self, log_dir: str, tmp_path: Path) -> None:
+        AdminClient(log_dir).alter_consumer_group_offsets("readers", {("t", 0): 0})
+        tokens = token_file(tmp_path, {"reader": [("t", ["read"])], "nobody": []})
+        with client_for(settings_for(log_dir, tokens_file=tokens)) as client:
+            text = client.get("/metrics/kafka", headers=bearer("reader")).text
+            nothing = client.get("/metrics/kafka", headers=bearer("nobody")).text
+
+        assert 'topic="t"' in text
+        assert "readers" not in text
+        assert 'topic="t"' not in nothing
 
 
 class TestRequestIds:

@@ -16,7 +16,9 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.errors import InvalidOptionError, LogDirError
+from sparklog.admin import NewTopic
+from sparklog.admin.kafka_metrics import KafkaMetrics
+from sparklog.errors import InvalidOptionError, LogDirError, StorageError
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind
 from sparklog.wire.processes import Processes, settings_of_instances
@@ -142,6 +144,24 @@ class TestSidePort:
         with pytest.raises(urllib.error.HTTPError, match="503"):
             self.get(side, "/ready")
         side.server._is_closed = False
+
+    def test_tells_topics_and_groups(self, side: RunningGateway) -> None:
+        admin = side.server.gateway.admin
+        admin.create_topics([NewTopic("flights", 2)])
+        admin.alter_consumer_group_offsets("readers", {("flights", 0): 0})
+        text = self.get(side, "/metrics/kafka")
+        assert 'kafka_topic_partition_leader{partition="1",topic="flights"} 0.0' in text
+        assert 'kafka_consumergroup_lag_sum{consumergroup="readers",topic="flights"} 0.0' in text
+
+    def test_tells_when_they_cannot_be_read(
+        self, side: RunningGateway, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def text(*_: object, **__: object) -> bytes:
+            raise StorageError("no disk")
+
+        monkeypatch.setattr(KafkaMetrics, "text", text)
+        with pytest.raises(urllib.error.HTTPError, match="503"):
+            self.get(side, "/metrics/kafka")
 
     def test_knows_nothing_else(self, side: RunningGateway) -> None:
         with pytest.raises(urllib.error.HTTPError, match="404"):

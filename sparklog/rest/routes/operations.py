@@ -8,6 +8,7 @@ from sparklog.errors import SparklogError
 from sparklog.rest.deps import service_of, token_of
 from sparklog.rest.errors import UNAVAILABLE, ApiError, refusal_of
 from sparklog.rest.metrics import CONTENT_TYPE
+from sparklog.tokens import Resource, Scope
 
 router = APIRouter(tags=["operations"])
 
@@ -44,3 +45,20 @@ async def read_metrics(request: Request) -> Response:
     """The counters of this instance, for Prometheus."""
     token_of(request)
     return Response(service_of(request).metrics.text(), media_type=CONTENT_TYPE)
+
+
+@router.get(
+    "/metrics/kafka",
+    response_class=Response,
+    responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
+)
+async def read_kafka_metrics(request: Request) -> Response:
+    """Topics and groups that the token may read, for Prometheus, as kafka_exporter names them."""
+    token, service = token_of(request), service_of(request)
+    text = await service.bulk(
+        lambda: service.kafka_metrics.text(
+            sees_topic=lambda name: token.allows(Scope.READ, name),
+            sees_group=lambda name: token.allows(Scope.READ, name, Resource.GROUP),
+        )
+    )
+    return Response(text, media_type=CONTENT_TYPE)

@@ -1,0 +1,165 @@
+"""Topics and consumer groups for Prometheus, with the names and labels of kafka_exporter.
+
+Dashboards and alerts that were made for kafka_exporter work on them. The log dir is the cluster:
+its storage has one replica of everything, which is in sync.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from itertools import groupby
+from typing import Final
+
+from prometheus_client import generate_latest
+from prometheus_client.core import GaugeMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from sparklog.admin.groups import ConsumerGroupDescription, GroupAdmin
+from sparklog.admin.lags import Lags
+from sparklog.coordinator.lag import PartitionLag, total_of
+from sparklog.errors import LogDirError
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.image import TopicImage
+from sparklog.model import TopicDescription
+
+CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+STORAGE: Final = {0: "storage"}
+"""The broker where there is no gateway, and its address."""
+
+Sees = Callable[[str], bool]
+Found = Mapping[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]
+_PARTITION: Final = ["topic", "partition"]
+_COMMITTED: Final = ["consumergroup", "topic", "partition"]
+
+
+def _everything(_: str) -> bool:
+    return True
+
+
+def _storage(_: TopicDescription) -> int:
+    return 0
+
+
+class KafkaMetrics:
+    """Text of the families. For any number of threads; each call looks at the newest image."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self._lags = Lags(catalog, GroupAdmin(catalog))
+
+    def text(
+        self,
+        *,
+        sees_topic: Sees = _everything,
+        sees_group: Sees = _everything,
+        brokers: Mapping[int, str] = STORAGE,
+        leader_of: Callable[[TopicDescription], int] = _storage,
+    ) -> bytes:
+        """Return the families in Prometheus' text format.
+
+        Of topics and groups that may be seen; `brokers` are addresses by id, `leader_of` gives the
+        id of the broker that leads a topic. Raises CorruptRecordError, MissingFileError.
+        """
+        topics = self._topics(sees_topic)
+        lags = self._lags.of(None, in_time=True)
+        groups = {
+            group_id: (described, [one for one in found if sees_topic(one.partition.topic)])
+            for group_id, (described, found) in lags.items()
+            if sees_group(group_id)
+        }
+        families = [*_of_brokers(brokers), *_of_topics(topics, leader_of), *_of_groups(groups)]
+        return generate_latest(_Families(families))
+
+    def _topics(self, sees: Sees) -> list[TopicImage]:
+        try:
+            known = [one for one in self._catalog.topics().values() if sees(one.name)]
+        except LogDirError:
+            return []  # before the first topic
+        image = self._catalog.image(*known)
+        found = [image.topic(one.topic_id) for one in known]
+        return [one for one in found if one is not None and one.closed_ms is None]
+
+
+class _Families(Collector):
+    """Families that were collected before."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        """Yield them."""
+        return self._families
+
+
+def _of_brokers(brokers: Mapping[int, str]) -> Iterator[Metric]:
+    yield GaugeMetricFamily("kafka_brokers", "Gateways, or the storage", len(brokers))
+    info = GaugeMetricFamily(
+        "kafka_broker_info", "A gateway, or the storage", labels=["id", "address"]
+    )
+    for number, address in brokers.items():
+        info.add_metric([str(number), address], 1)
+    yield info
+
+
+def _of_topics(
+    topics: Iterable[TopicImage], leader_of: Callable[[TopicDescription], int]
+) -> Iterator[Metric]:
+    counts = GaugeMetricFamily("kafka_topic_partitions", "Partitions of a topic", labels=["topic"])
+    of_partition = {
+        name: GaugeMetricFamily(f"kafka_topic_partition_{name}", about, labels=_PARTITION)
+        for name, about in {
+            "current_offset": "Log end offset",
+            "oldest_offset": "Log start offset",
+            "leader": "Broker that leads the partition",
+            "leader_is_preferred": "Whether the leader is the preferred one: always",
+            "replicas": "Replicas: one, the storage's",
+            "in_sync_replica": "Replicas in sync: one, the storage's",
+            "under_replicated_partition": "Whether replicas are missing: never",
+        }.items()
+    }
+    for topic in topics:
+        described = topic.description
+        counts.add_metric([described.name], described.num_partitions)
+        leader = leader_of(described)
+        for number in range(described.num_partitions):
+            log = topic.partition(number)
+            values = (log.log_end_offset, log.log_start_offset, leader, 1, 1, 1, 0)
+            for family, value in zip(of_partition.values(), values, strict=True):
+                family.add_metric([described.name, str(number)], value)
+    yield counts
+    yield from of_partition.values()
+
+
+def _of_groups(groups: Found) -> Iterator[Metric]:
+    members = GaugeMetricFamily(
+        "kafka_consumergroup_members", "Members of a group", labels=["consumergroup"]
+    )
+    current = GaugeMetricFamily(
+        "kafka_consumergroup_current_offset", "Committed offset", labels=_COMMITTED
+    )
+    current_sum = GaugeMetricFamily(
+        "kafka_consumergroup_current_offset_sum", "Their sum", labels=_COMMITTED[:2]
+    )
+    lag = GaugeMetricFamily("kafka_consumergroup_lag", "Lag in records", labels=_COMMITTED)
+    lag_sum = GaugeMetricFamily("kafka_consumergroup_lag_sum", "Their sum", labels=_COMMITTED[:2])
+    seconds = GaugeMetricFamily(
+        "sparklog_group_lag_seconds", "Age of the next record to read", labels=_COMMITTED
+    )
+    for group_id, (described, lags) in groups.items():
+        members.add_metric([group_id], len(described.members))
+        for topic, found in groupby(lags, key=lambda one: one.partition.topic):
+            partitions = list(found)
+            for one in partitions:
+                labels = [group_id, topic, str(one.partition.partition)]
+                _add(current, labels, one.current_offset)
+                _add(lag, labels, one.lag)
+                _add(seconds, labels, None if one.lag_ms is None else one.lag_ms / 1000)
+            current_sum.add_metric(
+                [group_id, topic], total_of(p.current_offset for p in partitions)
+            )
+            lag_sum.add_metric([group_id, topic], total_of(p.lag for p in partitions))
+    yield from (members, current, current_sum, lag, lag_sum, seconds)
+
+
+def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:
+    """Add a value that is known."""
+    if value is not None:
+        family.add_metric(labels, value)

@@ -1,0 +1,257 @@
+"""Consumer groups as Confluent's v3 tells them: members, assignments, lag. They are only read."""
+
+from collections.abc import Callable
+from typing import Annotated, TypeVar
+
+from fastapi import APIRouter, Path, Request
+
+from sparklog.admin import ConsumerGroupDescription, MemberDescription, PartitionLag
+from sparklog.model import TopicPartition
+from sparklog.rest import models3
+from sparklog.rest import models_groups as models
+from sparklog.rest.deps import ClusterId, PartitionNumber, TopicName, service_of, token_of
+from sparklog.rest.errors import FORBIDDEN, PARTITION_NOT_FOUND, ApiError
+from sparklog.rest.links import Links, links_to
+from sparklog.rest.paging import PageAsked
+from sparklog.tokens import Resource, Scope
+
+router = APIRouter(prefix="/v3/clusters/{cluster_id}/consumer-groups", tags=["v3"])
+
+CONSUMER_NOT_FOUND = 40403
+GroupId = Annotated[str, Path(description="The consumer group", min_length=1, max_length=249)]
+ConsumerId = Annotated[str, Path(description="The member's id", min_length=1, max_length=500)]
+Answer = TypeVar("Answer")
+
+
+class _Group:
+    """A group that a request may read, and the addresses of what belongs to it."""
+
+    def __init__(self, links: Links, group_id: str) -> None:
+        self.links = links
+        self.group_id = group_id
+        self.path = f"/consumer-groups/{group_id}"
+
+    def data(self, found: ConsumerGroupDescription) -> models.GroupData:
+        """The group."""
+        return models.GroupData(
+            metadata=self.links.at(self.path, f"/consumer-group={self.group_id}"),
+            cluster_id=self.links.cluster_id,
+            consumer_group_id=self.group_id,
+            is_simple=found.is_simple,
+            partition_assignor=found.partition_assignor,
+            state=found.state.upper(),
+            type=found.type.upper(),
+            consumers=self.links.to(f"{self.path}/consumers"),
+            lag_summary=self.links.to(f"{self.path}/lag-summary"),
+        )
+
+    def consumer(self, member: MemberDescription) -> models.ConsumerData:
+        """One of its members."""
+        path = f"{self.path}/consumers/{member.member_id}"
+        name = f"/consumer-group={self.group_id}/consumer={member.member_id}"
+        return models.ConsumerData(
+            metadata=self.links.at(path, name),
+            cluster_id=self.links.cluster_id,
+            consumer_group_id=self.group_id,
+            consumer_id=member.member_id,
+            instance_id=member.group_instance_id,
+            client_id=member.client_id,
+            assignments=self.links.to(f"{path}/assignments"),
+        )
+
+    def assignment(self, member: MemberDescription, place: TopicPartition) -> models.AssignmentData:
+        """A partition that one of its members reads."""
+        below = f"{place.topic}/partitions/{place.partition}"
+        consumer = f"/consumers/{member.member_id}"
+        return models.AssignmentData(
+            metadata=self.links.at(
+                f"{self.path}{consumer}/assignments/{below}",
+                f"/consumer-group={self.group_id}/consumer={member.member_id}"
+                f"/assignment={place.topic}/partition={place.partition}",
+            ),
+            cluster_id=self.links.cluster_id,
+            consumer_group_id=self.group_id,
+            consumer_id=member.member_id,
+            topic_name=place.topic,
+            partition_id=place.partition,
+            partition=self.links.to(f"/topics/{below}"),
+            lag=self.links.to(f"{self.path}/lags/{below}"),
+        )
+
+    def lag(self, lag: PartitionLag) -> models.LagData:
+        """Its lag in a partition where it is known."""
+        place = lag.partition
+        name = f"/consumer-group={self.group_id}/lag={place.topic}/partition={place.partition}"
+        return models.LagData(
+            metadata=self.links.at(
+                f"{self.path}/lags/{place.topic}/partitions/{place.partition}", name
+            ),
+            cluster_id=self.links.cluster_id,
+            consumer_group_id=self.group_id,
+            topic_name=place.topic,
+            partition_id=place.partition,
+            consumer_id=lag.member_id or "",
+            instance_id=lag.group_instance_id,
+            client_id=lag.client_id or "",
+            current_offset=lag.current_offset or 0,
+            log_end_offset=lag.log_end_offset or 0,
+            lag=lag.lag or 0,
+            lag_seconds=_seconds(lag),
+        )
+
+    def summary(self, lags: list[PartitionLag]) -> models.LagSummaryData:
+        """Its lag in all partitions."""
+        most = max(lags, key=lambda one: one.lag or 0)
+        place, times = most.partition, [_seconds(one) for one in lags]
+        return models.LagSummaryData(
+            metadata=self.links.at(
+                f"{self.path}/lag-summary", f"/consumer-group={self.group_id}/lag-summary"
+            ),
+            cluster_id=self.links.cluster_id,
+            consumer_group_id=self.group_id,
+            max_lag_consumer_id=most.member_id or "",
+            max_lag_instance_id=most.group_instance_id,
+            max_lag_client_id=most.client_id or "",
+            max_lag_topic_name=place.topic,
+            max_lag_partition_id=place.partition,
+            max_lag=most.lag or 0,
+            total_lag=sum(one.lag or 0 for one in lags),
+            max_lag_seconds=max((one for one in times if one is not None), default=None),
+            max_lag_consumer=self.links.to(f"{self.path}/consumers/{most.member_id or ''}"),
+            max_lag_partition=self.links.to(f"/topics/{place.topic}/partitions/{place.partition}"),
+        )
+
+
+def _seconds(lag: PartitionLag) -> float | None:
+    return None if lag.lag_ms is None else lag.lag_ms / 1000
+
+
+async def _group(request: Request, cluster_id: str, group_id: str) -> _Group:
+    """Return a group to somebody who may read it. Raises ApiError (401, 403, 404)."""
+    if not token_of(request).allows(Scope.READ, group_id, Resource.GROUP):
+        raise ApiError(FORBIDDEN, f"this token has no read access to group {group_id!r}")
+    return _Group(await links_to(request, cluster_id), group_id)
+
+
+async def _asked(request: Request, question: Callable[[], Answer]) -> Answer:
+    return await service_of(request).bulk(question)
+
+
+async def _described(request: Request, group_id: str) -> ConsumerGroupDescription:
+    admin = service_of(request).admin
+    [found] = await _asked(request, lambda: admin.describe_consumer_groups([group_id]))
+    return found
+
+
+async def _member(request: Request, group_id: str, consumer_id: str) -> MemberDescription:
+    for one in (await _described(request, group_id)).members:
+        if one.member_id == consumer_id:
+            return one
+    raise ApiError(CONSUMER_NOT_FOUND, f"group {group_id!r} has no consumer {consumer_id!r}")
+
+
+async def _lags(request: Request, group_id: str) -> list[PartitionLag]:
+    """Return what is known of a group's lag, as far as the token may read the topics."""
+    token, admin = token_of(request), service_of(request).admin
+    found = await _asked(request, lambda: admin.consumer_group_lags([group_id])[group_id])
+    return [
+        one
+        for one in found
+        if one.lag is not None and token.allows(Scope.READ, one.partition.topic)
+    ]
+
+
+@router.get("")
+async def read_groups(request: Request, cluster_id: ClusterId, page: PageAsked) -> models.GroupList:
+    """The consumer groups that the token may read."""
+    token, admin = token_of(request), service_of(request).admin
+    links = await links_to(request, cluster_id)
+
+    def described() -> tuple[list[ConsumerGroupDescription], str | None]:
+        listed = [one.group_id for one in admin.list_consumer_groups()]
+        seen = [one for one in listed if token.allows(Scope.READ, one, Resource.GROUP)]
+        names, following = page.of(seen, str, str)
+        return admin.describe_consumer_groups(names), following
+
+    found, following = await _asked(request, described)
+    data = [_Group(links, one.group_id).data(one) for one in found]
+    return models.GroupList(metadata=links.list_at("/consumer-groups", following), data=data)
+
+
+@router.get("/{group_id}")
+async def read_group(
+    request: Request, cluster_id: ClusterId, group_id: GroupId
+) -> models.GroupData:
+    """A consumer group."""
+    group = await _group(request, cluster_id, group_id)
+    return group.data(await _described(request, group_id))
+
+
+@router.get("/{group_id}/consumers")
+async def read_consumers(
+    request: Request, cluster_id: ClusterId, group_id: GroupId
+) -> models.ConsumerList:
+    """The members of a group, as of its last rebalance."""
+    group = await _group(request, cluster_id, group_id)
+    data = [group.consumer(one) for one in (await _described(request, group_id)).members]
+    metadata: models3.ListMetadata = group.links.list_at(f"{group.path}/consumers")
+    return models.ConsumerList(metadata=metadata, data=data)
+
+
+@router.get("/{group_id}/consumers/{consumer_id}")
+async def read_consumer(
+    request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
+) -> models.ConsumerData:
+    """A member of a group."""
+    group = await _group(request, cluster_id, group_id)
+    return group.consumer(await _member(request, group_id, consumer_id))
+
+
+@router.get("/{group_id}/consumers/{consumer_id}/assignments")
+async def read_assignments(
+    request: Request, cluster_id: ClusterId, group_id: GroupId, consumer_id: ConsumerId
+) -> models.AssignmentList:
+    """The partitions that a member reads."""
+    group = await _group(request, cluster_id, group_id)
+    member = await _member(request, group_id, consumer_id)
+    data = [group.assignment(member, place) for place in member.partitions]
+    path = f"{group.path}/consumers/{consumer_id}/assignments"
+    return models.AssignmentList(metadata=group.links.list_at(path), data=data)
+
+
+@router.get("/{group_id}/lags")
+async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) -> models.LagList:
+    """How far a group is behind, in each partition that it has committed."""
+    group = await _group(request, cluster_id, group_id)
+    data = [group.lag(one) for one in await _lags(request, group_id)]
+    return models.LagList(metadata=group.links.list_at(f"{group.path}/lags"), data=data)
+
+
+@router.get("/{group_id}/lags/{topic}/partitions/{partition}")
+async def read_lag(
+    request: Request,
+    cluster_id: ClusterId,
+    group_id: GroupId,
+    topic: TopicName,
+    partition: PartitionNumber,
+) -> models.LagData:
+    """How far a group is behind in a partition."""
+    group = await _group(request, cluster_id, group_id)
+    for one in await _lags(request, group_id):
+        if one.partition == (topic, partition):
+            return group.lag(one)
+    raise ApiError(
+        PARTITION_NOT_FOUND, f"group {group_id!r} has committed nothing of {topic}-{partition}"
+    )
+
+
+@router.get("/{group_id}/lag-summary")
+async def read_lag_summary(
+    request: Request, cluster_id: ClusterId, group_id: GroupId
+) -> models.LagSummaryData:
+    """How far a group is behind, in all, and where most."""
+    group = await _group(request, cluster_id, group_id)
+    lags = await _lags(request, group_id)
+    if not lags:
+        raise ApiError(PARTITION_NOT_FOUND, f"group {group_id!r} has committed nothing")
+    return group.summary(lags)

@@ -1,0 +1,164 @@
+"""Consumer groups in v3: Confluent's shapes, the lag, and what a token may read."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from fastapi.testclient import TestClient
+
+from sparklog.admin import AdminClient
+from sparklog.model import TopicPartition
+from tests.group_language import Groups, stable
+from tests.group_logs import append_records
+from tests.logs import append, catalog
+from tests.rest.conftest import client_for, settings_for
+from tests.rest.tokens import bearer
+
+ASSIGNED = b"\0\0" + b"\0\0\0\1" + b"\0\1t" + b"\0\0\0\1\0\0\0\1" + b"\xff" * 4
+TOKENS = """
+[[tokens]]
+name = "reader"
+sha256 = "3d0941964aa3ebdcb00ccef58b1bb399f9f898465e9886d5aec7f31090a0fb30"
+grants = [{ prefix = "read", scopes = ["read"], resource = "group" }]
+"""
+"""The hash is that of `reader`."""
+
+
+@pytest.fixture
+def readers(log_dir: str) -> str:
+    """The log dir with the group `readers`: a member, and offsets of two partitions."""
+    append(log_dir, 0, "abc", timestamps=[1_000, 2_000, 3_000])
+    append(log_dir, 1, "abcd", timestamps=[1_000, 2_000, 3_000, 4_000])
+    groups = Groups()
+    ada = groups.member("ada", instance_id="first")
+    ada.joins()
+    groups.passes(3_000)
+    assert ada.leads
+    ada.syncs({ada.member_id: ASSIGNED})
+    ada.commits(2, TopicPartition("t", 0))
+    ada.commits(1, TopicPartition("t", 1))
+    append_records(catalog(log_dir), groups.log)
+    AdminClient(log_dir).alter_consumer_group_offsets("another", {("t", 0): 3})
+    return log_dir
+
+
+@pytest.fixture
+def found(readers: str, client: TestClient) -> "Found":
+    return Found(client)
+
+
+class Found:
+    """What is below the address of consumer groups."""
+
+    def __init__(self, client: TestClient) -> None:
+        self.client = client
+        cluster = client.get("/v3/clusters").json()["data"][0]["cluster_id"]
+        self.path = f"/v3/clusters/{cluster}/consumer-groups"
+
+    def __call__(self, path: str = "") -> Any:
+        return self.client.get(f"{self.path}{path}").json()
+
+    def code(self, path: str) -> tuple[int, int]:
+        answer = self.client.get(f"{self.path}{path}")
+        return answer.status_code, answer.json()["error_code"]
+
+
+def test_groups(found: Found) -> None:
+    groups = found()
+    assert groups["kind"] == "KafkaConsumerGroupList"
+    assert [one["consumer_group_id"] for one in groups["data"]] == ["another", "readers"]
+    readers = groups["data"][1]
+    assert readers == found("/readers")
+    told = {key: value for key, value in readers.items() if key not in ("metadata", "cluster_id")}
+    below = f"http://127.0.0.1{found.path}/readers"
+    assert told == {
+        "kind": "KafkaConsumerGroup",
+        "consumer_group_id": "readers",
+        "is_simple": False,
+        "partition_assignor": "range",
+        "state": "STABLE",
+        "type": "CLASSIC",
+        "is_mixed_consumer_group": False,
+        "coordinator": None,
+        "consumers": {"related": f"{below}/consumers"},
+        "lag_summary": {"related": f"{below}/lag-summary"},
+    }
+
+
+def test_groups_come_in_pages(found: Found) -> None:
+    first = found("?page_size=1")
+    second = found.client.get(first["metadata"]["next"]).json()
+    names = [one["consumer_group_id"] for page in (first, second) for one in page["data"]]
+    assert (names, second["metadata"]["next"]) == (["another", "readers"], None)
+
+
+def test_consumers(found: Found) -> None:
+    [consumer] = found("/readers/consumers")["data"]
+    assert consumer == found("/readers/consumers/first-1")
+    assert (consumer["consumer_id"], consumer["instance_id"], consumer["client_id"]) == (
+        "first-1",
+        "first",
+        "ada",
+    )
+
+
+def test_assignments(found: Found) -> None:
+    link = found("/readers/consumers/first-1")["assignments"]["related"]
+    [one] = found.client.get(link).json()["data"]
+    assert (one["kind"], one["topic_name"], one["partition_id"]) == (
+        "KafkaConsumerAssignment",
+        "t",
+        1,
+    )
+    assert found.client.get(one["partition"]["related"]).json()["partition_id"] == 1
+    assert found.client.get(one["lag"]["related"]).json()["lag"] == 3
+
+
+def test_lags(found: Found) -> None:
+    first, second = found("/readers/lags")["data"]
+    assert second == found("/readers/lags/t/partitions/1") | {"lag_seconds": second["lag_seconds"]}
+    assert (first["current_offset"], first["log_end_offset"], first["lag"]) == (2, 3, 1)
+    assert (first["consumer_id"], second["consumer_id"]) == ("", "first-1")
+    assert second["lag_seconds"] > first["lag_seconds"] > 1e9
+
+
+def test_a_summary(found: Found) -> None:
+    summary = found("/readers/lag-summary")
+    told = {key: summary[key] for key in ("max_lag", "total_lag", "max_lag_partition_id")}
+    assert told == {"max_lag": 3, "total_lag": 4, "max_lag_partition_id": 1}
+    assert found.client.get(summary["max_lag_consumer"]["related"]).json()["client_id"] == "ada"
+    assert summary["max_lag_seconds"] > 1e9
+
+
+@pytest.mark.parametrize(
+    ("path", "codes"),
+    [
+        ("/nobody", (404, 40405)),
+        ("/nobody/consumers", (404, 40405)),
+        ("/nobody/lags", (404, 40405)),
+        ("/readers/consumers/nobody", (404, 40403)),
+        ("/readers/lags/t/partitions/3", (404, 40402)),
+    ],
+)
+def test_what_is_not_there_is_told(found: Found, path: str, codes: tuple[int, int]) -> None:
+    assert found.code(path) == codes
+
+
+def test_a_group_that_has_committed_nothing_has_no_summary(
+    client: TestClient, log_dir: str
+) -> None:
+    groups = Groups()
+    stable(groups, "ada")
+    append_records(catalog(log_dir), groups.log)
+    assert Found(client).code("/readers/lag-summary") == (404, 40402)
+
+
+def test_a_token_reads_its_groups_and_its_topics(readers: str, tmp_path: Path) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(TOKENS)
+    with client_for(settings_for(readers, tokens_file=file)) as client:
+        client.headers.update(bearer("reader"))
+        found = Found(client)
+        assert [one["consumer_group_id"] for one in found()["data"]] == ["readers"]
+        assert found("/readers/lags")["data"] == []
+        assert found.code("/another") == (403, 40301)

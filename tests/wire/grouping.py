@@ -109,6 +109,16 @@ class GroupMember:
 
     def commit(self, offsets: Offsets, metadata: str = "") -> list[ErrorCode]:
         """The code of each partition."""
+        self.client.send(self.commit_request(offsets, metadata))
+        return self.commit_answer()
+
+    def commit_answer(self) -> list[ErrorCode]:
+        """The codes of a commit that was sent."""
+        version = self.version(ApiKey.OFFSET_COMMIT, 9)
+        answer = self.client.receive(ApiKey.OFFSET_COMMIT, version)
+        return [one.error_code for topic in answer.topics for one in topic.partitions]
+
+    def commit_request(self, offsets: Offsets, metadata: str = "") -> Any:
         version = self.version(ApiKey.OFFSET_COMMIT, 9)
         kio = import_module(f"kio.schema.offset_commit.v{version}.request")
         epoch = {"committed_leader_epoch": -1} if version >= 6 else {}
@@ -126,7 +136,7 @@ class GroupMember:
             )
             for (topic, partition), offset in offsets.items()
         )
-        asked = body(
+        return body(
             ApiKey.OFFSET_COMMIT,
             version,
             group_id=self.group,
@@ -136,8 +146,6 @@ class GroupMember:
             retention_time=i64Timedelta.parse(timedelta(milliseconds=-1)),
             topics=topics,
         )
-        answer = self.client.ask(asked)
-        return [one.error_code for topic in answer.topics for one in topic.partitions]
 
     def committed(self, *places: tuple[str, int]) -> dict[tuple[str, int], int]:
         """The offsets of partitions, -1 where there is none; without partitions, of all."""

@@ -13,7 +13,8 @@ class GatewayProcess:
     """A gateway at one address, started any number of times."""
 
     def __init__(self, log_dir: Path, *options: str) -> None:
-        self.address = f"127.0.0.1:{free_port()}"
+        self.port = free_port()
+        self.address = f"127.0.0.1:{self.port}"
         self._command = [sys.executable, "-m", "sparklog.cli", "gateway", "--log-dir", str(log_dir)]
         self._command += ["--listen", self.address, *options]
         self._process: subprocess.Popen[bytes] | None = None
@@ -21,10 +22,9 @@ class GatewayProcess:
     def start(self) -> None:
         """Start it; return when it accepts connections."""
         self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
-        host, port = self.address.split(":")
         while self._process.poll() is None:
             with socket.socket() as probe:
-                if probe.connect_ex((host, int(port))) == 0:
+                if probe.connect_ex(("127.0.0.1", self.port)) == 0:
                     return
             time.sleep(0.02)
         raise RuntimeError(f"the gateway ended with {self._process.returncode}")
@@ -34,6 +34,11 @@ class GatewayProcess:
         assert self._process is not None
         self._process.kill()
         self._process.wait(30)
+
+    def signal(self, number: int) -> None:
+        """Send it a signal: SIGSTOP, SIGCONT."""
+        assert self._process is not None
+        self._process.send_signal(number)
 
     def stop(self) -> int:
         """End it by SIGTERM; return its exit code."""

@@ -6,9 +6,11 @@ that topic, group or id, and serves the others of the request. What a request on
 `call.sees(name)`, which any scope gives.
 
     Produce, InitProducerId without an id    WRITE topic (of InitProducerId: any, KIP-679)
-    Fetch, ListOffsets, OffsetForLeaderEpoch READ topic
+    Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers
+                                             READ topic
     Metadata, DescribeTopicPartitions        sees topic; lists leave out what is not seen
-    DescribeConfigs, DescribeProducers       sees topic; brokers: sees cluster
+    DescribeConfigs                          sees topic; brokers: sees cluster
+    ListConfigResources                      sees cluster; leaves out topics that are not seen
     CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, AlterConfigs,
     IncrementalAlterConfigs                  ADMIN topic; configs of brokers: ADMIN cluster
     DescribeLogDirs                          lists leave out what is not seen

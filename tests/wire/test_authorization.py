@@ -117,6 +117,16 @@ def user_added(client: Client) -> Any:
     return alter_users(client, setting("alice"))[0]
 
 
+def producers(client: Client) -> Any:
+    key = ApiKey.DESCRIBE_PRODUCERS
+    topic = part(key, 0, "TopicRequest", name=TOPIC, partition_indexes=(0,))
+    return client.ask(body(key, 0, topics=(topic,))).topics[0].partitions[0]
+
+
+def resources(client: Client) -> Any:
+    return client.ask(body(ApiKey.LIST_CONFIG_RESOURCES, 1, resource_types=()))
+
+
 def coordinator(client: Client) -> Any:
     asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("g",), key_type=0)
     return client.ask(asked).coordinators[0]
@@ -198,6 +208,8 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.FETCH: [(read, ErrorCode.topic_authorization_failed)],
     ApiKey.LIST_OFFSETS: [(offsets_listed, ErrorCode.topic_authorization_failed)],
     ApiKey.OFFSET_FOR_LEADER_EPOCH: [(epoch_asked, ErrorCode.topic_authorization_failed)],
+    ApiKey.DESCRIBE_PRODUCERS: [(producers, ErrorCode.topic_authorization_failed)],
+    ApiKey.LIST_CONFIG_RESOURCES: [(resources, ErrorCode.cluster_authorization_failed)],
     ApiKey.METADATA: [(described, ErrorCode.topic_authorization_failed)],
     ApiKey.CREATE_TOPICS: [(created, ErrorCode.topic_authorization_failed)],
     ApiKey.DELETE_TOPICS: [(deleted, ErrorCode.topic_authorization_failed)],

@@ -1,6 +1,6 @@
 """DescribeConfigs, AlterConfigs, IncrementalAlterConfigs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,6 +102,36 @@ class TestDescribeConfigsOfATopic:
     def test_refuses(self, client: Client, kind: int, name: str, code: ErrorCode) -> None:
         found = describe(client, kind, name)
         assert (found.error_code, found.configs) == (code, ())
+
+
+class TestListConfigResources:
+    @pytest.fixture
+    def asked(self, client: Client, admin: AdminClient) -> Callable[..., Any]:
+        admin.create_topics([NewTopic("b", 1)])
+        key = ApiKey.LIST_CONFIG_RESOURCES
+        return lambda *kinds, version=1: client.ask(body(key, version, resource_types=kinds))
+
+    @pytest.mark.parametrize(
+        ("kinds", "expected"),
+        [
+            ((), [(TOPIC, "b"), (TOPIC, "flights"), (BROKER, "0")]),
+            ((TOPIC,), [(TOPIC, "b"), (TOPIC, "flights")]),
+            ((BROKER, 8), [(BROKER, "0")]),
+            ((16, 32), []),
+        ],
+    )
+    def test_tells_topics_and_brokers(
+        self, asked: Callable[..., Any], kinds: tuple[int, ...], expected: list[tuple[int, str]]
+    ) -> None:
+        found = asked(*kinds).config_resources
+        assert [(one.resource_type, one.resource_name) for one in found] == expected
+
+    def test_knows_no_other_types(self, asked: Callable[..., Any]) -> None:
+        found = asked(TOPIC, 3)
+        assert (found.error_code, found.config_resources) == (ErrorCode.unsupported_version, ())
+
+    def test_of_version_0_asks_for_client_metrics(self, asked: Callable[..., Any]) -> None:
+        assert asked(version=0).config_resources == ()
 
 
 class TestDescribeConfigsOfABroker:

@@ -22,7 +22,7 @@ from sparklog.wire.handlers.consumer_groups import (
     consumer_group_heartbeat,
 )
 from sparklog.wire.handlers.delete_records import delete_records
-from sparklog.wire.handlers.describe_configs import describe_configs
+from sparklog.wire.handlers.describe_configs import describe_configs, list_config_resources
 from sparklog.wire.handlers.fetch import fetch
 from sparklog.wire.handlers.group_admin import (
     delete_groups,
@@ -38,6 +38,7 @@ from sparklog.wire.handlers.list_offsets import list_offsets
 from sparklog.wire.handlers.log_dirs import describe_log_dirs
 from sparklog.wire.handlers.metadata import metadata
 from sparklog.wire.handlers.produce import produce
+from sparklog.wire.handlers.producers import describe_producers
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
 from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
 from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
@@ -84,8 +85,10 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,
+    ApiKey.LIST_CONFIG_RESOURCES: list_config_resources,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: describe_topic_partitions,
 }
 

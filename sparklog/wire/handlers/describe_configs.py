@@ -1,11 +1,11 @@
-"""DescribeConfigs: every config of a topic or of a broker, with its sources.
+"""DescribeConfigs, ListConfigResources: every config of a topic or of a broker, with its sources.
 
 An instance tells its own settings, so a client asks the broker whose configs it wants. The default
 of all brokers (the broker without a name) holds none: nothing is set for all instances at once.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from sparklog.config import TopicConfig
 from sparklog.errors import ErrorCode, SparklogError, UnknownTopicError
@@ -18,6 +18,10 @@ from sparklog.wire.config_names import BROKER, TOPIC, Config, topic_configs
 from sparklog.wire.handlers.asked import error_fields, refused
 from sparklog.wire.handlers.call import Call, Reply
 
+CLIENT_METRICS: Final = 16
+RESOURCE_TYPES: Final = {TOPIC, BROKER, 8, CLIENT_METRICS, 32}
+"""The types that there are (ConfigResource.Type): 8 is BROKER_LOGGER, 32 GROUP."""
+
 
 async def describe_configs(call: Call) -> Reply:
     """Return the answer."""
@@ -25,6 +29,30 @@ async def describe_configs(call: Call) -> Reply:
     image = await call.gateway.image()
     results = [_described(call, image, request, one) for one in request.resources]
     return call.answer({"results": results})
+
+
+async def list_config_resources(call: Call) -> Reply:
+    """Return the answer: what DescribeConfigs may be asked of (KIP-1142).
+
+    Topics and brokers have configs here; client metrics, groups and loggers have none. Version 0
+    asks for client metrics alone.
+    """
+    kinds = set(getattr(call.request(), "resource_types", (CLIENT_METRICS,))) or RESOURCE_TYPES
+    if not call.sees("", Resource.CLUSTER):
+        return call.answer({"error_code": DENIED[Resource.CLUSTER]})
+    if not kinds <= RESOURCE_TYPES:
+        return call.answer({"error_code": ErrorCode.UNSUPPORTED_VERSION})
+    found: list[Mapping[str, Any]] = []
+    if TOPIC in kinds:
+        names = sorted((await call.gateway.image()).names)
+        found += [_resource(TOPIC, name) for name in names if call.sees(name)]
+    if BROKER in kinds:
+        found += [_resource(BROKER, str(one.node_id)) for one in call.gateway.instances.alive]
+    return call.answer({"config_resources": found})
+
+
+def _resource(kind: int, name: str) -> Mapping[str, Any]:
+    return {"resource_type": kind, "resource_name": name}
 
 
 def _described(call: Call, image: Image, request: Any, asked: Any) -> Mapping[str, Any]:

@@ -1,0 +1,61 @@
+"""DescribeProducers: the producers of partitions that are remembered, and their open transactions.
+
+Each instance knows all of them (KIP-664 asks the leader). A producer that left a transaction open
+long ago is found so; `kafka-transactions.sh` has no other way.
+"""
+
+from typing import Any, Final
+
+from sparklog.errors import ErrorCode
+from sparklog.metadata.image import Image
+from sparklog.metadata.partition_log import PartitionLog
+from sparklog.metadata.producers import ProducerState
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.partitions import NO_EPOCH, readable
+
+NONE_YET: Final = -1
+"""A sequence, a time, an epoch or an offset that a producer does not have."""
+
+
+async def describe_producers(call: Call) -> Reply:
+    """Return the answer: of each partition the producers that are remembered, by their ids."""
+    request, gateway = call.request(), call.gateway
+    image = await gateway.newest_image()
+    known = [image.names[one.name] for one in request.topics if one.name in image.names]
+    image = await gateway.newest_image(*known)
+    topics = [
+        {
+            "name": topic.name,
+            "partitions": [
+                _described(call, image, topic.name, number) for number in topic.partition_indexes
+            ],
+        }
+        for topic in request.topics
+    ]
+    return call.answer({"topics": topics})
+
+
+def _described(call: Call, image: Image, name: str, partition: int) -> dict[str, Any]:
+    log = readable(call, image, name, partition, NO_EPOCH)
+    if isinstance(log, int):
+        return {"partition_index": partition, "error_code": log}
+    producers = [_told(log, log.producers[number]) for number in sorted(log.producers)]
+    return {
+        "partition_index": partition,
+        "error_code": ErrorCode.NONE,
+        "active_producers": producers,
+    }
+
+
+def _told(log: PartitionLog, producer: ProducerState) -> dict[str, int]:
+    number = producer.producer_id
+    newest = producer.batches[-1] if producer.batches else None
+    begun = [one.first_offset for one in log.transactions if one.producer_id == number]
+    return {
+        "producer_id": number,
+        "producer_epoch": producer.epoch,
+        "last_sequence": NONE_YET if newest is None else newest.last_sequence,
+        "last_timestamp": NONE_YET if newest is None else newest.timestamp_ms,
+        "coordinator_epoch": NONE_YET,
+        "current_txn_start_offset": min(begun, default=NONE_YET),
+    }

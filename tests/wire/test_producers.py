@@ -1,0 +1,72 @@
+"""DescribeProducers: who has produced to a partition, and since when a transaction is open."""
+
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import NewTopic
+from sparklog.wire.versions import ApiKey
+from tests.client_batches import NOW_MS, client_batch
+from tests.wire.gateways import Client, RunningGateway
+from tests.wire.requests import body, part
+from tests.wire.test_produce import produce_request
+
+
+@pytest.fixture
+def topic(running: RunningGateway) -> str:
+    running.server.gateway.admin.create_topics([NewTopic("t", 2)])
+    return "t"
+
+
+def described(client: Client, topic: str, *partitions: int) -> Any:
+    """The answers for partitions of a topic."""
+    key = ApiKey.DESCRIBE_PRODUCERS
+    asked = part(key, 0, "TopicRequest", name=topic, partition_indexes=partitions)
+    return client.ask(body(key, 0, topics=(asked,))).topics[0].partitions
+
+
+def told(found: Any) -> list[tuple[int, int, int, int, int]]:
+    return [
+        (
+            one.producer_id,
+            one.producer_epoch,
+            one.last_sequence,
+            one.last_timestamp,
+            one.current_txn_start_offset,
+        )
+        for one in found.active_producers
+    ]
+
+
+def test_its_last_sequence_and_time_are_told(client: Client, topic: str) -> None:
+    for number, count in ((9, 1), (7, 2)):
+        values = "ab"[:count]
+        batch = client_batch(*values, producer_id=number, producer_epoch=3, base_sequence=5)
+        client.ask(produce_request(9, topic, (0, batch)))
+    first, second = described(client, topic, 0, 1)
+    assert told(first) == [(7, 3, 6, NOW_MS, -1), (9, 3, 5, NOW_MS, -1)]
+    assert (second.partition_index, told(second)) == (1, [])
+
+
+def test_where_an_open_transaction_began_is_told(
+    running: RunningGateway, client: Client, topic: str
+) -> None:
+    client.ask(produce_request(9, topic, (0, client_batch("a", "b"))))
+    producer = Producer({"bootstrap.servers": running.address, "transactional.id": "id"})
+    producer.init_transactions(30)
+    producer.begin_transaction()
+    producer.produce(topic, b"c", partition=0)
+    assert producer.flush(30) == 0
+    [[*_, begun]] = told(described(client, topic, 0)[0])
+    producer.commit_transaction(30)
+    [[*_, ended]] = told(described(client, topic, 0)[0])
+    assert (begun, ended) == (2, -1)
+
+
+@pytest.mark.parametrize(("name", "number"), [("t", 2), ("t", -1), ("nowhere", 0)])
+@pytest.mark.usefixtures("topic")
+def test_a_partition_that_there_is_not_is_refused(client: Client, name: str, number: int) -> None:
+    [found] = described(client, name, number)
+    assert found.error_code == ErrorCode.unknown_topic_or_partition

@@ -119,7 +119,7 @@ class EachTopic:
             outcomes[:] = _outcomes(change_on(image), wanted)
             topics = [one for one in outcomes if isinstance(one, TopicDescription)]
             changed = [one for one in topics if one != _before(image, one)]
-            return described_edit(operation, changed) if changed else Done()
+            return described_edit(operation, changed, image) if changed else Done()
 
         if validate_only:
             plan(self._catalog.image())

@@ -94,8 +94,10 @@ def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int |
 def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
     """Return why a commit is refused; 0 when it is not."""
     has_generation = request.generation > NO_GENERATION
+    if request.is_transactional and request.names_nobody:
+        return NONE  # of clients before KIP-447
     if group is None:
-        is_new = request.version >= GROUP_ID_SINCE
+        is_new = request.version >= GROUP_ID_SINCE and not request.is_transactional
         unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
         return unknown if has_generation else NONE
     if isinstance(group, ConsumerGroup):
@@ -113,7 +115,7 @@ def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
         return problem
     if request.generation != group.generation:
         return ErrorCode.ILLEGAL_GENERATION
-    is_completing = group.state is State.COMPLETING
+    is_completing = group.state is State.COMPLETING and not request.is_transactional
     return ErrorCode.REBALANCE_IN_PROGRESS if is_completing else NONE
 
 

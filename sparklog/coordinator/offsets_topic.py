@@ -5,12 +5,11 @@ append carries the epoch: those of a coordinator that was claimed from are refus
 """
 
 import os
-from typing import Final
+from typing import Final, Protocol
 
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import records_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
-from sparklog.coordinator.shard import Shard
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.log.names import random_uuid
 from sparklog.log_reader import TopicReader
@@ -62,8 +61,16 @@ def claim(catalog: Catalog, topic: TopicDescription, partition: int) -> int | No
     return None if committed.edit is None else seen + 1
 
 
+class Replays(Protocol):
+    """Takes the records of a partition, one after another."""
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take a record."""
+        ...
+
+
 def load(
-    catalog: Catalog, topic: TopicDescription, partition: int, shard: Shard, start: int = 0
+    catalog: Catalog, topic: TopicDescription, partition: int, shard: Replays, start: int = 0
 ) -> int:
     """Have a shard replay a partition from an offset on; return the one behind the last record.
 

@@ -199,6 +199,11 @@ def _check_not_null(key: dict[str, Any]) -> None:
             raise CorruptRecordError(f"non-nullable field {name} was serialized as null")
 
 
+def is_offset(key: bytes) -> bool:
+    """Whether the record of a key is a committed offset."""
+    return int.from_bytes(key[:2], "big") in COMMIT_TYPES
+
+
 class Record(NamedTuple):
     """A record of a coordinator as bytes; a `value` of None deletes the key."""
 

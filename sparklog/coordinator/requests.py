@@ -137,7 +137,10 @@ class CommittedOffset(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """OffsetCommit. `retention_ms` is -1 unless given (versions 2 to 4). Times are not set yet."""
+    """OffsetCommit. `retention_ms` is -1 unless given (versions 2 to 4). Times are not set yet.
+
+    One that `is_transactional` (TxnOffsetCommit) is judged, and nothing is committed.
+    """
 
     group_id: str
     offsets: Mapping[TopicPartition, CommittedOffset]
@@ -146,6 +149,13 @@ class CommitRequest(NamedTuple):
     instance_id: str | None = None
     retention_ms: int = -1
     version: int = 9
+    is_transactional: bool = False
+
+    @property
+    def names_nobody(self) -> bool:
+        """Whether it says nothing of a member."""
+        is_known = self.member_id != NO_MEMBER or self.instance_id is not None
+        return self.generation == NO_GENERATION and not is_known
 
 
 class CommitAnswer(NamedTuple):

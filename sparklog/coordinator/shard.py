@@ -267,10 +267,11 @@ class Shard:
             if len(given.metadata) > self._limits.offset_metadata_max_bytes:
                 codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
-            offset = given._replace(committed_ms=now.wall_ms, expires_ms=expires_ms)
-            offsets[place] = offset
-            self._out.records.append(offset_record(request.group_id, place, offset))
             codes[place] = NONE
+            if not request.is_transactional:
+                offset = given._replace(committed_ms=now.wall_ms, expires_ms=expires_ms)
+                offsets[place] = offset
+                self._out.records.append(offset_record(request.group_id, place, offset))
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
 

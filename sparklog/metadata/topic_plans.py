@@ -60,7 +60,7 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
         image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
     ]
     gone = [replace(topic, deleted_ms=now_ms) for topic in found if topic.deleted_ms is None]
-    return described_edit("DELETE TOPICS", gone) if gone else Done()
+    return described_edit("DELETE TOPICS", gone, image) if gone else Done()
 
 
 def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
@@ -98,12 +98,21 @@ def describing(
     return described_edit(operation, changed) if changed else Done()
 
 
-def described_edit(operation: str, topics: Sequence[TopicDescription]) -> Edit:
-    """Return the edit that gives topics new descriptions, or makes them."""
+def described_edit(
+    operation: str, topics: Sequence[TopicDescription], image: Image | None = None
+) -> Edit:
+    """Return the edit that gives topics new descriptions, or makes them.
+
+    Those that are deleted leave the open transactions of `image`.
+    """
+    gone = {topic.topic_id for topic in topics if topic.deleted_ms is not None}
+    ids = image.transactional_ids.open.values() if image is not None and gone else ()
+    left = [one.without_topics(gone) for one in ids]
     return Edit(
         operation=operation,
         parameters={"topics": ", ".join(topic.name for topic in topics)},
         topics={topic.topic_id: TopicEdit(description=topic) for topic in topics},
+        transactional_ids={one.transactional_id: one for one in left if one is not None},
     )
 
 

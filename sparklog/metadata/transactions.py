@@ -8,7 +8,7 @@ made by whichever instance a client asks (`transaction_plans`). States and their
 Kafka's TransactionState; nothing is ever prepared, because a transaction ends in one entry.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
@@ -87,6 +87,11 @@ class TransactionalId(NamedTuple):
             return self
         return self._replace(status=TransactionStatus.ONGOING, number=self.number + 1)
 
+    def without_topics(self, topic_ids: Collection[str]) -> "TransactionalId | None":
+        """Return it without the partitions of topics; None when it has none of them."""
+        left = tuple(one for one in self.partitions if one.topic_id not in topic_ids)
+        return None if left == self.partitions else self._replace(partitions=left)
+
     def at(self, known: "TransactionalId | None", now_ms: int) -> "TransactionalId":
         """Return it with the times that an entry of `now_ms` gives it; `known` is it before."""
         goes_on = known is not None and known.is_open and known.number == self.number
@@ -118,6 +123,15 @@ class TransactionalIds:
         """Return the id that has a producer id now."""
         name = self._by_producer.get(producer_id)
         return None if name is None else self.by_id[name]
+
+    def pending(self, group_id: str) -> frozenset[tuple[str, int]]:
+        """Return the partitions, by topic, whose offsets of a group an open transaction holds."""
+        return frozenset(
+            (one.topic, one.partition)
+            for opened in self.open.values()
+            for one in opened.offsets
+            if one.group_id == group_id
+        )
 
     def after(
         self, changes: Mapping[str, TransactionalId | None], now_ms: int

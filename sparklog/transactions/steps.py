@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from sparklog.errors import CommitConflictError, ErrorCode, UsageError
@@ -26,6 +27,7 @@ from sparklog.metadata.transactions import (
     TransactionPartition,
 )
 from sparklog.transactions.ending import end
+from sparklog.transactions.timeouts import without_expired
 
 RANDOM_BYTES: Final = 5
 """The first producer id of a log dir is one of 2^40."""
@@ -122,6 +124,10 @@ class Transactions:
         """
         ended = end(self._catalog, lambda image: to_abort(image, transactional_id, number))
         return ended is not None
+
+    def expire(self, before_ms: int) -> None:
+        """Forget ids without an open transaction that were last used before a time."""
+        self._catalog.log.commit(partial(without_expired, before_ms=before_ms))
 
     def describe(self, transactional_id: str) -> TransactionalId:
         """Return an id's state. Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND)."""

@@ -13,7 +13,7 @@ from uuid import uuid4
 
 from sparklog.coordinator.offsets_topic import claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
-from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.records import OFFSETS_TOPIC, Record
 from sparklog.coordinator.requests import ListedGroup, ListRequest, Request
 from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
@@ -121,10 +121,20 @@ class Coordinators:
                     shard.end(error)
                 raise error
             shard = shard or await self._claimed(topic, number)
+            await self._follow(topic, shard)
             problem = shard.problem(await self._gateway.image(topic))
             if problem is None and not shard.is_over:
                 return shard
             shard.end(problem or NotCoordinatorError("given up"))
+
+    async def _follow(self, topic: TopicDescription, shard: OwnedShard) -> None:
+        """Have a shard read what others have appended to its partition."""
+        start = shard.follows_from(await self._gateway.image(topic))
+        if start is not None:
+            catalog, read = self._gateway.catalog, _Records()
+            look = partial(load, catalog, topic, shard.partition, read, start)
+            end = await self._gateway.lookup(look)
+            shard.follow(start, read.records, end)
 
     async def _claimed(self, topic: TopicDescription, number: int) -> OwnedShard:
         """Return a shard that is claimed and read, once for all who ask meanwhile."""
@@ -158,3 +168,14 @@ class Coordinators:
         if isinstance(error, NotCoordinatorError):
             until_ms = self._gateway.clock.boot_ms() + FENCED_MS
             self._left_alone[shard.partition] = until_ms
+
+
+class _Records:
+    """The records of a partition, as they are read."""
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take a record."""
+        self.records.append(Record(key, value))

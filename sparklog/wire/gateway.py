@@ -34,6 +34,7 @@ from sparklog.wire.sending import Sent
 from sparklog.wire.settings import Settings
 from sparklog.wire.tidying import Tidying
 from sparklog.wire.topic_bytes import TopicBytes
+from sparklog.wire.transaction_ends import TransactionEnds
 from sparklog.wire.watch import Watch
 
 if TYPE_CHECKING:
@@ -70,6 +71,7 @@ class Gateway:
         own = self.membership.join(endpoints, settings.rack, settings.node_id)
         self.instances = Instances(instance_of(own))
         self.tidying = Tidying(self.catalog, self.instances)
+        self.transaction_ends = TransactionEnds(self)
         self.topic_bytes = TopicBytes()
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
@@ -196,6 +198,7 @@ class Gateway:
             self._all_left.clear()
             await self._all_left.wait()
         await self.tidying.close()
+        await self.transaction_ends.close()
         for pool in (self._lookups, self._admin, self._heart, self._steps):
             await loop.run_in_executor(None, pool.shutdown)
         self.let_go()

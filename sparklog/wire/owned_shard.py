@@ -9,11 +9,12 @@ groups are read from the log again.
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.records import Record, is_offset
 from sparklog.coordinator.requests import Effects, Now, Request
 from sparklog.coordinator.shard import Shard
 from sparklog.errors import (
@@ -98,6 +99,29 @@ class OwnedShard:
         if not self._in_flight and log.log_end_offset > self._end_offset:
             return CoordinatorNotAvailableError(f"others have appended to {name}")
         return None
+
+    def follows_from(self, image: Image) -> int | None:
+        """Return from which offset on the shard has to read others' records; None: it need not.
+
+        The image has the topic opened.
+        """
+        topic = image.topic(self._topic.topic_id)
+        if topic is None or topic.closed_ms is not None or self._in_flight or self.is_over:
+            return None
+        log = topic.partition(self.partition)
+        is_own = log.leader_epoch == self._epoch
+        return self._end_offset if is_own and log.log_end_offset > self._end_offset else None
+
+    def follow(self, start: int, records: Sequence[Record], end: int) -> None:
+        """Take the offsets that others have committed: those of ended transactions.
+
+        Where the shard is not at `start` any more, or the records are others, nothing changes.
+        """
+        is_here = start == self._end_offset and not self._in_flight
+        if is_here and all(is_offset(one.key) for one in records):
+            for one in records:
+                self._shard.replay(*one)
+            self._end_offset = end
 
     def _take(self, effects: Effects) -> None:
         if effects.records:

@@ -65,6 +65,7 @@ class Server:
     async def start(self) -> None:
         """Accept connections."""
         self.gateway.tidying.start()
+        self.gateway.transaction_ends.start()
         loop = asyncio.get_running_loop()
         for listener, bound in self._bound:
             make = partial(Connection, self.gateway, listener)

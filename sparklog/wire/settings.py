@@ -89,6 +89,11 @@ class Settings(BaseSettings):
 
     transaction_max_timeout_ms: Positive = 900_000
     """The largest timeout a transaction may have (transaction.max.timeout.ms)."""
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: Positive = 10_000
+    """How often transactions are looked for that have timed out
+    (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
+    transactional_id_expiration_ms: Positive = 7 * 24 * 3600 * 1000
+    """How long an id that is not used is kept (transactional.id.expiration.ms)."""
 
     socket_request_max_bytes: Positive = 100 * MIB
     """Bytes of one request; more closes the connection (socket.request.max.bytes)."""

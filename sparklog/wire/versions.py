@@ -33,7 +33,9 @@ class ApiKey(IntEnum):
     INIT_PRODUCER_ID = 22
     OFFSET_FOR_LEADER_EPOCH = 23
     ADD_PARTITIONS_TO_TXN = 24
+    ADD_OFFSETS_TO_TXN = 25
     END_TXN = 26
+    TXN_OFFSET_COMMIT = 28
     DESCRIBE_ACLS = 29
     DESCRIBE_CONFIGS = 32
     ALTER_CONFIGS = 33
@@ -93,7 +95,9 @@ APIS: Final = {
     ApiKey.INIT_PRODUCER_ID: Api(0, 5, 2),
     ApiKey.OFFSET_FOR_LEADER_EPOCH: Api(2, 4, 4),
     ApiKey.ADD_PARTITIONS_TO_TXN: Api(0, 3, 3),
-    ApiKey.END_TXN: Api(0, 4, 3),
+    ApiKey.ADD_OFFSETS_TO_TXN: Api(0, 4, 3),
+    ApiKey.END_TXN: Api(0, 5, 3),
+    ApiKey.TXN_OFFSET_COMMIT: Api(0, 5, 3),
     ApiKey.DESCRIBE_ACLS: Api(1, 3, 2),
     ApiKey.DESCRIBE_CONFIGS: Api(1, 4, 4),
     ApiKey.ALTER_CONFIGS: Api(0, 2, 2),

@@ -198,6 +198,23 @@ def ended(client: Client) -> Any:
     return client.ask(body(ApiKey.END_TXN, 4, committed=True, **fields))
 
 
+def offsets_added(client: Client) -> Any:
+    fields = {"transactional_id": "id", "producer_id": 1, "producer_epoch": 0, "group_id": "g"}
+    return client.ask(body(ApiKey.ADD_OFFSETS_TO_TXN, 4, **fields))
+
+
+def offsets_left(client: Client) -> Any:
+    key = ApiKey.TXN_OFFSET_COMMIT
+    fields = {"partition_index": 0, "committed_offset": 1, "committed_leader_epoch": -1}
+    kinds = "TxnOffsetCommitRequestPartition", "TxnOffsetCommitRequestTopic"
+    one = part(key, 5, kinds[0], committed_metadata=None, **fields)
+    named: dict[str, Any] = {"transactional_id": "id", "group_id": "g", "member_id": ""}
+    named |= {"producer_id": 1, "producer_epoch": 0, "generation_id": -1}
+    topics = (part(key, 5, kinds[1], name=TOPIC, partitions=(one,)),)
+    answer = client.ask(body(key, 5, topics=topics, group_instance_id=None, **named))
+    return answer.topics[0].partitions[0]
+
+
 def transaction_coordinator(client: Client) -> Any:
     asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("id",), key_type=1)
     return client.ask(asked).coordinators[0]
@@ -257,6 +274,8 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: [
         (partition_added, ErrorCode.transactional_id_authorization_failed)
     ],
+    ApiKey.ADD_OFFSETS_TO_TXN: [(offsets_added, ErrorCode.transactional_id_authorization_failed)],
+    ApiKey.TXN_OFFSET_COMMIT: [(offsets_left, ErrorCode.transactional_id_authorization_failed)],
     ApiKey.END_TXN: [(ended, ErrorCode.transactional_id_authorization_failed)],
     ApiKey.DESCRIBE_GROUPS: [(group_described, REFUSED_GROUP)],
     ApiKey.DELETE_GROUPS: [(group_deleted, REFUSED_GROUP)],

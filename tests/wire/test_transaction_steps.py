@@ -116,6 +116,120 @@ def test_a_timeout_may_be_too_long(client: Client) -> None:
     assert (answer.producer_id, answer.producer_epoch) == (-1, -1)
 
 
+def pending(
+    client: Client, producer: Any, offset: int = 5, version: int = 5, **member: Any
+) -> ErrorCode:
+    """The code of TxnOffsetCommit of an offset of t-0."""
+    key = ApiKey.TXN_OFFSET_COMMIT
+    fields = {"partition_index": 0, "committed_offset": offset, "committed_leader_epoch": -1}
+    kinds = "TxnOffsetCommitRequestPartition", "TxnOffsetCommitRequestTopic"
+    one = part(key, version, kinds[0], committed_metadata="m", **fields)
+    topics = (part(key, version, kinds[1], name="t", partitions=(one,)),)
+    named = {"generation_id": -1, "member_id": "", "group_instance_id": None, **member}
+    named |= {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+    asked = body(key, version, transactional_id="id", group_id="g", topics=topics, **named)
+    code: ErrorCode = client.ask(asked).topics[0].partitions[0].error_code
+    return code
+
+
+def group_added(client: Client, producer: Any, version: int = 4) -> ErrorCode:
+    """The code of AddOffsetsToTxn."""
+    fields = {"producer_id": producer.producer_id, "producer_epoch": producer.producer_epoch}
+    asked = body(ApiKey.ADD_OFFSETS_TO_TXN, version, transactional_id="id", group_id="g", **fields)
+    code: ErrorCode = client.ask(asked).error_code
+    return code
+
+
+def committed(client: Client, *, is_stable: bool = True, is_all: bool = False) -> Any:
+    """The partition in the answer of OffsetFetch."""
+    key = ApiKey.OFFSET_FETCH
+    topic = part(key, 9, "OffsetFetchRequestTopics", name="t", partition_indexes=(0,))
+    fields: dict[str, Any] = {"group_id": "g", "member_id": None, "member_epoch": -1}
+    fields |= {"topics": None if is_all else (topic,)}
+    group = part(key, 9, "OffsetFetchRequestGroup", **fields)
+    (found,) = client.ask(body(key, 9, groups=(group,), require_stable=is_stable)).groups
+    return found.topics[0].partitions[0]
+
+
+class TestOffsets:
+    @pytest.mark.parametrize("version", versions(ApiKey.TXN_OFFSET_COMMIT))
+    def test_are_committed_with_the_transaction(self, client: Client, version: int) -> None:
+        producer = init(client)
+        assert group_added(client, producer) == ErrorCode.none
+        assert pending(client, producer, version=version) == ErrorCode.none
+        assert committed(client, is_stable=False).committed_offset == -1
+        end(client, producer)
+
+        assert committed(client).committed_offset == 5
+        assert committed(client, is_all=True).committed_offset == 5
+
+    def test_of_an_open_transaction_are_unstable(self, client: Client) -> None:
+        producer = init(client)
+        pending(client, producer)
+        assert committed(client).error_code == ErrorCode.unstable_offset_commit
+        end(client, producer, committed=False)
+
+        assert committed(client).error_code == ErrorCode.none
+        assert committed(client).committed_offset == -1
+
+    @pytest.mark.parametrize("version", versions(ApiKey.ADD_OFFSETS_TO_TXN))
+    def test_a_group_is_added(self, running: RunningGateway, client: Client, version: int) -> None:
+        assert group_added(client, init(client), version) == ErrorCode.none
+        assert running.server.gateway.transactions.describe("id").groups == ("g",)
+
+    def test_an_older_client_adds_its_group_first(self, client: Client) -> None:
+        assert pending(client, init(client), version=4) == ErrorCode.invalid_txn_state
+
+    def test_of_another_generation_are_refused(self, client: Client) -> None:
+        found = pending(client, init(client), member_id="m", generation_id=3)
+
+        assert found == ErrorCode.illegal_generation
+
+    def test_of_a_fenced_producer_are_refused(self, client: Client) -> None:
+        producer = init(client)
+        init(client)
+
+        assert pending(client, producer) == ErrorCode.invalid_producer_epoch
+
+    def test_groups_and_ids_must_be_granted(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        grant = Grant(
+            prefix="", scopes=frozenset({Scope.WRITE}), resource=Resource.TRANSACTIONAL_ID
+        )
+        producer = init(client)
+        monkeypatch.setattr("sparklog.wire.session.EVERYBODY", Principal(name="x", grants=(grant,)))
+        with Client(running.port) as other:
+            assert group_added(other, producer) == ErrorCode.group_authorization_failed
+            assert pending(other, producer) == ErrorCode.group_authorization_failed
+
+
+class TestTimeouts:
+    def test_what_takes_too_long_is_aborted(self, running: RunningGateway, client: Client) -> None:
+        instance = running.server.gateway
+        producer = init(client, transaction_timeout=i32Timedelta.parse(timedelta(milliseconds=1)))
+        add(client, producer, 0)
+        running.run(instance.transaction_ends.look())
+        while instance.transactions.describe("id").is_open:
+            running.run(instance.transaction_ends.look())
+
+        assert end(client, producer).error_code == ErrorCode.producer_fenced
+
+    def test_trouble_is_told_to_the_log(
+        self,
+        running: RunningGateway,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def broken(*_: object) -> None:
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
+        running.run(running.server.gateway.transaction_ends.look())
+
+        assert "were not looked after: the disk is gone" in caplog.text
+
+
 def test_trouble_with_the_storage_may_pass(
     running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -62,6 +62,62 @@ def read(running: RunningGateway, topic: str = "a", level: str = "read_committed
         consumer.close()
 
 
+def consumer(running: RunningGateway, group: str = "g", topic: str = "a") -> Consumer:
+    """A member of a group, which reads partition 0 of a topic."""
+    told = {"bootstrap.servers": running.address, "group.id": group}
+    told |= {"enable.auto.commit": "false", "auto.offset.reset": "earliest"}
+    found = Consumer({**told, "isolation.level": "read_committed"})
+    found.subscribe([topic])
+    return found
+
+
+def committed(running: RunningGateway, group: str = "g", topic: str = "a") -> int:
+    """The offset that a group has committed."""
+    reader = Consumer({"bootstrap.servers": running.address, "group.id": group})
+    (found,) = reader.committed([TopicPartition(topic, 0)], 30)
+    reader.close()
+    return int(found.offset)
+
+
+class TestReadProcessWrite:
+    def test_offsets_are_committed_with_the_records(self, running: RunningGateway) -> None:
+        first = transactional(running, "first")
+        first.begin_transaction()
+        produce(first, "1", "2", "3")
+        first.commit_transaction(30)
+        worker, reader = transactional(running, "worker"), consumer(running)
+        try:
+            for ends in ("abort", "commit"):
+                message = reader.poll(30)
+                assert message is not None
+                worker.begin_transaction()
+                worker.produce("b", b"done", partition=0)
+                places = [
+                    TopicPartition("a", message.partition() or 0, (message.offset() or 0) + 1)
+                ]
+                worker.send_offsets_to_transaction(places, reader.consumer_group_metadata(), 30)
+                getattr(worker, f"{ends}_transaction")(30)
+            place = places[0]
+            assert reader.committed([place], 30)[0].offset == place.offset
+            assert read(running, "b").count("done") == 1
+        finally:
+            reader.close()
+
+    def test_a_group_goes_on_where_a_transaction_left_it(self, running: RunningGateway) -> None:
+        worker = transactional(running)
+        worker.begin_transaction()
+        produce(worker, "1", "2", "3")
+        other = Consumer({"bootstrap.servers": running.address, "group.id": "g"})
+        places = [TopicPartition("a", 0, 2)]
+        worker.send_offsets_to_transaction(places, other.consumer_group_metadata(), 30)
+        other.close()
+        worker.commit_transaction(30)
+
+        assert committed(running) == 2
+        with gateway(running.server.gateway.settings.log_dir) as another:
+            assert committed(another) == 2
+
+
 class TestProducer:
     def test_what_is_committed_is_seen(self, running: RunningGateway) -> None:
         producer = transactional(running)

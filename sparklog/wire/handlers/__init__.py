@@ -43,6 +43,7 @@ from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
 from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
 from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
 from sparklog.wire.handlers.transactions import add_partitions_to_txn, end_txn
+from sparklog.wire.handlers.txn_offsets import add_offsets_to_txn, txn_offset_commit
 from sparklog.wire.handlers.users import alter_users, describe_users
 from sparklog.wire.versions import ApiKey
 
@@ -70,7 +71,9 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.INIT_PRODUCER_ID: init_producer_id,
     ApiKey.OFFSET_FOR_LEADER_EPOCH: offset_for_leader_epoch,
     ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn,
+    ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn,
     ApiKey.END_TXN: end_txn,
+    ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit,
     ApiKey.DESCRIBE_ACLS: describe_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
     ApiKey.ALTER_CONFIGS: alter_configs,

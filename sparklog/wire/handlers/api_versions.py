@@ -4,10 +4,17 @@ A version that is not served is answered in version 0, with UNSUPPORTED_VERSION 
 client asks again with one that is.
 """
 
+from typing import Final
+
 from sparklog.errors import ErrorCode
 from sparklog.wire import messages
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.versions import APIS, ApiKey
+
+FEATURES: Final = {"transaction.version": 2}
+"""Features and their levels: of transactions, that each end raises the epoch (KIP-890)."""
+
+LEVEL_0_SINCE: Final = 4
 
 
 def api_versions(call: Call) -> Reply:
@@ -20,6 +27,17 @@ def api_versions(call: Call) -> Reply:
         fields = {"error_code": ErrorCode.UNSUPPORTED_VERSION, "api_keys": keys}
         return [messages.encode(ApiKey.API_VERSIONS, 0, fields)]
     call.request()
-    return call.answer(
-        {"error_code": ErrorCode.NONE, "api_keys": keys, "finalized_features_epoch": 0}
-    )
+    # A client of before version 4 does not understand 0 here (KAFKA-17011).
+    least = int(call.version < LEVEL_0_SINCE)
+    features = {
+        "supported_features": [
+            {"name": name, "min_version": least, "max_version": level}
+            for name, level in FEATURES.items()
+        ],
+        "finalized_features_epoch": 0,
+        "finalized_features": [
+            {"name": name, "min_version_level": level, "max_version_level": level}
+            for name, level in FEATURES.items()
+        ],
+    }
+    return call.answer({"error_code": ErrorCode.NONE, "api_keys": keys, **features})

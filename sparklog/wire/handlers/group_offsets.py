@@ -31,16 +31,8 @@ async def offset_commit(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     image = await call.gateway.image()
-    given = {
-        TopicPartition(topic.name, one.partition_index): CommittedOffset(
-            one.committed_offset,
-            getattr(one, "committed_leader_epoch", NO_EPOCH),
-            one.committed_metadata or "",
-        )
-        for topic in request.topics
-        for one in topic.partitions
-    }
-    codes = {place: _code(call, image, place) for place in given}
+    given = given_offsets(request)
+    codes = {place: commit_code(call, image, place) for place in given}
     committing = CommitRequest(
         group_id=request.group_id,
         offsets={place: offset for place, offset in given.items() if not codes[place]},
@@ -55,7 +47,20 @@ async def offset_commit(call: Call) -> Reply:
         codes = dict.fromkeys(given, answer)
     else:
         codes.update(answer.partitions)
-    return call.answer({"topics": _codes(request.topics, codes)})
+    return call.answer({"topics": commit_codes(request.topics, codes)})
+
+
+def given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:
+    """Return the offsets that a request commits."""
+    return {
+        TopicPartition(topic.name, one.partition_index): CommittedOffset(
+            one.committed_offset,
+            getattr(one, "committed_leader_epoch", NO_EPOCH),
+            one.committed_metadata or "",
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    }
 
 
 def _retention_ms(request: Any) -> int:
@@ -64,7 +69,7 @@ def _retention_ms(request: Any) -> int:
     return retention // timedelta(milliseconds=1)
 
 
-def _code(call: Call, image: Image, place: TopicPartition) -> int:
+def commit_code(call: Call, image: Image, place: TopicPartition) -> int:
     """Return why a group may not commit an offset of a partition; 0 when it may."""
     if not call.allows(Scope.READ, place.topic):
         return ErrorCode.TOPIC_AUTHORIZATION_FAILED
@@ -74,7 +79,8 @@ def _code(call: Call, image: Image, place: TopicPartition) -> int:
     return ErrorCode.NONE
 
 
-def _codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[Fields]:
+def commit_codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[Fields]:
+    """Return the fields of an answer to a commit, from the code of each partition."""
     return [
         {
             "name": topic.name,
@@ -93,13 +99,18 @@ def _codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[F
 async def offset_fetch(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
+    is_stable = getattr(request, "require_stable", False)
     if call.version >= GROUPS_SINCE:
-        return call.answer({"groups": [await _fetched(call, one) for one in request.groups]})
-    return call.answer(await _fetched(call, request))
+        groups = [await _fetched(call, one, is_stable=is_stable) for one in request.groups]
+        return call.answer({"groups": groups})
+    return call.answer(await _fetched(call, request, is_stable=is_stable))
 
 
-async def _fetched(call: Call, request: Any) -> Fields:
-    """Return the fields of one group. A group that is not there has no offsets, and no error."""
+async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
+    """Return the fields of one group. A group that is not there has no offsets, and no error.
+
+    With `is_stable` an offset that an open transaction may change is not told (KIP-447).
+    """
     group_id, topics = request.group_id, request.topics
     wanted: Sequence[TopicPartition] | None = None
     if topics is not None:
@@ -111,6 +122,10 @@ async def _fetched(call: Call, request: Any) -> Fields:
     member_id = getattr(request, "member_id", None)
     epoch = getattr(request, "member_epoch", NO_EPOCH)
     fetching = FetchRequest(group_id, wanted, member_id, epoch)
+    unstable: frozenset[tuple[str, int]] = frozenset()
+    if is_stable:
+        # Before the offsets are looked up: the end of a transaction between the two is no harm.
+        unstable = (await call.gateway.newest_image()).transactional_ids.pending(group_id)
     answer = await asked(call, fetching, group_id)
     if not isinstance(answer, int) and answer.error_code:
         answer = answer.error_code
@@ -120,7 +135,9 @@ async def _fetched(call: Call, request: Any) -> Fields:
     told = {}
     for place, offset in answer.offsets.items():
         if call.allows(Scope.READ, place.topic):
-            told[place] = _told(place, offset, ErrorCode.NONE)
+            is_open = place in unstable
+            code = ErrorCode.UNSTABLE_OFFSET_COMMIT if is_open else ErrorCode.NONE
+            told[place] = _told(place, None if is_open else offset, code)
         elif wanted is not None:
             told[place] = _told(place, None, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     return {"group_id": group_id, "error_code": ErrorCode.NONE, "topics": _by_topic(told)}
@@ -168,4 +185,6 @@ async def offset_delete(call: Call) -> Reply:
     if answer.error_code:
         return call.answer({"error_code": answer.error_code, "topics": []})
     codes.update(answer.partitions)
-    return call.answer({"error_code": ErrorCode.NONE, "topics": _codes(request.topics, codes)})
+    return call.answer(
+        {"error_code": ErrorCode.NONE, "topics": commit_codes(request.topics, codes)}
+    )

@@ -1,4 +1,4 @@
-"""AddPartitionsToTxn, AddOffsetsToTxn, EndTxn: the steps of a transactional producer.
+"""AddPartitionsToTxn, EndTxn: the steps of a transactional producer.
 
 Any instance takes any step: each is a commit. PRODUCER_FENCED is told as INVALID_PRODUCER_EPOCH to
 clients from before it (KIP-588).
@@ -94,23 +94,6 @@ def _code(call: Call, image: Image, place: Place) -> int:
     topic = image.names.get(name)
     is_there = topic is not None and 0 <= number < topic.num_partitions
     return ErrorCode.NONE if is_there else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-
-
-async def add_offsets_to_txn(call: Call) -> Reply:
-    """Return the answer."""
-    request = call.request()
-    if not may_use(call, request.transactional_id):
-        code: int = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    elif not call.allows(Scope.READ, request.group_id, Resource.GROUP):
-        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
-    else:
-        transactions, step = call.gateway.transactions, step_of(request)
-        code = await taken(
-            call,
-            lambda: transactions.add_group(step, request.group_id),
-            is_fenced_known=call.version >= FENCED_SINCE,
-        )
-    return call.answer({"error_code": code or ErrorCode.NONE})
 
 
 async def end_txn(call: Call) -> Reply:

@@ -117,6 +117,8 @@ class TestEnd:
         client.produce("x", topic="t")
         client.produce("y", topic="u")
         AdminClient(instance.catalog.files.uri).delete_topics(["u"])
+        topic_id = instance.catalog.topic("t").topic_id
+        assert instance.state().partitions == ((topic_id, 0),)
         client.commit()
 
         assert instance.values("t")[0] == ["x"]

@@ -1,0 +1,83 @@
+"""AddOffsetsToTxn, TxnOffsetCommit: a group's offsets that are committed if a transaction is.
+
+They wait in the metadata until the end of their transaction, which appends them to
+__consumer_offsets in its one entry. The group's coordinator judges them as it does a commit.
+"""
+
+from typing import Any, Final
+
+from sparklog.coordinator.requests import NO_GENERATION, NO_MEMBER, CommitRequest
+from sparklog.errors import ErrorCode
+from sparklog.metadata.transactions import PendingOffset
+from sparklog.model import TopicPartition
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.group_members import asked
+from sparklog.wire.handlers.group_offsets import commit_code, commit_codes, given_offsets
+from sparklog.wire.handlers.transactions import FENCED_SINCE, may_use, step_of, taken
+
+ADDS_SINCE: Final = 5
+"""The version of TxnOffsetCommit that adds its group to the transaction itself (KIP-890)."""
+
+
+async def add_offsets_to_txn(call: Call) -> Reply:
+    """Return the answer."""
+    request, transactions = call.request(), call.gateway.transactions
+    if not may_use(call, request.transactional_id):
+        code: Any = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    elif not call.allows(Scope.READ, request.group_id, Resource.GROUP):
+        code = ErrorCode.GROUP_AUTHORIZATION_FAILED
+    else:
+        code = await taken(
+            call,
+            lambda: transactions.add_group(step_of(request), request.group_id),
+            is_fenced_known=call.version >= FENCED_SINCE,
+        )
+    return call.answer({"error_code": code or ErrorCode.NONE})
+
+
+async def txn_offset_commit(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    image = await call.gateway.image()
+    given = given_offsets(request)
+    codes = {place: commit_code(call, image, place) for place in given}
+    if not may_use(call, request.transactional_id):
+        codes = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+        return call.answer({"topics": commit_codes(request.topics, codes)})
+    judged = CommitRequest(
+        group_id=request.group_id,
+        offsets={place: offset for place, offset in given.items() if not codes[place]},
+        generation=getattr(request, "generation_id", NO_GENERATION),
+        member_id=getattr(request, "member_id", NO_MEMBER),
+        instance_id=getattr(request, "group_instance_id", None),
+        is_transactional=True,
+    )
+    answer = await asked(call, judged, request.group_id)
+    if isinstance(answer, int):
+        codes = dict.fromkeys(given, answer)
+    else:
+        codes.update(answer.partitions)
+    offsets = [
+        PendingOffset(request.group_id, *place, one.offset, one.leader_epoch, one.metadata)
+        for place, one in given.items()
+        if not codes[place]
+    ]
+    if offsets:
+        codes.update(await _left(call, request, offsets))
+    return call.answer({"topics": commit_codes(request.topics, codes)})
+
+
+async def _left(
+    call: Call, request: Any, offsets: list[PendingOffset]
+) -> dict[TopicPartition, int]:
+    """Leave offsets to the end of their transaction; return the code of each."""
+    adds_group, transactions = call.version >= ADDS_SINCE, call.gateway.transactions
+    code = await taken(
+        call,
+        lambda: transactions.commit_offsets(
+            step_of(request), request.group_id, offsets, adds_group=adds_group
+        ),
+        is_fenced_known=False,
+    )
+    return {TopicPartition(one.topic, one.partition): code or ErrorCode.NONE for one in offsets}

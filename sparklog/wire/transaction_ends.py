@@ -1,0 +1,57 @@
+"""Ends of transactions that their producers do not end: every instance looks after all of them.
+
+A transaction is aborted when this instance has seen it open for longer than its timeout. Whichever
+instance comes first ends it; the others find nothing to do.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from sparklog.errors import SparklogError
+from sparklog.transactions.timeouts import OpenSince
+
+if TYPE_CHECKING:
+    from sparklog.wire.gateway import Gateway
+
+log: Final = logging.getLogger("sparklog.gateway")
+MS_PER_S: Final = 1000
+
+
+class TransactionEnds:
+    """The look of one instance at the transactions of its log dir. For one event loop."""
+
+    def __init__(self, gateway: "Gateway") -> None:
+        self._gateway = gateway
+        self._since = OpenSince()
+
+    def start(self) -> None:
+        """Begin."""
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    async def close(self) -> None:
+        """End."""
+        self._task.cancel()
+        await asyncio.wait([self._task])
+
+    async def _run(self) -> None:
+        settings = self._gateway.settings
+        interval_ms = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
+        while True:
+            await self.look()
+            await asyncio.sleep(interval_ms / MS_PER_S)
+
+    async def look(self) -> None:
+        """End what is overdue, and forget ids that have expired. Errors go to the log alone."""
+        gateway = self._gateway
+        try:
+            ids = (await gateway.image()).transactional_ids
+            for one in self._since.overdue(ids, gateway.clock.boot_ms()):
+                name, number = one.transactional_id, one.number
+                if await gateway.transact(partial(gateway.transactions.abort, name, number)):
+                    log.info("transactional id %s: its transaction timed out", name)
+            before_ms = gateway.clock.now_ms() - gateway.settings.transactional_id_expiration_ms
+            await gateway.transact(partial(gateway.transactions.expire, before_ms))
+        except SparklogError as error:
+            log.warning("transactions were not looked after: %s", error)

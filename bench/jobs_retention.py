@@ -20,6 +20,7 @@ from sparklog.maintenance.runner import DONE, JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.housekeeping import wait_for_folds
 from sparklog.metadata.image import TopicImage, at_log_end
 from sparklog.model import SegmentEntry
 from sparklog.storage import open_files
@@ -73,6 +74,7 @@ def _fill(folder: Path) -> None:
         for path in (entry.log_path, entry.time_index_path):
             (folder / topic_directory(topic) / str(path)).write_bytes(b"x" * 100)
     catalog.commit(topic, partial(_adding, entries=entries), operation="PRODUCE")
+    wait_for_folds()
 
 
 def _adding(image: TopicImage, entries: list[SegmentEntry]) -> TopicEdit:
@@ -96,12 +98,13 @@ def _segment(partition: int, now_ms: int) -> SegmentEntry:
 
 
 def _seconds(folder: Path, job: Job, later_ms: int, expected: Mapping[str, Any]) -> float:
-    """Seconds that a job takes over a log dir opened anew, as of a later time."""
+    """Seconds that a job takes over a log dir opened anew, as of a later time, its folds too."""
     clock = ManualClock(SystemClock().now_ms() + later_ms)
     reports: list[StepReport] = []
     start = time.perf_counter()
     context = JobContext(Catalog(open_files(str(folder)), clock), LocalFleet())
     code = JobRun(name="job", job=job, options={}).run(context, reports.append)
+    wait_for_folds()
     seconds = time.perf_counter() - start
     done = reports[0].outcome
     if code != DONE or done is None or not expected.items() <= done.counts.items():

@@ -35,6 +35,7 @@
     │   └── PassedOverError
     ├── StorageError
     │   ├── MissingFileError
+    │   │   └── ForgottenTopicError
     │   ├── ExistingFileError
     │   ├── StorageFullError
     │   └── StoragePermissionError
@@ -43,6 +44,7 @@
         ├── CommitConflictError
         ├── CommitOutcomeUnknownError
         ├── TopicClosedError
+        │   └── ForgottenTopicError
         ├── LateWriterError
         ├── FencedLeaderEpochError
         ├── OutOfOrderSequenceError
@@ -343,6 +345,10 @@ class TopicClosedError(CommitError):
     """The topic's deletion has begun."""
 
     code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+class ForgottenTopicError(TopicClosedError, MissingFileError):
+    """The topic was deleted, its files are gone, and the metadata log has forgotten it."""
 
 
 class LateWriterError(CommitError):

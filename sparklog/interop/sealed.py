@@ -20,8 +20,8 @@ from sparklog.log.names import INDEX_SUFFIX, LOG_SUFFIX, TIME_INDEX_SUFFIX
 from sparklog.log.segment_writer import SegmentSummary
 from sparklog.model import NO_TIMESTAMP
 from sparklog.record import layout
-from sparklog.record.batches import Buffer
-from sparklog.record.scan import scan_batches, told_size
+from sparklog.record.batches import Buffer, byte_view
+from sparklog.record.scan import scan_batches, told_size, unpack_header
 
 INDEX_BYTES_MAX: Final = 64 * 1024 * 1024
 """A larger index is not believed: the segment is read. Kafka's default is 10 MiB."""
@@ -87,8 +87,14 @@ def trusted(
 def _first_timestamp(source: PartitionDir, files: SegmentFiles, following: int) -> int | None:
     """The time of the first record; None when no batch of the segment is at its beginning."""
     name = files.name(LOG_SUFFIX)
-    size = told_size(source.files.view(name, layout.HEADER_PREFIX))
-    # Mapped, of which the header alone is read.
+    header = source.files.read(name, 0, layout.BATCH_HEADER_SIZE)
+    size = told_size(header)
+    if len(header) == layout.BATCH_HEADER_SIZE and header[layout.MAGIC] == layout.MAGIC_V2:
+        batch = unpack_header(byte_view(header), 0)
+        is_whole = layout.BATCH_HEADER_SIZE <= size <= files.log_bytes
+        is_inside = files.base_offset <= batch.base_offset < following
+        return batch.first_timestamp if is_whole and is_inside else None
+    # A message set. It is mapped, and its header alone is read.
     batches = scan_batches(source.files.view(name, min(max(size, 0), files.log_bytes))).batches
     if len(batches) != 1 or not files.base_offset <= batches.base_offset[0] < following:
         return None

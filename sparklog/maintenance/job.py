@@ -46,13 +46,13 @@ class Step:
 
 
 def failing_step(topic: str, error: SparklogError) -> Step:
-    """Return a step that fails with `error`: for a topic that could not be planned."""
-    problem = str(error)
-    return Step(
-        topic=topic,
-        rows=[{"partition": None, "problem": problem}],
-        execute=lambda: Outcome(problems=[problem]),
-    )
+    """Return a step that raises `error`: for a topic that could not be planned."""
+
+    def execute() -> Outcome:
+        raise error
+
+    rows = [{"partition": None, "problem": str(error)}]
+    return Step(topic=topic, rows=rows, execute=execute)
 
 
 @dataclass(frozen=True, slots=True)

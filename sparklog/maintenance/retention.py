@@ -6,10 +6,12 @@ has added in the meantime, or that another job has removed.
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
+from itertools import repeat
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import SparklogError
@@ -25,13 +27,20 @@ class _Removal(NamedTuple):
 
     partition: int
     expired: Expired
-    keys: Sequence[SegmentKey]
+    gone: pa.Table
     bytes: int
+
+    @property
+    def keys(self) -> Iterator[SegmentKey]:
+        """The keys of the segments."""
+        paths = self.gone.column("log_path").to_pylist()
+        positions = pc.fill_null(self.gone.column("log_position"), 0).to_pylist()
+        return map(SegmentKey, repeat(self.partition), paths, positions)
 
     def as_row(self) -> dict[str, Any]:
         return {
             "partition": self.partition,
-            "segments": len(self.keys),
+            "segments": self.gone.num_rows,
             "bytes": self.bytes,
             **self.expired._asdict(),
         }
@@ -68,7 +77,7 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     context.catalog.commit(topic, plan, operation="RETENTION")
     return Outcome(
         counts={
-            "segments": sum(len(removal.keys) for removal in removed),
+            "segments": sum(removal.gone.num_rows for removal in removed),
             "bytes": sum(removal.bytes for removal in removed),
         }
     )
@@ -101,12 +110,8 @@ def _removal(log: PartitionLog, config: TopicConfig, now_ms: int) -> _Removal | 
     expired = expired_segments(segments, log.log_start_offset, log.log_end_offset, config, now_ms)
     if not expired.total:
         return None
-    gone = live.slice(0, expired.total)
-    places = zip(
-        gone.column("log_path").to_pylist(), gone.column("log_position").to_pylist(), strict=True
-    )
-    keys = [SegmentKey(log.partition, path, position or 0) for path, position in places]
-    return _Removal(log.partition, expired, keys, int(segments.log_bytes[: expired.total].sum()))
+    gone_bytes = int(segments.log_bytes[: expired.total].sum())
+    return _Removal(log.partition, expired, live.slice(0, expired.total), gone_bytes)
 
 
 def _segments(live: pa.Table) -> Segments:

@@ -1,6 +1,8 @@
 """Runs a job: step by step, with a report of each, and an exit code at the end."""
 
+import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -13,6 +15,8 @@ from sparklog.metadata.edit import Lease
 DONE: Final = 0
 FAILED: Final = 1
 NOTHING_TO_DO: Final = 3
+
+COLLECT_EVERY: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,9 +69,10 @@ class JobRun:
         A step that fails is reported, and the next one is done. Raises what planning raises.
         """
         code = NOTHING_TO_DO
-        for one in self._reports(context):
-            report(one)
-            code = FAILED if one.is_failed or code == FAILED else DONE
+        with _seldom_collected():
+            for one in self._reports(context):
+                report(one)
+                code = FAILED if one.is_failed or code == FAILED else DONE
         return code
 
     def _reports(self, context: JobContext) -> Iterator[StepReport]:
@@ -86,6 +91,21 @@ class JobRun:
             return executed(step)
         with self.leases.held(self.name, step.topic) as other:
             return executed(step) if other is None else skipped(other)
+
+
+@contextmanager
+def _seldom_collected() -> Iterator[None]:
+    """Let Python look for cycles every COLLECT_EVERY new objects only.
+
+    A job makes one object for each segment and each file, and no cycles. Looking through all of
+    them again and again takes as long as the rest.
+    """
+    known = gc.get_threshold()
+    gc.set_threshold(max(COLLECT_EVERY, known[0]), *known[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*known)
 
 
 def skipped(lease: Lease) -> Outcome:

@@ -9,15 +9,16 @@ first time. The image is read after that commit: an older file that it does not 
 segment, now or later. The rows of removed segments are dropped last, in a commit: when a run dies
 before it, the next run finds the same work.
 
-The log dir is listed once, and a topic with garbage a second time, when its files are unlinked. The
-driver holds the file names of one partition, and those of one round of unlinking.
+The log dir is listed once, and a topic with more than UNLINKED_MAX files of garbage a second time,
+when they are unlinked. The driver holds the file names of one partition, and those of one round of
+unlinking.
 """
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import groupby, islice
+from itertools import chain, groupby, islice
 from typing import Any, Final
 
 from sparklog.config.topic import TopicConfig
@@ -125,21 +126,24 @@ def _steps(
     of_table: list[FileStat] = []
     try:
         image = context.catalog.topic_image(topic)
-        garbage = _garbage(topic, image, _of_log(files, of_table), now_ms)
+        garbage = _garbage(topic, image, _of_log(topic_directory(topic), files, of_table), now_ms)
         yield from table_steps(context, topic, of_table)
     except SparklogError as error:
         yield failing_step(topic.name, error)
         return
     rows = garbage.rows()
     if rows:
-        execute = partial(_execute, context, topic)
+        execute = partial(_execute, context, topic, garbage.listed)
         yield Step(topic=topic.name, rows=rows, execute=execute)
 
 
-def _of_log(files: Iterable[FileStat], of_table: list[FileStat]) -> Iterator[FileStat]:
-    """Yield the files of the log; put those of the table aside."""
+def _of_log(
+    directory: str, files: Iterable[FileStat], of_table: list[FileStat]
+) -> Iterator[FileStat]:
+    """Yield a topic's files of the log; put those of its table aside."""
+    of_tables = f"{directory}/{TABLE}/"
     for file in files:
-        if _inside(file).startswith(f"{TABLE}/"):
+        if file.path.startswith(of_tables):
             of_table.append(file)
         else:
             yield file
@@ -149,9 +153,11 @@ def _of_log(files: Iterable[FileStat], of_table: list[FileStat]) -> Iterator[Fil
 class _Garbage:
     """What is garbage in one topic, counted: files by fate and partition, and rows.
 
-    The partition is None for files in another directory.
+    The partition is None for files in another directory. `listed` are the files, sorted by
+    directory, None when they are more than UNLINKED_MAX.
     """
 
+    listed: Sequence[FileStat] | None
     files: Mapping[tuple[Fate, int | None], Sum]
     segments: int
     receipts: int
@@ -181,11 +187,16 @@ def _garbage(
 ) -> _Garbage:
     """Count what is garbage of a topic on an image; `files` are its own, sorted by path."""
     found: dict[tuple[Fate, int | None], Sum] = {}
-    for fate, file in _judged(topic, image, files, now_ms):
-        number = _inside(file).partition("/")[0].rpartition("-")[2]
+    listed: list[FileStat] = []
+    for folder, judged in _judged(topic, image, files, now_ms):
+        number = folder.rpartition("-")[2]
         partition = int(number) if number.isdecimal() else None
-        found.setdefault((fate, partition), Sum()).add(file)
+        for fate, file in judged:
+            found.setdefault((fate, partition), Sum()).add(file)
+            if len(listed) <= UNLINKED_MAX:
+                listed.append(file)
     return _Garbage(
+        listed if len(listed) <= UNLINKED_MAX else None,
         found,
         len(_forgettable(topic, image, now_ms)),
         image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
@@ -195,21 +206,18 @@ def _garbage(
 
 def _judged(
     topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
-) -> Iterator[tuple[Fate, FileStat]]:
-    """Yield a topic's files that are not kept, each with its fate; `files` are sorted by path."""
+) -> Iterator[tuple[str, list[tuple[Fate, FileStat]]]]:
+    """Yield a topic's files that are not kept, each with its fate, a directory at a time.
+
+    `files` are sorted by path.
+    """
     config = TopicConfig.parse(topic.configs)
     names = _Names(topic, image, now_ms - config.delete_delay_ms)
-    for directory, some in groupby(files, key=lambda file: _inside(file).partition("/")[0]):
-        inside = {_inside(file): file for file in some}
-        kept, released = names.of(directory)
+    for folder, some in groupby(files, key=lambda file: file.path.split("/", 2)[1]):
+        inside = {file.path.partition("/")[2]: file for file in some}
+        kept, released = names.of(folder)
         judged = fates(inside, kept, released, _horizon_ms(config, now_ms))
-        for fate in GARBAGE:
-            yield from ((fate, inside[path]) for path in judged[fate])
-
-
-def _inside(file: FileStat) -> str:
-    """Return a file's path relative to the topic's directory."""
-    return file.path.partition("/")[2]
+        yield folder, [(fate, inside[path]) for fate in GARBAGE for path in judged[fate]]
 
 
 def _forgettable(topic: TopicDescription, image: TopicImage, now_ms: int) -> list[SegmentEntry]:
@@ -248,8 +256,13 @@ class _Names:
         return live | self._kept[number], self._released[number]
 
 
-def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Vacuum one topic. Files that are made in the meantime are younger than the horizon."""
+def _execute(
+    context: JobContext, topic: TopicDescription, listed: Sequence[FileStat] | None
+) -> Outcome:
+    """Vacuum one topic: what is garbage of `listed`, or of all its files.
+
+    Files that are made in the meantime are younger than the horizon.
+    """
     catalog, now_ms = context.catalog, context.clock.now_ms()
     edit = TopicEdit(
         vacuum_horizon_ms=_horizon_ms(TopicConfig.parse(topic.configs), now_ms),
@@ -259,8 +272,10 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: it goes as a whole
     directory = topic_directory(topic)
-    files = _of_log(context.files.list(directory, recursive=True), [])
-    judged = _judged(topic, image, files, now_ms)
+    files: Iterable[FileStat] = listed or ()
+    if listed is None:
+        files = _of_log(directory, context.files.list(directory, recursive=True), [])
+    judged = chain.from_iterable(some for _, some in _judged(topic, image, files, now_ms))
     unlinked, unknown, failed = Sum(), 0, dict[str, str]()
     while some := list(islice(judged, UNLINKED_MAX)):
         doomed = [file for fate, file in some if fate is not Fate.UNKNOWN]
@@ -272,7 +287,7 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     forgotten = [
         entry.key
         for entry in _forgettable(topic, image, now_ms)
-        if not any(f"{directory}/{path}" in failed for path in paths_of(entry))
+        if not failed or not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS
 

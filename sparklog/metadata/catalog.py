@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.errors import MissingFileError, SparklogWarning, UnknownTopicError
+from sparklog.errors import ForgottenTopicError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import topic_dir
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
@@ -125,7 +125,7 @@ class Catalog:
         return topics[name]
 
     def topic_image(self, topic: TopicDescription) -> TopicImage:
-        """Return a topic as it is now. Raises MissingFileError when it is forgotten."""
+        """Return a topic as it is now. Raises ForgottenTopicError when it is forgotten."""
         return topic_of(self.image(topic), topic)
 
     def partition(self, topic: TopicDescription, partition: int) -> PartitionLog:
@@ -159,8 +159,8 @@ class Catalog:
     ) -> list[Landed]:
         """Commit several topics' writes in one entry, all or none; return an answer for each.
 
-        No producer id below `next_producer_id` is given from then on. Raises MissingFileError for a
-        topic that is forgotten, and as `MetadataLog.commit`.
+        No producer id below `next_producer_id` is given from then on. Raises ForgottenTopicError
+        for a topic that is forgotten, and as `MetadataLog.commit`.
         """
         answers: list[Landed] = []
 
@@ -218,10 +218,10 @@ def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
 
 
 def topic_of(image: Image, topic: TopicDescription) -> TopicImage:
-    """Return a topic as an image has it. Raises MissingFileError when it is forgotten."""
+    """Return a topic as an image has it. Raises ForgottenTopicError when it is forgotten."""
     found = image.topic(topic.topic_id)
     if found is None:
-        raise MissingFileError(
+        raise ForgottenTopicError(
             f"topic {topic.name!r} ({topic.topic_id}): there is no such topic (any more)"
         )
     return found

@@ -7,6 +7,8 @@ others before this one.
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from itertools import pairwise
+from operator import attrgetter
+from typing import Final
 
 import numpy as np
 
@@ -14,8 +16,8 @@ from sparklog.errors import (
     CommitConflictError,
     DuplicateBrokerRegistrationError,
     FencedLeaderEpochError,
+    ForgottenTopicError,
     LateWriterError,
-    MissingFileError,
     OffsetOutOfRangeError,
     TopicClosedError,
     TopicExistsError,
@@ -42,7 +44,7 @@ Span = tuple[int, int]
 def check(image: Image, edit: Edit) -> None:
     """Refuse an edit that the image does not allow (any more).
 
-    Raises TopicClosedError, TopicExistsError, MissingFileError (no such topic), LateWriterError
+    Raises TopicClosedError, TopicExistsError, ForgottenTopicError (no such topic), LateWriterError
     (files that may be gone, a shared segment that is used up), FencedLeaderEpochError,
     CommitConflictError (a segment to replace or remove is no longer live, a fold built on runs that
     were replaced, a shared segment that is in use, a topic to erase that is not deleted, or one to
@@ -98,7 +100,7 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
     topic = image.topic(topic_id)
     if topic is None:
         if edit.description is None:
-            raise MissingFileError(f"topic {topic_id}: there is no such topic (any more)")
+            raise ForgottenTopicError(f"topic {topic_id}: there is no such topic (any more)")
         topic = TopicImage(edit.description, image.version)
     _check_deletion(topic, edit)
     if not (edit.segments or edit.replace or edit.remove or edit.partitions or edit.leader_epochs):
@@ -109,11 +111,12 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
             raise FencedLeaderEpochError(
                 f"partition {partition}: planned with leader epoch {epoch}, it is {current} now"
             )
-    touched = _touched(topic, edit)
-    _check_replacements(edit.replace, touched)
-    _check_ages(topic.vacuum_horizon_ms, image.horizon_ms, edit, touched)
-    removed = [touched[key] for key in edit.remove]
-    ends = _check_offsets(topic, edit, removed)
+    ends: Mapping[int, int] = {}
+    if edit.segments or edit.replace or not _are_live(topic, edit.remove):
+        touched = _touched(topic, edit)
+        _check_replacements(edit.replace, touched)
+        _check_ages(topic.vacuum_horizon_ms, image.horizon_ms, edit, touched)
+        ends = _check_offsets(topic, edit, [touched[key] for key in edit.remove])
     _check_starts(topic, edit, ends)
 
 
@@ -209,6 +212,14 @@ def _check_users(edit: Edit) -> None:
             )
 
 
+def _are_live(topic: TopicImage, keys: Iterable[SegmentKey]) -> bool:
+    """Whether these segments are live; tens of thousands are not made entries for it."""
+    found: dict[int, list[SegmentKey]] = {}
+    for key in keys:
+        found.setdefault(key.partition, []).append(key)
+    return all(topic.partition(number).live.has(some) for number, some in found.items())
+
+
 def _touched(topic: TopicImage, edit: TopicEdit) -> dict[SegmentKey, SegmentEntry]:
     """Return the live segments that an edit removes or replaces, by key."""
     found: dict[SegmentKey, SegmentEntry] = {}
@@ -278,8 +289,10 @@ def birth_ms(path: str) -> int | None:
 
 def paths_of(entry: SegmentEntry) -> list[str]:
     """Return the paths of a segment's files."""
-    paths = (getattr(entry, name) for name in PATH_COLUMNS)
-    return [path for path in paths if path is not None]
+    return [path for path in _PATHS(entry) if path is not None]
+
+
+_PATHS: Final = attrgetter(*PATH_COLUMNS)
 
 
 def _check_offsets(

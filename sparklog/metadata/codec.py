@@ -7,7 +7,7 @@ another type is refused, too, so every decoded edit can be applied.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain
 from operator import itemgetter
@@ -99,9 +99,22 @@ def _check_names(what: str, found: Iterable[str], known: Iterable[str]) -> None:
 # ------------------------------------------------------------------------------------------- values
 
 
-def _key_of(value: object) -> SegmentKey:
-    partition, path, position = listed(value)
-    return SegmentKey(integer(partition), text(path), integer(position))
+def _keys(value: object) -> tuple[SegmentKey, ...]:
+    rows = listed(value)
+    if not rows:
+        return ()
+    partitions, paths, positions = zip(*map(listed, rows), strict=True)
+    # Column by column: an edit of retention or vacuum has tens of thousands.
+    _check_integers(partitions)
+    _check_integers(positions)
+    if set(map(type, paths)) != {str}:
+        raise refused(paths, "paths")
+    return tuple(map(SegmentKey, partitions, paths, positions))
+
+
+def _check_integers(values: Sequence[Any]) -> None:
+    if set(map(type, values)) != {int} or max(values) >= INT64 or min(values) < -INT64:
+        raise refused(values, "integers")
 
 
 def _run_of(value: object) -> RunFile:
@@ -247,9 +260,9 @@ def _producer_json(state: ProducerState) -> list[int]:
 def _producer_of(value: object) -> ProducerState:
     numbers = listed(value)
     # Not `integers`: a produce of an idempotent producer has twenty of them.
-    is_right = len(numbers) % _BATCH_FIELDS == 2 and set(map(type, numbers)) == {int}
-    if not is_right or max(numbers) >= INT64 or min(numbers) < -INT64:
+    if len(numbers) % _BATCH_FIELDS != 2:
         raise refused(value, "a producer's state")
+    _check_integers(numbers)
     fields = iter(numbers)
     producer_id, epoch = next(fields), next(fields)
     batches = tuple(map(ProducerBatch, fields, fields, fields, fields))
@@ -281,7 +294,7 @@ _DESCRIPTION: Final = {
     "deleted_ms": INTEGER,
 }
 _SEGMENTS: Final = Member(lambda value: [_segment_json(one) for one in value], all_of(_segment))
-_KEYS: Final = Member(lists, all_of(_key_of))
+_KEYS: Final = Member(lists, _keys)
 _TOPIC: Final = {
     "description": Member(lambda value: _object(value, _DESCRIPTION), _description),
     "segments": _SEGMENTS,

@@ -43,15 +43,15 @@ def _begin_anew() -> None:
     _houses = WeakKeyDictionary()
 
 
-def _wait() -> None:
-    """Let folds come to their end, for some time."""
+def wait_for_folds() -> None:
+    """Wait until the folds of this process are done, EXIT_WAIT_SECONDS at most for each."""
     for house in list(_houses.values()):
         if house.thread is not None:
             house.thread.join(EXIT_WAIT_SECONDS)
 
 
 os.register_at_fork(after_in_child=_begin_anew)
-atexit.register(_wait)
+atexit.register(wait_for_folds)
 
 
 def keep_house(log: MetadataLog) -> None:

@@ -176,15 +176,21 @@ class LiveSegments:
         rows = LiveSegments(self._pieces)
         return [*segment_entries(rows.table.filter(array_of(rows._holds(keys)))), *found]
 
+    def has(self, keys: Collection[SegmentKey]) -> bool:
+        """Whether the segments with these keys, each given once, are all there."""
+        return int(self._holds(keys).sum()) == len(keys)
+
     def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:
         """Return of each segment whether it has one of the keys."""
-        wanted = {(key.log_path, key.log_position) for key in keys}
-        paths, positions = self.table.column("log_path"), self.table.column("log_position")
-        names = strings_of(sorted({path for path, _ in wanted}))
-        # The path alone says it of all but slices of shared segments.
-        found: NDArray[np.bool_] = numbers_of(pc.is_in(paths, names)).copy()
+        paths = self.table.column("log_path")
+        found: NDArray[np.bool_] = numbers_of(
+            pc.is_in(paths, strings_of([key.log_path for key in keys]))
+        ).copy()
         at = np.flatnonzero(found)
-        rows = array_of(at)
-        places = zip(paths.take(rows).to_pylist(), positions.take(rows).to_pylist(), strict=True)
-        found[at] = [place in wanted for place in places]
+        positions = numbers_of(self.table.column("log_position"))[at]
+        # The path alone says it of all but slices of shared segments.
+        if positions.any() or any(key.log_position for key in keys):
+            wanted = {(key.log_path, key.log_position) for key in keys}
+            places = zip(paths.take(array_of(at)).to_pylist(), positions.tolist(), strict=True)
+            found[at] = [place in wanted for place in places]
         return found

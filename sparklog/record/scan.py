@@ -131,6 +131,13 @@ class BatchHeader(NamedTuple):
         """Whether the batch holds a marker instead of records."""
         return bool(self.attributes & layout.CONTROL_MASK)
 
+    @property
+    def first_timestamp(self) -> int:
+        """The time of the first record, as `BatchTable.first_timestamp`."""
+        lacks_base = self.attributes & (layout.TIMESTAMP_TYPE_MASK | layout.DELETE_HORIZON_MASK)
+        has_base = not lacks_base and self.record_count != 0
+        return self.base_timestamp if has_base else self.max_timestamp
+
 
 def unpack_header(view: NDArray[np.uint8], position: int) -> BatchHeader:
     """The fields of the 61 bytes at `position`, whatever they say."""

@@ -168,14 +168,19 @@ class LocalFiles:
         """See `Files.list`; links to directories are not entered."""
         top = os.path.join(self.uri, check_directory(directory))
         with os_errors("list", directory, self.uri):
-            found = sorted(_walk(top, f"{directory}/" if directory else "", recursive))
-        return iter(found)
+            found = _walk(top, f"{directory}/" if directory else "", recursive)
+        return iter(sorted(found))
 
     def delete(self, path: str) -> None:
         """See `Files.delete`."""
         target = self._target(path)
-        with os_errors("delete", path, self.uri), suppress(FileNotFoundError, NotADirectoryError):
+        try:
             os.unlink(target)
+        except (FileNotFoundError, NotADirectoryError):
+            pass
+        except OSError:
+            with os_errors("delete", path, self.uri):
+                raise
 
     def delete_many(self, paths: Iterable[str]) -> None:
         """See `Files.delete_many`."""
@@ -284,19 +289,24 @@ def _file_stat(path: str, found: os.stat_result) -> FileStat:
     return FileStat(path, found.st_size, found.st_mtime_ns // 1_000_000)
 
 
-def _walk(top: str, prefix: str, recursive: bool) -> Iterator[FileStat]:
+def _walk(top: str, prefix: str, recursive: bool) -> list[FileStat]:
     """The files of one directory, unsorted; what vanishes meanwhile is left out."""
-    try:
-        entries = os.scandir(top)
-    except (FileNotFoundError, NotADirectoryError):
-        return
-    with entries:
-        for entry in entries:
-            if entry.is_file():
-                with suppress(FileNotFoundError):
-                    yield _file_stat(prefix + entry.name, entry.stat())
-            elif recursive and entry.is_dir(follow_symlinks=False):
-                yield from _walk(entry.path, f"{prefix}{entry.name}/", recursive)
+    found: list[FileStat] = []
+    left = [(top, prefix)]
+    while left:
+        directory, prefix = left.pop()
+        try:
+            entries = os.scandir(directory)
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        with entries:
+            for entry in entries:
+                if entry.is_file():
+                    with suppress(FileNotFoundError):
+                        found.append(_file_stat(prefix + entry.name, entry.stat()))
+                elif recursive and entry.is_dir(follow_symlinks=False):
+                    left.append((entry.path, f"{prefix}{entry.name}/"))
+    return found
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC

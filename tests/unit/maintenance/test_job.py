@@ -2,6 +2,7 @@ import pytest
 
 from sparklog.errors import CorruptMetadataError, UnknownTopicError
 from sparklog.maintenance.job import failing_step
+from sparklog.maintenance.runner import executed
 from tests.maintenance import context_of
 from tests.partitions import Partition
 
@@ -33,4 +34,4 @@ class TestFailingStep:
 
         assert step.topic == "t"
         assert step.rows == [{"partition": None, "problem": "cannot be read"}]
-        assert step.execute().problems == ["cannot be read"]
+        assert executed(step).problems == ["cannot be read"]

@@ -1,6 +1,7 @@
 """Vacuum outside of topics: deleted topics, shared segments, files of other names."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,12 +24,13 @@ from sparklog.fleet import LocalFleet
 from sparklog.log.names import uuid7
 from sparklog.log_writer import commit_write
 from sparklog.maintenance import vacuum_log_dir
-from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, executed
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.log import CLUSTER_METADATA
 from sparklog.model import SegmentEntry
+from sparklog.storage.files import FileStat
 from sparklog.storage.local import LocalFiles
 from tests import edits
 from tests.edits import segment
@@ -195,6 +197,29 @@ class TestDeletedTopic:
         sweep(log_dir)
 
         assert step.execute().problems == ()
+
+    def test_that_is_deleted_and_forgotten_before_its_step_is_done(self, log_dir: str) -> None:
+        written(log_dir, ["orphan"], topic="gone")
+        days = 9 * 24 * 3600 * 1000
+        context = JobContext(Catalog(LocalFiles(log_dir), later(days)), LocalFleet())
+        (step,) = vacuum(context, ["gone"], {})
+        delete(log_dir)
+        sweep(log_dir)
+
+        assert executed(step) == Outcome(counts={"conflicts": 1})
+
+    def test_that_is_forgotten_while_its_files_are_listed_is_done(self, log_dir: str) -> None:
+        class Meanwhile(LocalFiles):
+            def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
+                if recursive and not directory and "gone" in ids(log_dir):
+                    delete(log_dir)
+                    sweep(log_dir)
+                return super().list(directory, recursive)
+
+        mine = Catalog(Meanwhile(log_dir), later())
+        steps = vacuum(JobContext(mine, LocalFleet()), [], {})
+
+        assert [executed(step).problems for step in steps if step.topic == "gone"] == [()]
 
     def test_a_writer_who_knew_it_gets_an_error(self, log_dir: str) -> None:
         """Also one whose catalog was open all the while."""

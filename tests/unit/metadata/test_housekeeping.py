@@ -144,7 +144,7 @@ class TestTheEndOfAProcess:
         house = k._houses[world.log] = k._House()
         house.thread = Thread(target=lambda: done.append(True))
         house.thread.start()
-        k._wait()
+        k.wait_for_folds()
 
         assert done == [True]
 
@@ -153,7 +153,7 @@ class TestTheEndOfAProcess:
         monkeypatch.setattr(k, "fold", lambda _: done.append(1))
         world.produce(3)
         keep_house(world.log)
-        k._wait()
+        k.wait_for_folds()
 
         assert done == [1]
 

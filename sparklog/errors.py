@@ -54,7 +54,7 @@
         ├── NotCoordinatorError
         └── CoordinatorNotAvailableError
 
-Codes are Kafka's: org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
+Codes are those of org.apache.kafka.common.protocol.Errors. Names may change, codes may not.
 """
 
 from typing import Any, ClassVar
@@ -65,8 +65,7 @@ from sparklog.error_codes import ErrorCode as ErrorCode  # noqa: PLC0414 - it is
 class SparklogError(Exception):
     """The root. `code` is Kafka's number; `retriable` says whether the same call may succeed later.
 
-    Keyword details (`file=`, `position=`, `offset=`, `option=` …) become attributes and survive
-    pickling, so that an error raised in a Spark task is the same error in the driver.
+    Keyword details (`file=`, `position=` …) become attributes and survive pickling.
     """
 
     code: ClassVar[ErrorCode] = ErrorCode.UNKNOWN_SERVER_ERROR
@@ -78,7 +77,7 @@ class SparklogError(Exception):
 
     @property
     def message(self) -> str:
-        """What was wrong, where, and what is allowed."""
+        """The text: the problem, its place, and what is allowed."""
         return str(self)
 
 
@@ -260,8 +259,7 @@ class CorruptRecordError(CorruptionError):
     def in_file(self, file: str, origin: int = 0, shift: int = 0) -> "CorruptRecordError":
         """Return the same error, placed in `file`.
 
-        `origin` is the file position of the buffer it was found in; `shift` what turns the file's
-        offsets into the log's.
+        `origin` is its buffer's position in the file, `shift` turns file offsets into the log's.
         """
         position = None if self.position is None else self.position + origin
         offset = None if self.offset is None else self.offset + shift

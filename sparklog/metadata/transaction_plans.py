@@ -32,6 +32,8 @@ from sparklog.metadata.transactions import (
 
 INIT: Final = "INIT PRODUCER ID"
 ADD_TO_TRANSACTION: Final = "ADD TO TRANSACTION"
+NOT_AN_ID: Final = ""
+"""No transactional id: clients may not use an empty one."""
 
 
 class Producer(NamedTuple):
@@ -200,7 +202,10 @@ def _changed(before: TransactionalId, after: TransactionalId) -> Edit | Done:
 
 
 class Ending(NamedTuple):
-    """The end of a transaction: the id before, and after it; the epoch of the markers."""
+    """The end of a transaction: the id before, and after it; the epoch of the markers.
+
+    The id is NOT_AN_ID for a transaction that belongs to none.
+    """
 
     before: TransactionalId
     after: TransactionalId
@@ -243,6 +248,18 @@ def to_abort(image: Image, transactional_id: str, number: int | None = None) -> 
         return None
     after = _closed(known, TransactionStatus.ABORTED)._replace(epoch=known.epoch + 1)
     return Ending(known, after, False, known.epoch + 1)
+
+
+def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
+    """Return the end of what a producer has open in one partition, without a transactional id.
+
+    None when it belongs to the open transaction of an id.
+    """
+    found = image.transactional_ids.of_producer(producer.producer_id)
+    if found is not None and found.is_open and place in found.partitions:
+        return None
+    before = TransactionalId(NOT_AN_ID, *producer, 0, partitions=(place,))
+    return Ending(before, before, False, producer.epoch)
 
 
 def _closed(known: TransactionalId, status: TransactionStatus) -> TransactionalId:

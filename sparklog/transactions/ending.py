@@ -23,7 +23,7 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage
 from sparklog.metadata.producers import ProducerState
-from sparklog.metadata.transaction_plans import Ending
+from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import AbortedRange, SegmentEntry, TopicPartition
 from sparklog.record import layout
@@ -169,7 +169,7 @@ def _written(catalog: Catalog, wanted: set[bytes]) -> dict[bytes, _Slot]:
     return places
 
 
-def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int) -> Edit:
+def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int) -> Edit | Done:
     """Return the edit of the end. Raises _Stale when bytes of it were not written."""
     topics: dict[str, list[_Piece]] = {}
     for piece in _pieces(image, ending, now_ms):
@@ -181,6 +181,8 @@ def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int)
         for topic_id, pieces in topics.items()
     }
     after = ending.after
+    if not edits and after.transactional_id == NOT_AN_ID:
+        return Done()
     names = [image.topics[topic_id].description.name for topic_id in edits]
     return Edit(
         operation=END,
@@ -190,7 +192,9 @@ def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int)
             "topics": ", ".join(names),
         },
         topics=edits,
-        transactional_ids={after.transactional_id: after},
+        transactional_ids={after.transactional_id: after}
+        if after.transactional_id != NOT_AN_ID
+        else {},
         next_producer_id=ending.next_id,
     )
 

@@ -16,6 +16,7 @@ from sparklog.metadata.transaction_plans import (
     Step,
     initialized,
     to_abort,
+    to_abort_in,
     to_end,
     with_group,
     with_offsets,
@@ -124,6 +125,17 @@ class Transactions:
         """
         ended = end(self._catalog, lambda image: to_abort(image, transactional_id, number))
         return ended is not None
+
+    def abort_in(self, place: TransactionPartition, producer: Producer) -> None:
+        """Abort what a producer has open in a partition: the whole transaction of its id.
+
+        One that belongs to no transactional id, as of an imported log, ends in this partition.
+        """
+        found = self._catalog.image().transactional_ids.of_producer(producer.producer_id)
+        if found is not None and found.is_open and place in found.partitions:
+            self.abort(found.transactional_id, found.number)
+        else:
+            end(self._catalog, lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:
         """Forget ids without an open transaction that were last used before a time."""

@@ -20,6 +20,8 @@ that topic, group or id, and serves the others of the request. What a request on
     groups, offsets                          READ group, and READ topic for each topic
     DeleteGroups, OffsetDelete               ADMIN group
     transactions                             WRITE transactional id, and WRITE topic
+    DescribeTransactions, ListTransactions   sees transactional id, sees topic
+    WriteTxnMarkers                          ADMIN cluster
     ApiVersions, DescribeCluster, ListPartitionReassignments, Sasl…
                                              nothing
 

@@ -31,6 +31,7 @@ OPEN_TO_ALL = {
     ApiKey.DESCRIBE_LOG_DIRS,
     ApiKey.SASL_AUTHENTICATE,
     ApiKey.LIST_GROUPS,
+    ApiKey.LIST_TRANSACTIONS,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.DESCRIBE_CLUSTER,
 }
@@ -215,6 +216,20 @@ def offsets_left(client: Client) -> Any:
     return answer.topics[0].partitions[0]
 
 
+def transaction_described(client: Client) -> Any:
+    asked = body(ApiKey.DESCRIBE_TRANSACTIONS, 0, transactional_ids=("id",))
+    return client.ask(asked).transaction_states[0]
+
+
+def marker_written(client: Client) -> Any:
+    key = ApiKey.WRITE_TXN_MARKERS
+    topic = part(key, 1, "WritableTxnMarkerTopic", name=TOPIC, partition_indexes=(0,))
+    fields = {"producer_id": 1, "producer_epoch": 0, "transaction_result": False}
+    named = {**fields, "coordinator_epoch": 0, "topics": (topic,)}
+    answer = client.ask(body(key, 1, markers=(part(key, 1, "WritableTxnMarker", **named),)))
+    return answer.markers[0].topics[0].partitions[0]
+
+
 def transaction_coordinator(client: Client) -> Any:
     asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=("id",), key_type=1)
     return client.ask(asked).coordinators[0]
@@ -276,6 +291,10 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ],
     ApiKey.ADD_OFFSETS_TO_TXN: [(offsets_added, ErrorCode.transactional_id_authorization_failed)],
     ApiKey.TXN_OFFSET_COMMIT: [(offsets_left, ErrorCode.transactional_id_authorization_failed)],
+    ApiKey.DESCRIBE_TRANSACTIONS: [
+        (transaction_described, ErrorCode.transactional_id_authorization_failed)
+    ],
+    ApiKey.WRITE_TXN_MARKERS: [(marker_written, ErrorCode.cluster_authorization_failed)],
     ApiKey.END_TXN: [(ended, ErrorCode.transactional_id_authorization_failed)],
     ApiKey.DESCRIBE_GROUPS: [(group_described, REFUSED_GROUP)],
     ApiKey.DELETE_GROUPS: [(group_deleted, REFUSED_GROUP)],

@@ -42,6 +42,11 @@ from sparklog.wire.handlers.producers import describe_producers
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
 from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
 from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
+from sparklog.wire.handlers.transaction_admin import (
+    describe_transactions,
+    list_transactions,
+    write_txn_markers,
+)
 from sparklog.wire.handlers.transactions import add_partitions_to_txn, end_txn
 from sparklog.wire.handlers.txn_offsets import add_offsets_to_txn, txn_offset_commit
 from sparklog.wire.handlers.users import alter_users, describe_users
@@ -73,6 +78,7 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.ADD_PARTITIONS_TO_TXN: add_partitions_to_txn,
     ApiKey.ADD_OFFSETS_TO_TXN: add_offsets_to_txn,
     ApiKey.END_TXN: end_txn,
+    ApiKey.WRITE_TXN_MARKERS: write_txn_markers,
     ApiKey.TXN_OFFSET_COMMIT: txn_offset_commit,
     ApiKey.DESCRIBE_ACLS: describe_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
@@ -88,6 +94,8 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
+    ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions,
+    ApiKey.LIST_TRANSACTIONS: list_transactions,
     ApiKey.DESCRIBE_PRODUCERS: describe_producers,
     ApiKey.CONSUMER_GROUP_HEARTBEAT: consumer_group_heartbeat,
     ApiKey.CONSUMER_GROUP_DESCRIBE: consumer_group_describe,

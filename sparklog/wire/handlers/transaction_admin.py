@@ -1,0 +1,151 @@
+"""DescribeTransactions, ListTransactions, WriteTxnMarkers: what an operator asks.
+
+`kafka-transactions abort` sends a marker for one partition. An open transaction has no half, so it
+ends the whole transaction, and fences its producer.
+"""
+
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
+
+from sparklog.errors import ErrorCode
+from sparklog.metadata.image import Image
+from sparklog.metadata.transaction_plans import Producer
+from sparklog.metadata.transactions import (
+    TransactionalId,
+    TransactionPartition,
+    TransactionStatus,
+)
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.transactions import taken
+from sparklog.wire.instances import leader_of
+
+NO_TIME: Final = -1
+
+Fields = dict[str, Any]
+
+
+async def describe_transactions(call: Call) -> Reply:
+    """Return the answer."""
+    request = call.request()
+    image = await call.gateway.newest_image()
+    states = [_described(call, image, name) for name in request.transactional_ids]
+    return call.answer({"transaction_states": states})
+
+
+def _described(call: Call, image: Image, name: str) -> Fields:
+    fields: Fields = {"transactional_id": name, "transaction_start_time": 0}
+    if not call.sees(name, Resource.TRANSACTIONAL_ID):
+        return {**fields, "error_code": DENIED[Resource.TRANSACTIONAL_ID]}
+    found = image.transactional_ids.get(name)
+    if found is None:
+        return {**fields, "error_code": ErrorCode.TRANSACTIONAL_ID_NOT_FOUND}
+    topics: dict[str, list[int]] = {}
+    for topic_id, number in found.partitions:
+        topic = image.topics[topic_id].description.name
+        if call.sees(topic):
+            topics.setdefault(topic, []).append(number)
+    return {
+        **fields,
+        "error_code": ErrorCode.NONE,
+        "transaction_state": found.status,
+        "transaction_timeout": found.timeout_ms,
+        "transaction_start_time": found.started_ms if found.is_open else NO_TIME,
+        "producer_id": found.producer_id,
+        "producer_epoch": found.epoch,
+        "topics": [{"topic": name, "partitions": numbers} for name, numbers in topics.items()],
+    }
+
+
+async def list_transactions(call: Call) -> Reply:
+    """Return the answer: each id is listed by one instance, for clients ask all of them."""
+    request, gateway = call.request(), call.gateway
+    image, now_ms = await gateway.newest_image(), gateway.clock.now_ms()
+    try:
+        is_wanted = _filter(request, now_ms)
+    except re.error:
+        return call.answer({"error_code": ErrorCode.INVALID_REGULAR_EXPRESSION})
+    known = {str(one) for one in TransactionStatus}
+    alive, own = gateway.instances.alive, gateway.instances.own.node_id
+    found = [
+        {
+            "transactional_id": name,
+            "producer_id": one.producer_id,
+            "transaction_state": one.status,
+        }
+        for name, one in sorted(image.transactional_ids.by_id.items())
+        if is_wanted(one)
+        and call.sees(name, Resource.TRANSACTIONAL_ID)
+        and leader_of(f"transaction {name}", alive).node_id == own
+    ]
+    unknown = [one for one in request.state_filters if one not in known]
+    return call.answer(
+        {
+            "error_code": ErrorCode.NONE,
+            "unknown_state_filters": unknown,
+            "transaction_states": found,
+        }
+    )
+
+
+def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:
+    """Return the rule of a request (TransactionStateManager.listTransactionStates).
+
+    Raises re.error for a pattern that is none.
+    """
+    states, producers = set(request.state_filters), set(request.producer_id_filters)
+    duration_ms = getattr(request, "duration_filter", NO_TIME)
+    text = getattr(request, "transactional_id_pattern", None)
+    pattern = re.compile(text or ".*", re.DOTALL)
+
+    def is_wanted(one: TransactionalId) -> bool:
+        is_long = one.is_open and now_ms - one.started_ms > duration_ms
+        return (
+            (not states or one.status in states)
+            and (not producers or one.producer_id in producers)
+            and (duration_ms < 0 or is_long)
+            and pattern.fullmatch(one.transactional_id) is not None
+        )
+
+    return is_wanted
+
+
+async def write_txn_markers(call: Call) -> Reply:
+    """Return the answer. Only ABORT is taken: transactions are committed by their producers."""
+    request = call.request()
+    is_allowed = call.allows(Scope.ADMIN, resource=Resource.CLUSTER)
+    markers = []
+    for marker in request.markers:
+        topics = []
+        for topic in marker.topics:
+            codes = [
+                (number, await _aborted(call, marker, topic.name, number))
+                if is_allowed
+                else (number, DENIED[Resource.CLUSTER])
+                for number in topic.partition_indexes
+            ]
+            topics.append(_answered(topic.name, codes))
+        markers.append({"producer_id": marker.producer_id, "topics": topics})
+    return call.answer({"markers": markers})
+
+
+def _answered(name: str, codes: Sequence[tuple[int, int]]) -> Fields:
+    partitions = [{"partition_index": number, "error_code": code} for number, code in codes]
+    return {"name": name, "partitions": partitions}
+
+
+async def _aborted(call: Call, marker: Any, name: str, number: int) -> int:
+    """End the transaction of a producer that is open in a partition; return the code."""
+    if marker.transaction_result:
+        return ErrorCode.INVALID_REQUEST
+    topic = (await call.gateway.newest_image()).names.get(name)
+    if topic is None or not 0 <= number < topic.num_partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    producer = Producer(marker.producer_id, marker.producer_epoch)
+    place = TransactionPartition(topic.topic_id, number)
+    step = partial(call.gateway.transactions.abort_in, place, producer)
+    code: int = await taken(call, step, is_fenced_known=True)
+    return code or ErrorCode.NONE

@@ -150,7 +150,8 @@ CONSUME_OPTIONS = (
     _text("subscribePattern", "Topics to read: a regular expression found in their names."),
     _text(
         "startingOffsets",
-        f"First offsets: earliest (a batch's default), latest (a stream's), or {_OFFSETS}.",
+        f"First offsets: earliest (a batch's default), latest (a stream's), committed (groupId's), "
+        f"or {_OFFSETS}.",
     ),
     _text("endingOffsets", f"Offsets to stop before: latest (the default), or {_OFFSETS}."),
     _count("startingTimestamp", "Start at the first record from this time (ms) on.", minimum=0),
@@ -181,6 +182,15 @@ CONSUME_OPTIONS = (
     ISOLATION_LEVEL,
     _count("versionAsOf", "Read all topics as this commit left them (`sparklog log`).", minimum=0),
     _text("timestampAsOf", "The same as of a time: ms since 1970, or ISO (2013-07-04T12:00)."),
+    _text("groupId", "The group of startingOffsets=committed; a stream commits as it, too."),
+    Option(
+        "auto.offset.reset",
+        ConfigType.STRING,
+        None,
+        one_of("earliest", "latest", "none"),
+        "Where startingOffsets=committed begins without a commit; none: that is an error. "
+        "Default: earliest in a batch, latest in a stream.",
+    ),
     _count("minPartitions", "At least this many Spark partitions; splits the larger ranges."),
     _count("maxRecordsPerPartition", "At most this many offsets in one Spark partition."),
 )

@@ -4,6 +4,7 @@ Importing it loads PySpark and little else: pyarrow, the metadata log and the ke
 where a call first needs them, for Spark starts many Python processes.
 """
 
+from sparklog.spark.commit_group import commit_group, ends
 from sparklog.spark.consume import consume
 from sparklog.spark.datasource import register
 from sparklog.spark.decode import decode
@@ -16,9 +17,11 @@ from sparklog.spark.upsert import upsert_table
 
 __all__ = [
     "ProduceResult",
+    "commit_group",
     "consume",
     "create_table",
     "decode",
+    "ends",
     "latest",
     "produce",
     "register",

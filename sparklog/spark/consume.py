@@ -19,6 +19,8 @@ from sparklog.config.options import (
     ISOLATION_LEVEL,
     parse_options,
 )
+from sparklog.errors import InvalidOptionError
+from sparklog.spark.commit_group import remember_ends
 from sparklog.spark.connect import planned
 from sparklog.spark.schema import output_columns, output_schema
 from sparklog.spark.session import require_workers
@@ -35,7 +37,9 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     `subscribePattern`; `startingOffsets`, `endingOffsets`, `startingTimestamp`, …,
     `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
     `isolation.level`, `storage.<NAME>`. Options of the connector that mean nothing without brokers
-    are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema).
+    are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema). With
+    `groupId` and `startingOffsets` "committed" it goes on where that group has committed
+    (`sparklog.spark.commit_group`).
 
     `history` "log" reads the log. "auto" reads the topics' tables as far as they hold the same
     rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in no order
@@ -53,7 +57,12 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     if parsed["history"] == "log":
         from sparklog.spark.plan import plan_read
 
-        return log_rows(spark, files, parsed, planned(spark, files, parsed, plan_read))
+        ranges = planned(spark, files, parsed, plan_read)
+        return remember_ends(log_rows(spark, files, parsed, ranges), ranges)
+    if parsed["groupId"] is not None:
+        raise InvalidOptionError(
+            "option groupId is for the log: history=log, as without the option", option="groupId"
+        )
     found = _with_history(spark, files, parsed, columns)
     if not parsed["ordered"]:
         return found

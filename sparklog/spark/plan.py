@@ -17,6 +17,7 @@ from sparklog.log_reader import EARLIEST, LATEST, TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.metadata.image import Slice
 from sparklog.model import READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
+from sparklog.spark.groups import starting_bounds
 from sparklog.spark.offsets import Bound, Bounds, parse_bounds
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
@@ -57,7 +58,8 @@ def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]
     """Return the ranges of `plan_read`, uncut: one of each partition at most."""
     newest, catalog = catalog, as_of(catalog, options)
     wanted = selected(catalog, options)
-    starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
+    starting = starting_bounds(newest, options, wanted)
+    ending = parse_bounds(options, "ending")
     _refuse_others(wanted, starting, ending)
     readers = readers_of(catalog, wanted)
     ranges = [
@@ -99,7 +101,7 @@ def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartit
     if as_of(catalog, options) is not catalog:
         raise InvalidOptionError("a stream goes on: versionAsOf and timestampAsOf are for batches")
     wanted = selected(catalog, options)
-    starting = parse_bounds(options, "starting", streaming=True)
+    starting = starting_bounds(catalog, options, wanted, streaming=True)
     _refuse_others(wanted, starting)
     readers = readers_of(catalog, wanted)
     return {

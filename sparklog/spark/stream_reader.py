@@ -7,7 +7,7 @@ another one, which plans nothing, travels to the tasks.
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
@@ -31,6 +31,9 @@ from sparklog.spark.selection import selected
 from sparklog.spark.splits import split_ranges
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir
+
+if TYPE_CHECKING:
+    from sparklog.spark.groups import GroupCommits
 
 NOT_SELECTED: Final = "is not selected any more"
 
@@ -56,6 +59,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     @cached_property
     def _catalog(self) -> Catalog:
         return Catalog(self._files, self._clock)
+
+    @cached_property
+    def _commits(self) -> "GroupCommits | None":
+        group_id = self._options["groupId"]
+        if not group_id:
+            return None
+        from sparklog.spark.groups import GroupCommits
+
+        return GroupCommits(self._catalog, group_id)
 
     def initialOffset(self) -> Json:
         """Return where a new stream begins; the same however often it is asked in one run."""
@@ -83,6 +95,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         the stream began.
         """
         before = Position.of_json(start)
+        commits = None if before.is_initial else self._commits
+        if commits is not None:
+            commits.commit(before)  # Spark asks when all before is done
+        end = self._next(before, start, limit)
+        if commits is not None and end == start:
+            commits.wait()  # nobody waits for us, and an AvailableNow run ends now
+        return end
+
+    def _next(self, before: Position, start: Json, limit: ReadLimit) -> Json:
         newest = self._look(before)
         began = before.offsets if before.is_initial else None
         ended = replace(newest, start=began)

@@ -11,7 +11,7 @@ from sparklog.errors import SparklogWarning
 
 PAGE = (Path(__file__).parents[3] / "docs" / "migrating-from-kafka.md").read_text(encoding="utf-8")
 ROWS = re.findall(r"^\| `(\S+)` \| (\w+) \|", PAGE, re.MULTILINE)
-OURS_ALONE = {"columns", "versionAsOf", "timestampAsOf"}
+OURS_ALONE = {"columns", "versionAsOf", "timestampAsOf", "groupId", "auto.offset.reset"}
 
 VALUES = {"kafka.compression.type": "zstd", "kafka.batch.size": "1"}
 

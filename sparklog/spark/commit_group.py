@@ -1,0 +1,83 @@
+"""A batch as a consumer group: where a read ends, and committing that when its records are done."""
+
+from collections.abc import Mapping, Sequence
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any, Final
+from weakref import WeakKeyDictionary
+
+from pyspark.sql import DataFrame, SparkSession
+
+from sparklog.config.options import parse_options
+from sparklog.errors import InvalidOptionError
+from sparklog.model import TopicPartition, offsets_json
+from sparklog.spark.connect import planned
+from sparklog.storage import open_files
+
+if TYPE_CHECKING:
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.plan import ReadRange
+
+Offsets = Mapping[TopicPartition, int]
+OffsetsJson = Mapping[str, Mapping[str, int]]
+
+_ENDS: Final[WeakKeyDictionary[DataFrame, dict[str, dict[str, int]]]] = WeakKeyDictionary()
+
+
+def remember_ends(df: DataFrame, ranges: "Sequence[ReadRange]") -> DataFrame:
+    """Keep where a planned read ends, for `ends`; return the DataFrame."""
+    found: dict[TopicPartition, int] = {}
+    for one in ranges:
+        place = TopicPartition(one.topic, one.partition)
+        found[place] = max(one.end, found.get(place, 0))
+    _ENDS[df] = offsets_json(found)
+    return df
+
+
+def ends(df: DataFrame) -> dict[str, dict[str, int]]:
+    """Return where a DataFrame of `consume` ends: {topic: {partition: offset}}, as endingOffsets.
+
+    Partitions that it reads nothing of are left out. Raises InvalidOptionError for any other
+    DataFrame: for one that was made of it, ask before.
+    """
+    found = _ENDS.get(df)
+    if found is None:
+        raise InvalidOptionError("ends takes the DataFrame that sparklog.spark.consume returned")
+    return found
+
+
+def commit_group(
+    spark: SparkSession,
+    log_dir: str | PathLike[str],
+    group: str,
+    offsets: OffsetsJson | Offsets,
+    **options: Any,
+) -> None:
+    """Commit offsets as a group, in one commit: those of `ends`, or any {topic: {partition: N}}.
+
+    They are of the next record to read. `options` are storage settings (`storage.<NAME>`). For a
+    client of Spark Connect a task does it. Raises InvalidGroupIdError, GroupNotEmptyError (it has
+    members at a gateway), UnknownTopicError, OffsetOutOfRangeError, CommitConflictError.
+    """
+    _, storage = parse_options((), options)
+    wanted = {"group": group, "offsets": _flat(offsets)}
+    planned(spark, open_files(fspath(log_dir), storage), wanted, _commit)
+
+
+def _flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
+    found: dict[TopicPartition, int] = {}
+    for key, value in offsets.items():
+        if isinstance(key, tuple) and isinstance(value, int):
+            found[TopicPartition(*key)] = value
+        elif isinstance(key, str) and isinstance(value, Mapping):
+            found |= {TopicPartition(key, int(one)): offset for one, offset in value.items()}
+        else:
+            raise InvalidOptionError(f"{key!r}: {value!r} is no offset of a partition")
+    return found
+
+
+def _commit(catalog: "Catalog", options: Mapping[str, Any]) -> None:
+    from sparklog.admin.groups import GroupAdmin
+    from sparklog.coordinator.requests import CommittedOffset
+
+    offsets = {place: CommittedOffset(one) for place, one in options["offsets"].items()}
+    GroupAdmin(catalog).commit(options["group"], offsets)

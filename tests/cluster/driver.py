@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
 from sparklog.spark import consume, produce, session
+from tests.kafka.jars import SHORT_LIVED
 from tests.spark.frames import numbers
 
 RECORDS = 1000
@@ -21,6 +22,7 @@ CONF = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED),
     "spark.cores.max": "2",
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",

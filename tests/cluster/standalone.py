@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
-from tests.kafka.jars import java
+from tests.kafka.jars import SHORT_LIVED, java
 
 HOST = "127.0.0.1"
 WORKERS = 2
@@ -83,7 +83,7 @@ def _start(processes: list["subprocess.Popen[bytes]"], log: Path, command: list[
     with log.open("wb") as output:
         processes.append(
             subprocess.Popen(
-                [java(), "-cp", f"{spark_home()}/jars/*", "-Xmx256m", *command],
+                [java(), *SHORT_LIVED, "-cp", f"{spark_home()}/jars/*", "-Xmx256m", *command],
                 stdout=output,
                 stderr=output,
                 env=clean_environment(),

@@ -5,16 +5,17 @@ from pathlib import Path
 import pytest
 
 from tests.cluster.losing import PARTITIONS, RECORDS, TASKS
-from tests.cluster.standalone import run_driver, running
+from tests.cluster.standalone import Standalone, run_driver
 from tests.logs import OWN_FILES, all_values, new_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
 
 
-def test_a_lost_shuffle_neither_loses_nor_doubles_rows_without_keys(tmp_path: Path) -> None:
+def test_a_lost_shuffle_neither_loses_nor_doubles_rows_without_keys(
+    cluster: Standalone, tmp_path: Path
+) -> None:
     log_dir = new_topic(tmp_path / "log", "t", PARTITIONS, OWN_FILES)
-    with running(tmp_path) as cluster:
-        driver = run_driver(cluster, log_dir, module="tests.cluster.losing")
+    driver = run_driver(cluster, log_dir, module="tests.cluster.losing")
 
     assert driver.returncode == 0, driver.stderr
     assert int(driver.stdout.splitlines()[-1]) > TASKS

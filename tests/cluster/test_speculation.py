@@ -3,7 +3,7 @@
 import pytest
 
 from tests.cluster.speculating import RECORDS, TASKS
-from tests.cluster.standalone import run_driver, running
+from tests.cluster.standalone import Standalone, run_driver
 from tests.logs import all_values, new_topic
 
 pytestmark = [pytest.mark.cluster, pytest.mark.slow]
@@ -13,15 +13,14 @@ EXPECTED = sorted(f"{number}/{1 if number < RECORDS // TASKS else 0}" for number
 
 
 @pytest.fixture(scope="module")
-def log_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
+def log_dir(cluster: Standalone, tmp_path_factory: pytest.TempPathFactory) -> str:
     """A log dir that a speculating driver has written to."""
     folder = tmp_path_factory.mktemp("speculation")
     for topic in ("produced", "written"):
         new_topic(folder / "log", topic)
-    with running(folder) as cluster:
-        log_dir = str(folder / "log")
-        driver = run_driver(cluster, log_dir, module="tests.cluster.speculating")
-        assert driver.returncode == 0, driver.stderr
+    log_dir = str(folder / "log")
+    driver = run_driver(cluster, log_dir, module="tests.cluster.speculating")
+    assert driver.returncode == 0, driver.stderr
     return log_dir
 
 

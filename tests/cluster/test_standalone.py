@@ -7,7 +7,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from tests.cluster.driver import FEW, RECORDS
-from tests.cluster.standalone import WORKERS, run_driver, running
+from tests.cluster.standalone import WORKERS, Standalone, run_driver
 from tests.logs import new_topic, rows
 from tests.s3 import S3LogDir, S3Server, s3_server
 
@@ -37,24 +37,25 @@ class Finished:
 
 
 @pytest.fixture(scope="module")
-def finished(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Finished:
-    """One driver for all tests; the cluster is gone when they run.
+def finished(
+    cluster: Standalone, s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory
+) -> Finished:
+    """One driver for all tests.
 
-    The driver alone knows how to reach the store, and gives it as options.
+    It alone knows how to reach the store, and gives it as options.
     """
     folder = tmp_path_factory.mktemp("cluster")
     local, remote = new_topic(folder / "log"), s3_server.new_log_dir()
     AdminClient(remote.uri, remote.options).create_topics([NewTopic("t", 4)])
     events = folder / "events"
     events.mkdir()
-    with running(folder) as cluster:
-        arguments = [events.as_uri(), local, remote.uri]
-        driver = run_driver(cluster, *arguments, environ=remote.options)
-        assert driver.returncode == 0, driver.stderr
-        logs = cluster.executor_logs
-        workers = {path.relative_to(folder).parts[0] for path in logs}
-        files = [path for path in (*logs, *events.rglob("*")) if path.is_file()]
-        printed = [path.read_text(errors="replace") for path in files]
+    others = set(cluster.executor_logs)
+    driver = run_driver(cluster, events.as_uri(), local, remote.uri, environ=remote.options)
+    assert driver.returncode == 0, driver.stderr
+    logs = [path for path in cluster.executor_logs if path not in others]
+    workers = {path.relative_to(cluster.folder).parts[0] for path in logs}
+    files = [path for path in (*logs, *events.rglob("*")) if path.is_file()]
+    printed = [path.read_text(errors="replace") for path in files]
     answers: list[dict[str, int]] = json.loads(driver.stdout.splitlines()[-1])
     return Finished(answers, local, remote, workers, [driver.stdout, driver.stderr, *printed])
 

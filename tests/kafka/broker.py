@@ -5,6 +5,7 @@ It writes segments for the tests to read, reads segments that sparklog wrote, an
 """
 
 import base64
+import os
 import shutil
 import signal
 import socket
@@ -244,7 +245,9 @@ def log_end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
 
 def _kafka(main_class: str, *options: str) -> list[str]:
     log = ["-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    return [java(), *options, *log, "-cp", class_path(KAFKA), main_class]
+    # As kafka-run-class.sh does: tests set it, the benchmarks do not.
+    given = os.environ.get("KAFKA_JVM_PERFORMANCE_OPTS", "").split()
+    return [java(), *options, *given, *log, "-cp", class_path(KAFKA), main_class]
 
 
 def _leash() -> list[str]:

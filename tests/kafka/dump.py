@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.kafka.jars import KAFKA, class_path, java
+from tests.kafka.jars import KAFKA, SHORT_LIVED, class_path, java
 
 DUMP_TIMEOUT_S = 120
 
@@ -146,7 +146,7 @@ def _link(files: SegmentFiles, folder: Path) -> Path:
 
 def _run(files: Sequence[str]) -> tuple[dict[str, list[str]], list[str]]:
     """What the tool printed: lines of stdout by file, and the lines of stderr."""
-    command = [java(), "-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command = [java(), "-Xmx512M", *SHORT_LIVED]
     command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dfile.encoding=UTF-8"]
     command += ["-cp", class_path(KAFKA), "kafka.tools.DumpLogSegments"]
     command += ["--deep-iteration", "--print-data-log", "--files", ",".join(files)]

@@ -20,6 +20,8 @@ from pathlib import Path
 
 FETCH_TRIES = 3
 FETCH_TIMEOUT_S = 300
+SHORT_LIVED = ("-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1")
+"""Options of a JVM that ends before its optimizing compiler would have paid."""
 
 # What PySpark has among its own jars must not come a second time, in another version.
 SPARK_HAS = (

@@ -16,7 +16,7 @@ from confluent_kafka import Consumer, TopicPartition
 from tests.compat.cases import BROKER, DATA, EXPECTED, FOLDER, Case, Printed, cases
 from tests.kafka.broker import Broker, running_broker
 from tests.kafka.client import Client
-from tests.kafka.jars import KAFKA, class_path, java
+from tests.kafka.jars import KAFKA, SHORT_LIVED, class_path, java
 from tests.kafka.scenarios import create_topic, produce_all, varied_records
 
 TIMEOUT_S = 120
@@ -55,7 +55,7 @@ def kafka_dump(case: Case) -> Printed:
 
 def kafka_tool(arguments: Sequence[str]) -> "subprocess.CompletedProcess[bytes]":
     """Runs kafka-dump-log.sh's class."""
-    command = [java(), "-Xmx512M", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"]
+    command = [java(), "-Xmx512M", *SHORT_LIVED]
     command += ["-Dorg.slf4j.simpleLogger.defaultLogLevel=off", "-Dstdout.encoding=UTF-8"]
     command += ["-Dfile.encoding=UTF-8", "-cp", class_path(KAFKA), "kafka.tools.DumpLogSegments"]
     return subprocess.run(

@@ -12,7 +12,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from tests.edits import append, segment
-from tests.kafka.jars import KAFKA, class_path, java
+from tests.kafka.jars import KAFKA, SHORT_LIVED, class_path, java
 from tests.wire.gateways import RunningGateway, gateway
 
 pytestmark = pytest.mark.kafka
@@ -37,8 +37,8 @@ def admin(running: RunningGateway) -> AdminClient:
 
 def run(running: RunningGateway, tool: str, *arguments: str, code: int = 0) -> list[str]:
     """The lines that a tool prints. It ends with an exit code."""
-    quick = ["-XX:TieredStopAtLevel=1", "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"]
-    command = [java(), *quick, "-cp", class_path(KAFKA), tool]
+    quiet = "-Dorg.slf4j.simpleLogger.defaultLogLevel=warn"
+    command = [java(), *SHORT_LIVED, quiet, "-cp", class_path(KAFKA), tool]
     command += ["--bootstrap-server", running.address, *arguments]
     found = subprocess.run(
         command, capture_output=True, text=True, timeout=TOOL_TIMEOUT_S, check=False

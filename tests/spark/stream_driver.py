@@ -23,6 +23,7 @@ from sparklog.spark import session
 from sparklog.spark.datasource import SparklogDataSource
 from sparklog.spark.stream_reader import StreamReader
 from sparklog.spark.writers import StreamWriter
+from tests.kafka.jars import SHORT_LIVED
 
 POINTS = ("after write", "before commit", "after commit", "in latestOffset", "in partitions")
 TIMES = 2
@@ -32,6 +33,7 @@ CONF = {
     "spark.driver.memory": "512m",
     "spark.executor.memory": "512m",
     "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED),
     "spark.driver.host": "127.0.0.1",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.ui.enabled": "false",

@@ -3,7 +3,7 @@
 
 .DEFAULT_GOAL := help
 .NOTPARALLEL:
-.PHONY: help install quickstart test lint bench soak fuzz clean
+.PHONY: help install quickstart test lint bench soak fuzz clients clean
 
 VENV := .venv
 BIN := $(VENV)/bin
@@ -22,11 +22,11 @@ quickstart: install ## Run the main job: 336,776 flights into a topic and out ag
 
 test: install lint ## Run every check and every test
 	$(BIN)/coverage erase
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n 2 --hypothesis-profile=ci -m "not ($(JVM) or soak)"
+	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q -n 2 --hypothesis-profile=ci -m "not ($(JVM) or soak or clients)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 	$(BIN)/pytest -q -n 2 tests/unit
-	$(BIN)/pytest -q -m "($(JVM)) and not soak"
+	$(BIN)/pytest -q -m "($(JVM)) and not (soak or clients)"
 
 lint: install ## Check style, types, layers and house numbers
 	$(BIN)/ruff check
@@ -43,6 +43,9 @@ soak: install ## Run the tests that take minutes to hours
 
 fuzz: install ## Fuzz every parser of a stranger's bytes, a minute each
 	NUMBA_DISABLE_JIT=1 $(BIN)/python -m tests.soak.fuzz
+
+clients: install ## Run Kafka's clients in many languages against a gateway; also needs kcat, npm
+	$(BIN)/pytest -m clients tests/clients
 
 clean: ## Remove .venv and everything that was built; keep fetched jars
 	rm -rf $(VENV) build dist *.egg-info .mypy_cache .pytest_cache .ruff_cache .hypothesis .import_linter_cache

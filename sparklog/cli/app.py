@@ -22,6 +22,7 @@ from typer.exceptions import TyperException
 
 import sparklog
 from sparklog.cli import (
+    checkpoint,
     consume,
     dump_log,
     export_log,
@@ -113,7 +114,7 @@ app = typer.Typer(
     context_settings=HELP_OPTIONS,
 )
 _PARTS = (
-    *(topic, produce, consume, offsets, groups, log),
+    *(topic, produce, consume, offsets, groups, checkpoint, log),
     *(import_log, export_log, dump_log, verify, restore, jobs, users, services),
 )
 for part in _PARTS:

@@ -1,0 +1,139 @@
+"""`sparklog checkpoint`: a stream's checkpoint as offsets, and as a group; a group as a start.
+
+    checkpoint/offsets/7   v1 | metadata | a source's offsets, {"topic": {"partition": N}} | …
+    checkpoint/commits/7   the micro-batch 7 is done: what was read ends at its offsets
+
+The JSON of a source is that of Spark's Kafka connector, so its checkpoints can be read, too.
+"""
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.output import print_columns, print_json
+from sparklog.errors import GroupIdNotFoundError, InvalidOptionError, UsageError
+from sparklog.model import TopicPartition, offsets_json
+
+if TYPE_CHECKING:
+    from sparklog.storage.files import Files
+
+OURS = "@sparklog"
+"""What sparklog's streams keep beside the offsets; no topic can have the name."""
+
+Checkpoint = Annotated[str, typer.Argument(metavar="DIR", help="The stream's checkpointLocation.")]
+Group = Annotated[str, typer.Argument(metavar="GROUP", help="The consumer group.")]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ShowArguments(CommonArguments):
+    """Options of `checkpoint show`."""
+
+    checkpoint: Checkpoint
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToGroupArguments(CommonArguments):
+    """Options of `checkpoint to-group`."""
+
+    checkpoint: Checkpoint
+    group: Group
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the offsets, as without an option.")
+    ] = False
+    execute: Annotated[bool, typer.Option("--execute", help="Set the group's offsets.")] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class FromGroupArguments(CommonArguments):
+    """Options of `checkpoint from-group`."""
+
+    group: Group
+
+
+def show(arguments: ShowArguments) -> None:
+    """Show how far a stream has read: the ends of its last micro-batch that is done."""
+    batch, found = _read(arguments)
+    if arguments.is_json:
+        print_json({"batch": batch, "offsets": offsets_json(found)})
+    else:
+        _print(found)
+
+
+def to_group(arguments: ToGroupArguments) -> None:
+    """Set a group's offsets to how far a stream has read. Without --execute it shows them."""
+    if arguments.execute and arguments.dry_run:
+        raise InvalidOptionError("give --dry-run or --execute", option="execute")
+    _, found = _read(arguments)
+    if arguments.execute:
+        arguments.admin().alter_consumer_group_offsets(arguments.group, found)
+    if arguments.is_json:
+        print_json({"group": arguments.group, "offsets": offsets_json(found)})
+    else:
+        _print(found)
+
+
+def from_group(arguments: FromGroupArguments) -> None:
+    """Print what a group has committed as Spark's startingOffsets takes it, for a new stream."""
+    found = arguments.admin().list_consumer_group_offsets(arguments.group)
+    offsets = {place: one.offset for place, one in found.items() if one is not None}
+    if not offsets:
+        raise GroupIdNotFoundError(f"group {arguments.group!r} has committed nothing")
+    print_json(offsets_json(offsets))
+
+
+def _print(offsets: dict[TopicPartition, int]) -> None:
+    rows = [(*place, offset) for place, offset in sorted(offsets.items())]
+    print_columns(["TOPIC", "PARTITION", "OFFSET"], rows)
+
+
+def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicPartition, int]]:
+    """The last micro-batch that is done, and its ends. Raises UsageError for no checkpoint."""
+    from sparklog.storage import open_files
+
+    files = open_files(arguments.checkpoint, arguments.storage_options)
+    done = [int(name) for name in _names(files, "commits") if name.isdecimal()]
+    if not done:
+        raise UsageError(
+            f"{arguments.checkpoint}: no checkpoint of a stream, or no micro-batch of it is done"
+        )
+    batch = max(done)
+    text = bytes(files.read(f"offsets/{batch}")).decode()
+    found: dict[TopicPartition, int] = {}
+    for source in text.split("\n")[2:]:
+        found |= _offsets(source, f"{arguments.checkpoint}/offsets/{batch}")
+    return batch, found
+
+
+def _names(files: "Files", directory: str) -> Iterator[str]:
+    return (one.path.rpartition("/")[2] for one in files.list(directory))
+
+
+def _offsets(source: str, path: str) -> dict[TopicPartition, int]:
+    """The offsets of one source; "-" had no data. Raises UsageError for another kind of source."""
+    if source == "-":
+        return {}
+    try:
+        topics: dict[str, Any] = json.loads(source)
+        return {
+            TopicPartition(topic, int(partition)): int(offset)
+            for topic, partitions in topics.items()
+            if topic != OURS
+            for partition, offset in partitions.items()
+        }
+    except (AttributeError, TypeError, ValueError):
+        raise UsageError(
+            f"{path}: a source of the stream is no log of topics: {source[:80]!r}"
+        ) from None
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register `checkpoint` with its commands."""
+    group = typer.Typer(help="Show how far a stream has read, and make a group of it.")
+    add_command(group, "show", show)
+    add_command(group, "to-group", to_group)
+    add_command(group, "from-group", from_group)
+    app.add_typer(group, name="checkpoint")

@@ -1,6 +1,7 @@
 """Bodies of requests and answers, by kio's schemas: one class for each API and version.
 
-    parse     kio reads a request; a tagged field that is not known is left out first (KIP-482)
+    parse     kio reads a request whose sizes have been found true, and from which tagged fields
+              that are not known have been left out (KIP-482)
     encode    the fields of an answer, as a mapping, in the order and types of kio's class
 
 A mapping may have fields that its version does not have, and may leave out those that have a
@@ -8,7 +9,8 @@ default or a zero: a handler says everything that it knows, whatever the version
 milliseconds, error codes and durations numbers; None is null.
 """
 
-from collections.abc import Callable, Hashable, Mapping
+import struct
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
 from functools import cache
 from types import NoneType, UnionType
@@ -38,6 +40,9 @@ _FIXED_BYTES: Final = {
     "timedelta_i64": 8,
     "datetime_i64": 8,
 }
+_SIZE_BYTES: Final = {"string": 2, "bytes": 4, "records": 4}
+"""Of the size before a value, where a version is not flexible."""
+_SIZES: Final = {2: struct.Struct(">h"), 4: struct.Struct(">i")}
 _NO_UUID: Final = bytes(16)
 NO_TIME: Final = -1
 
@@ -52,6 +57,8 @@ class _Part(NamedTuple):
     layout: "_Layout | None"
     tag: int | None
     default: Any
+    least_bytes: int
+    """The fewest bytes that a value takes; of an array, one of its items."""
 
 
 class _Layout(NamedTuple):
@@ -60,6 +67,14 @@ class _Layout(NamedTuple):
     is_flexible: bool
     plain: tuple[_Part, ...]
     tagged: Mapping[int, _Part]
+    steps: "tuple[int | _Part, ...]"
+    """The plain parts; neighbours of fixed sizes are one number of bytes."""
+
+    @property
+    def fixed_bytes(self) -> int | None:
+        """The bytes before the tagged fields, where they are always as many."""
+        is_fixed = self.is_flexible and len(self.steps) == 1
+        return self.steps[0] if is_fixed and isinstance(self.steps[0], int) else None
 
 
 def parse(api_key: int, version: int, frame: memoryview, at: int) -> Any:
@@ -68,14 +83,11 @@ def parse(api_key: int, version: int, frame: memoryview, at: int) -> Any:
     Raises InvalidRequestError for one that is cut, or has lying sizes. Bytes behind it are ignored,
     as a broker does: librdkafka 2.16 sends some behind Metadata.
     """
-    read, schema = _reader(api_key, version)
+    read, layout = _reader(api_key, version)
+    frame, at = _checked(layout, frame, at)
     try:
-        try:
-            request, _ = read(frame, at)
-        except KeyError:
-            frame, at = memoryview(_known_fields(schema, frame[at:])), 0
-            request, _ = read(frame, at)
-    except (SerialError, ValueError, KeyError, OverflowError) as error:
+        request, _ = read(frame, at)
+    except (SerialError, ValueError) as error:
         name = ApiKey(api_key).name
         raise InvalidRequestError(f"{name} version {version}: {error!r}") from None
     return request
@@ -90,9 +102,9 @@ def encode(api_key: int, version: int, answer: Mapping[str, Any]) -> bytes:
 
 
 @cache
-def _reader(api_key: int, version: int) -> tuple[Callable[[Any, int], tuple[Any, int]], type[Any]]:
-    schema: type[Any] = load_request_schema(api_key, version)
-    return entity_reader(schema), schema
+def _reader(api_key: int, version: int) -> tuple[Callable[[Any, int], tuple[Any, int]], _Layout]:
+    schema = load_request_schema(api_key, version)
+    return entity_reader(schema), _layout(cast(Hashable, schema))
 
 
 # --------------------------------------------------------------------------------------- schemas
@@ -100,19 +112,21 @@ def _reader(api_key: int, version: int) -> tuple[Callable[[Any, int], tuple[Any,
 
 @cache
 def _layout(schema: Any) -> _Layout:
-    parts = [_part(one) for one in fields(schema)]
+    parts = [_part(one, schema.__flexible__) for one in fields(schema)]
+    plain = tuple(part for part in parts if part.tag is None)
     return _Layout(
         schema.__flexible__,
-        tuple(part for part in parts if part.tag is None),
+        plain,
         {
             part.tag: part
             for part in sorted(parts, key=lambda one: one.tag or 0)
             if part.tag is not None
         },
+        _steps(plain),
     )
 
 
-def _part(field: "Field[Any]") -> _Part:
+def _part(field: "Field[Any]", is_flexible: bool) -> _Part:
     inner, is_nullable = _without_null(field.type)
     is_array = get_origin(inner) is tuple
     if is_array:
@@ -121,7 +135,14 @@ def _part(field: "Field[Any]") -> _Part:
     kind = "struct" if layout else str(field.metadata["kafka_type"])
     default = _zero(kind, is_array, is_nullable) if field.default is MISSING else field.default
     return _Part(
-        field.name, kind, is_array, is_nullable, layout, field.metadata.get("tag"), default
+        field.name,
+        kind,
+        is_array,
+        is_nullable,
+        layout,
+        field.metadata.get("tag"),
+        default,
+        _least_bytes(kind, layout, is_flexible),
     )
 
 
@@ -194,73 +215,139 @@ def _write_value(writer: Writer, part: _Part, value: Any) -> None:
             writer.raw(int(value).to_bytes(_FIXED_BYTES[kind], "big", signed=kind[0] != "u"))
 
 
-# --------------------------------------------------------------------------- unknown tagged fields
+# ------------------------------------------------------------------------------------------ walk
 
 
-def _known_fields(schema: type[Any], data: memoryview) -> bytes:
-    """Return a body of a flexible version without the tagged fields that its class lacks."""
-    walk = _Walk(data)
-    walk.struct(_layout(cast(Hashable, schema)))
-    walk.take(len(data) - walk.at)
-    return bytes(walk.kept)
+def _checked(layout: _Layout, frame: memoryview, at: int) -> tuple[memoryview, int]:
+    """Return the frame and the place of a body whose sizes are true, without unknown tagged fields.
+
+    kio makes room for as many items as an array says that it has: a size must be true before kio
+    sees it. Raises InvalidRequestError.
+    """
+    walk = _Walk(frame, at)
+    try:
+        walk.struct(layout)
+    except (IndexError, struct.error):
+        raise InvalidRequestError(f"a body is cut at position {len(frame)}") from None
+    if not walk.cuts:
+        return frame, at
+    pieces: list[bytes | memoryview] = []
+    for start, end, instead in walk.cuts:
+        pieces += [frame[at:start], instead]
+        at = end
+    return memoryview(b"".join([*pieces, frame[at:]])), 0
 
 
 class _Walk:
-    """Goes over a body, and keeps all of it but unknown tagged fields."""
+    """Goes over a body. `cuts` are the spans to leave out, each with the bytes to have instead."""
 
-    def __init__(self, data: memoryview) -> None:
+    def __init__(self, data: memoryview, at: int) -> None:
         self._data = data
-        self.at = 0
-        self.kept = bytearray()
-
-    def take(self, size: int) -> None:
-        """Keep the next bytes. Raises InvalidRequestError beyond the end."""
-        if not 0 <= size <= len(self._data) - self.at:
-            raise InvalidRequestError(f"a field of {size} bytes at position {self.at}")
-        self.kept += self._data[self.at : self.at + size]
-        self.at += size
+        self._at = at
+        self.cuts: list[tuple[int, int, bytes]] = []
 
     def struct(self, layout: _Layout) -> None:
         """Go over a struct."""
-        for part in layout.plain:
-            self._part(part)
-        count, self.at = unsigned_varint(self._data, self.at)
-        known: list[bytes] = []
-        for _ in range(count):
-            start = self.at
-            tag, self.at = unsigned_varint(self._data, self.at)
-            size, self.at = unsigned_varint(self._data, self.at)
-            self.at += size
-            if self.at > len(self._data):
-                raise InvalidRequestError(f"a tagged field of {size} bytes at position {start}")
-            if tag in layout.tagged:
-                known.append(bytes(self._data[start : self.at]))
-        writer = Writer(is_flexible=True)
-        writer.varint(len(known))
-        self.kept += writer.data + b"".join(known)
+        for step in layout.steps:
+            if isinstance(step, int):
+                self._skip(step)
+            else:
+                self._part(step, layout.is_flexible)
+        if layout.is_flexible:
+            self._tags(layout)
 
-    def _part(self, part: _Part) -> None:
+    def _skip(self, size: int) -> None:
+        if size > len(self._data) - self._at:
+            raise InvalidRequestError(f"a field of {size} bytes at position {self._at}")
+        self._at += size
+
+    def _part(self, part: _Part, is_flexible: bool) -> None:
         if part.is_array:
-            for _ in range(self._varint() - 1):
-                self._value(part)
+            self._array(part, is_flexible)
         elif part.layout is not None and part.is_nullable:
-            start = self.at
-            self.take(1)
-            if self._data[start] == 1:
-                self._value(part)
+            self._skip(1)
+            if self._data[self._at - 1] == 1:
+                self.struct(part.layout)
         else:
-            self._value(part)
+            self._value(part, is_flexible)
 
-    def _value(self, part: _Part) -> None:
+    def _array(self, part: _Part, is_flexible: bool) -> None:
+        count, data, layout = self._size(4, is_flexible), self._data, part.layout
+        if count * part.least_bytes > len(data) - self._at:
+            raise InvalidRequestError(f"an array of {count} items at position {self._at}")
+        if part.kind in _FIXED_BYTES:
+            self._at += max(count, 0) * part.least_bytes
+        elif layout is None or (fixed_bytes := layout.fixed_bytes) is None:
+            for _ in range(count):
+                self._value(part, is_flexible)
+        else:
+            for _ in range(count):
+                end = self._at + fixed_bytes
+                if data[end] == 0:  # no tagged fields: what clients send
+                    self._at = end + 1
+                else:
+                    self.struct(layout)
+
+    def _value(self, part: _Part, is_flexible: bool) -> None:
         if part.layout is not None:
             self.struct(part.layout)
-        elif part.kind in ("string", "bytes", "records"):
-            self.take(max(self._varint() - 1, 0))
+        elif part.kind in _SIZE_BYTES:
+            self._skip(max(self._size(_SIZE_BYTES[part.kind], is_flexible), 0))
         else:
-            self.take(_FIXED_BYTES[part.kind])
+            self._skip(_FIXED_BYTES[part.kind])
+
+    def _size(self, size_bytes: int, is_flexible: bool) -> int:
+        """Return a size; that of null is negative."""
+        if is_flexible:
+            return self._varint() - 1
+        self._at += size_bytes
+        (size,) = _SIZES[size_bytes].unpack_from(self._data, self._at - size_bytes)
+        return int(size)
 
     def _varint(self) -> int:
-        start = self.at
-        value, end = unsigned_varint(self._data, start)
-        self.take(end - start)
+        byte = self._data[self._at]
+        if byte < 0x80:
+            self._at += 1
+            return byte
+        value, self._at = unsigned_varint(self._data, self._at)
         return value
+
+    def _tags(self, layout: _Layout) -> None:
+        start = self._at
+        count = self._varint()
+        known: list[memoryview] = []
+        for _ in range(count):
+            first = self._at
+            tag, size = self._varint(), self._varint()
+            end = self._at + size
+            part = layout.tagged.get(tag)
+            if part is not None:
+                self._part(part, is_flexible=True)
+                known.append(self._data[first:end])
+            if end > len(self._data) or (part is not None and self._at != end):
+                raise InvalidRequestError(f"a tagged field of {size} bytes at position {first}")
+            self._at = end
+        if len(known) < count:
+            writer = Writer(is_flexible=True)
+            writer.varint(len(known))
+            self.cuts.append((start, self._at, bytes(writer.data) + b"".join(known)))
+
+
+def _steps(plain: Sequence[_Part]) -> tuple[int | _Part, ...]:
+    """Return the parts of a struct; runs of fixed sizes are one number of bytes."""
+    steps: list[int | _Part] = []
+    for part in plain:
+        is_fixed = part.kind in _FIXED_BYTES and not part.is_array
+        last = steps[-1] if steps else None
+        if is_fixed and isinstance(last, int):
+            steps[-1] = last + _FIXED_BYTES[part.kind]
+        else:
+            steps.append(_FIXED_BYTES[part.kind] if is_fixed else part)
+    return tuple(steps)
+
+
+def _least_bytes(kind: str, layout: _Layout | None, is_flexible: bool) -> int:
+    if layout is None:
+        return _FIXED_BYTES.get(kind) or (1 if is_flexible else _SIZE_BYTES[kind])
+    fixed = (step if isinstance(step, int) else 1 for step in layout.steps)
+    return sum(fixed) + is_flexible

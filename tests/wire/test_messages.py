@@ -72,8 +72,36 @@ class TestParse:
 
     def test_refuses_one_that_is_cut_behind_it(self) -> None:
         topic = bytes(16) + b"\x02t" + b"\x01\x09\x01x"
-        with pytest.raises(InvalidRequestError, match="a field of 16 bytes at position"):
-            parse(ApiKey.METADATA, 12, memoryview(b"\x03" + topic + b"\0\0"), 0)
+        with pytest.raises(InvalidRequestError, match="a body is cut at position 25"):
+            parse(ApiKey.METADATA, 12, memoryview(b"\x02" + topic + b"\0\0"), 0)
+
+    @pytest.mark.parametrize(
+        ("key", "version", "body"),
+        [
+            (ApiKey.PRODUCE, 11, b"\0\xff\xff\0\0\0\0" + b"\xff\xff\xff\xff\x2c"),
+            (ApiKey.PRODUCE, 3, b"\xff\xff\xff\xff\0\0\0\0" + b"\x7f\xff\xff\xff"),
+            (ApiKey.METADATA, 1, b"\x7f\xff\xff\xff"),
+            (ApiKey.DELETE_GROUPS, 0, b"\x7f\xff\xff\xff"),
+            (ApiKey.DELETE_GROUPS, 2, b"\xff\xff\xff\xff\x07"),
+            (ApiKey.DESCRIBE_LOG_DIRS, 1, b"\0\0\0\1\0\1t\x7f\xff\xff\xff"),
+        ],
+    )
+    def test_refuses_an_array_that_is_longer_than_the_body(
+        self, key: ApiKey, version: int, body: bytes
+    ) -> None:
+        with pytest.raises(InvalidRequestError, match="an array of [0-9]{9,} items at position"):
+            parse(key, version, memoryview(body), 0)
+
+    @pytest.mark.parametrize("size", [b"\x05", b"\x02"])
+    def test_refuses_a_tagged_field_whose_size_is_not_its_own(self, size: bytes) -> None:
+        fixed = struct.pack(">iiiib", -1, 500, 1, 1024, 0) + struct.pack(">ii", 0, -1)
+        tags = b"\x01" + b"\x00" + size + b"\x04abc\0\0"
+        with pytest.raises(InvalidRequestError, match=f"a tagged field of {size[0]} bytes"):
+            parse(ApiKey.FETCH, 12, memoryview(fixed + b"\x01\x01\x01" + tags), 0)
+
+    def test_refuses_one_that_ends_behind_the_body(self) -> None:
+        with pytest.raises(InvalidRequestError, match="a tagged field of 9 bytes at position"):
+            parse(ApiKey.METADATA, 12, memoryview(b"\x01\0\0\x01\x63\x09abc"), 0)
 
     def test_ignores_bytes_behind_the_body(self) -> None:
         body = self.NAME + self.VERSION + b"\0" + b"more"

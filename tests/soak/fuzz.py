@@ -6,6 +6,7 @@ own; NUMBA_DISABLE_JIT=1 lets it see into the kernels. The corpus are the files 
 minute without an answer, or more than 2 GiB ends the run.
 """
 
+import struct
 import subprocess
 import sys
 from collections.abc import Callable
@@ -95,6 +96,14 @@ def _request(data: bytes) -> None:
         parse(header.api_key, header.version, frame, header.body_at)
 
 
+def _zeros() -> list[bytes]:
+    """A request of every API and version, all of zeros behind its header."""
+    versions = [
+        (key, version) for key, api in APIS.items() for version in range(api.max_version + 1)
+    ]
+    return [struct.pack(">hhih", *one, 0, 0) + bytes(100) for one in versions]
+
+
 def _scram(data: bytes) -> None:
     exchange = ScramExchange("SCRAM-SHA-256", lambda _: None, "nonce", b"secret")
     first, _, final = data.partition(b"\n")
@@ -113,7 +122,7 @@ TARGETS: Final[dict[str, tuple[Callable[[bytes], object], str]]] = {
     "checkpoint": (_checkpoint, "*checkpoint"),
     "coordinator": (_coordinator, "__consumer_offsets-0/*.log"),
     "control": (_control, "__cluster_metadata-0/*.log"),
-    "request": (_request, "*checkpoint"),
+    "request": (_request, "no file"),
     "scram": (_scram, "*checkpoint"),
 }
 
@@ -132,8 +141,9 @@ def _fuzz(name: str, seconds: int) -> None:
     target, pattern = TARGETS[name]
     corpus = FOUND / name
     corpus.mkdir(parents=True, exist_ok=True)
-    for number, path in enumerate(sorted(BROKER.glob(pattern))):
-        (corpus / f"kept-{number}").write_bytes(path.read_bytes()[:4096])
+    kept = [path.read_bytes()[:4096] for path in sorted(BROKER.glob(pattern))]
+    for number, data in enumerate(kept or _zeros()):
+        (corpus / f"kept-{number}").write_bytes(data)
 
     def once(data: bytes) -> None:
         with suppress(SparklogError):

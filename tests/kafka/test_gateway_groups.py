@@ -1,0 +1,69 @@
+"""kafka-consumer-groups at a gateway, and `sparklog groups` on its log dir: they say the same.
+
+Every call of the tool starts a JVM, so a test asks for several things.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient, NewTopic
+from tests.command_line import CommandLine
+from tests.kafka.test_gateway_admin import run
+from tests.logs import append
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.grouping import alone
+
+pytestmark = pytest.mark.kafka
+
+TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+QUICK = {"group_initial_rebalance_delay_ms": 0}
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """With the topic `flights`: five records in the first of two partitions."""
+    found = str(tmp_path / "log")
+    AdminClient(found).create_topics([NewTopic("flights", 2, config={"retention.ms": "-1"})])
+    append(found, 0, range(5), topic="flights")
+    return found
+
+
+@pytest.fixture
+def running(log_dir: str) -> Iterator[RunningGateway]:
+    with gateway(log_dir, **QUICK) as found:
+        yield found
+
+
+def ours(log_dir: str, *arguments: str) -> list[list[str]]:
+    """The words of the lines that `sparklog groups` prints."""
+    lines = CommandLine(log_dir).done("groups", *arguments).lines
+    return [line.split() for line in lines if line]
+
+
+def test_what_is_described_is_the_same(running: RunningGateway, log_dir: str) -> None:
+    admin = AdminClient(log_dir)
+    admin.alter_consumer_group_offsets("idle", {("flights", 0): 2, ("flights", 1): 0})
+    theirs = [line.split() for line in run(running, TOOL, "--describe", "--group", "idle")]
+    told = [line[:9] for line in ours(log_dir, "describe", "idle")]
+    assert theirs[0] == told[0]
+    assert sorted(theirs[1:]) == sorted(told[1:])
+    with Client(running.port) as client:
+        alone(client).commit({("flights", 0): 3})
+        listed = run(running, TOOL, "--list")
+        assert sorted(listed) == ["idle", "readers"]
+        assert sorted(listed) == CommandLine(log_dir).done("groups", "list").lines
+
+
+def test_what_one_resets_the_other_sees(running: RunningGateway, log_dir: str) -> None:
+    reset = ["--reset-offsets", "--group", "jobs", "--topic", "flights", "--to-earliest"]
+    theirs = [line.split() for line in run(running, TOOL, *reset, "--execute")]
+    told = ours(log_dir, "reset-offsets", "jobs", "--topic", "flights", "--to-earliest")
+    assert sorted(theirs) == sorted(told)
+    ours(log_dir, "reset-offsets", "jobs", "--topic", "flights", "--to-latest", "--execute")
+    csv = run(running, TOOL, *reset[:-1], "--to-current", "--export")
+    assert sorted(csv) == ["flights,0,5", "flights,1,0"]
+    deleted = run(running, TOOL, "--delete", "--group", "jobs")
+    assert "jobs" in deleted[-1]
+    assert ours(log_dir, "list") == []

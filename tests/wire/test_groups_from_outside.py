@@ -1,0 +1,96 @@
+"""Groups of a gateway that others read and change in the log, as AdminClient and streams do."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kio.schema.errors import ErrorCode
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.errors import GroupNotEmptyError
+from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.grouping import GroupMember, alone
+
+ONE_PARTITION = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 1}
+FLIGHTS = ("flights", 0)
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """With the topic `flights`."""
+    found = str(tmp_path / "log")
+    AdminClient(found).create_topics([NewTopic("flights", 2)])
+    return found
+
+
+@pytest.fixture
+def running(log_dir: str) -> Iterator[RunningGateway]:
+    """A gateway whose groups all lie in one partition."""
+    with gateway(log_dir, **ONE_PARTITION) as found:
+        yield found
+
+
+@pytest.fixture
+def admin(log_dir: str) -> AdminClient:
+    return AdminClient(log_dir)
+
+
+class TestAGroupWithMembers:
+    def test_is_read(self, client: Client, admin: AdminClient) -> None:
+        member = alone(client)
+        member.commit({FLIGHTS: 7})
+        [found] = admin.describe_consumer_groups(["readers"])
+        assert (found.state, [one.member_id for one in found.members]) == (
+            "Stable",
+            [member.member_id],
+        )
+        [(place, committed)] = admin.list_consumer_group_offsets("readers").items()
+        assert (place, committed and committed.offset) == (FLIGHTS, 7)
+
+    def test_is_not_changed(self, client: Client, admin: AdminClient) -> None:
+        member = alone(client)
+        member.commit({FLIGHTS: 7})
+        with pytest.raises(GroupNotEmptyError):
+            admin.alter_consumer_group_offsets("readers", {FLIGHTS: 0})
+        assert (member.committed(), member.heartbeat()) == ({FLIGHTS: 7}, ErrorCode.none)
+
+    def test_goes_on_while_others_in_its_partition_are_changed(
+        self, client: Client, admin: AdminClient
+    ) -> None:
+        member = alone(client)
+        for offset in range(20):
+            admin.alter_consumer_group_offsets("stream", {FLIGHTS: offset})
+            assert member.heartbeat() is ErrorCode.none
+            assert member.commit({FLIGHTS: offset}) == [ErrorCode.none]
+        stream = GroupMember(client, "stream")
+        assert (stream.committed(), member.committed()) == ({FLIGHTS: 19}, {FLIGHTS: 19})
+
+
+class TestAGroupWithoutMembers:
+    def test_is_changed_and_the_gateway_sees_it(self, client: Client, admin: AdminClient) -> None:
+        member = alone(client)
+        member.commit({FLIGHTS: 7})
+        member.leave()
+        admin.alter_consumer_group_offsets("readers", {FLIGHTS: 3, ("flights", 1): 1})
+        assert member.committed() == {FLIGHTS: 3, ("flights", 1): 1}
+        admin.delete_consumer_group_offsets("readers", [("flights", 1)])
+        assert member.committed() == {FLIGHTS: 3}
+
+    def test_is_deleted(self, client: Client, admin: AdminClient) -> None:
+        member = alone(client)
+        member.commit({FLIGHTS: 7})
+        member.leave()
+        admin.delete_consumer_groups(["readers"])
+        assert member.committed() == {}
+        assert admin.list_consumer_groups() == []
+
+
+def test_members_of_a_gateway_that_has_ended_are_removed(log_dir: str, admin: AdminClient) -> None:
+    with gateway(log_dir, **ONE_PARTITION) as first, Client(first.port) as client:
+        member = alone(client)
+        member.commit({FLIGHTS: 7})
+    admin.alter_consumer_group_offsets("readers", {FLIGHTS: 2})
+    with gateway(log_dir, **ONE_PARTITION) as second, Client(second.port) as client:
+        member.client = client
+        assert member.heartbeat() is ErrorCode.unknown_member_id
+        assert alone(client).committed() == {FLIGHTS: 2}

@@ -23,6 +23,8 @@ PUBLIC_NAMES = [
     "errors",
 ]
 ADMIN_METHODS = [
+    "abort_transaction",
+    "abort_transaction_at",
     "alter_consumer_group_offsets",
     "consumer_group_lags",
     "create_log_dir",
@@ -35,6 +37,7 @@ ADMIN_METHODS = [
     "describe_configs",
     "describe_consumer_groups",
     "describe_topics",
+    "describe_transactions",
     "each",
     "incremental_alter_configs",
     "list_consumer_group_offsets",
@@ -42,6 +45,7 @@ ADMIN_METHODS = [
     "list_deleted_topics",
     "list_offsets",
     "list_topics",
+    "list_transactions",
     "rebuild_indexes",
     "undelete_topic",
 ]

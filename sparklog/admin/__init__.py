@@ -3,6 +3,7 @@
 client     AdminClient, with the names and rules of Kafka's own: all that is asked, or nothing
 each       the same, each topic for itself: all that can be done, and an error for the rest
 groups     consumer groups: their members and offsets, without a gateway
+transactions  transactional ids: listed, described, their transactions aborted
 lags       how far groups are behind the ends of the logs
 changes    what both do to a topic: pure functions of its description or image
 """
@@ -15,6 +16,7 @@ from sparklog.admin.groups import (
     ConsumerGroupListing,
     MemberDescription,
 )
+from sparklog.admin.transactions import TransactionDescription
 from sparklog.coordinator.lag import PartitionLag
 from sparklog.coordinator.requests import CommittedOffset
 
@@ -31,4 +33,5 @@ __all__ = [
     "OpType",
     "Outcome",
     "PartitionLag",
+    "TransactionDescription",
 ]

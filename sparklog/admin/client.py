@@ -24,6 +24,7 @@ from sparklog.admin.changes import (
 )
 from sparklog.admin.each import EachTopic
 from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
+from sparklog.admin.transactions import TransactionAdmin, TransactionDescription
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
 from sparklog.coordinator.lag import PartitionLag
@@ -65,6 +66,7 @@ class AdminClient:
         self._files = open_files(os.fspath(log_dir), storage_options)
         self._catalog = Catalog(self._files, self._clock)
         self._groups = GroupAdmin(self._catalog)
+        self._transactions = TransactionAdmin(self._catalog)
 
     @property
     def each(self) -> EachTopic:
@@ -339,6 +341,28 @@ class AdminClient:
         Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
         """
         self._groups.delete_offsets(group_id, [TopicPartition(*place) for place in partitions])
+
+    def list_transactions(self, states: Collection[str] = ()) -> list[TransactionDescription]:
+        """Return the transactional ids, by name; with `states` those in one of them."""
+        return self._transactions.list(states)
+
+    def describe_transactions(self, ids: Iterable[str]) -> list[TransactionDescription]:
+        """Return transactional ids. Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND)."""
+        return [self._transactions.describe(one) for one in ids]
+
+    def abort_transaction(self, transactional_id: str) -> None:
+        """Abort the open transaction of an id, and fence its producer.
+
+        Raises UsageError (TRANSACTIONAL_ID_NOT_FOUND), InvalidTxnStateError when none is open.
+        """
+        self._transactions.abort(transactional_id)
+
+    def abort_transaction_at(self, partition: tuple[str, int], start_offset: int) -> None:
+        """Abort the transaction that is open in a partition since an offset, as of an import.
+
+        Raises UnknownTopicError, InvalidTxnStateError when none is.
+        """
+        self._transactions.abort_at(TopicPartition(*partition), start_offset)
 
 
 def _trimmed(topic: TopicImage, before: Mapping[int, int]) -> TopicEdit | Done:

@@ -35,6 +35,7 @@ from sparklog.cli import (
     restore,
     services,
     topic,
+    transactions,
     users,
     verify,
 )
@@ -115,7 +116,7 @@ app = typer.Typer(
 )
 _PARTS = (
     *(topic, produce, consume, offsets, groups, checkpoint, log),
-    *(import_log, export_log, dump_log, verify, restore, jobs, users, services),
+    *(import_log, export_log, dump_log, verify, restore, jobs, transactions, users, services),
 )
 for part in _PARTS:
     part.add_to(app)

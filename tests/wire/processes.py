@@ -58,14 +58,13 @@ def gateway_process(log_dir: Path, *options: str) -> Iterator[GatewayProcess]:
         process.stop()
 
 
-def until(is_so: Callable[[], bool]) -> None:
-    """Look every 5 ms, and return when it is so."""
-
-    def looked() -> bool:
+def until(is_so: Callable[[], bool], most_s: float = 120) -> None:
+    """Look every 5 ms, and return when it is so. Raises TimeoutError when that takes too long."""
+    deadline = time.monotonic() + most_s
+    while not is_so():
+        if time.monotonic() > deadline:
+            raise TimeoutError(f"not so within {most_s} s")
         time.sleep(0.005)
-        return is_so()
-
-    list(iter(looked, True))
 
 
 def free_port() -> int:

@@ -17,7 +17,8 @@ KILLS = 3
 class Sender:
     """An idempotent producer of the numbers from 0 on; remembers what each was answered."""
 
-    def __init__(self, address: str) -> None:
+    def __init__(self, address: str, partition: int = 0) -> None:
+        self._partition = partition
         self._producer = Producer(
             {
                 "bootstrap.servers": address,
@@ -34,7 +35,12 @@ class Sender:
 
     def send(self, first: int, last: int) -> None:
         for number in range(first, last):
-            self._producer.produce("t", value=str(number), partition=0, on_delivery=self._delivered)
+            self._producer.produce(
+                "t",
+                value=str(number),
+                partition=self._partition,
+                on_delivery=self._delivered,
+            )
             self._producer.poll(0)
 
     def flush(self) -> int:
@@ -68,6 +74,11 @@ def _kill_when_some_landed(process: GatewayProcess, log_dir: Path, before: int) 
     topic = TemporaryLogDir(log_dir)["t"]
     until(lambda: len(topic.values()) > before)
     process.kill()
+
+
+def test_what_never_is_so_is_not_waited_for() -> None:
+    with pytest.raises(TimeoutError, match="not so"):
+        until(lambda: False, most_s=0.01)
 
 
 def test_one_that_cannot_start_says_so(tmp_path: Path) -> None:

@@ -1,1 +1,1 @@
-"""What sparklog's speed and memory are measured by: `python -m bench --help`."""
+"""Measures sparklog's speed and memory: `python -m bench --help`."""

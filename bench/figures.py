@@ -20,7 +20,7 @@ PACKAGES = ("sparklog", "pyspark", "delta-spark", "deltalake", "pyarrow", "numpy
 
 @dataclass(frozen=True, slots=True)
 class Bar:
-    """What a figure has to be: at least `least`, or at most `most`."""
+    """The bar of a figure: at least `least`, or at most `most`."""
 
     least: float | None = None
     most: float | None = None

@@ -95,7 +95,7 @@ def _links(directory: Path, rounds: int, segments: int) -> list[Figure]:
     broker = directory / "broker"
     for number in range(segments):
         _write_segment(broker / "t-0", number * 10, 10)
-    # What a broker has in every partition's directory: its producers (none) and its leader epochs.
+    # A broker keeps producers (none here) and leader epochs in every partition's directory.
     (broker / "t-0" / f"{(segments - 1) * 10:020d}.snapshot").write_bytes(
         bytes.fromhex("000148674bc700000000")
     )

@@ -38,7 +38,7 @@ MB: Final = 1 << 20
 TIMES_A_KEY: Final = 5
 SEGMENT_BYTES: Final = 128 * MB
 RECORD_BYTES: Final = 110
-"""What a record takes in the log, about."""
+"""The approximate bytes of a record in the log."""
 ROUNDS_MAX: Final = 3
 TOUCHED: Final = 4
 """Clean segments in which records are superseded."""
@@ -90,7 +90,7 @@ def dirty_log(log_dir: Path, records: int) -> Catalog:
 
 
 def end_of(catalog: Catalog) -> int:
-    """Where the newest segment begins."""
+    """The base offset of the newest segment."""
     return list(topic_image(catalog).segments(0))[-1].base_offset
 
 

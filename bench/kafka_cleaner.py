@@ -35,7 +35,7 @@ _REPORT = re.compile(
 
 
 class Report(NamedTuple):
-    """What the cleaner says of one round: MB of log, and MB/s in all and of its two halves."""
+    """The cleaner's figures of one round: MB of log, and MB/s in all and of its two halves."""
 
     mb: float
     rate: float

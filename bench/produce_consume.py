@@ -71,7 +71,7 @@ def variants(records: int) -> list[Variant]:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """What is compared, and where it writes."""
+    """One of the compared ways, and its log dir or topic."""
 
     spark: SparkSession
     broker: Broker

@@ -1,4 +1,4 @@
-"""What the command line of `bench` can change."""
+"""The settings that the command line of `bench` can change."""
 
 from dataclasses import dataclass
 from pathlib import Path

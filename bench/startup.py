@@ -1,4 +1,4 @@
-"""What a user waits for before anything runs: imports, the command line, a new driver."""
+"""The time before a user's work begins: imports, the command line, a new driver."""
 
 import subprocess
 import sys
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 IMPORT = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
 IMPORTS = (
     ("import sparklog", IMPORT.format("sparklog"), Bar(most=50)),
-    # What a program that uses PySpark has loaded already does not count.
+    # Modules that a program with PySpark has loaded already do not count.
     (
         "import sparklog.spark, beyond PySpark",
         "import pyspark.sql, pyspark.sql.datasource; " + IMPORT.format("sparklog.spark"),

@@ -1,4 +1,4 @@
-"""Who may do what: bearer tokens, hashed in a file, with scopes for prefixes of names.
+"""Bearer tokens and their grants: hashed in a file, with scopes for prefixes of names.
 
     [[tokens]]                                        (TOML)
     name = "etl"
@@ -36,17 +36,17 @@ log: Final = logging.getLogger("sparklog.tokens")
 
 
 class Resource(StrEnum):
-    """What a grant is for (org.apache.kafka.common.resource.ResourceType); REST asks for topics."""
+    """Kinds of resources (org.apache.kafka.common.resource.ResourceType)."""
 
     TOPIC = "topic"
     GROUP = "group"
     TRANSACTIONAL_ID = "transactional-id"
     CLUSTER = "cluster"
-    """What belongs to no name: users, brokers. Only a prefix of "" covers it."""
+    """Users and brokers, which have no names of their own: only a prefix of "" covers them."""
 
 
 class Scope(StrEnum):
-    """What a principal may be allowed to do with a resource."""
+    """A kind of access of a principal to a resource."""
 
     READ = "read"
     WRITE = "write"
@@ -107,7 +107,7 @@ EVERYBODY: Final = Token(
     sha256="0" * 64,
     grants=tuple(Grant(prefix="", scopes=frozenset(Scope), resource=one) for one in Resource),
 )
-"""Whoever asks, where there is no file of tokens."""
+"""Every client, if there is no file of tokens."""
 
 
 class Tokens:

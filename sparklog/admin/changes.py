@@ -30,7 +30,7 @@ class NewTopic:
 
 
 class OpType(StrEnum):
-    """What an AlterConfigOp does (AlterConfigOp.OpType). APPEND and SUBTRACT are for lists."""
+    """Kafka's AlterConfigOp.OpType. APPEND and SUBTRACT are for lists."""
 
     SET = "SET"
     DELETE = "DELETE"

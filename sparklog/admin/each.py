@@ -1,8 +1,9 @@
 """EachTopic: changes of several topics, each for itself, as Kafka's requests have them.
 
-What can be done is done, in one commit; the rest is told by its error. An outcome is the topic as
-it is then, or a UsageError. Errors of the log dir itself (StorageError, CommitConflictError …) are
-raised: nothing was done then, but for CommitOutcomeUnknownError.
+Allowed changes are made, in one commit; each of the others has its error. An outcome is the topic
+after the change, or a UsageError. Errors of the log dir itself (StorageError,
+CommitConflictError …) are raised: then nothing was done, or, after a CommitOutcomeUnknownError, all
+or nothing.
 """
 
 import os

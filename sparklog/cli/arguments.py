@@ -33,7 +33,7 @@ HELP_OPTIONS = {"help_option_names": ["-h", "--help"]}
 
 
 class OutputFormat(StrEnum):
-    """What output (and the input of `produce`) looks like."""
+    """The format of output, and of the input of `produce`."""
 
     TEXT = "text"
     JSON = "json"
@@ -58,7 +58,7 @@ IsolationOption = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class CommonArguments:
-    """What every command takes."""
+    """The options of every command."""
 
     log_dir: Annotated[
         str | None,

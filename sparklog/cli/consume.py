@@ -124,7 +124,7 @@ def _renderer(arguments: ConsumeArguments) -> "Renderer":
         return JsonLines()
     template = arguments.template
     if template is None:
-        # What is given may hold percent signs, which are only themselves here.
+        # Percent signs in the given text stand for themselves.
         key, end = (None if text is None else text.replace("%", "%%") for text in shape[1:])
         template = ("" if key is None else f"%k{key}") + "%s" + ("\\n" if end is None else end)
     elif shape[1:] != (None, None):

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sparklog.record.arrays import array_of, binary_of
 
 _ESCAPED: Final = [json.dumps(chr(byte))[1:-1].encode() for byte in range(127)]
-"""What a byte of ASCII is in a JSON string; all others stand for themselves."""
+"""The escapes of ASCII bytes in a JSON string; all other bytes stand for themselves."""
 _EXTRA: Final = np.zeros(256, np.uint8)
 """How many bytes longer it is there: 1 for \\" and \\n, 5 for \\u0000."""
 _EXTRA[:127] = [len(text) - 1 for text in _ESCAPED]

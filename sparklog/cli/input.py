@@ -107,7 +107,7 @@ def read_messages(
 ) -> Iterator[pa.Array]:
     """Yield the messages of a stream, as many at a time as a chunk has; empty ones are left out.
 
-    What stands after the last delimiter is a message, too. An empty `delimiter` takes the stream
+    The text after the last delimiter is a message, too. An empty `delimiter` takes the stream
     as one message.
     """
     rest: list[bytes] = []
@@ -135,7 +135,7 @@ def _cut(data: bytes, delimiter: bytes) -> pa.Array:
 
 
 def _cut_keys(messages: pa.Array, delimiter: bytes) -> tuple[pa.Array, pa.Array]:
-    """What stands before the first delimiter, null without one, and what stands after it."""
+    """The text before the first delimiter (null if there is none) and the text after it."""
     parts = pc.split_pattern(messages, delimiter, max_splits=1)
     pieces = parts.flatten()
     counts = pc.list_value_length(parts).to_numpy(zero_copy_only=False)

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 
 class Readable(Protocol):
-    """What input is read from: at most `size` bytes, as many as there are; b"" at the end."""
+    """A source of input: returns at most `size` bytes, as many as there are; b"" at the end."""
 
     def read(self, size: int, /) -> bytes | None:
         """The next bytes."""

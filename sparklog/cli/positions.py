@@ -1,4 +1,4 @@
-"""Where a consume begins and ends: the grammar of `-o`, and times as people write them.
+"""The beginning and the end of a consume: the grammar of `-o`, and times as people write them.
 
     start | beginning | earliest      the log start offset
     end | latest                      the log end offset
@@ -112,7 +112,7 @@ def parse_time(text: str, now_ms: int) -> int:
 
 
 def parse_list_time(text: str, now_ms: int) -> int:
-    """What `--time` of get-offsets means: -1, -2, -3 and their words, or a time."""
+    """The meaning of `--time` of get-offsets: -1, -2, -3 and their words, or a time."""
     if text in _TIME_WORDS:
         return _TIME_WORDS[text]
     if text in {"-1", "-2", "-3"}:

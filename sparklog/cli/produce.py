@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from sparklog.cli.production import Produced, Production
 
 STDIN: Final = "-"
-"""What names stdin among files."""
+"""The name of stdin among files."""
 _NOT_HERE: Final = frozenset({"topic", "clustered", "allowOffsetGaps"})
 _TEXT_ONLY: Final = ("key", "key_delimiter", "delimiter", "headers", "empty_is_null")
 
@@ -196,7 +196,7 @@ def _text_format(arguments: ProduceArguments) -> "TextFormat":
 
 
 def _raw(text: str) -> bytes:
-    """What the shell handed over, also where it is not UTF-8."""
+    """The bytes of an argument, also those that are not UTF-8."""
     return text.encode(errors="surrogateescape")
 
 

@@ -25,7 +25,7 @@ from sparklog.record.rows import RecordColumns
 
 @dataclass(slots=True)
 class Produced:
-    """What became visible: offsets, records and bytes by partition.
+    """The records that became visible: offsets, records and bytes by partition.
 
     Several commits of a partition are one range from the first to the last; where others produced
     in between it is wider than `records`. `replayed` are topics that had this write already, and

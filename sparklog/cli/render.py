@@ -70,7 +70,7 @@ class Format:
 class JsonLines:
     """A JSON object a line: topic, partition, offset, timestamp, key, value, headers.
 
-    What is not UTF-8 is base64, and a field after it says so: `"key_encoding":"base64"`,
+    Bytes that are not UTF-8 are base64, and a field after them says so: `"key_encoding":"base64"`,
     `"value_encoding":"base64"`. The timestamp is in ms, null when there is none.
     """
 

@@ -27,7 +27,7 @@ class AddArguments(CommonArguments):
 def add(arguments: AddArguments) -> None:
     """Add a user, or give it another password, which is read from the terminal or a pipe.
 
-    What it may do is in the gateway's file of tokens.
+    Its grants are in the gateway's file of tokens.
     """
     from sparklog.metadata.cluster import SCRAM_MECHANISMS, ScramCredential, UserKey
     from sparklog.metadata.cluster_plans import with_users

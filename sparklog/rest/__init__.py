@@ -7,10 +7,10 @@
     fetch      records out                              records    records in
     plain      routes that read their requests by hand  routes/    one module a subject
 
-Below it, and free of HTTP: `sparklog.group_commit` (one commit for many requests),
+It stands on packages without HTTP: `sparklog.group_commit` (one commit for many requests),
 `sparklog.log_reader.followed_topics` and `poll` (the newest metadata, and waiting for it), and
 `sparklog.tokens`.
 
-What a request may wait for (files, commits) runs on threads; the event loop only looks at what it
-has. Any number of instances serve any request: what they share lies in the log dir.
+Threads do all work that may wait for files or commits; the event loop only reads memory. Any number
+of instances can serve any request, because they share nothing but the log dir.
 """

@@ -1,4 +1,4 @@
-"""What routes take from a request: the names in its path, the service, who asks."""
+"""The parts of a request that routes use: the names in its path, the service, the token."""
 
 import re
 from typing import Annotated, Any, Final, Literal

@@ -1,8 +1,8 @@
 """The edge of the service: limits and checks around every request, whichever route answers it.
 
 request id     taken from X-Request-Id, or made; sent back and logged
-who may ask    beyond loopback nobody without tokens, and no web page through a foreign host name
-limits         bytes and time of a body coming in, time of one going out
+clients        without tokens only those of this machine, and no web page by a foreign host name
+limits         size and time of a request's body, time of an answer's body
 errors         those of the library and refusals, each as a status and a body
 the rest       one line in the log, the counters, and a 500 without a trace
 """
@@ -106,11 +106,11 @@ class _Exchange:
 
     @property
     def request_id(self) -> str:
-        """What logs and the client know the request by."""
+        """The id of the request, in logs and in the answer."""
         return self._id.decode()
 
     def check(self) -> None:
-        """Raise ApiError for a request that is not to be looked at."""
+        """Raise ApiError for a request that must not reach a route."""
         length = self._headers.get(b"content-length", b"0")
         if not length.isdigit() or int(length) > self._settings.max_body_bytes:
             raise self._too_large()
@@ -129,7 +129,7 @@ class _Exchange:
     async def receive(self) -> Message:
         """Receive a part of the body; ApiError when it is too large or takes too long.
 
-        Behind the body, and once the answer has begun, this waits for the client to go away,
+        After the body, and after the answer has begun, this waits until the client disconnects,
         without a limit.
         """
         if self._has_body or self._has_started:

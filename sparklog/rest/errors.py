@@ -42,7 +42,7 @@ log = logging.getLogger("sparklog.rest")
 
 
 class Answer(NamedTuple):
-    """What an error is answered with; a status from 500 on has a message of its own."""
+    """The answer to an error; one with a status from 500 on has a message of its own."""
 
     error_code: int
     message: str = ""
@@ -95,7 +95,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
 
 
 class ApiError(Exception):
-    """What the service itself answers with an error."""
+    """An error that the service itself finds."""
 
     def __init__(
         self, error_code: int, message: str, headers: Mapping[str, str] | None = None

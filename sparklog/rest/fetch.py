@@ -1,11 +1,11 @@
-"""Fetch: the records of one partition from an offset on, in three forms.
+"""Fetch: the records of one partition from an offset on, in three formats.
 
     JSON     v2 records, base64 or JSON inside        decoded a chunk at a time
     Arrow    a stream of record batches               the same, as columns
     raw      Kafka record batches                     never decoded (sparklog.log_reader.raw)
 
-Every form is an iterator of bytes, so memory holds a chunk whatever is asked for. An answer ends
-before damage; a fetch that begins at the damage is told of it.
+Every format is an iterator of bytes, so a fetch of any size takes the memory of one chunk. An
+answer ends before a damaged place; a fetch that begins at the damaged place fails.
 """
 
 from binascii import b2a_base64
@@ -84,7 +84,7 @@ def _quality(part: str) -> tuple[float, str]:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """What is asked for: offsets from `start` on, as far as the limits reach."""
+    """The range of a fetch: offsets from `start` on, up to its limits."""
 
     reader: TopicReader
     partition: int
@@ -151,7 +151,7 @@ def _head(found: DecodedRecords, count: int) -> DecodedRecords:
 
 
 def body_in(form: str, page: Page) -> Iterator[bytes | memoryview]:
-    """Return the body in a form; the first part is made here, so that what is wrong is told.
+    """Return the body in a format; its first part is made here, so that errors become answers.
 
     Raises what the library raises, and ApiError (406) for a record that is no JSON.
     """

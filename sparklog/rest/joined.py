@@ -10,9 +10,10 @@ WAITING_BYTES_MAX: Final = 64 * 1024
 class JoinedWrites:
     """A transport that gathers what is written to it until the event loop goes on.
 
-    uvicorn writes the head of an answer and then its body: two calls of the system, two packets,
-    and a client that wakes up for a head alone. All but `write` and `close` is the transport's own;
-    uvicorn writes in no other way, and its protocol closes before the transport closes itself.
+    uvicorn writes the head of an answer and then its body: that makes two system calls and two
+    packets, and wakes the client up for a head alone. Only `write` and `close` differ from the
+    transport's own; uvicorn writes in no other way, and its protocol closes before the transport
+    closes itself.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:

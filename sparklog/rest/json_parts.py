@@ -1,4 +1,4 @@
-"""Large JSON bodies in parts: parsing one takes the memory of a part, however much it holds.
+"""Large JSON bodies in parts: parsing a body of any size takes the memory of one part.
 
 A parsed value takes up to a hundred times the bytes that it has as text. So the values of a body
 are counted before it is parsed, in milliseconds, and a body with too many is refused.
@@ -30,7 +30,7 @@ Text = bytes | bytearray
 
 
 class Outline(NamedTuple):
-    """What text holds: elements, the values of the largest one, and where it ends and is cut."""
+    """A text's number of elements, the values of the largest one, its end, and where to cut it."""
 
     elements: int
     largest: int
@@ -39,7 +39,7 @@ class Outline(NamedTuple):
 
 
 def outline(body: Text, start: int, *, is_list: bool) -> Outline:
-    """Return what the kernel finds. Raises ApiError (413) for an element of too many values."""
+    """Return the outline of a text. Raises ApiError (413) for an element of too many values."""
     cuts = np.empty(len(body) // PART_VALUES + len(body) // PART_BYTES + 1, np.int64)
     found = np.empty(json_cut.FOUND_SIZE, np.int64)
     data = np.frombuffer(body, np.uint8)

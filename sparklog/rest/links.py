@@ -21,11 +21,11 @@ class Links:
         return models3.Related(related=f"{self._base}{path}")
 
     def at(self, path: str, name: str = "") -> models3.ResourceMetadata:
-        """Where a resource is, and its name."""
+        """The address of a resource, and its name."""
         return models3.ResourceMetadata(self=f"{self._base}{path}", resource_name=self._crn + name)
 
     def list_at(self, path: str, following: str | None = None) -> models3.ListMetadata:
-        """Where a list is, and its next page."""
+        """The address of a list, and of its next page."""
         return models3.ListMetadata(self=f"{self._base}{path}", next=following)
 
     def cluster(self) -> models3.ClusterData:

@@ -24,8 +24,8 @@ SECONDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.
 class Metrics:
     """The counters of one instance, in a registry of their own.
 
-    Requests are counted in plain numbers, by the event loop alone: for each of them the locks of
-    prometheus_client would take longer than all else that is done around it.
+    Only the event loop counts requests, in plain numbers: the locks of prometheus_client would take
+    longer than all other work around a request.
     """
 
     def __init__(self, metadata_age_ms: Callable[[], int | None], committed: Counts) -> None:

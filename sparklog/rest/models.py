@@ -28,7 +28,7 @@ class ErrorBody(BaseModel):
 
 
 class PartitionOffsets(BaseModel):
-    """Where the log of a partition begins and ends."""
+    """The beginning and the end of a partition's log."""
 
     beginning_offset: int
     end_offset: int
@@ -59,9 +59,9 @@ class IndexEntry(BaseModel):
 
 
 class OffsetPlace(BaseModel):
-    """Where an offset lies: segment, file, index entry, batch.
+    """The place of an offset: segment, file, index entry, batch.
 
-    Positions of the index entry and of the batch count from where the segment begins in its file.
+    Positions of the index entry and of the batch count from the first byte of the segment.
     """
 
     topic: str
@@ -183,7 +183,7 @@ class RecordOut(BaseModel):
 
 
 class ProducedOffset(BaseModel):
-    """What one record got."""
+    """The offset, or the error, of one record."""
 
     partition: int
     offset: int
@@ -192,7 +192,7 @@ class ProducedOffset(BaseModel):
 
 
 class Produced(BaseModel):
-    """What the records of a request got, in their order."""
+    """The offsets of the records of a request, in their order."""
 
     offsets: list[ProducedOffset]
     key_schema_id: int | None = None

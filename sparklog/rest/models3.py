@@ -55,21 +55,21 @@ class ConfigChangesIn(In):
 
 
 class ResourceMetadata(BaseModel):
-    """Where a resource is."""
+    """The address of a resource."""
 
     self: str
     resource_name: str | None = None
 
 
 class ListMetadata(BaseModel):
-    """Where a list is, and its next page; null on the last one."""
+    """The address of a list, and of its next page; null on the last one."""
 
     self: str
     next: str | None = None
 
 
 class Related(BaseModel):
-    """Where to go on."""
+    """The address of a related resource."""
 
     related: str
 
@@ -138,7 +138,7 @@ class TopicList(BaseModel):
 
 
 class ConfigSynonym(BaseModel):
-    """Where a value comes from."""
+    """One source of a config's value."""
 
     name: str
     value: str
@@ -190,7 +190,7 @@ class PartitionList(BaseModel):
 
 
 class PartitionOffsetData(BaseModel):
-    """Where the log of a partition begins and ends, in v3."""
+    """The beginning and the end of a partition's log, in v3."""
 
     kind: str = "KafkaPartitionOffset"
     metadata: ResourceMetadata
@@ -209,7 +209,7 @@ class Field3(BaseModel):
 
 
 class Report(BaseModel):
-    """What one record of a v3 produce got; an error has `error_code` and `message` only."""
+    """The delivery report of one record; an error has `error_code` and `message` only."""
 
     error_code: int
     message: str | None = None
@@ -223,7 +223,7 @@ class Report(BaseModel):
 
 
 class BatchSuccess(BaseModel):
-    """What one record of a batch got."""
+    """The delivery report of one record of a batch."""
 
     id: str
     cluster_id: str
@@ -236,7 +236,7 @@ class BatchSuccess(BaseModel):
 
 
 class BatchFailure(BaseModel):
-    """Why one record of a batch got nothing."""
+    """The error of one record of a batch."""
 
     id: str
     error_code: int
@@ -244,7 +244,7 @@ class BatchFailure(BaseModel):
 
 
 class BatchReport(BaseModel):
-    """What the records of a batch got, by id."""
+    """The delivery reports of a batch, by id."""
 
     successes: list[BatchSuccess]
     failures: list[BatchFailure]

@@ -1,10 +1,10 @@
-"""Pages of v3 lists: `page_size` elements, and behind them `metadata.next`, where to go on.
+"""Pages of v3 lists: `page_size` elements, and the address of the next page, `metadata.next`.
 
     GET …/topics?page_size=2      ["a", "b"]   next: …/topics?page_size=2&page_token=ImIi
     GET …/topics?page_size=2&…    ["c"]        next: null
 
-A token names the last element of its page, not a count. So when elements come or go between two
-pages, no element is listed twice and no other one is left out.
+A token names the last element of its page, not a count. So when elements are added or
+removed between two pages, no element is listed twice, and every other one is listed.
 """
 
 import base64
@@ -47,7 +47,7 @@ class Page:
         """Return the elements on the page and the address of the next one, None on the last.
 
         `elements` are in the order of their keys, which are of type `kind`. Raises ApiError (422)
-        for a token that is none of this list.
+        for a token that is not of this list.
         """
         start = 0
         if self._token is not None:

@@ -1,7 +1,7 @@
 """Routes that read their requests by hand: the most frequent ones.
 
-FastAPI documents them, and refuses other methods (405). Other requests to them do not reach it: its
-work around an endpoint (layers of middleware, routing, parameters, validation, exit stacks,
+FastAPI documents them, and refuses other methods (405). Their requests do not pass through FastAPI:
+its work around an endpoint (layers of middleware, routing, parameters, validation, exit stacks,
 serialisation) takes longer than a lookup.
 """
 

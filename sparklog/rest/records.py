@@ -172,7 +172,7 @@ def _json(data: Any) -> bytes | None:
         text = b""
     if text and b"null" not in text:
         return text
-    # What is no number (NaN, 1e999) is null to orjson, and an error to json.
+    # orjson makes null of NaN and 1e999; json makes them an error.
     plain = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text or plain.encode()
 
@@ -203,7 +203,7 @@ class Sent:
 def rows_of_stream(body: Text) -> tuple[Rows, list[Sent]]:
     """Return the valid records of a v3 body, and an outcome for every object, in their order.
 
-    Text that is no JSON ends the body: objects behind it cannot be told apart.
+    Text that is not JSON ends the body, because the objects after it cannot be found.
     """
     return rows_of_objects(_objects(body))
 
@@ -237,7 +237,7 @@ def _objects(body: Text) -> Iterator[Any]:
 
 
 def _objects_of(start: int, part: Text) -> Iterator[Any]:
-    """Yield the objects of a part; raises ApiError (42206) where it is no JSON."""
+    """Yield the objects of a part; raises ApiError (42206) where it is not JSON."""
     if len(part) > PART_BYTES and not part.isascii():  # one object, most likely: spare its text
         try:
             yield orjson.loads(part)

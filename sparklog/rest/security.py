@@ -1,6 +1,6 @@
 """Tokens over HTTP: `Authorization: Bearer …`, and the answers 401 and 403.
 
-What belongs to no topic (clusters, metrics) needs any token.
+Requests about no topic (clusters, metrics) need a token, but no grant.
 """
 
 import base64

@@ -1,7 +1,7 @@
 """The server: uvicorn, with limits for slow and oversized headers, and an end without losses.
 
-On SIGTERM or SIGINT: no new connections; waiting fetches are answered with what there is; every
-group is committed and acknowledged; then the process ends.
+On SIGTERM or SIGINT it takes no new connections, answers waiting fetches with the records there
+are, commits and acknowledges every group, and ends.
 """
 
 import asyncio
@@ -28,10 +28,9 @@ class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with limits: it closes connections of clients that are slow.
 
     headers     limits of time and size, from the connection on, and from the first byte after each
-                request; between requests uvicorn's own keep-alive timeout counts
-    bodies      `edge` limits those that the service reads; the rest of a body, when the answer is
-                sent already, has the same time. Bytes that are no body (trailers, chunk extensions)
-                count as headers
+                request; between requests uvicorn's own keep-alive timeout applies
+    bodies      `edge` limits those that the service reads; when the answer has been sent already,
+                the rest of a body has the same time. Trailers and chunk extensions count as headers
     answers     a client that takes no byte of its answer within a time limit is cut off
     """
 

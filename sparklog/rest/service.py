@@ -70,9 +70,10 @@ class Service:
     async def find(
         self, topic: str, partition: int, question: Callable[[TopicReader], Answer | None]
     ) -> Answer | None:
-        """Run a lookup in one partition; where it finds nothing, again in the newest version.
+        """Run a lookup in one partition; if it finds nothing, again in the newest version.
 
-        To find nothing is to return None or to raise OffsetOutOfRangeError. Raises as `reader`.
+        A lookup that finds nothing returns None or raises OffsetOutOfRangeError. Raises as
+        `reader`.
         """
         reader = self.topics.reader_at_hand(topic) or await self.reader(topic)
         is_final = self.topics.files.is_local
@@ -105,10 +106,10 @@ class Service:
         partitions: Collection[int],
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run lookups: on the event loop as long as those of these few partitions are quick.
+        """Run lookups: on the event loop if they are in few partitions, whose lookups are quick.
 
         A thread costs more than a lookup by an index. The first lookup in a partition runs on a
-        thread; while it takes long (no index, a cold disk, an object store) the next ones do, too.
+        thread; if it takes long (no index, a cold disk, an object store) so do the next ones.
         """
         if len(partitions) > FEW:
             return await self.bulk(question)
@@ -134,10 +135,10 @@ class Service:
                 self._quick.update(places)
 
     def deadline(self) -> Callable[[], None]:
-        """Return what raises ApiError (503) when the lookups of a request have taken too long.
+        """Return a function that raises ApiError (503) when a request's lookups take too long.
 
-        Asked before each of them: without an index one may read a whole segment, and nobody can be
-        heard to have gone meanwhile.
+        It is called before each lookup: without an index one lookup may read a whole segment, and
+        the service does not notice meanwhile that the client has disconnected.
         """
         timeout_ms = self.settings.lookup_timeout_ms
         end_ms = self.clock.boot_ms() + timeout_ms
@@ -172,7 +173,8 @@ class Service:
         """Return a reader of the newest version. Raises UnknownTopicError.
 
         Over an object store the version may be `poll_interval_ms` old unless `is_newest` asks for
-        the newest. Ask for it to answer an end, or that something does not exist.
+        the newest. Answers that name an end, or that say that something does not exist, need the
+        newest.
         """
         at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
         return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand

@@ -14,27 +14,27 @@ MIB = 1024 * 1024
 
 
 class Settings(BaseSettings):
-    """What an operator decides. Storage settings (`AWS_…`) are read by sparklog.storage itself."""
+    """The settings of an operator. sparklog.storage reads its own (`AWS_…`) itself."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
 
     log_dir: str
     """The log dir: a path, file://, s3://, gs:// or az://."""
     host: str = "127.0.0.1"
-    """Where to listen; anything but loopback needs tokens_file."""
+    """The address to listen on; any but loopback needs tokens_file."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """The port, by default Kafka REST's own; 0 takes a free one."""
     allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
     """Host headers that are answered without tokens: no web page may reach a loopback service."""
     tokens_file: Path | None = None
-    """Bearer tokens (sparklog.tokens); none: whoever reaches the service may do everything."""
+    """Bearer tokens (sparklog.tokens); without it every client may do everything."""
 
     linger_ms: Annotated[int, Field(ge=0, le=10_000)] = 5
-    """How long a group waits for others: its first request, and after the group before."""
+    """How long a group commit waits for more requests after its first, and after a commit."""
     batch_size: Positive = MIB
-    """Bytes of keys and values at which a group waits no longer."""
+    """Bytes of keys and values with which a group commit is made at once."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
-    """Of topics that leave it to the producer."""
+    """The codec for topics that leave it to the producer."""
     max_pending_bytes: Positive = 64 * MIB
     """Bytes that may wait for their commit in one topic; more is answered with 429."""
 
@@ -57,20 +57,20 @@ class Settings(BaseSettings):
     lookup_timeout_ms: Positive = 30_000
     """How long the lookups of one request may take."""
     send_timeout_ms: Positive = 60_000
-    """How long a client may take to receive what is sent."""
+    """How long a client may take to receive a part of an answer."""
     shutdown_timeout_ms: Positive = 30_000
     """How long requests in progress may take after SIGTERM."""
 
     lookup_threads: Positive = 2
     """Threads for lookups that read files."""
     bulk_threads: Positive = 4
-    """Threads for fetches and large bodies, which so delay no lookup."""
+    """Threads for fetches and large bodies, so that these do not delay lookups."""
     poll_interval_ms: Positive = 20
     """How often waiting fetches look for commits, and how old an object store's metadata may be."""
     access_log: bool = True
-    """Whether every request is a line in the log."""
+    """Whether every request is logged."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is logged."""
+    """The least level that is logged."""
 
     @property
     def group_limits(self) -> GroupLimits:

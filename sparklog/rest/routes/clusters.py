@@ -210,7 +210,7 @@ async def read_cluster_offset(
     partition: PartitionNumber,
     isolation_level: IsolationLevel = "read_uncommitted",
 ) -> models3.PartitionOffsetData:
-    """Where the log of a partition begins and ends."""
+    """The beginning and the end of a partition's log."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
     log = (await service.reader(topic, is_newest=True)).partition(partition)

@@ -1,4 +1,4 @@
-"""Lookups: ListOffsets by time, the ends of a log, and where in the files an offset lies."""
+"""Lookups: ListOffsets by time, the ends of a log, and the place of an offset in the files."""
 
 from collections.abc import Callable
 from typing import Any, Final
@@ -42,7 +42,7 @@ _ENDS: Final = (-1, -2)
     },
 )
 async def read_partition_offsets(request: Request) -> Response:
-    """Where the log begins and ends; with `timestamp`, the first record at or after it."""
+    """The beginning and the end of the log; with `timestamp`, the first record at or after it."""
     topic, partition = request.path_params["topic"], partition_of(request)
     service = allowed(request, Scope.READ, topic)
     timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
@@ -88,9 +88,9 @@ def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
     openapi_extra={"parameters": [TOPIC_DOCS, PARTITION_DOCS, OFFSET_DOCS]},
 )
 async def read_offset_place(request: Request) -> Response:
-    """Where an offset lies: segment, file, index entry, position of the batch, timestamp.
+    """The place of an offset: segment, file, index entry, position of the batch, timestamp.
 
-    Where compaction has left a gap, the next record is answered.
+    For an offset in a gap that compaction has left, the answer is the next record.
     """
     topic, partition = request.path_params["topic"], partition_of(request)
     offset = offset_of(request)
@@ -189,9 +189,9 @@ _LOOKUPS_DOCS: Final = body_docs(
     openapi_extra={"parameters": [TOPIC_DOCS, ISOLATION_DOCS], **_LOOKUPS_DOCS},
 )
 async def look_up_offsets(request: Request) -> Response:
-    """Many lookups at once; each is answered, or refused, for itself.
+    """Many lookups at once; each has its own answer or error.
 
-    What is not looked up in time is refused with 50303: send that again.
+    Lookups for which there is no time left have the error 50303: send them again.
     """
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
@@ -210,7 +210,7 @@ async def look_up_offsets(request: Request) -> Response:
 def _answer(
     reader: TopicReader, wanted: models.Lookup, isolation: str, check_time: Callable[[], None]
 ) -> dict[str, Any]:
-    """What models.LookupAnswer describes."""
+    """One lookup's models.LookupAnswer."""
     partition, found = wanted.partition, dict(_NO_ANSWER, partition=wanted.partition)
     try:
         check_time()

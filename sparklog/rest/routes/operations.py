@@ -1,4 +1,4 @@
-"""What those who run the service ask: is it alive, can it serve, what does it do."""
+"""Questions of operators: does the process run, can it serve, what are its counters."""
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel

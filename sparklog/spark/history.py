@@ -1,8 +1,7 @@
 """A read of the table, and of table and log, as one DataFrame.
 
-The table is read by the JVM through delta-spark, at one version; the log by Python, as ever. Both
-have the same columns: a filter goes through the union, and reaches the statistics of Delta and of
-Parquet.
+The table is read by the JVM, at one version; the log by Python, as ever. Both have the same
+columns: a filter goes through the union, and reaches the statistics of Parquet and of Delta.
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,6 +14,8 @@ from sparklog.errors import UsageError
 from sparklog.model import TopicPartition
 from sparklog.spark.connect import is_connect
 from sparklog.spark.history_plan import TablePart, TimeBound
+from sparklog.spark.schema import output_schema
+from sparklog.table.schema import COLUMNS
 
 DELTA_JAR: Final = "io.delta:delta-spark_4.2_2.13:4.4.0"
 DELTA_EXTENSION: Final = "io.delta.sql.DeltaSparkSessionExtension"
@@ -60,7 +61,13 @@ def table_rows(spark: SparkSession, part: TablePart, columns: Sequence[str]) -> 
 
 
 def table_at(spark: SparkSession, part: TablePart) -> DataFrame:
-    """Return all of a table at the part's version."""
+    """Return all of a table at the part's version.
+
+    Its files are plain Parquet (a table with deletion vectors or column mapping is not sound), so
+    few of them are read without Delta, whose planning takes a second or more for each action.
+    """
+    if part.files:
+        return spark.read.schema(output_schema(COLUMNS)).parquet(*part.files)
     return spark.read.format("delta").option("versionAsOf", part.version).load(part.location)
 
 

@@ -4,6 +4,7 @@ The table's version is settled first and the log's second: so what was aborted o
 the table's marks is known to the log's image, and `sparklog.table.stitch` can leave it out.
 """
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,11 @@ from sparklog.table.of_topic import check_not_ahead, check_sound, delta_log, tab
 from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span, stitch
 
+FILES_MAX: Final = 32
+"""Up to so many files are named to Spark: Delta's own planning of a read takes longer than opening
+them, and Spark looks for more than 32 in a job (parallelPartitionDiscovery.threshold)."""
+_NO_GLOB: Final = re.compile(r"[^{}\[\]*?\\]*")
+"""Spark takes a path with other characters for a pattern."""
 GROUPS_MAX: Final = 64
 """Beyond so many different spans a filter looks them up in arrays: a longer one is not compiled."""
 
@@ -34,13 +40,15 @@ GROUPS_MAX: Final = 64
 class TablePart:
     """What is read of one topic's table: its address for Spark, version, spans by partition.
 
-    `marks` are all those of the table.
+    `marks` are all those of the table; `files` the addresses of its files, none where they are
+    many: then delta-spark finds them.
     """
 
     topic: str
     location: str
     version: int
     marks: Mapping[int, Mark]
+    files: Sequence[str] = ()
     spans: Mapping[int, Sequence[Span]] = field(default_factory=dict)
 
     def condition(self) -> str | None:
@@ -128,7 +136,9 @@ def _is_ahead(topic: TopicDescription, table: TablePart, image: TopicImage) -> b
 def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePart:
     marks = snapshot.marks(topic.topic_id).partitions
     location = spark_location(files, table_directory(topic))
-    return TablePart(topic.name, location, snapshot.version, marks)
+    paths = [f"{location}/{path}" for path in snapshot.files]
+    is_plain = len(paths) <= FILES_MAX and all(_NO_GLOB.fullmatch(path) for path in paths)
+    return TablePart(topic.name, location, snapshot.version, marks, paths if is_plain else ())
 
 
 # --- the table alone -----------------------------------------------------------------------------

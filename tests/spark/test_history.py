@@ -104,6 +104,16 @@ class TestAuto:
 
         assert pushed in plan_of(filtered).partition("PushedFilters: [")[2].partition("]")[0]
 
+    @pytest.mark.parametrize(("files_max", "index"), [(0, "DeltaFileIndex"), (1, "InMemoryFile")])
+    def test_lets_delta_find_the_files_of_a_table_that_has_many(
+        self, read: Read, monkeypatch: pytest.MonkeyPatch, files_max: int, index: str
+    ) -> None:
+        monkeypatch.setattr("sparklog.spark.history_plan.FILES_MAX", files_max)
+        auto = read("auto")
+
+        assert index in plan_of(auto)
+        assert rows(auto) == rows(read("log"))
+
     def test_is_in_order_where_that_is_asked_for(self, read: Read) -> None:
         found = read("auto", ordered="true").collect()
 

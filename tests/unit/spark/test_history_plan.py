@@ -8,6 +8,7 @@ import pytest
 
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
 from sparklog.errors import SparklogWarning
+from sparklog.spark import history_plan
 from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto
 from sparklog.spark.location import spark_location
 from sparklog.storage import open_files
@@ -17,7 +18,7 @@ from tests.tables import build, topic_with_table
 
 
 def condition(marks: dict[int, Mark], spans: dict[int, list[tuple[int, int]]]) -> str | None:
-    return TablePart("t", "", 0, marks, spans).condition()
+    return TablePart("t", "", 0, marks, spans=spans).condition()
 
 
 class TestCondition:
@@ -103,6 +104,23 @@ class TestPlan:
 
         with pytest.warns(SparklogWarning, match="is ahead of its log.*reading the log"):
             assert self.plan(str(backup)).tables == []
+
+    def test_names_the_files_of_a_table_that_has_few(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (part,) = self.plan(log_dir).tables
+        (table,) = Path(log_dir).glob("t-*/table")
+        assert part.files == [str(path) for path in table.glob("*.parquet")]
+
+        monkeypatch.setattr(history_plan, "FILES_MAX", 0)
+        assert [one.files for one in self.plan(log_dir).tables] == [()]
+
+    def test_names_no_files_that_spark_takes_for_patterns(self, tmp_path: Path) -> None:
+        log_dir = topic_with_table(tmp_path / "log[1]", 1)
+        append(log_dir, 0, ["a"])
+        build(log_dir)
+
+        assert [one.files for one in self.plan(log_dir).tables] == [()]
 
     def test_pins_the_version_of_the_table(self, log_dir: str) -> None:
         plan = self.plan(log_dir)

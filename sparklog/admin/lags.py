@@ -101,6 +101,7 @@ class _Ends:
         self._kept: KeptSegments | None = None
         self._times: dict[tuple[TopicPartition, int], int | None] = {}
         self._readers: dict[str, TopicReader] = {}
+        self._ends: dict[TopicPartition, tuple[int | None, int | None]] = {}
         try:
             names = catalog.topics()
         except LogDirError:
@@ -115,6 +116,11 @@ class _Ends:
 
     def of(self, place: TopicPartition) -> tuple[int | None, int | None]:
         """Return where a log begins and ends; None where there is none."""
+        if place not in self._ends:
+            self._ends[place] = self._look(place)
+        return self._ends[place]
+
+    def _look(self, place: TopicPartition) -> tuple[int | None, int | None]:
         reader = self._readers.get(place.topic)
         if reader is None or place.partition >= reader.topic.num_partitions:
             return None, None

@@ -85,7 +85,8 @@ class ListArguments(CommonArguments):
         typer.Option("--state", metavar="STATES", help="Of these states: Stable,Empty."),
     ] = None
     type: Annotated[
-        str | None, typer.Option("--type", metavar="TYPES", help="Of these types: classic.")
+        str | None,
+        typer.Option("--type", metavar="TYPES", help="Of these types: classic,consumer."),
     ] = None
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With types and states.")] = False
 

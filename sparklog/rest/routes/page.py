@@ -1,4 +1,4 @@
-"""The page at `/`: the topics; of one its partitions, and the records from a time on.
+"""The page at `/`: topics, a topic's partitions and records from a time on; groups and their lag.
 
 The list of topics opens none of them. A browser may open the page, but not as a part of another
 page (an image, a frame): so no foreign page can make browsers ask for it again and again.
@@ -19,6 +19,7 @@ from sparklog.metadata.image import PartitionLog
 from sparklog.rest.deps import token_of
 from sparklog.rest.errors import ApiError, refusal_of
 from sparklog.rest.fetch import Page
+from sparklog.rest.page_groups import group_of, groups_of
 from sparklog.rest.service import Service
 from sparklog.rest.times import iso_time, parse_time
 from sparklog.tokens import Scope, Token
@@ -49,23 +50,33 @@ async def read_page(
     request: Request,
     topic: Annotated[str | None, Query(max_length=249)] = None,
     time: Annotated[str | None, Query(max_length=40)] = None,
+    group: Annotated[str | None, Query(max_length=249)] = None,
 ) -> Response:
-    """The page; with `topic` its partitions, with `time` the first records from then on."""
+    """The page; with `topic` its partitions, with `time` the first records from then on.
+
+    With `group` the group's members and lag; an empty one is the list of groups.
+    """
     if request.headers.get("sec-fetch-dest", _DOCUMENT) not in (_DOCUMENT, "empty"):
         raise ApiError(403, "the page is no part of another one")
     token = token_of(request, is_page=True)
     service: Service = request.app.state.service
     try:
-        context = await service.bulk(lambda: _context(service, token, topic, time))
+        context = await service.bulk(lambda: _context(service, token, topic, time, group))
     except SparklogError as error:
         context = {"problem": refusal_of(error).message}
     except ApiError as refusal:
         context = {"problem": refusal.message}
-    html = _PAGES.get_template("index.html").render({"topic": topic, "time": time, **context})
+    html = _PAGES.get_template("index.html").render(
+        {"topic": topic, "time": time, "group": group, **context}
+    )
     return HTMLResponse(html, 400 if "problem" in context else 200, _HEADERS)
 
 
-def _context(service: Service, token: Token, topic: str | None, time: str | None) -> dict[str, Any]:
+def _context(
+    service: Service, token: Token, topic: str | None, time: str | None, group: str | None
+) -> dict[str, Any]:
+    if group is not None:
+        return group_of(service, token, group) if group else groups_of(service, token)
     if not topic:
         found = service.topics.topics().items()
         return {"topics": [one for name, one in found if token.allows(Scope.READ, name)]}

@@ -1,0 +1,65 @@
+"""The groups of the page at `/`: their members and offsets, and how far they are behind."""
+
+from typing import Any
+
+from sparklog.admin import ConsumerGroupDescription, PartitionLag
+from sparklog.coordinator.lag import total_of
+from sparklog.rest.errors import ApiError
+from sparklog.rest.service import Service
+from sparklog.tokens import Resource, Scope, Token
+
+
+def groups_of(service: Service, token: Token) -> dict[str, Any]:
+    """Return what the list of groups shows: those that the token may read."""
+    admin = service.admin
+    listed = [one for one in admin.list_consumer_groups() if _may_read(token, one.group_id)]
+    lags = admin.consumer_group_lags([one.group_id for one in listed])
+    return {
+        "groups": [
+            {"name": one.group_id, "state": one.state, **_sums(_seen(lags[one.group_id], token))}
+            for one in listed
+        ]
+    }
+
+
+def group_of(service: Service, token: Token, group_id: str) -> dict[str, Any]:
+    """Return what a group shows. Raises ApiError (403), GroupIdNotFoundError."""
+    if not _may_read(token, group_id):
+        raise ApiError(403, f"this token has no read access to group {group_id!r}")
+    described: ConsumerGroupDescription
+    [described] = service.admin.describe_consumer_groups([group_id])
+    lags = _seen(service.admin.consumer_group_lags([group_id])[group_id], token)
+    return {"described": described, "lags": [{**one._asdict(), "age": _age(one)} for one in lags]}
+
+
+def _may_read(token: Token, group_id: str) -> bool:
+    return token.allows(Scope.READ, group_id, Resource.GROUP)
+
+
+def _seen(lags: list[PartitionLag], token: Token) -> list[PartitionLag]:
+    return [one for one in lags if token.allows(Scope.READ, one.partition.topic)]
+
+
+def _sums(lags: list[PartitionLag]) -> dict[str, Any]:
+    """Return the lag in all partitions, and the age of the oldest record that is next."""
+    most = max((one for one in lags if one.lag_ms is not None), key=_lag_ms, default=None)
+    return {
+        "partitions": len(lags),
+        "lag": total_of(one.lag for one in lags),
+        "age": None if most is None else _age(most),
+    }
+
+
+def _lag_ms(lag: PartitionLag) -> int:
+    return lag.lag_ms or 0
+
+
+def _age(lag: PartitionLag) -> str | None:
+    """Return the lag in time, for people: 12 s, 3.5 min, 4.2 h, 9.1 d; None: not known."""
+    if lag.lag_ms is None:
+        return None
+    seconds = lag.lag_ms / 1000
+    for unit, size in (("d", 86_400), ("h", 3_600), ("min", 60)):
+        if seconds >= 2 * size:
+            return f"{seconds / size:,.1f} {unit}"
+    return f"{seconds:.0f} s"

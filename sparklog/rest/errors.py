@@ -74,6 +74,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
     ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER: Answer(BAD_REQUEST),
     ErrorCode.INVALID_PRODUCER_EPOCH: Answer(BAD_REQUEST),
     ErrorCode.INVALID_TXN_STATE: Answer(BAD_REQUEST),
+    ErrorCode.PRODUCER_FENCED: Answer(BAD_REQUEST),
     ErrorCode.KAFKA_STORAGE_ERROR: Answer(UNAVAILABLE, "the storage failed"),
     ErrorCode.LOG_DIR_NOT_FOUND: Answer(
         UNAVAILABLE, "there is no log dir yet: the first topic that is created makes it"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient
+from sparklog.interop.export_log import ExportOptions, ExportReport, export_to
 from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
@@ -13,6 +14,10 @@ from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import PartitionLog
 from sparklog.model import READ_UNCOMMITTED
 from sparklog.storage import open_files
+
+TRUST = ImportOptions(check=False, flush=False)
+NO_PRODUCERS = bytes.fromhex("000148674bc700000000")
+"""A producer snapshot without an entry."""
 
 
 @dataclass(frozen=True)
@@ -63,3 +68,8 @@ def interop(tmp_path: Path) -> Interop:
     broker = tmp_path / "broker"
     broker.mkdir()
     return Interop(broker, tmp_path / "log")
+
+
+def export(interop: Interop, target: Path, options: ExportOptions | None = None) -> ExportReport:
+    """Export to a new directory; return the report of partition 0."""
+    return export_to(interop.catalog, str(target), options or ExportOptions())[0]

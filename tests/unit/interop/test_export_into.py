@@ -1,0 +1,196 @@
+"""An export into a broker's directory: what is kept, what is refused, and what a failure leaves."""
+
+import errno
+import fcntl
+import os
+from pathlib import Path
+
+import pytest
+
+from sparklog.errors import (
+    CorruptionError,
+    CorruptRecordError,
+    LogDirError,
+    StorageError,
+    StorageFullError,
+    UsageError,
+)
+from sparklog.interop import checkpoints, staging
+from sparklog.interop.export_log import (
+    ExportOptions,
+    export_into,
+)
+from tests.broker_files import batch, write_indexes, write_segment
+from tests.logs import append, new_topic
+from tests.unit.interop.conftest import Interop, export
+
+LOG = f"{0:020d}.log"
+
+
+@pytest.fixture
+def second(tmp_path: Path) -> Path:
+    """A stopped broker's directory with an empty topic `t`."""
+    path = tmp_path / "second"
+    (path / "t-0").mkdir(parents=True)
+    (path / "meta.properties").write_text("version=1\n")
+    (path / "t-0" / "partition.metadata").write_bytes(checkpoints.encode_topic_id("A" * 22))
+    write_segment(path / "t-0", 0)
+    return path
+
+
+class TestInto:
+    def test_the_id_of_the_target_and_what_others_have_stay(
+        self, interop: Interop, second: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        append(interop.log_dir, 0, ["a"])
+        (second / checkpoints.HIGH_WATERMARK).write_text("0\n2\nother 0 9\nt 0 0\n")
+        export_into(interop.catalog, str(second), ExportOptions(topics=["t"]))
+
+        assert (second / checkpoints.HIGH_WATERMARK).read_text() == "0\n2\nother 0 9\nt 0 1\n"
+        metadata = (second / "t-0" / "partition.metadata").read_bytes()
+        assert checkpoints.read_topic_id(metadata, "") == "A" * 22
+        assert (second / "t-0" / LOG).stat().st_size > 0
+
+    def test_records_there_are_given_up_only_when_told(
+        self, interop: Interop, second: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1, config={"retention.ms": "-1"})
+        write_indexes(write_segment(second / "t-0", 0, batch(0)))
+
+        with pytest.raises(UsageError, match="holds records: --replace"):
+            export_into(interop.catalog, str(second), ExportOptions())
+        export_into(interop.catalog, str(second), ExportOptions(replace=True))
+        assert (second / "t-0" / LOG).read_bytes() == b""
+
+    def test_a_partition_that_is_not_there(self, interop: Interop, second: Path) -> None:
+        new_topic(interop.log_dir, partitions=2)
+
+        with pytest.raises(UsageError, match="no partition t-1: start it, create topic 't' with 2"):
+            export_into(interop.catalog, str(second), ExportOptions())
+
+    def test_a_directory_of_no_broker(self, interop: Interop, second: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+
+        with pytest.raises(LogDirError, match="no broker's log directory"):
+            export_into(interop.catalog, str(second / "t-0"), ExportOptions())
+
+    def test_a_brokers_directory_is_not_for_files_only(
+        self, interop: Interop, second: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+
+        with pytest.raises(LogDirError, match="give it with --into"):
+            export(interop, second, ExportOptions(replace=True))
+
+    def test_nothing_is_put_behind_a_link(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (tmp_path / "out").mkdir()
+        (tmp_path / "out" / "t-0").symlink_to(tmp_path)
+
+        with pytest.raises(LogDirError, match="t-0: a symbolic link"):
+            export(interop, tmp_path / "out", ExportOptions(replace=True))
+        assert [path.name for path in (tmp_path / "out").iterdir()] == ["t-0"]
+
+    def test_a_partition_behind_a_link_is_refused(
+        self, interop: Interop, second: Path, tmp_path: Path
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (second / "t-0").rename(tmp_path / "elsewhere")
+        (second / "t-0").symlink_to(tmp_path / "elsewhere")
+
+        with pytest.raises(CorruptionError, match="t-0: a symbolic link"):
+            export_into(interop.catalog, str(second), ExportOptions())
+
+    def test_a_directory_that_cannot_be_made(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        (tmp_path / "file").touch()
+
+        with pytest.raises(StorageError, match="cannot make .*file/to: Not a directory"):
+            export(interop, tmp_path / "file" / "to")
+
+    def test_a_directory_that_is_not_empty(self, interop: Interop, tmp_path: Path) -> None:
+        new_topic(interop.log_dir, partitions=1)
+        export(interop, tmp_path / "out")
+
+        with pytest.raises(LogDirError, match="is not empty"):
+            export(interop, tmp_path / "out")
+        export(interop, tmp_path / "out", ExportOptions(replace=True))
+
+
+class TestCutOff:
+    """What an export leaves that ended too early, by an error here; tests/crash kills it."""
+
+    @pytest.fixture(autouse=True)
+    def imported(self, interop: Interop) -> None:
+        write_segment(interop.partition(), 0, batch(0))
+        interop.run()
+
+    def stop(self, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+        def fail(*_: object) -> None:
+            raise OSError(errno.ENOSPC, "full")
+
+        monkeypatch.setattr(os, name, fail)
+
+    def test_before_a_file_is_moved_nothing_is_changed(
+        self, interop: Interop, second: Path
+    ) -> None:
+        (log,) = interop.log_dir.glob("t-*/t-0/*.log")
+        log.write_bytes(log.read_bytes()[:-1] + b"x")
+        before = sorted(second.rglob("*"))
+
+        with pytest.raises(CorruptRecordError, match="checksum"):
+            export_into(interop.catalog, str(second), ExportOptions(topics=["t"]))
+        assert sorted(second.rglob("*")) == sorted([*before, second / ".lock"])
+
+    def test_later_is_finished_by_the_next(
+        self, interop: Interop, second: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            self.stop(patch, "rename")
+            with pytest.raises(StorageFullError, match="cannot move files out of sparklog_export_"):
+                export_into(interop.catalog, str(second), ExportOptions())
+        assert (second / staging.NAME).is_dir()
+        write_segment(second / "t-0", 0, b"half of something")
+        export_into(interop.catalog, str(second), ExportOptions(flush=False))
+
+        assert (second / "t-0" / LOG).read_bytes() == batch(0)
+        assert not list(second.glob(f"{staging.NAME}*"))
+
+    def test_is_not_finished_by_one_of_other_topics(
+        self, interop: Interop, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        with monkeypatch.context() as patch:
+            self.stop(patch, "rename")
+            with pytest.raises(StorageFullError):
+                export(interop, tmp_path / "out")
+        new_topic(interop.log_dir, "other", partitions=1)
+
+        with pytest.raises(UsageError, match="moved files of t-0: export that topic, too"):
+            export(interop, tmp_path / "out", ExportOptions(topics=["other"]))
+        assert export(interop, tmp_path / "out", ExportOptions(topics=["t"])).end == 2
+
+    def test_a_list_without_its_directory_means_nothing(
+        self, interop: Interop, second: Path
+    ) -> None:
+        (second / staging.LIST).write_text("t-0\n")
+        write_segment(second / "t-0", 0, batch(0))
+
+        with pytest.raises(UsageError, match="holds records: --replace"):
+            export_into(interop.catalog, str(second), ExportOptions())
+        export_into(interop.catalog, str(second), ExportOptions(replace=True))
+        assert not (second / staging.LIST).exists()
+
+
+class TestLock:
+    def test_a_broker_that_runs_is_told(
+        self, interop: Interop, second: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        new_topic(interop.log_dir, partitions=1)
+
+        def taken(*_: object) -> None:
+            raise BlockingIOError
+
+        monkeypatch.setattr(fcntl, "lockf", taken)
+        with pytest.raises(LogDirError, match="is in use: stop its broker first"):
+            export_into(interop.catalog, str(second), ExportOptions())

@@ -15,7 +15,7 @@ from typing import Any, Final
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
-from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.records import OFFSETS_TOPIC, is_offset
 from sparklog.coordinator.requests import (
     ConsumerDescribeRequest,
     DescribeRequest,
@@ -113,6 +113,28 @@ class GroupLog:
         raise CommitConflictError(
             f"group {group_id!r}: others keep writing to {OFFSETS_TOPIC}-{number}: try again"
         )
+
+    def expire(self, *, dry_run: bool = False) -> dict[int, int]:
+        """Remove the offsets that have expired; return how many of each partition.
+
+        A gateway does that itself: while there is one nothing is removed. What others have written
+        to meanwhile is left to the next time.
+        """
+        removed: dict[int, int] = {}
+        with self._lock:
+            topic = self._topic()
+            if topic is None or self._catalog.log.image().brokers:
+                return removed
+            image = self._catalog.topic_image(topic)
+            for number in range(topic.num_partitions):
+                if image.partition(number).log_end_offset:
+                    found = self._newest(topic, number)
+                    del self._followed[number]  # it has forgotten what may stay in the log
+                    effects = found.shard.expire(Now(0, self._catalog.clock.now_ms()))
+                    count = sum(is_offset(one.key) for one in effects.records)
+                    if count and (dry_run or self._has_appended(found, effects, None)):
+                        removed[number] = count
+        return removed
 
     def _topic(self) -> TopicDescription | None:
         try:

@@ -145,6 +145,12 @@ class Shard:
         self._fire(now)
         return out
 
+    def expire(self, now: Now) -> Effects:
+        """Remove the offsets that have expired, whether a timer is due or not."""
+        out = self._out = Effects()
+        self._expire(now)
+        return out
+
     def handle(self, request: Request, token: Token, now: Now) -> Effects:
         """Take a request. Its answer is among the effects of this call, or of a later one."""
         out = self._out = Effects()

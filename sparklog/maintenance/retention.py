@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sparklog.config.topic import TopicConfig
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.log.retention import Expired, Segments, expired_segments
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
@@ -49,8 +50,12 @@ class _Removal(NamedTuple):
 def retention(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Remove the segments that retention.ms, retention.bytes or the log start offset let go."""
+    """Remove the segments that retention.ms, retention.bytes or the log start offset let go.
+
+    And what groups have committed and not used for offsets.retention.minutes, its default.
+    """
     del options
+    yield from _expired_offsets(context, topics)
     for topic in context.topics(topics):
         try:
             removals = _removals(
@@ -64,6 +69,28 @@ def retention(
         if removals:
             rows = [removal.as_row() for removal in removals]
             yield Step(topic=topic.name, rows=rows, execute=partial(_execute, context, topic))
+
+
+def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Step]:
+    """Remove what groups have committed and not used for a week, where no gateway does that."""
+    if OFFSETS_TOPIC not in (topics or context.catalog.topics()):
+        return
+    # Loaded where there are groups: the kernels take a while.
+    from sparklog.coordinator.group_log import GroupLog
+
+    groups = GroupLog(context.catalog)
+    try:
+        found = groups.expire(dry_run=True)
+    except SparklogError as error:
+        yield failing_step(OFFSETS_TOPIC, error)
+        return
+    if found:
+        rows = [{"partition": number, "offsets": count} for number, count in found.items()]
+
+        def execute() -> Outcome:
+            return Outcome(counts={"offsets": sum(groups.expire().values())})
+
+        yield Step(topic=OFFSETS_TOPIC, rows=rows, execute=execute)
 
 
 def _execute(context: JobContext, topic: TopicDescription) -> Outcome:

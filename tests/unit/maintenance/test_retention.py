@@ -6,11 +6,16 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.clock import ManualClock
+from sparklog.coordinator.group_log import GroupLog
+from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.errors import CorruptRecordError
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.cluster import Broker, Endpoint
+from sparklog.metadata.cluster_plans import with_broker
 from sparklog.storage import open_files
 from tests import edits
 from tests.edits import segment, spans
@@ -143,3 +148,60 @@ class TestOthers:
         assert broken.is_failed
         assert sound.outcome is not None
         assert sound.outcome.counts["segments"] == 3
+
+
+class TestGroups:
+    """What groups have committed expires after a week."""
+
+    WEEK_MS = 7 * 24 * 60 * 60 * 1000
+
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        """The topic `t`, and offsets of the groups `old` and `young` of it."""
+        log_dir = new_topic(tmp_path / "log", partitions=1)
+        for name, ago_ms in (("old", self.WEEK_MS), ("young", 0)):
+            admin = AdminClient(log_dir, clock=ManualClock(NOW - ago_ms))
+            admin.alter_consumer_group_offsets(name, {("t", 0): 0})
+        return log_dir
+
+    def names(self, log_dir: str) -> list[str]:
+        return [one.group_id for one in AdminClient(log_dir).list_consumer_groups()]
+
+    def test_old_offsets_are_removed_and_their_groups(self, log_dir: str) -> None:
+        code, (planned,) = run(log_dir, dry_run=True)
+        assert (code, planned.topic) == (DONE, OFFSETS_TOPIC)
+        assert [row["offsets"] for row in planned.rows] == [1]
+        assert self.names(log_dir) == ["old", "young"]
+        code, (report,) = run(log_dir)
+        assert report.outcome is not None
+        assert (code, report.outcome.counts) == (DONE, {"offsets": 1})
+        assert self.names(log_dir) == ["young"]
+        assert run(log_dir)[0] == NOTHING_TO_DO
+
+    def test_other_topics_alone_do_not_ask_for_it(self, log_dir: str) -> None:
+        assert run(log_dir, "t")[0] == NOTHING_TO_DO
+
+    def test_a_gateway_does_it_itself(self, log_dir: str) -> None:
+        broker = Broker(0, "incarnation", (Endpoint("PLAINTEXT", "localhost", 9092),), None)
+        catalog(log_dir).log.commit(lambda image: with_broker(image, broker))
+        assert run(log_dir)[0] == NOTHING_TO_DO
+
+    def test_groups_that_cannot_be_read_are_told(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def load(*_: object) -> int:
+            raise CorruptRecordError("bad crc")
+
+        monkeypatch.setattr("sparklog.coordinator.group_log.load", load)
+        code, (report,) = run(log_dir)
+        assert (code, report.topic) == (FAILED, OFFSETS_TOPIC)
+
+    def test_what_others_have_written_to_waits(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(GroupLog, "_has_appended", lambda *_: False)
+        assert GroupLog(Catalog(open_files(log_dir), ManualClock(NOW))).expire() == {}
+        assert self.names(log_dir) == ["old", "young"]
+
+    def test_before_the_first_group_there_is_nothing(self, tmp_path: Path) -> None:
+        assert GroupLog(catalog(new_topic(tmp_path / "new"))).expire() == {}

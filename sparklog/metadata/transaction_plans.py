@@ -251,13 +251,13 @@ def to_abort(image: Image, transactional_id: str, number: int | None = None) -> 
 
 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
-    """Return the end of what a producer has open in one partition, without a transactional id.
+    """Return the end of what a producer has open in a partition: the transaction of its id.
 
-    None when it belongs to the open transaction of an id.
+    One that belongs to no transactional id, as of an imported log, ends in this partition alone.
     """
     found = image.transactional_ids.of_producer(producer.producer_id)
     if found is not None and found.is_open and place in found.partitions:
-        return None
+        return to_abort(image, found.transactional_id)
     before = TransactionalId(NOT_AN_ID, *producer, 0, partitions=(place,))
     return Ending(before, before, False, producer.epoch)
 

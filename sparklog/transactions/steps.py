@@ -131,11 +131,7 @@ class Transactions:
 
         One that belongs to no transactional id, as of an imported log, ends in this partition.
         """
-        found = self._catalog.image().transactional_ids.of_producer(producer.producer_id)
-        if found is not None and found.is_open and place in found.partitions:
-            self.abort(found.transactional_id, found.number)
-        else:
-            end(self._catalog, lambda image: to_abort_in(image, place, producer))
+        end(self._catalog, lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:
         """Forget ids without an open transaction that were last used before a time."""

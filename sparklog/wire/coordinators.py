@@ -121,20 +121,21 @@ class Coordinators:
                     shard.end(error)
                 raise error
             shard = shard or await self._claimed(topic, number)
-            await self._follow(topic, shard)
-            problem = shard.problem(await self._gateway.image(topic))
+            image = await self._gateway.image(topic)
+            start = shard.follows_from(image)
+            if start is not None and await self._follows(topic, shard, start):
+                continue
+            problem = shard.problem(image)
             if problem is None and not shard.is_over:
                 return shard
             shard.end(problem or NotCoordinatorError("given up"))
 
-    async def _follow(self, topic: TopicDescription, shard: OwnedShard) -> None:
-        """Have a shard read what others have appended to its partition."""
-        start = shard.follows_from(await self._gateway.image(topic))
-        if start is not None:
-            catalog, read = self._gateway.catalog, _Records()
-            look = partial(load, catalog, topic, shard.partition, read, start)
-            end = await self._gateway.lookup(look)
-            shard.follow(start, read.records, end)
+    async def _follows(self, topic: TopicDescription, shard: OwnedShard, start: int) -> bool:
+        """Have a shard read what others have appended from an offset on; False: it cannot."""
+        read = _Records()
+        look = partial(load, self._gateway.catalog, topic, shard.partition, read, start)
+        end = await self._gateway.lookup(look)
+        return shard.follow(start, read.records, end)
 
     async def _claimed(self, topic: TopicDescription, number: int) -> OwnedShard:
         """Return a shard that is claimed and read, once for all who ask meanwhile."""

@@ -112,16 +112,19 @@ class OwnedShard:
         is_own = log.leader_epoch == self._epoch
         return self._end_offset if is_own and log.log_end_offset > self._end_offset else None
 
-    def follow(self, start: int, records: Sequence[Record], end: int) -> None:
-        """Take the offsets that others have committed: those of ended transactions.
+    def follow(self, start: int, records: Sequence[Record], end: int) -> bool:
+        """Take the offsets that others have committed, as those of ended transactions.
 
-        Where the shard is not at `start` any more, or the records are others, nothing changes.
+        Returns False for records that are no offsets. A shard that is not at `start` any more stays
+        as it is.
         """
-        is_here = start == self._end_offset and not self._in_flight
-        if is_here and all(is_offset(one.key) for one in records):
+        if not all(is_offset(one.key) for one in records):
+            return False
+        if start == self._end_offset and not self._in_flight:
             for one in records:
                 self._shard.replay(*one)
             self._end_offset = end
+        return True
 
     def _take(self, effects: Effects) -> None:
         if effects.records:

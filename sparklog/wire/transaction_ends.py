@@ -49,8 +49,8 @@ class TransactionEnds:
             ids = (await gateway.image()).transactional_ids
             for one in self._since.overdue(ids, gateway.clock.boot_ms()):
                 name, number = one.transactional_id, one.number
-                if await gateway.transact(partial(gateway.transactions.abort, name, number)):
-                    log.info("transactional id %s: its transaction timed out", name)
+                log.info("transactional id %s: its transaction has timed out", name)
+                await gateway.transact(partial(gateway.transactions.abort, name, number))
             before_ms = gateway.clock.now_ms() - gateway.settings.transactional_id_expiration_ms
             await gateway.transact(partial(gateway.transactions.expire, before_ms))
         except SparklogError as error:

@@ -7,6 +7,8 @@ from typing import Any, cast
 import pytest
 
 from sparklog.clock import ManualClock
+from sparklog.coordinator.offsets import offset_record
+from sparklog.coordinator.records import Record
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -75,6 +77,11 @@ class Owner:
         return self.owned.ask(FetchRequest("g"))
 
 
+def offset_of(number: int) -> Record:
+    """The record of an offset that somebody else commits."""
+    return offset_record("g", FLIGHTS, CommittedOffset(number))
+
+
 def run(test: Coroutine[Any, Any, None]) -> None:
     asyncio.run(test)
 
@@ -93,6 +100,29 @@ def test_an_answer_waits_for_its_records_and_those_behind_it_wait_too() -> None:
         await owner.appends.land(landed(END + 1))
         assert read.result().offsets[FLIGHTS].offset == 2
         assert owner.fetches().done()
+
+    run(told())
+
+
+def test_offsets_of_others_are_followed() -> None:
+    async def told() -> None:
+        owner = Owner()
+        assert owner.owned.follow(END, [offset_of(5)], END + 1)
+        assert owner.fetches().result().offsets[FLIGHTS].offset == 5
+        assert owner.owned.follow(END, [offset_of(3)], END + 1)
+        assert owner.fetches().result().offsets[FLIGHTS].offset == 5
+        assert not owner.owned.follow(END + 1, [Record(b"\0\2", None)], END + 2)
+
+    run(told())
+
+
+def test_offsets_of_others_wait_for_what_is_in_flight() -> None:
+    async def told() -> None:
+        owner = Owner()
+        owner.commits(1)
+        assert owner.owned.follow(END, [offset_of(5)], END + 1)
+        await owner.appends.land(landed(END))
+        assert owner.fetches().result().offsets[FLIGHTS].offset == 1
 
     run(told())
 

@@ -39,6 +39,7 @@ ADMIN_METHODS = [
     "describe_topics",
     "describe_transactions",
     "each",
+    "erase",
     "incremental_alter_configs",
     "list_consumer_group_offsets",
     "list_consumer_groups",

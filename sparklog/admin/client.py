@@ -10,7 +10,7 @@ brought back.
 import os
 from collections.abc import Collection, Iterable, Mapping
 from functools import partial
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from sparklog.admin.changes import (
     LATEST_TIMESTAMP,
@@ -30,6 +30,7 @@ from sparklog.config import ConfigEntry, TopicConfig
 from sparklog.coordinator.lag import PartitionLag
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import LogDirError
+from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, Write, check_partition
 from sparklog.metadata.edit import Done, Edit, PartitionState, TopicEdit
@@ -45,6 +46,9 @@ from sparklog.model import (
 )
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import CUT_OFF, META_PROPERTIES, create_log_dir
+
+if TYPE_CHECKING:
+    from sparklog.admin.erase import EraseReport
 
 __all__ = ["LATEST_TIMESTAMP", "AdminClient"]
 
@@ -223,6 +227,22 @@ class AdminClient:
             if (found := image.topic(topic.topic_id)) is not None
             for number in offsets[topic.name]
         }
+
+    def erase(
+        self, topic: str, keys: Iterable[bytes | str], *, dry_run: bool = False
+    ) -> "EraseReport":
+        """Remove the records that have one of the keys from a topic's log and table.
+
+        The work is done in this process; `sparklog jobs erase` does it with Spark. Offsets become
+        gaps. The report says what was found, and from when on vacuum takes the last file. Raises
+        UnknownTopicError, InvalidOptionError without a key, TopicClosedError, CommitConflictError,
+        CorruptRecordError naming file, position and offset, and UsageError for a table that another
+        writer has changed.
+        """
+        # It loads the kernels, which what only asks or configures does without.
+        from sparklog.admin.erase import erase
+
+        return erase(self._catalog, topic, keys, LocalFleet(), dry_run=dry_run)
 
     def rebuild_indexes(self, topic: str, partition: int | None = None) -> list[SegmentEntry]:
         """Give segments of a topic, or of one partition, new indexes where theirs are not right.

@@ -25,6 +25,7 @@ from sparklog.cli import (
     checkpoint,
     consume,
     dump_log,
+    erase,
     export_log,
     groups,
     import_log,
@@ -115,7 +116,7 @@ app = typer.Typer(
     context_settings=HELP_OPTIONS,
 )
 _PARTS = (
-    *(topic, produce, consume, offsets, groups, checkpoint, log),
+    *(topic, produce, consume, offsets, groups, checkpoint, erase, log),
     *(import_log, export_log, dump_log, verify, restore, jobs, transactions, users, services),
 )
 for part in _PARTS:

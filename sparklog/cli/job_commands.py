@@ -9,10 +9,10 @@ On a terminal a table for people, elsewhere one JSON object a line and topic, un
 """
 
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, make_dataclass, replace
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -23,6 +23,7 @@ from sparklog.cli.arguments import (
     add_command,
     add_command_of,
 )
+from sparklog.cli.erase import EraseArguments, erase_on
 from sparklog.cli.extras import extra
 from sparklog.cli.import_log import ImportArguments, import_on
 from sparklog.cli.output import print_json, print_table
@@ -33,6 +34,7 @@ from sparklog.maintenance.registry import JOBS, ScheduledJob
 from sparklog.maintenance.runner import NOTHING_TO_DO, JobRun, StepReport
 
 IMPORT = "import_log"
+ERASE = "erase"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +53,9 @@ class JobArguments(CommonArguments):
 def job_commands() -> typer.Typer:
     """Return the commands, in the order of their names."""
     app = typer.Typer(rich_markup_mode=None)
-    for name in sorted([*JOBS, IMPORT]):
-        if name == IMPORT:
-            add_command(app, IMPORT, import_with_spark)
+    for name in sorted([*JOBS, *WITH_SPARK]):
+        if name in WITH_SPARK:
+            add_command(app, name, WITH_SPARK[name])
         else:
             job = JOBS[name]
             add_command_of(app, name, partial(run_job, job), arguments_of(job), job.about)
@@ -97,6 +99,18 @@ def import_with_spark(arguments: ImportArguments) -> None:
     The broker's directory and the log dir have one path for the driver and all executors.
     """
     import_on(spark_fleet(IMPORT, arguments), with_format(arguments))
+
+
+def erase_with_spark(arguments: EraseArguments) -> None:
+    """`sparklog erase`, its segments and files searched and written by Spark's tasks."""
+    erase_on(spark_fleet(ERASE, arguments), with_format(arguments))
+
+
+WITH_SPARK: Final[Mapping[str, Callable[[Any], None]]] = {
+    IMPORT: import_with_spark,
+    ERASE: erase_with_spark,
+}
+"""Jobs that are commands of their own, too, and not on the schedule."""
 
 
 def spark_fleet(name: str, arguments: CommonArguments) -> Fleet:

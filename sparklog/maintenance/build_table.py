@@ -73,9 +73,10 @@ def _steps(
         snapshot = Snapshot() if after.version == snapshot.version else after
     check_sound(topic, snapshot)
     units = _units(context, topic, config, snapshot)
+    erasures = snapshot.marks(topic.topic_id).erasures
     stopped: set[int] = set()
     for first in range(0, len(units), STEP_UNITS):
-        yield _step(context, topic, units[first : first + STEP_UNITS], stopped)
+        yield _step(context, topic, units[first : first + STEP_UNITS], stopped, erasures)
     yield from compacting_steps(context, topic)
     yield from expiring_steps(context, topic, config)
 
@@ -163,7 +164,11 @@ def _cut(log: PartitionLog, start: int, mark: Mark | None) -> Iterator[_Part]:
 
 
 def _step(
-    context: JobContext, topic: TopicDescription, units: Sequence[_Unit], stopped: set[int]
+    context: JobContext,
+    topic: TopicDescription,
+    units: Sequence[_Unit],
+    stopped: set[int],
+    erasures: int,
 ) -> Step:
     """Return the step that copies units; `stopped` are partitions that a step before held up."""
     return Step(
@@ -179,7 +184,7 @@ def _step(
             for unit in units
             for part in unit
         ],
-        execute=partial(_execute, context, topic, units, stopped),
+        execute=partial(_execute, context, topic, units, stopped, erasures),
     )
 
 
@@ -215,7 +220,11 @@ def copied(work: CopyWork) -> list[WrittenFile]:
 
 
 def _execute(
-    context: JobContext, topic: TopicDescription, units: Sequence[_Unit], stopped: set[int]
+    context: JobContext,
+    topic: TopicDescription,
+    units: Sequence[_Unit],
+    stopped: set[int],
+    erasures: int,
 ) -> Outcome:
     problems: list[str] = []
     landed: list[_Part] = []
@@ -230,7 +239,7 @@ def _execute(
             landed += unit
             written += answer
     if landed:
-        _commit(context, topic, landed, written)
+        _commit(context, topic, landed, written, erasures)
     return Outcome(
         counts={
             "records": sum(one.rows for one in written),
@@ -276,6 +285,7 @@ def _commit(
     topic: TopicDescription,
     parts: Sequence[_Part],
     written: Sequence[WrittenFile],
+    erasures: int,
 ) -> None:
     planned: dict[int, Mark | None] = {}
     for part in parts:
@@ -286,6 +296,7 @@ def _commit(
         marks={part.partition: part.after for part in parts},
         written=written,
         parameters={"records": str(sum(one.rows for one in written))},
+        erasures=erasures,
     )
     commit(context.files, topic, context.clock, change)
 

@@ -59,6 +59,8 @@ class Rules:
     now_ms: int
     delete_retention_ms: int
     """How long from now on a tombstone stays whose batch has no delete horizon yet."""
+    keeps_tombstones: bool = False
+    """Whether all tombstones stay and no batch gets a delete horizon: this is no compaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,6 +85,8 @@ class _Judged:
     verdict: kernels.Verdict
     horizon: Int64s
     """Of each batch: the delete horizon it has or gets; meaningless without tombstones."""
+    gets_horizon: Mask
+    """Batches whose first compaction with a tombstone this is."""
     is_raw: Mask
     is_rebuilt: Mask
     is_emptied: Mask
@@ -91,11 +95,6 @@ class _Judged:
         """One of the sums, an entry a batch."""
         sums: Int64s = self.verdict.sums[:, column]
         return sums
-
-    @property
-    def gets_horizon(self) -> Mask:
-        """Batches whose first compaction with a tombstone this is."""
-        return (self.of(kernels.TOMBSTONES) > 0) & ~_has_horizon(self.run)
 
 
 def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -> Retained:
@@ -126,7 +125,8 @@ def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -
     table = BatchTable.from_matrix(matrix)
     put_checksums(out, table)
     has_records = judged.of(kernels.KEPT) > 0
-    has_tombstones = judged.of(kernels.TOMBSTONES) > 0
+    has_horizon = _has_horizon(batches) | judged.gets_horizon
+    has_tombstones = (judged.of(kernels.TOMBSTONES) > 0) & has_horizon
     return Retained(
         data=out,
         batches=table,
@@ -138,7 +138,7 @@ def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -
 def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     had_horizon = _has_horizon(run)
     horizon = np.where(had_horizon, run.base_timestamp, rules.now_ms + rules.delete_retention_ms)
-    protects = ~had_horizon | (rules.now_ms < run.base_timestamp)
+    protects = ~had_horizon | (rules.now_ms < run.base_timestamp) | rules.keeps_tombstones
     flags = np.where(protects, kernels.KEEP_TOMBSTONES, 0)
     flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)
     decompressed, records = open_payloads(view, run, 0, None)
@@ -158,12 +158,22 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     if answer < 0:
         raise damaged_record(answer, counters, run)
     kept, tombstones = verdict.sums[:, kernels.KEPT], verdict.sums[:, kernels.TOMBSTONES]
-    is_whole = (kept == run.record_count) & (kept > 0) & (had_horizon | (tombstones == 0))
+    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_tombstones)
+    is_whole = (kept == run.record_count) & (kept > 0) & ~gets_horizon
     is_raw = run.is_control | is_whole
     is_rebuilt = ~is_raw & (kept > 0)
     is_emptied = ~is_raw & (kept == 0) & rules.stays_empty
     return _Judged(
-        view, run, decompressed, records, verdict, horizon, is_raw, is_rebuilt, is_emptied
+        view,
+        run,
+        decompressed,
+        records,
+        verdict,
+        horizon,
+        gets_horizon,
+        is_raw,
+        is_rebuilt,
+        is_emptied,
     )
 
 

@@ -5,6 +5,7 @@
     appId sparklog/<topic id>/<p>/start    its start: the table answers for nothing below it
     appId sparklog/<topic id>/rows         how many rows the table has
     appId sparklog/<topic id>/version      the table's version that sparklog committed last
+    appId sparklog/<topic id>/erasures     how often `erase` has gone through the table
 
 A mark moves in the commit that adds (or drops) the rows, so it says neither more nor less than the
 table holds. Delta's protocol keeps the latest version of each appId.
@@ -16,6 +17,7 @@ from typing import Final, NamedTuple
 _ROWS: Final = "rows"
 _VERSION: Final = "version"
 _START: Final = "start"
+_ERASURES: Final = "erasures"
 
 
 class Mark(NamedTuple):
@@ -31,6 +33,7 @@ class Marks(NamedTuple):
     partitions: Mapping[int, Mark]
     rows: int = 0
     version: int = -1
+    erasures: int = 0
 
 
 def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
@@ -46,7 +49,12 @@ def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
         for name, end in ours.items()
         if name.isdecimal()
     }
-    return Marks(dict(sorted(partitions.items())), ours.get(_ROWS, 0), ours.get(_VERSION, -1))
+    return Marks(
+        dict(sorted(partitions.items())),
+        ours.get(_ROWS, 0),
+        ours.get(_VERSION, -1),
+        ours.get(_ERASURES, 0),
+    )
 
 
 def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int]:
@@ -60,6 +68,8 @@ def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int
             found[_app_id(topic_id, f"{partition}/{_START}")] = mark.start
     found[_app_id(topic_id, _ROWS)] = after.rows
     found[_app_id(topic_id, _VERSION)] = after.version
+    if after.erasures != before.erasures:
+        found[_app_id(topic_id, _ERASURES)] = after.erasures
     return found
 
 

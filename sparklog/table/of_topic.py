@@ -21,6 +21,7 @@ from sparklog.table.snapshot import REBUILT, DataFile, Snapshot
 BUILT: Final = "BUILD TABLE"
 COMPACTED: Final = "COMPACT TABLE"
 EXPIRED: Final = "EXPIRE TABLE"
+ERASED: Final = "ERASE"
 
 
 def table_directory(topic: TopicDescription) -> str:
@@ -67,7 +68,8 @@ class Change:
     """What a job does to a table, once it has written its files.
 
     `planned` are the marks that it was planned on, of the partitions it is about (None: no mark
-    yet), `marks` those after it.
+    yet), `marks` those after it. `erasures` is how often the table was erased from by then: records
+    that were read from the log before an erasure must not come into the table after it.
     """
 
     operation: str
@@ -76,6 +78,7 @@ class Change:
     written: Sequence[WrittenFile] = ()
     dropped: Sequence[DataFile] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
+    erasures: int | None = None
 
     @property
     def is_rebuild(self) -> bool:
@@ -101,7 +104,9 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         added = sum(one.rows for one in change.written)
         dropped = sum(one.rows or 0 for one in change.dropped)
         rows = 0 if change.is_rebuild else known.rows + added - dropped
-        after = Marks({**known.partitions, **change.marks}, rows, before.version + 1)
+        erasures = known.erasures + (change.operation == ERASED)
+        marks = {**known.partitions, **change.marks}
+        after = Marks(marks, rows, before.version + 1, erasures)
         actions = _made(topic, before, now_ms, is_new=change.is_rebuild)
         actions += [one.add(now_ms, changes_data=changes_data) for one in change.written]
         gone = before.files.values() if change.is_rebuild else change.dropped
@@ -129,6 +134,8 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
             f"the table of topic {topic.name!r} was changed meanwhile: "
             f"partitions {moved}, files {gone}"
         )
+    if change.erasures not in (None, known.erasures):
+        raise CommitConflictError(f"records were erased from topic {topic.name!r} meanwhile")
 
 
 def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:

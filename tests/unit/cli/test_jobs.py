@@ -31,14 +31,14 @@ def here(monkeypatch: pytest.MonkeyPatch) -> None:
 class TestNames:
     def test_are_those_of_the_registry_the_import_and_the_scheduler(self) -> None:
         text = CommandLine().done("jobs", "--help").text
-        names = [*JOBS, "import_log", "scheduler"]
+        names = [*JOBS, "erase", "import_log", "scheduler"]
 
         assert [name for name in names if f" {name} " not in text] == []
 
     def test_have_a_script_each_in_a_checkout(self) -> None:
         scripts = sorted(path.stem for path in (ROOT / "jobs").glob("[a-z]*.py"))
 
-        assert scripts == sorted([*JOBS, "import_log", "scheduler"])
+        assert scripts == sorted([*JOBS, "erase", "import_log", "scheduler"])
 
     @pytest.mark.parametrize(
         ("arguments", "told"),

@@ -1,0 +1,338 @@
+"""Erase: the records of some keys leave the log of a topic, and its table.
+
+    search   every live segment below the ends that the partitions have now
+    log      one commit: segments with a hit replaced by themselves without the records; the other
+             slices of a shared segment that holds one of the records move to files of their own
+    again    until a search finds nothing: a merge or a compaction may have been faster
+    table    the same, after the log: so no build can copy what is being erased (`erase_table`)
+
+A reader that runs reads the old files, which stay until vacuum; a later one finds gaps where the
+records were. A record that is produced meanwhile, behind those ends, is not looked for. Killed at
+any point it is run again. No entry of the history, and no file, holds a key.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Final, NamedTuple
+
+from sparklog.admin.erase_segment import (
+    NOTHING,
+    DeadBytes,
+    Found,
+    Keys,
+    Removal,
+    Search,
+    search,
+    search_dead,
+    sound,
+    stretches_between,
+    without,
+)
+from sparklog.admin.erase_table import TableErased, erase_table
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError
+from sparklog.fleet import Fleet
+from sparklog.log.names import QUARANTINE
+from sparklog.log.roll import RollPolicy
+from sparklog.metadata.catalog import Catalog, Write, topic_directory
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import Image, TopicImage
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
+
+ERASE: Final = "ERASE"
+ROUNDS_MAX: Final = 100
+OUTSIDE: Final = (
+    "exports, backups and other copies of the log dir",
+    "checkpoints of streams, and the tables and topics that programs have made of the topic",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EraseReport:
+    """What `erase` has removed, or would in a dry run.
+
+    `partitions` are the numbers of records by partition. `searched` segments were read, for those
+    that were `spared` a key index answered. `moved` are slices of shared segments, of any topic,
+    that left a file with the records. From `files_gone_ms` on vacuum takes the last file that holds
+    a record. `outside` says what no erase reaches.
+    """
+
+    topic: str
+    keys: int
+    dry_run: bool
+    partitions: Mapping[int, int]
+    segments: int
+    searched: int
+    spared: int
+    moved: int
+    table: TableErased
+    files_gone_ms: int
+    outside: Sequence[str]
+
+    @property
+    def records(self) -> int:
+        """How many records of the log are gone."""
+        return sum(self.partitions.values())
+
+    def as_row(self) -> dict[str, Any]:
+        """Return it as the JSON object of a line."""
+        return {
+            "topic": self.topic,
+            "keys": self.keys,
+            "dry_run": self.dry_run,
+            "records": self.records,
+            "partitions": {str(number): count for number, count in self.partitions.items()},
+            "segments": self.segments,
+            "searched": self.searched,
+            "spared": self.spared,
+            "moved": self.moved,
+            "table_rows": self.table.rows,
+            "table_files": self.table.files,
+            "files_gone_ms": self.files_gone_ms,
+            "outside": list(self.outside),
+        }
+
+
+def erase(
+    catalog: Catalog,
+    name: str,
+    keys: Iterable[bytes | str],
+    fleet: Fleet,
+    *,
+    dry_run: bool = False,
+) -> EraseReport:
+    """Remove the records of a topic that have one of the keys, from log and table; see above.
+
+    A text stands for its UTF-8 bytes. Raises UnknownTopicError, InvalidOptionError without a key,
+    TopicClosedError, CommitConflictError, CorruptRecordError for a damaged segment (nothing of it
+    is replaced then), UsageError for a table that another writer has changed.
+    """
+    wanted = tuple(sorted({key.encode() if isinstance(key, str) else key for key in keys}))
+    if not wanted:
+        raise InvalidOptionError("no key: give the keys whose records go", option="key")
+    topic = catalog.topic(name)
+    erasure = _Erasure(catalog, topic, wanted, fleet)
+    erasure.erase_log(dry_run=dry_run)
+    table = erase_table(catalog, topic, wanted, fleet, dry_run=dry_run)
+    return erasure.report(table, dry_run=dry_run)
+
+
+class _Hit(NamedTuple):
+    """A segment to be written anew, without the records at `found`."""
+
+    topic: TopicDescription
+    entry: SegmentEntry
+    found: Found
+
+
+@dataclass(slots=True)
+class _Erasure:
+    """One run over the log of a topic."""
+
+    catalog: Catalog
+    topic: TopicDescription
+    keys: Keys
+    fleet: Fleet
+    records: dict[int, int] = field(default_factory=dict)
+    segments: int = 0
+    moved: int = 0
+    searched: int = 0
+    spared: int = 0
+    clean: set[SegmentKey] = field(default_factory=set)
+    ends: dict[int, int] = field(default_factory=dict)
+
+    def erase_log(self, *, dry_run: bool) -> None:
+        """Search and replace until nothing is found; in a dry run search, and count."""
+        logs = self._image().topics[self.topic.topic_id].partitions
+        self.ends = {number: log.log_end_offset for number, log in logs.items()}
+        for _ in range(ROUNDS_MAX):
+            image = self._image()
+            hits = self._hits(image.topics[self.topic.topic_id])
+            hits += self._neighbours(image, hits)
+            if dry_run:
+                self._count(hits)
+            if dry_run or not hits:
+                return
+            self._count(self._replaced(hits))
+        raise CommitConflictError(f"topic {self.topic.name!r}: others were faster too often")
+
+    def _image(self) -> Image:
+        """Return the newest image; with all topics open where segments are shared."""
+        image = self.catalog.image(self.topic)
+        if _has_slices(image):
+            image = self.catalog.image(*image.names.values(), self.topic)
+        found = image.topic(self.topic.topic_id)
+        if found is None or found.closed_ms is not None:
+            raise TopicClosedError(f"topic {self.topic.name!r} was deleted: vacuum takes it all")
+        return image
+
+    def _hits(self, topic: TopicImage) -> list[_Hit]:
+        """Return the segments with a record to erase; the others are `clean` from then on."""
+        entries = [
+            entry
+            for number, log in sorted(topic.partitions.items())
+            for entry in log.entries()
+            if entry.base_offset < self.ends.get(number, 0) and entry.key not in self.clean
+        ]
+        works = [
+            Search(files=self.catalog.files, topic=self.topic, entry=entry, keys=self.keys)
+            for entry in entries
+        ]
+        answers = sound(self.fleet.map(search, works, f"search {self.topic.name}"))
+        self.searched += sum(found.is_read for found in answers)
+        self.spared += sum(not found.is_read for found in answers)
+        pairs = list(zip(entries, answers, strict=True))
+        self.clean.update(entry.key for entry, found in pairs if not len(found.deltas))
+        return [_Hit(self.topic, entry, found) for entry, found in pairs if len(found.deltas)]
+
+    def _neighbours(self, image: Image, hits: Sequence[_Hit]) -> list[_Hit]:
+        """Return the other slices of shared segments that hold a record to erase.
+
+        It may lie in a slice, or in bytes that were a slice before a merge.
+        """
+        slices = _slices(image)
+        hit = {one.entry.log_path for one in hits}
+        works = [
+            DeadBytes(
+                files=self.catalog.files,
+                path=path,
+                stretches=stretches_between(
+                    [(one.entry.log_position, one.entry.log_bytes) for one in some], size
+                ),
+                keys=self.keys,
+            )
+            for path, some in slices.items()
+            if path not in hit and (size := self._size(path))
+        ]
+        answers = sound(self.fleet.map(search_dead, works, "search shared segments"))
+        hit = hit | {work.path for work, is_hit in zip(works, answers, strict=True) if is_hit}
+        chosen = {(one.topic.topic_id, one.entry.key) for one in hits}
+        return [
+            one
+            for path in sorted(hit & slices.keys())
+            for one in slices[path]
+            if (one.topic.topic_id, one.entry.key) not in chosen
+        ]
+
+    def _size(self, path: str) -> int:
+        found = self.catalog.files.stat(path)
+        return 0 if found is None else found.bytes
+
+    def _replaced(self, hits: Sequence[_Hit]) -> list[_Hit]:
+        """Write segments anew and commit those that are live still; return these."""
+        works = [self._removal(hit) for hit in hits]
+        rows = sound(self.fleet.map(without, works, f"erase {self.topic.name}"))
+        pairs: dict[str, list[tuple[_Hit, SegmentEntry]]] = {}
+        for hit, row in zip(hits, rows, strict=True):
+            pairs.setdefault(hit.topic.topic_id, []).append((hit, row))
+        landed: dict[str, list[_Hit]] = {}
+        now_ms = self.catalog.clock.now_ms()
+        writes = [
+            Write(
+                topic=some[0][0].topic,
+                plan=partial(_planned, pairs=some, now_ms=now_ms, landed=landed),
+            )
+            for some in pairs.values()
+        ]
+        erased = sum(len(hit.found.deltas) for hit in hits)
+        self.catalog.commit_all(
+            writes,
+            operation=ERASE,
+            parameters={"keys": str(len(self.keys)), "erased": str(erased)},
+            patient=True,
+        )
+        self.clean.update(row.key for row in rows)
+        return [hit for some in landed.values() for hit in some]
+
+    def _removal(self, hit: _Hit) -> Removal:
+        config = TopicConfig.parse(hit.topic.configs)
+        return Removal(
+            files=self.catalog.files,
+            clock=self.catalog.clock,
+            topic=hit.topic,
+            entry=hit.entry,
+            deltas=hit.found.deltas,
+            policy=RollPolicy(
+                index_interval_bytes=config.index_interval_bytes,
+                segment_index_bytes=config.segment_index_bytes,
+            ),
+        )
+
+    def _count(self, hits: Iterable[_Hit]) -> None:
+        for hit in hits:
+            count = len(hit.found.deltas)
+            if count:
+                number = hit.entry.partition
+                self.records[number] = self.records.get(number, 0) + count
+                self.segments += 1
+            else:
+                self.moved += 1
+
+    def report(self, table: TableErased, *, dry_run: bool) -> EraseReport:
+        """Return the report, with the table's part of it."""
+        topics = self.catalog.topics().values() if self.moved else [self.topic]
+        configs = [TopicConfig.parse(one.configs) for one in topics]
+        longest_ms = max(max(one.delete_delay_ms, one.orphan_retention_ms) for one in configs)
+        quarantine = f"{topic_directory(self.topic)}/{QUARANTINE}"
+        aside = sum(1 for _ in self.catalog.files.list(quarantine, recursive=True))
+        return EraseReport(
+            topic=self.topic.name,
+            keys=len(self.keys),
+            dry_run=dry_run,
+            partitions=dict(sorted(self.records.items())),
+            segments=self.segments,
+            searched=self.searched,
+            spared=self.spared,
+            moved=self.moved,
+            table=table,
+            files_gone_ms=self.catalog.clock.now_ms() + longest_ms,
+            outside=(*([f"{aside} files in {quarantine}"] if aside else []), *OUTSIDE),
+        )
+
+
+def _has_slices(image: Image) -> bool:
+    return any(one.slice_count for one in image.shared.values())
+
+
+def _slices(image: Image) -> dict[str, list[_Hit]]:
+    """Return the live slices of all topics by shared segment, nothing found in them."""
+    slices: dict[str, list[_Hit]] = {}
+    if not _has_slices(image):
+        return slices
+    for topic in image.names.values():
+        for log in image.topics[topic.topic_id].partitions.values():
+            for entry in log.entries():
+                if entry.is_shared:
+                    one = _Hit(topic, entry, Found(NOTHING))
+                    slices.setdefault(entry.log_path, []).append(one)
+    return slices
+
+
+def _planned(
+    image: TopicImage,
+    pairs: Sequence[tuple[_Hit, SegmentEntry]],
+    now_ms: int,
+    landed: dict[str, list[_Hit]],
+) -> TopicEdit | Done:
+    """Return the edit that replaces the segments of a topic that are live still.
+
+    What a row has learnt meanwhile, of transactions that have aborted, its successor knows, too.
+    """
+    landed[image.description.topic_id] = []
+    if image.closed_ms is not None:
+        return Done()
+    live = {
+        one.key: one
+        for number in {hit.entry.partition for hit, _ in pairs}
+        for one in image.partition(number).live.find(
+            [hit.entry.key for hit, _ in pairs if hit.entry.partition == number]
+        )
+    }
+    chosen = [(hit, row) for hit, row in pairs if hit.entry.key in live]
+    landed[image.description.topic_id] = [hit for hit, _ in chosen]
+    return TopicEdit(
+        segments=[row._replace(aborted=live[hit.entry.key].aborted) for hit, row in chosen],
+        remove=[hit.entry.key for hit, _ in chosen],
+        removed_ms=now_ms if chosen else None,
+    )

@@ -1,0 +1,242 @@
+"""The tasks of erase: a segment is searched for keys, and written anew without their records.
+
+    search   a key index that has none of the keys' hashes spares the reading of its segment;
+             else every record is looked at, those of open and aborted transactions too
+    without  windows, verified -> the records that stay -> one segment of the same offsets
+
+Offsets and times stay. A batch that loses all records stays as a header, as compaction leaves the
+last one of a producer, so every offset that was in a batch still is.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, NamedTuple, TypeVar
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from sparklog.clock import Clock
+from sparklog.errors import (
+    CorruptIndexError,
+    CorruptRecordError,
+    MissingFileError,
+    SparklogError,
+)
+from sparklog.log import key_index
+from sparklog.log.key_index import KeyHashes
+from sparklog.log.names import KEY_INDEX_SUFFIX, LOG_SUFFIX
+from sparklog.log.roll import RollPolicy
+from sparklog.log.segment_writer import SegmentBuilder
+from sparklog.log.windows import Window, windows
+from sparklog.log_reader.opened import log_path, scanned_whole
+from sparklog.log_reader.slices import read_slices
+from sparklog.log_writer import SegmentFile
+from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.image import Slice
+from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.record.arrays import numbers_of
+from sparklog.record.batches import byte_view
+from sparklog.record.decode import decode
+from sparklog.record.kernels.key_hash import hash_rows
+from sparklog.record.retain import Retained, Rules, retain
+from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.record.up_convert import up_convert
+from sparklog.storage.files import Files
+
+Int64s = NDArray[np.int64]
+Keys = tuple[bytes, ...]
+Answer = TypeVar("Answer")
+
+NOTHING: Final = np.empty(0, np.int64)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Search:
+    """A segment to be searched. Picklable."""
+
+    files: Files
+    topic: TopicDescription
+    entry: SegmentEntry
+    keys: Keys
+
+
+class Found(NamedTuple):
+    """Offsets - base offset, ascending, of records with one of the keys; whether it was read."""
+
+    deltas: Int64s
+    is_read: bool = True
+
+
+def search(work: Search) -> Found:
+    """Return the records of a segment that have one of the keys.
+
+    Raises what `read_slices` raises.
+    """
+    directory, entry = topic_directory(work.topic), work.entry
+    if entry.key_index_path is not None and not _may_hold(work):
+        return Found(NOTHING, is_read=False)
+    deltas = [NOTHING]
+    whole = Slice(entry, entry.base_offset, entry.next_offset)
+    for records in read_slices(work.files, directory, [whole], columns=("key", "offset")):
+        is_hit = has_key(records.key, work.keys)
+        deltas.append(records.offset.to_numpy()[is_hit] - entry.base_offset)
+    return Found(np.concatenate(deltas))
+
+
+def has_key(column: Any, keys: Keys) -> NDArray[np.bool_]:
+    """Return of each value of an Arrow column of binary whether it is one of the keys."""
+    wanted = pa.array(keys, pa.large_binary())
+    return numbers_of(pc.is_in(column.cast(pa.large_binary()), value_set=wanted))
+
+
+def _may_hold(work: Search) -> bool:
+    """Whether the key index has a hash of the keys; True also where it cannot be read."""
+    path = f"{topic_directory(work.topic)}/{work.entry.key_index_path}"
+    hashes = np.empty(len(work.keys), np.int64)
+    _, ends, data = pa.array(work.keys, pa.binary()).buffers()
+    hash_rows(np.frombuffer(ends, np.int32), np.frombuffer(data, np.uint8), hashes)
+    try:
+        for part in np.unique(key_index.part_of(hashes)).tolist():
+            known = key_index.read_range(
+                lambda position, length: work.files.view(path, length, position),
+                work.entry.key_index_bytes or 0,
+                part,
+                key_index.PARTS_BITS,
+            )
+            if np.isin(hashes, known.hashes).any():
+                return True
+    except (CorruptIndexError, MissingFileError):
+        return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DeadBytes:
+    """Stretches (start, length) of a shared segment that are no live slice's. Picklable."""
+
+    files: Files
+    path: str
+    stretches: tuple[tuple[int, int], ...]
+    keys: Keys
+
+
+def search_dead(work: DeadBytes) -> bool:
+    """Whether a record there has one of the keys; True also for what cannot be read."""
+    for start, length in work.stretches:
+        data = byte_view(work.files.view(work.path, length, start))
+        scan = scan_batches(data)
+        batches = scan.batches.take(~scan.batches.is_control)
+        try:
+            verify_checksums(data, batches)
+            keys = decode(data, batches, columns=("key",)).key
+        except CorruptRecordError:
+            return True
+        if scan.problem is not None or has_key(keys, work.keys).any():
+            return True
+    return False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Removal:
+    """A segment to be written anew without the records at `deltas`. Picklable."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    entry: SegmentEntry
+    deltas: Int64s
+    policy: RollPolicy
+
+
+def without(work: Removal) -> SegmentEntry:
+    """Write the segment anew, durable, and return its row.
+
+    It is a file of its own, also where the segment was a slice of a shared one. Raises
+    CorruptRecordError naming file, position and offset, CorruptIndexError for its key index, and
+    the errors of storage.
+    """
+    entry, now_ms = work.entry, work.clock.now_ms()
+    builder = SegmentBuilder(entry.base_offset, entry.partition, work.policy)
+    target = SegmentFile(work.files, work.topic, builder, now_ms)
+    try:
+        for some in _retained(work):
+            target.append(some.batches, some.data, min_timestamp=some.min_timestamp)
+    except BaseException:
+        target.abort()
+        raise
+    row = target.close(now_ms, next_offset=entry.next_offset)
+    row = row._replace(
+        created_ms=entry.created_ms,
+        aborted=entry.aborted,
+        delete_horizon_ms=entry.delete_horizon_ms,
+    )
+    if entry.key_index_path is not None:
+        row = _with_key_index(work, row, target)
+    work.files.sync(target.paths)
+    return row
+
+
+def _retained(work: Removal) -> Iterator[Retained]:
+    directory, entry = topic_directory(work.topic), work.entry
+    dropped = work.deltas + entry.file_base_offset
+    try:
+        for window in windows(scanned_whole(work.files, directory, entry)):
+            window.verify(window.batches)
+            yield from _of_window(window, dropped)
+    except CorruptRecordError as error:
+        raise error.in_file(log_path(directory, entry), entry.log_position) from None
+
+
+def _of_window(window: Window, dropped: Int64s) -> Iterator[Retained]:
+    for data, batches in up_convert(window.data, window.batches):
+        first, end = batches.base_offset[0], batches.last_offset[-1] + 1
+        start, stop = np.searchsorted(dropped, [first, end])
+        rules = Rules(
+            dropped=dropped[start:stop],
+            aborted=np.zeros(len(batches), np.bool_),
+            stays_empty=np.ones(len(batches), np.bool_),
+            now_ms=0,
+            delete_retention_ms=0,
+            keeps_tombstones=True,
+        )
+        yield retain(data, batches, rules, shift=window.entry.shift)
+
+
+def _with_key_index(work: Removal, row: SegmentEntry, target: SegmentFile) -> SegmentEntry:
+    """Write the key index without the keys that are gone; return the row that names it."""
+    directory = topic_directory(work.topic)
+    old = f"{directory}/{work.entry.key_index_path}"
+    known = key_index.read_range(
+        lambda position, length: work.files.view(old, length, position),
+        work.entry.key_index_bytes or 0,
+    )
+    stays = ~np.isin(known.deltas, work.deltas)
+    data = key_index.encode(KeyHashes(known.hashes[stays], known.deltas[stays]))
+    path = row.log_path.removesuffix(LOG_SUFFIX) + KEY_INDEX_SUFFIX
+    work.files.write_new(f"{directory}/{path}", data, durable=True)
+    target.paths.append(f"{directory}/{path}")
+    return row._replace(key_index_path=path, key_index_bytes=len(data))
+
+
+def stretches_between(spans: Sequence[tuple[int, int]], size: int) -> tuple[tuple[int, int], ...]:
+    """Return the stretches (start, length) of a file that lie outside of spans (start, length)."""
+    found, at = [], 0
+    for start, length in sorted(spans):
+        if start > at:
+            found.append((at, start - at))
+        at = max(at, start + length)
+    if size > at:
+        found.append((at, size - at))
+    return tuple(found)
+
+
+def sound(answers: Iterable[Answer | SparklogError]) -> list[Answer]:
+    """Return the answers of tasks; raises the first error among them."""
+    found = []
+    for answer in answers:
+        if isinstance(answer, SparklogError):
+            raise answer
+        found.append(answer)
+    return found

@@ -1,0 +1,151 @@
+"""Erase in the table of a topic: its files are searched, and those with a hit written anew.
+
+Every erasure is counted in the table's marks, also one that finds nothing. A build that has read
+the log before the erasure was planned on another count, so its commit is refused.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple, TypeVar
+
+import pyarrow as pa
+
+from sparklog.admin.erase_segment import Keys, has_key, sound
+from sparklog.clock import Clock
+from sparklog.config.topic import TopicConfig
+from sparklog.errors import CommitConflictError
+from sparklog.fleet import Fleet
+from sparklog.metadata.catalog import Catalog
+from sparklog.model import TopicDescription
+from sparklog.storage.files import Files
+from sparklog.table.footer import opened
+from sparklog.table.of_topic import ERASED, Change, commit, delta_log, table_directory
+from sparklog.table.parquet import OURS, WrittenFile, write_files
+from sparklog.table.schema import ARROW_SCHEMA
+from sparklog.table.snapshot import DataFile, Snapshot
+
+Answer = TypeVar("Answer")
+
+ROUNDS_MAX: Final = 100
+BATCH_ROWS: Final = 64 * 1024
+
+
+class TableErased(NamedTuple):
+    """How many rows of how many files have gone."""
+
+    rows: int = 0
+    files: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FileWork:
+    """A file of a table, to be searched or written anew. Picklable."""
+
+    files: Files
+    clock: Clock
+    topic: TopicDescription
+    file: DataFile
+    keys: Keys
+
+    @property
+    def path(self) -> str:
+        """The file's path, relative to the log dir."""
+        return f"{table_directory(self.topic)}/{self.file.path}"
+
+
+def search_file(work: FileWork) -> int:
+    """Return how many rows of a file have one of the keys."""
+    batches = opened(work.files, work.path).iter_batches(batch_size=BATCH_ROWS, columns=["key"])
+    return sum(int(has_key(one.column("key"), work.keys).sum()) for one in batches)
+
+
+def without_rows(work: FileWork) -> list[WrittenFile]:
+    """Write the other rows of a file, sorted as ours are; return the synced files."""
+    found = opened(work.files, work.path)
+    if OURS in (work.file.action.get("tags") or {}):
+        batches = found.iter_batches(batch_size=BATCH_ROWS, columns=ARROW_SCHEMA.names)
+    else:  # another writer's order
+        table = found.read(columns=ARROW_SCHEMA.names)
+        by = [("partition", "ascending"), ("offset", "ascending")]
+        batches = iter(table.sort_by(by).to_batches(max_chunksize=BATCH_ROWS))
+    rows = _others(batches, work.keys)
+    directory = table_directory(work.topic)
+    return write_files(work.files, directory, rows, work.clock.now_ms())
+
+
+def _others(batches: Iterator[pa.RecordBatch], keys: Keys) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        stays = batch.filter(pa.array(~has_key(batch.column("key"), keys)))
+        if stays.num_rows:
+            yield stays.select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
+
+
+def erase_table(
+    catalog: Catalog, topic: TopicDescription, keys: Keys, fleet: Fleet, *, dry_run: bool
+) -> TableErased:
+    """Erase in a topic's table; the log must be done already. Returns what has gone, or would.
+
+    Raises UsageError for a table that another writer has changed, CommitConflictError, and the
+    errors of the tasks.
+    """
+    log = delta_log(catalog.files, topic, catalog.clock)
+    clean: set[str] = set()
+    done, is_counted = TableErased(), False
+    for _ in range(ROUNDS_MAX):
+        snapshot = log.snapshot()
+        if not snapshot.exists and not TopicConfig.parse(topic.configs).table_enable:
+            return done
+        hits = _hits(catalog, topic, snapshot, keys, fleet, clean)
+        found = TableErased(sum(hits.values()), len(hits))
+        if dry_run:
+            return found
+        if is_counted and not hits:
+            return done
+        dropped = [snapshot.files[path] for path in hits]
+        written = _mapped(fleet, without_rows, catalog, topic, dropped, keys)
+        change = Change(
+            operation=ERASED,
+            written=[one for some in written for one in some],
+            dropped=dropped,
+            parameters={"keys": str(len(keys)), "erased": str(found.rows)},
+        )
+        try:
+            commit(catalog.files, topic, catalog.clock, change)
+        except CommitConflictError:
+            continue  # a build has merged a file meanwhile
+        is_counted = True
+        clean.update(one.path for one in change.written)
+        done = TableErased(done.rows + found.rows, done.files + found.files)
+    raise CommitConflictError(f"the table of topic {topic.name!r}: others were faster too often")
+
+
+def _hits(
+    catalog: Catalog,
+    topic: TopicDescription,
+    snapshot: Snapshot,
+    keys: Keys,
+    fleet: Fleet,
+    clean: set[str],
+) -> dict[str, int]:
+    """Return how many rows go of each file that has some; the others are added to `clean`."""
+    unknown = [one for path, one in snapshot.files.items() if path not in clean]
+    counts = _mapped(fleet, search_file, catalog, topic, unknown, keys)
+    hits = {one.path: count for one, count in zip(unknown, counts, strict=True) if count}
+    clean.update(one.path for one in unknown if one.path not in hits)
+    return hits
+
+
+def _mapped(
+    fleet: Fleet,
+    task: Callable[[FileWork], Answer],
+    catalog: Catalog,
+    topic: TopicDescription,
+    some: Sequence[DataFile],
+    keys: Keys,
+) -> list[Answer]:
+    """Return the answers of a task to files; raises the first error."""
+    works = [
+        FileWork(files=catalog.files, clock=catalog.clock, topic=topic, file=one, keys=keys)
+        for one in some
+    ]
+    return sound(fleet.map(task, works, f"erase table {topic.name}"))

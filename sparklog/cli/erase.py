@@ -1,0 +1,91 @@
+"""`sparklog erase`: the records of some keys leave the log of a topic, and its table."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sparklog.cli.arguments import CommonArguments, add_command
+from sparklog.cli.completion import topic_names
+from sparklog.cli.output import print_json
+
+if TYPE_CHECKING:
+    from sparklog.admin.erase import EraseReport
+    from sparklog.fleet import Fleet
+
+
+@dataclass(frozen=True, kw_only=True)
+class EraseArguments(CommonArguments):
+    """Options of `erase`."""
+
+    topic: Annotated[
+        str, typer.Option("--topic", metavar="T", help="The topic.", autocompletion=topic_names)
+    ]
+    key: Annotated[
+        list[str] | None,
+        typer.Option("--key", metavar="K", help="A key, as UTF-8; again for more."),
+    ] = None
+    key_file: Annotated[
+        Path | None,
+        typer.Option("--key-file", metavar="F", help="A file of keys, one a line."),
+    ] = None
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show what would go, change nothing.")
+    ] = False
+
+    def keys(self) -> list[bytes]:
+        """The keys of both options. Raises FileNotFoundError and its like."""
+        lines = [] if self.key_file is None else self.key_file.read_bytes().splitlines()
+        return [*(one.encode() for one in self.key or ()), *lines]
+
+
+def erase(arguments: EraseArguments) -> None:
+    """Remove the records that have one of the keys, from a topic's log and its table.
+
+    The offsets become gaps. Files that hold the records go with vacuum, after its delays.
+    """
+    from functools import partial
+
+    from sparklog.fleet import LocalFleet
+    from sparklog.maintenance.progress import progress_bar
+
+    bar = partial(progress_bar, is_quiet=arguments.quiet)
+    erase_on(LocalFleet(threads=None, bar=bar), arguments)
+
+
+def erase_on(fleet: "Fleet", arguments: EraseArguments) -> None:
+    """Erase, segments and files done by this fleet; print the report."""
+    from sparklog.admin.erase import erase as erased
+
+    report = erased(
+        arguments.catalog(), arguments.topic, arguments.keys(), fleet, dry_run=arguments.dry_run
+    )
+    if arguments.is_json:
+        print_json(report.as_row())
+    elif not arguments.quiet:
+        _print(report)
+
+
+def _print(report: "EraseReport") -> None:
+    would = "would go" if report.dry_run else "are gone"
+    print(
+        f"{report.topic}: {report.records:,} records {would} from {report.segments:,} segments, "
+        f"{report.table.rows:,} rows from {report.table.files:,} files of the table"
+    )
+    for number, count in report.partitions.items():
+        print(f"  partition {number}: {count:,} records")
+    print(
+        f"  {report.searched:,} segments searched, {report.spared:,} spared by their key indexes, "
+        f"{report.moved:,} slices moved out of shared segments"
+    )
+    if not report.dry_run:
+        when = datetime.fromtimestamp(report.files_gone_ms / 1000, UTC)
+        print(f"  vacuum takes the last file from {when.isoformat(timespec='seconds')} on")
+    print(f"  not reached: {'; '.join(report.outside)}")
+
+
+def add_to(app: typer.Typer) -> None:
+    """Register the command."""
+    add_command(app, "erase", erase)

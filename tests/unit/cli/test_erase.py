@@ -1,0 +1,64 @@
+"""`sparklog erase`: its keys, and what it says."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.fleet import LocalFleet
+from tests.command_line import CommandLine
+from tests.logs import append, new_topic, rows
+
+
+@pytest.fixture
+def sparklog(tmp_path: Path) -> CommandLine:
+    """The commands on a log dir with three records, two of them hers."""
+    log_dir = new_topic(tmp_path / "log", partitions=1)
+    append(log_dir, 0, ["a", "b", "c"], keys=["alice", "bob", "alice"])
+    return CommandLine(log_dir)
+
+
+def offsets(sparklog: CommandLine) -> list[int]:
+    return [row.offset for row in rows(str(sparklog.log_dir)).get(0, [])]
+
+
+class TestErase:
+    def test_says_what_is_gone(self, sparklog: CommandLine) -> None:
+        text = sparklog.done("erase", "--topic", "t", "--key", "alice").text
+
+        assert offsets(sparklog) == [1]
+        assert text.startswith("t: 2 records are gone from 1 segments, 0 rows from 0 files")
+        assert "partition 0: 2 records" in text
+        assert "vacuum takes the last file from 20" in text
+        assert "not reached: exports, backups" in text
+
+    def test_a_dry_run_says_what_would_go(self, sparklog: CommandLine) -> None:
+        text = sparklog.done("erase", "--topic", "t", "--key", "alice", "--dry-run").text
+
+        assert text.startswith("t: 2 records would go")
+        assert "vacuum" not in text
+        assert offsets(sparklog) == [0, 1, 2]
+
+    def test_keys_come_from_options_and_a_file(self, sparklog: CommandLine, tmp_path: Path) -> None:
+        (tmp_path / "keys").write_bytes(b"alice\nnobody\n")
+        row = sparklog.done(
+            *("erase", "--topic", "t", "--key", "bob", "--key-file", tmp_path / "keys"),
+            *("--format", "json"),
+        ).json[0]
+
+        assert (row["keys"], row["records"], row["partitions"]) == (3, 3, {"0": 3})
+        assert offsets(sparklog) == []
+
+    def test_quiet_says_nothing(self, sparklog: CommandLine) -> None:
+        assert sparklog.done("erase", "--topic", "t", "--key", "bob", "--quiet").text == ""
+
+    def test_without_a_key_is_misuse(self, sparklog: CommandLine) -> None:
+        assert "no key" in sparklog("erase", "--topic", "t").err
+
+    def test_is_a_job_of_spark_too(
+        self, sparklog: CommandLine, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.cli.job_commands.spark_fleet", lambda *_: LocalFleet())
+        outcome = sparklog("jobs", "erase", "--topic", "t", "--key", "alice")
+
+        assert outcome.json[0]["records"] == 2
+        assert offsets(sparklog) == [1]

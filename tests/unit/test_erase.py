@@ -1,0 +1,530 @@
+"""Erase: the records of a person leave the log, its table, and after vacuum every file."""
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from sparklog.admin import AdminClient
+from sparklog.admin.erase import OUTSIDE, EraseReport, erase
+from sparklog.admin.erase_segment import stretches_between
+from sparklog.errors import (
+    CommitConflictError,
+    CorruptRecordError,
+    InvalidOptionError,
+    SparklogError,
+    TopicClosedError,
+    UnknownTopicError,
+)
+from sparklog.fleet import LocalFleet
+from sparklog.log_reader import TopicReader
+from sparklog.log_reader.slices import read_slices
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.maintenance.compact import compact
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.runner import executed
+from sparklog.maintenance.verify import verify
+from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.history import history
+from sparklog.storage.local import LocalFiles
+from tests import edits
+from tests.erasing import ends, erased, holding
+from tests.logs import OWN_FILES, append, catalog, columns, image, new_topic, rows
+from tests.maintenance import outcome_of, run
+from tests.metadata_logs import CrashError, CrashingLocalFiles
+from tests.sweeping import DAY_MS, later, sweep
+from tests.tables import build, problems, table_of, topic_with_table
+
+ALICE = "alice@example.org"
+SECRET = "secret-of-hers"
+COMPACTED = {"cleanup.policy": "compact", **OWN_FILES}
+LZ4 = WriteOptions(compression_type="lz4", flush=False)
+
+
+class Meanwhile(LocalFleet):
+    """Does something once, after the first works of a title."""
+
+    def __init__(self, title: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self._title = title
+        self._acts = [act]
+
+    def map(self, task: Any, works: Sequence[Any], what: str) -> list[Any]:
+        answers = super().map(task, works, what)
+        if what.startswith(self._title) and self._acts:
+            self._acts.pop()()
+        return answers
+
+
+def keyed(log_dir: str, partition: int = 0, topic: str = "t", options: Any = LZ4) -> None:
+    """Nine records, every third of them hers."""
+    names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
+    said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
+    append(log_dir, partition, said, keys=names, topic=topic, options=options)
+
+
+def left(log_dir: str, topic: str = "t") -> dict[int, list[int]]:
+    """The offsets that can be read, by partition."""
+    return {number: [row.offset for row in some] for number, some in rows(log_dir, topic).items()}
+
+
+def swept(log_dir: str) -> list[str]:
+    """The files that hold something of hers, after vacuum has run on the next days."""
+    for day in (2, 4):
+        sweep(log_dir, clock=later(day * DAY_MS))
+    return holding(log_dir, ALICE, SECRET)
+
+
+def flip(path: Path, position: int) -> None:
+    """Damage a byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def share(log_dir: str, topics: Sequence[str] = ("t", "u")) -> None:
+    """One shared segment: nine records of partition 0, two of partition 1, which `u` has, too."""
+    found = catalog(log_dir)
+    plan = plan_write(found, "t", LZ4)
+    writer = TopicWriter(found.files, plan, found.clock, seed=0)
+    names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
+    said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
+    records = columns([*said, "a", "b"], [*(one.encode() for one in names), b"x", b"y"])
+    writer.write(records, pa.array([0] * 9 + [1] * 2, pa.int32()))
+    commit_write(found, plan, writer.close())
+    if "u" in topics:
+        (entry,) = image(log_dir).partition(1).entries()
+        edits.append(found, found.topic("u"), entry._replace(partition=0))
+
+
+def unshare(log_dir: str) -> None:
+    """Merge the slices of `t` into files of their own; the one of `u` stays."""
+    context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
+    for step in merge_segments(context, ["t"], {"seal": False}):
+        assert not step.execute().problems
+
+
+def build_beside(log_dir: str, act: Callable[[], object]) -> None:
+    """Build the table, and do something else between its reading and its commit."""
+    build(JobContext(catalog(log_dir), Meanwhile("build table", act)))
+
+
+@pytest.fixture
+def log_dir(tmp_path: Path) -> str:
+    """A topic with files of its own."""
+    return new_topic(tmp_path / "log", partitions=2, config=OWN_FILES)
+
+
+class TestLog:
+    def test_loses_the_records_and_keeps_the_offsets(self, log_dir: str) -> None:
+        keyed(log_dir)
+        before = rows(log_dir)[0]
+        report = erased(log_dir, ALICE)
+
+        assert rows(log_dir)[0] == [row for row in before if row.key != ALICE.encode()]
+        assert ends(log_dir) == {0: 9}
+        assert (report.records, report.partitions, report.segments) == (3, {0: 3}, 1)
+
+    @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
+    def test_no_file_holds_her_after_vacuum(self, log_dir: str, codec: str) -> None:
+        keyed(log_dir, options=WriteOptions(compression_type=codec, flush=False))
+        keyed(log_dir, 1)
+        erased(log_dir, ALICE)
+
+        assert holding(log_dir, ALICE, SECRET) != []
+        assert swept(log_dir) == []
+        assert left(log_dir) == {0: [1, 2, 4, 5, 7, 8], 1: [1, 2, 4, 5, 7, 8]}
+
+    def test_is_sound(self, log_dir: str) -> None:
+        keyed(log_dir)
+        append(log_dir, 0, [SECRET], keys=[ALICE])
+        erased(log_dir, ALICE)
+
+        assert run(verify, log_dir, repair=False, records=True, table=False)[0] == 0
+
+    def test_segments_without_her_stay_as_they_are(self, log_dir: str) -> None:
+        append(log_dir, 0, ["v"], keys=["other"])
+        keyed(log_dir)
+        before = image(log_dir).partition(0).entries()
+        erased(log_dir, ALICE)
+        after = image(log_dir).partition(0).entries()
+
+        assert after[0] == before[0]
+        assert (after[1].base_offset, after[1].next_offset) == (1, 10)
+        assert after[1].created_ms == before[1].created_ms
+
+    def test_a_second_time_finds_nothing_and_commits_nothing(self, log_dir: str) -> None:
+        keyed(log_dir)
+        erased(log_dir, ALICE)
+        version = catalog(log_dir).image().version
+
+        assert erased(log_dir, ALICE).records == 0
+        assert catalog(log_dir).image().version == version
+
+    def test_several_keys_go_in_one_commit(self, log_dir: str) -> None:
+        keyed(log_dir)
+        version = catalog(log_dir).image().version
+
+        assert erased(log_dir, ALICE, "key-1", "").records == 4
+        assert catalog(log_dir).image().version == version + 1
+
+    def test_a_dry_run_changes_nothing(self, log_dir: str) -> None:
+        keyed(log_dir)
+        before = rows(log_dir)
+        report = erased(log_dir, ALICE, dry_run=True)
+
+        assert (report.records, report.dry_run) == (3, True)
+        assert rows(log_dir) == before
+
+    def test_tombstones_of_others_stay(self, log_dir: str) -> None:
+        append(log_dir, 0, [SECRET, None, "v"], keys=[ALICE, "gone", "here"])
+        erased(log_dir, ALICE)
+
+        assert [row.value for row in rows(log_dir)[0]] == [None, b"v"]
+        assert image(log_dir).partition(0).entries()[0].delete_horizon_ms is None
+
+    def test_the_history_names_no_key(self, log_dir: str) -> None:
+        keyed(log_dir)
+        erased(log_dir, ALICE)
+        newest = next(iter(history(catalog(log_dir).log)))
+
+        assert newest.operation == "ERASE"
+        assert newest.parameters["erased"] == "3"
+        assert ALICE not in str(newest)
+
+    def test_a_reader_that_runs_sees_what_it_had_planned(self, log_dir: str) -> None:
+        keyed(log_dir)
+        reader = TopicReader.open(catalog(log_dir), "t")
+        slices = list(reader.slices(0, 0, 9))
+        erased(log_dir, ALICE)
+
+        found = read_slices(reader.files, reader.directory, slices)
+        assert sum(some.num_rows for some in found) == 9
+
+
+class TestRefused:
+    def test_without_a_key(self, log_dir: str) -> None:
+        with pytest.raises(InvalidOptionError, match="no key"):
+            erased(log_dir)
+
+    def test_an_unknown_topic(self, log_dir: str) -> None:
+        with pytest.raises(UnknownTopicError):
+            erased(log_dir, ALICE, topic="other")
+
+    def test_a_damaged_segment_stops_it_before_the_commit(self, log_dir: str) -> None:
+        keyed(log_dir)
+        (path,) = Path(log_dir).rglob("*.log")
+        flip(path, path.stat().st_size - 3)
+        version = catalog(log_dir).image().version
+
+        with pytest.raises(CorruptRecordError):
+            erased(log_dir, ALICE)
+        assert catalog(log_dir).image().version == version
+
+    def test_a_segment_that_is_damaged_before_it_is_written_anew(self, log_dir: str) -> None:
+        keyed(log_dir)
+        (path,) = Path(log_dir).rglob("*.log")
+        fleet = Meanwhile("search t", lambda: flip(path, path.stat().st_size - 3))
+
+        with pytest.raises(CorruptRecordError, match=path.name):
+            erase(catalog(log_dir), "t", [ALICE], fleet)
+
+    def test_a_topic_that_is_deleted_meanwhile(self, log_dir: str) -> None:
+        keyed(log_dir)
+        fleet = Meanwhile("search t", lambda: AdminClient(log_dir).delete_topics(["t"]))
+
+        with pytest.raises(TopicClosedError, match="vacuum"):
+            erase(catalog(log_dir), "t", [ALICE], fleet)
+
+    def test_when_others_are_faster_again_and_again(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.admin.erase.ROUNDS_MAX", 1)
+        keyed(log_dir)
+
+        with pytest.raises(CommitConflictError, match="too often"):
+            erased(log_dir, ALICE)
+
+
+class TestKeyIndexes:
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        """A topic that was compacted: her newest record is in a segment with a key index."""
+        found = new_topic(tmp_path / "log", partitions=2, config=COMPACTED)
+        for partition in (0, 1):
+            names = [ALICE, "key-1"] if partition == 0 else ["key-2", "key-3"]
+            append(found, partition, [SECRET if ALICE in names else "u", "v"], keys=names)
+            append(found, partition, ["new"], keys=["key-9"])
+        outcome_of(compact, found, force=True, reindex=False)
+        return found
+
+    def test_spare_the_segments_without_her(self, log_dir: str) -> None:
+        report = erased(log_dir, ALICE, dry_run=True)
+
+        assert (report.records, report.spared) == (1, 1)
+
+    def test_know_her_no_longer(self, log_dir: str) -> None:
+        erased(log_dir, ALICE)
+
+        assert swept(log_dir) == []
+        assert image(log_dir).partition(0).entries()[0].key_index_path is not None
+        assert erased(log_dir, ALICE).spared == 2
+
+    def test_serve_the_next_compaction(self, log_dir: str) -> None:
+        erased(log_dir, ALICE)
+        append(log_dir, 0, ["newer"], keys=["key-1"])
+        append(log_dir, 0, ["newest"], keys=["key-8"])
+        outcome_of(compact, log_dir, force=True, reindex=False)
+
+        assert [row.value for row in rows(log_dir)[0]] == [b"new", b"newer", b"newest"]
+
+    @pytest.mark.parametrize("damage", [lambda path: flip(path, 9), Path.unlink])
+    def test_that_cannot_be_read_spare_nothing(
+        self, log_dir: str, damage: Callable[[Path], object]
+    ) -> None:
+        for path in Path(log_dir).rglob("t-1/*.keyindex"):
+            damage(path)
+
+        assert erased(log_dir, ALICE, dry_run=True).spared == 0
+
+
+class TestSharedSegments:
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        found = new_topic(tmp_path / "log", partitions=2)
+        return new_topic(found, "u", partitions=1)
+
+    def test_are_left_by_all_their_slices(self, log_dir: str) -> None:
+        share(log_dir)
+        report = erased(log_dir, ALICE)
+
+        assert (report.records, report.moved) == (3, 2)
+        assert [one.slice_count for _, one in catalog(log_dir).image().shared.items()] == [0]
+        assert swept(log_dir) == []
+        assert len(rows(log_dir)[1]) == len(rows(log_dir, "u")[0]) == 2
+
+    def test_hold_her_after_a_merge_took_her_slice_away(self, log_dir: str) -> None:
+        share(log_dir)
+        unshare(log_dir)
+        report = erased(log_dir, ALICE)
+
+        assert (report.records, report.moved) == (3, 1)
+        assert swept(log_dir) == []
+
+    @pytest.mark.parametrize("position", [16, 80])
+    def test_of_which_dead_bytes_cannot_be_read_are_left(self, log_dir: str, position: int) -> None:
+        """Nobody can tell whether she is in there: the magic, or what is compressed, is damaged."""
+        share(log_dir)
+        unshare(log_dir)
+        (path,) = Path(log_dir, "__shared").iterdir()
+        flip(path, position)
+
+        assert erased(log_dir, "nobody").moved == 1
+
+    def test_without_her_stay(self, log_dir: str) -> None:
+        share(log_dir)
+
+        assert erased(log_dir, "nobody").moved == 0
+        assert {one.slice_count for _, one in catalog(log_dir).image().shared.items()} == {3}
+
+    def test_whose_file_is_gone_are_told_by_the_reader(self, log_dir: str) -> None:
+        share(log_dir)
+        for path in Path(log_dir, "__shared").iterdir():
+            path.unlink()
+
+        with pytest.raises(SparklogError):
+            erased(log_dir, ALICE)
+
+    @pytest.mark.parametrize(
+        ("spans", "between"),
+        [
+            ([], ((0, 9),)),
+            ([(0, 9)], ()),
+            ([(5, 2), (0, 3), (5, 2)], ((3, 2), (7, 2))),
+            ([(0, 8), (2, 2)], ((8, 1),)),
+        ],
+    )
+    def test_have_bytes_between_slices(
+        self, spans: list[tuple[int, int]], between: tuple[tuple[int, int], ...]
+    ) -> None:
+        assert stretches_between(spans, 9) == between
+
+
+class TestMeanwhile:
+    def test_what_is_produced_behind_the_ends_is_not_looked_for(self, log_dir: str) -> None:
+        keyed(log_dir)
+        fleet = Meanwhile("search t", lambda: keyed(log_dir))
+        report = erase(catalog(log_dir), "t", [ALICE], fleet)
+
+        assert report.records == 3
+        assert left(log_dir)[0] == [1, 2, 4, 5, 7, 8, *range(9, 18)]
+
+    def test_a_merge_that_is_faster_is_searched_again(self, log_dir: str) -> None:
+        keyed(log_dir)
+        keyed(log_dir)
+        fleet = Meanwhile("search t", lambda: outcome_of(merge_segments, log_dir, seal=False))
+        report = erase(catalog(log_dir), "t", [ALICE], fleet)
+
+        assert report.records == 6
+        assert swept(log_dir) == []
+
+    def test_a_merge_that_is_slower_changes_nothing(self, log_dir: str) -> None:
+        keyed(log_dir)
+        keyed(log_dir)
+        context = Catalog(LocalFiles(log_dir))
+        fleet = Meanwhile("merge", lambda: erased(log_dir, ALICE))
+        for step in merge_segments(JobContext(context, fleet), [], {"seal": False}):
+            executed(step)
+
+        assert left(log_dir)[0] == [1, 2, 4, 5, 7, 8, 10, 11, 13, 14, 16, 17]
+        assert swept(log_dir) == []
+
+    def test_a_compaction_that_is_slower_changes_nothing(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "log", partitions=1, config=COMPACTED)
+        append(log_dir, 0, [SECRET, "v", "w"], keys=[ALICE, "a", "a"])
+        append(log_dir, 0, ["new"], keys=["b"])
+        steps = compact(
+            JobContext(catalog(log_dir), Meanwhile("keys", lambda: None)),
+            [],
+            {"force": True, "reindex": False},
+        )
+        step = next(iter(steps))
+        erased(log_dir, ALICE)
+
+        assert executed(step).counts.get("conflicts") == 1
+        assert swept(log_dir) == []
+
+
+class TestCrashes:
+    def test_at_any_step_leave_old_or_new_and_the_next_run_does_the_rest(
+        self, tmp_path: Path
+    ) -> None:
+        """Killed before each of its steps: a log is as it was or as it will be, and goes on."""
+        crash_at, is_done = 0, False
+        while not is_done:
+            log_dir = new_topic(tmp_path / str(crash_at), partitions=2)
+            share(log_dir, topics=["t"])
+            before = left(log_dir)
+            try:
+                erased(log_dir, ALICE, files=CrashingLocalFiles(log_dir, crash_at))
+                is_done = True
+            except CrashError:
+                assert left(log_dir) in (before, {0: [1, 2, 4, 5, 7, 8], 1: [0, 1]})
+            erased(log_dir, ALICE)
+            assert left(log_dir) == {0: [1, 2, 4, 5, 7, 8], 1: [0, 1]}
+            assert swept(log_dir) == []
+            crash_at += 1
+
+        assert crash_at > 5
+
+
+class TestTable:
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        found = topic_with_table(tmp_path / "log", partitions=1)
+        keyed(found)
+        return found
+
+    def test_loses_the_rows_and_later_the_files(self, log_dir: str) -> None:
+        build(log_dir)
+        report = erased(log_dir, ALICE)
+
+        assert report.table == (3, 1)
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+        assert swept(log_dir) == []
+
+    def test_a_file_with_nothing_else_goes_whole(self, tmp_path: Path) -> None:
+        log_dir = topic_with_table(tmp_path / "log", partitions=1)
+        append(log_dir, 0, [SECRET], keys=[ALICE])
+        build(log_dir)
+        erased(log_dir, ALICE)
+
+        assert table_of(log_dir).num_rows == 0
+        assert swept(log_dir) == []
+
+    def test_is_built_on_from_its_marks(self, log_dir: str) -> None:
+        build(log_dir)
+        erased(log_dir, ALICE)
+        keyed(log_dir)
+        reports = build(log_dir)
+
+        assert problems(reports) == []
+        assert table_of(log_dir).num_rows == 6 + 9
+
+    def test_a_dry_run_counts_the_rows(self, log_dir: str) -> None:
+        build(log_dir)
+
+        assert erased(log_dir, ALICE, dry_run=True).table == (3, 1)
+        assert table_of(log_dir).num_rows == 9
+
+    def test_a_build_that_read_the_log_before_is_refused(self, log_dir: str) -> None:
+        build_beside(log_dir, lambda: erased(log_dir, ALICE))
+
+        assert table_of(log_dir).num_rows == 0
+        build(log_dir)
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+        assert swept(log_dir) == []
+
+    def test_a_build_that_lands_first_is_searched_again(self, log_dir: str) -> None:
+        keyed(log_dir)
+        fleet = Meanwhile("erase table", lambda: build(log_dir))
+        report = erase(catalog(log_dir), "t", [ALICE], fleet)
+
+        assert report.table.rows == 0  # the build has read the log that was erased already
+        assert table_of(log_dir).num_rows == 12
+
+    def test_files_that_go_meanwhile_are_looked_for_anew(self, log_dir: str) -> None:
+        build(log_dir)
+        fleet = Meanwhile("erase table", lambda: build(log_dir, rebuild=True))
+        report = erase(catalog(log_dir), "t", [ALICE], fleet)
+
+        assert report.table == (0, 0)
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+
+    def test_when_others_are_faster_again_and_again(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.admin.erase_table.ROUNDS_MAX", 1)
+
+        with pytest.raises(CommitConflictError, match="the table of topic 't'"):
+            erased(log_dir, ALICE)
+
+    def test_of_another_order_is_sorted(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        build(log_dir)
+        monkeypatch.setattr("sparklog.admin.erase_table.OURS", "another tag")
+        erased(log_dir, ALICE)
+
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+
+
+class TestReport:
+    def test_says_when_the_last_file_goes_and_what_is_out_of_reach(self, log_dir: str) -> None:
+        keyed(log_dir)
+        report = erased(log_dir, ALICE)
+
+        assert catalog(log_dir).clock.now_ms() < report.files_gone_ms
+        assert report.outside == OUTSIDE
+        assert json.loads(json.dumps(report.as_row()))["partitions"] == {"0": 3}
+
+    def test_names_files_that_repair_has_put_aside(self, log_dir: str) -> None:
+        aside = Path(log_dir, catalog_directory(log_dir), "quarantine", "t-0")
+        aside.mkdir(parents=True)
+        (aside / "0.log").write_bytes(b"?")
+
+        assert erased(log_dir, ALICE).outside[0].startswith("1 files in t-")
+
+    def test_is_exported(self) -> None:
+        assert EraseReport.__module__ == "sparklog.admin.erase"
+
+
+def catalog_directory(log_dir: str) -> str:
+    """The directory of the topic."""
+    from sparklog.metadata.catalog import topic_directory
+
+    return topic_directory(catalog(log_dir).topic("t"))

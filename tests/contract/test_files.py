@@ -400,6 +400,8 @@ class TestSync:
         files.sync_directory("d")
         files.sync_directory("")
 
+        assert paths(files, recursive=True) == ["d/a"]
+
 
 class TestLinkOrCopy:
     def test_gives_the_bytes_a_second_name(self, files: Files) -> None:

@@ -169,7 +169,10 @@ class TestEnd:
         async def work(world: World) -> None:
             return None
 
+        before = image(log_dir).version
         run(catalog(log_dir), work)
+
+        assert image(log_dir).version == before
 
     def test_a_request_is_committed_when_its_client_has_gone(self, log_dir: str) -> None:
         async def work(world: World) -> None:

@@ -228,7 +228,8 @@ class TestCoordinators:
         full_value = version.to_bytes(2, "big", signed=True) + value
         for kinds in (GROUP_RECORDS, TRANSACTION_RECORDS):
             only_ours(lambda kinds=kinds: read_record(kinds, full_key, full_value))
-        decode_offsets(JavaRecord(0, 0, full_key, full_value))
+        decoded = decode_offsets(JavaRecord(0, 0, full_key, full_value))
+        assert all(text is None or isinstance(text, bytes) for text in decoded)
 
     def test_a_key_has_no_nulls(self) -> None:
         record = JavaRecord(7, 0, b"\0\1\xff\xff\0\1t\0\0\0\0", None)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final
 
+from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
@@ -160,13 +161,13 @@ class GroupLog:
     def _without_members(self, found: _Followed, group_id: str, effects: Effects) -> int | None:
         """Remove a group's members where no gateway has them; return the epoch for that.
 
-        None where nothing was removed. Raises GroupNotEmptyError while there are gateways.
+        None where nothing was removed. Raises GroupNotEmptyError while a gateway lives.
         """
         wall_ms = self._catalog.clock.now_ms()
         gone = _members(found.shard, group_id)
         if not gone:
             return None
-        if self._catalog.log.image().brokers:
+        if one_lives(self._catalog.files, self._catalog.clock, self._catalog.log.image().brokers):
             raise GroupNotEmptyError(
                 f"group {group_id!r} has {len(gone)} members, and there is a gateway that "
                 f"they may be at: end them first, or wait until their sessions end"

@@ -26,6 +26,9 @@ GATEWAYS = "__gateways"
 Not part of the log: who is a broker is in the metadata log, these say who stopped without leaving.
 """
 
+DEAD_MS = 10_000
+"""A gateway whose sign of life does not change for so long is dead."""
+
 META_BYTES_MAX = 64 * 1024
 _PROBE = ".probe-"
 CUT_OFF = (TEMPORARY, _PROBE)
@@ -45,6 +48,19 @@ class LogDir:
 
     version: int
     cluster_id: str
+
+
+def sign_of_life(files: Files, node_id: int) -> bytes:
+    """Return a gateway's sign of life, which is another one a few seconds later; b"" for none."""
+    try:
+        return bytes(files.read(sign_path(node_id)))
+    except MissingFileError:
+        return b""
+
+
+def sign_path(node_id: int) -> str:
+    """Return the file of a gateway's signs of life."""
+    return f"{GATEWAYS}/{node_id}.json"
 
 
 def create_log_dir(files: Files, random16: bytes) -> LogDir:

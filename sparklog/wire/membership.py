@@ -15,18 +15,16 @@ from typing import Final
 import orjson
 
 from sparklog.clock import Clock
-from sparklog.errors import CommitConflictError, MissingFileError, SparklogError
+from sparklog.errors import CommitConflictError, SparklogError
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.cluster_plans import with_broker, without_broker
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
 from sparklog.metadata.log import MetadataLog
-from sparklog.storage.log_dir import GATEWAYS
+from sparklog.storage.log_dir import DEAD_MS, sign_of_life, sign_path
 
 HEARTBEAT_MS: Final = 3_000
 """How often a gateway shows that it lives."""
-DEAD_MS: Final = 10_000
-"""A gateway whose sign of life does not change for so long is dead."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -96,15 +94,11 @@ class Membership:
     def _show(self) -> None:
         self._count += 1
         sign = {"incarnation": self._incarnation, "count": self._count}
-        self._files.overwrite(_path(self._own.node_id), orjson.dumps(sign))
+        self._files.overwrite(sign_path(self._own.node_id), orjson.dumps(sign))
 
     def _look(self, node_id: int, incarnation: str) -> None:
         """Take note of a broker's sign of life, and since when it is this one."""
-        try:
-            sign = bytes(self._files.read(_path(node_id)))
-        except MissingFileError:
-            sign = b""
-        sign += incarnation.encode()
+        sign = sign_of_life(self._files, node_id) + incarnation.encode()
         known = self._seen.get(node_id)
         if known is None or known[0] != sign:
             self._seen[node_id] = sign, self._clock.boot_ms()
@@ -137,7 +131,7 @@ class Membership:
         node_id, incarnation = broker.node_id, broker.incarnation
         landed = self._log.commit(lambda image: without_broker(image, node_id, incarnation, why))
         if landed.edit is not None:
-            self._files.delete(_path(node_id))
+            self._files.delete(sign_path(node_id))
 
 
 def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
@@ -145,10 +139,6 @@ def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
         if broker.endpoints == endpoints:
             return node_id
     return next(number for number in range(len(image.brokers) + 1) if number not in image.brokers)
-
-
-def _path(node_id: int) -> str:
-    return f"{GATEWAYS}/{node_id}.json"
 
 
 def left(membership: Membership) -> None:

@@ -26,6 +26,7 @@ from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.cluster_plans import with_broker
 from sparklog.model import TopicPartition
 from sparklog.storage import open_files
+from sparklog.storage.log_dir import DEAD_MS
 from tests.consumer_language import Consumers
 from tests.group_language import FLIGHTS, GROUP, Groups, stable
 from tests.group_logs import append_records
@@ -72,10 +73,20 @@ def members(catalog: Catalog) -> Groups:
     return groups
 
 
-def joins(catalog: Catalog) -> None:
-    """A gateway joins."""
+def joins(catalog: Catalog, clock: ManualClock, *, lives: bool) -> None:
+    """A gateway joins, which shows that it lives, or was killed."""
     broker = Broker(0, "incarnation", (Endpoint("PLAINTEXT", "localhost", 9092),), None)
     catalog.log.commit(lambda image: with_broker(image, broker))
+    sleep_ms = clock.sleep_ms
+
+    def beat(ms: float) -> None:
+        sleep_ms(ms)
+        if lives:
+            sign = str(clock.boot_ms() // 3_000).encode()
+            catalog.files.overwrite("__gateways/0.json", sign)
+
+    beat(0)
+    clock.sleep_ms = beat  # type: ignore[method-assign] # time passes, and it beats
 
 
 def committed(admin: AdminClient, group: str = GROUP) -> dict[TopicPartition, int]:
@@ -100,9 +111,9 @@ class TestConsumerProtocol:
         assert (ada.member_id, ada.partitions) == ("ada", (FLIGHTS, SECOND))
 
     def test_is_not_moved_while_a_gateway_may_have_its_members(
-        self, admin: AdminClient, catalog: Catalog, consumers: Consumers
+        self, admin: AdminClient, catalog: Catalog, consumers: Consumers, clock: ManualClock
     ) -> None:
-        joins(catalog)
+        joins(catalog, clock, lives=True)
         with pytest.raises(GroupNotEmptyError, match="has 1 members"):
             admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 3})
 
@@ -301,10 +312,10 @@ class TestChanging:
 
 
 class TestMembers:
-    def test_while_there_is_a_gateway_their_offsets_are_theirs(
-        self, admin: AdminClient, members: Groups, catalog: Catalog
+    def test_while_a_gateway_lives_their_offsets_are_theirs(
+        self, admin: AdminClient, members: Groups, catalog: Catalog, clock: ManualClock
     ) -> None:
-        joins(catalog)
+        joins(catalog, clock, lives=True)
         with pytest.raises(GroupNotEmptyError, match="'readers' has 1 members"):
             admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 0})
         with pytest.raises(GroupNotEmptyError):
@@ -312,6 +323,15 @@ class TestMembers:
         with pytest.raises(GroupNotEmptyError):
             admin.delete_consumer_group_offsets(GROUP, [FLIGHTS])
         assert committed(admin) == {FLIGHTS: 7}
+
+    def test_one_that_was_killed_does_not_hold_them(
+        self, admin: AdminClient, members: Groups, catalog: Catalog, clock: ManualClock
+    ) -> None:
+        joins(catalog, clock, lives=False)
+        before_ms = clock.boot_ms()
+        admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 0})
+        assert committed(admin) == {FLIGHTS: 0}
+        assert clock.boot_ms() - before_ms >= DEAD_MS
 
     def test_without_one_they_are_removed_first(self, admin: AdminClient, members: Groups) -> None:
         admin.alter_consumer_group_offsets(GROUP, {FLIGHTS: 0})

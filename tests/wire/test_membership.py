@@ -9,8 +9,9 @@ from sparklog.clock import ManualClock
 from sparklog.errors import DuplicateBrokerRegistrationError, StorageError
 from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.log import MetadataLog
+from sparklog.storage.log_dir import DEAD_MS
 from sparklog.storage.memory import MemoryFiles
-from sparklog.wire.membership import DEAD_MS, HEARTBEAT_MS, Membership, left
+from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.test_metadata import topics_asked
@@ -158,7 +159,7 @@ def test_a_storage_that_fails_keeps_nobody_from_leaving(
 class TestInstances:
     def test_agree_who_is_there_and_who_leads(self, tmp_path: Path) -> None:
         with gateway(tmp_path / "log") as first, gateway(tmp_path / "log") as second:
-            first.server.gateway.admin.create_topics([NewTopic(str(n), 1) for n in range(8)])
+            first.server.gateway.admin.create_topics([NewTopic(str(n), 1) for n in range(32)])
             told = [described(one) for one in (first, second)]
         assert told[0] == told[1]
         brokers, leaders = told[0]

@@ -90,13 +90,19 @@ class Client:
         self.instance.transactions.commit_offsets(self.step, group, [pending])
 
     def produce(
-        self, value: str, partition: int = 0, topic: str = "t", attributes: int = TRANSACTIONAL
+        self,
+        value: str,
+        partition: int = 0,
+        topic: str = "t",
+        attributes: int = TRANSACTIONAL,
+        key: bytes | None = None,
     ) -> Any:
         """Produce one record; its offset, or the kind of the error."""
         place = (topic, partition)
         sequence = self._sequences.get(place, 0)
         batch = client_batch(
             value,
+            keys=[key],
             producer_id=self.producer.producer_id,
             producer_epoch=self.producer.epoch,
             base_sequence=sequence,

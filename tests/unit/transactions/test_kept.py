@@ -1,0 +1,98 @@
+"""Transactions stay what they are: merged, compacted, verified, exported, imported again."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.interop.export_log import ExportOptions, export_to
+from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.txn_index import read_txn_index
+from sparklog.log_reader.isolation import aborted_spans
+from sparklog.maintenance.compact import compact
+from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.maintenance.verify import verify
+from sparklog.model import READ_UNCOMMITTED, TopicPartition
+from tests.maintenance import run
+from tests.transactions import Client, Instance, new_log_dir
+
+COMMITTED = {0: ["1", "3"], 1: []}
+ALL = {0: ["1", "2", "3", "4"], 1: []}
+
+
+def written(instance: Instance, topic: str = "t", key: bytes | None = None) -> Client:
+    """Transactions that were committed, aborted, committed, and one that is open."""
+    client = Client(instance)
+    client.init()
+    for value, end in (("1", client.commit), ("2", client.abort), ("3", client.commit)):
+        client.produce(value, topic=topic, key=key)
+        end()
+    client.produce("4", topic=topic, key=key)
+    return client
+
+
+@pytest.fixture
+def instance(tmp_path: Path) -> Instance:
+    found = new_log_dir(str(tmp_path / "log"), "t")
+    written(found)
+    return found
+
+
+def test_verified(instance: Instance) -> None:
+    code, _ = run(verify, instance.catalog.files.uri, records=True, repair=False, table=False)
+
+    assert code == 0
+
+
+def test_merged(instance: Instance) -> None:
+    before = instance.log()
+    code, _ = run(merge_segments, instance.catalog.files.uri, seal=True)
+    after = Instance(instance.catalog.files.uri)
+
+    assert code == 0
+    assert len(after.log().entries()) < len(before.entries())
+    assert aborted_spans(after.log().entries()) == aborted_spans(before.entries())
+    assert (after.values(), after.values(isolation=READ_UNCOMMITTED)) == (COMMITTED, ALL)
+
+
+def test_ended_behind_a_merge(instance: Instance) -> None:
+    run(merge_segments, instance.catalog.files.uri, seal=True)
+    instance.transactions.abort("id")
+
+    assert instance.values() == COMMITTED
+    assert instance.log().last_stable_offset == instance.log().log_end_offset
+
+
+def test_compacted(instance: Instance) -> None:
+    path = instance.catalog.files.uri
+    config = {"cleanup.policy": "compact", "sparklog.shared.segment.max.bytes": "0"}
+    AdminClient(path).create_topics([NewTopic("keyed", 1, config)])
+    client = Client(instance, "other")
+    client.init()
+    for value, end in (("1", client.commit), ("2", client.commit), ("3", client.abort)):
+        client.produce(value, topic="keyed", key=b"k")
+        end()
+    run(compact, path, force=True, reindex=False)
+    found = Instance(path)
+
+    assert found.values("keyed") == {0: ["2"]}
+
+
+def test_trimmed(instance: Instance) -> None:
+    admin = AdminClient(instance.catalog.files.uri)
+    admin.delete_records({TopicPartition("t", 0): 3})
+
+    assert instance.values() == {0: ["3"], 1: []}
+
+
+def test_exported_and_imported(instance: Instance, tmp_path: Path) -> None:
+    export_to(instance.catalog, str(tmp_path / "broker"), ExportOptions())
+    path = str(tmp_path / "copy")
+    copy = Instance(path)
+    import_log_dir(AdminClient(path), copy.catalog, str(tmp_path / "broker"), ImportOptions())
+
+    assert (copy.values(), copy.values(isolation=READ_UNCOMMITTED)) == (COMMITTED, ALL)
+    assert copy.log().transactions == ()
+    files = (tmp_path / "broker" / "t-0").glob("*.txnindex")
+    entries = [one for file in files for one in read_txn_index(file.read_bytes())]
+    assert sorted((one.first_offset, one.last_offset) for one in entries) == [(2, 3), (6, 7)]

@@ -53,10 +53,10 @@ class Reader:
     def _run(self) -> None:
         self._consumer.subscribe(["t"])
         while not self._is_over.is_set():
-            for one in self._consumer.consume(500, timeout=0.2):
-                if one.error() is None:
-                    place = one.partition() or 0, one.offset() or 0
-                    self.found[place] = int(one.value() or b"")
+            given = self._consumer.consume(500, timeout=0.2)
+            for one in [message for message in given if message.error() is None]:
+                place = one.partition() or 0, one.offset() or 0
+                self.found[place] = int(one.value() or b"")
 
 
 def led_by(node_id: int) -> str:

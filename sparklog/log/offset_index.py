@@ -54,8 +54,7 @@ class OffsetIndex(IndexView):
 
     def lookup_position(self, position: int) -> OffsetPosition:
         """The last entry with a position at or below one; (base offset, 0) when there is none."""
-        slots = range(self._count)
-        slot = bisect_right(slots, position, key=lambda one: self._entry(one).position) - 1
+        slot = bisect_right(range(self._count), position, key=self._position) - 1
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -78,6 +77,9 @@ class OffsetIndex(IndexView):
 
     def _relative(self, slot: int) -> int:
         return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[0])
+
+    def _position(self, slot: int) -> int:
+        return int(_ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)[1])
 
     def _entry(self, slot: int) -> OffsetPosition:
         relative, position = _ENTRY.unpack_from(self._buffer, slot * ENTRY_BYTES)

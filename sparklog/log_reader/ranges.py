@@ -194,7 +194,8 @@ class BatchRanges:
         due: int | None = place.offset
         if index is not None:
             near = index.lookup_position(begin + max_bytes)
-            near = min(near, floor_of(segment, end - 1), key=lambda one: one.position)
+            if end < segment.entry.file_next_offset:
+                near = min(near, floor_of(segment, end - 1), key=lambda one: one.position)
             floor, due = (near, None) if near.position > begin else (floor, due)
         stop = floor.position
         try:

@@ -97,7 +97,7 @@ class TestCreate:
         ("new", "expected"),
         [
             ({"topic_name": "t"}, (400, 40002)),
-            ({"topic_name": "__mine"}, (400, 40002)),
+            ({"topic_name": "__cluster_metadata"}, (400, 40002)),
             ({"topic_name": "a/b"}, (422, 422)),
             ({"topic_name": "a", "partitions_count": 0}, (422, 422)),
             ({"topic_name": "a", "partitions_count": PARTITIONS_MAX + 1}, (422, 422)),

@@ -97,7 +97,7 @@ class TestMetadata:
         assert len(found.partitions) == 4
         assert AdminClient(tmp_path / "log").list_topics() == ["new"]
 
-    @pytest.mark.parametrize("name", ["no/good", "__mine"])
+    @pytest.mark.parametrize("name", ["no/good", "__cluster_metadata"])
     def test_no_topic_is_made_of_an_illegal_name(self, tmp_path: Path, name: str) -> None:
         with (
             gateway(tmp_path / "log", auto_create_topics_enable=True) as running,

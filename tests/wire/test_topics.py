@@ -133,7 +133,7 @@ class TestCreateTopics:
         [
             (new("no/good"), ErrorCode.invalid_topic_exception),
             (new(""), ErrorCode.invalid_topic_exception),
-            (new("__mine"), ErrorCode.invalid_topic_exception),
+            (new("__cluster_metadata"), ErrorCode.invalid_topic_exception),
             (new("there"), ErrorCode.topic_already_exists),
             (new("a", 0), ErrorCode.invalid_partitions),
             (new("a", -2), ErrorCode.invalid_partitions),

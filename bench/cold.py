@@ -5,8 +5,6 @@ the daemons that workers are forked from, and a JVM that has done it all before.
 no Python, so to it nothing happens.
 """
 
-import os
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,14 +13,13 @@ from pyspark.sql import DataFrame, SparkSession
 
 from bench import connector, ours
 from bench.figures import Bar, Figure
-from bench.processes import parents, worker_pids
+from bench.processes import end_workers
 from bench.settings import Settings
 from bench.spark import Variant, rows, spark_session
 from tests.kafka.broker import running_broker
 
 LOAD = Variant("cold", records=1000)
 SPARKS_OWN = {"spark.python.daemon.module": "pyspark.daemon"}
-SETTLES_S = 1.0
 
 Reads = dict[str, Callable[[], DataFrame]]
 
@@ -84,12 +81,3 @@ def _seconds(read: Callable[[], DataFrame]) -> float:
     if found != LOAD.records:
         raise RuntimeError(f"{found} records, not {LOAD.records}")
     return time.perf_counter() - start
-
-
-def end_workers() -> None:
-    """End the workers below this process, and none of the daemons that they were forked from."""
-    pids = set(worker_pids())
-    for pid, parent in parents():
-        if pid in pids and parent in pids:
-            os.kill(pid, signal.SIGKILL)
-    time.sleep(SETTLES_S)

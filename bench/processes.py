@@ -1,7 +1,9 @@
 """This process and those that Spark started, and the memory they take. Reads /proc."""
 
 import os
+import signal
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -9,6 +11,7 @@ from pathlib import Path
 
 POLL_S = 0.02
 TOTAL_POLL_S = 0.2
+SETTLES_S = 1.0
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -112,6 +115,15 @@ def parents() -> Iterator[tuple[int, int]]:
         except OSError:  # it has just ended
             continue
         yield int(path.parent.name), int(fields[1])
+
+
+def end_workers() -> None:
+    """End the workers below this process, and none of the daemons that they were forked from."""
+    pids = set(worker_pids())
+    for pid, parent in parents():
+        if pid in pids and parent in pids:
+            os.kill(pid, signal.SIGKILL)
+    time.sleep(SETTLES_S)
 
 
 def _is_python_worker(pid: int) -> bool:

@@ -7,11 +7,14 @@ none pays for the one before. What floor and format have written is deleted at o
 round's files are before the floor: all three write into memory that deleted files have just left.
 Memory that has been free for some seconds is back with the host of a virtual machine, and getting
 it again made a write 20 % slower (docs/decisions/0014).
+
+The main load is measured twice: with Python workers that are there, and with workers that are ended
+before each measurement. Spark ends a worker that has been idle for a minute, and the daemons stay.
 """
 
 import shutil
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,6 +23,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench import connector, ours
 from bench.figures import Bar, Figure
 from bench.floors import FloorSource
+from bench.processes import end_workers
 from bench.settings import Settings
 from bench.spark import Variant, drain, rows, seconds_of, spark_session
 from tests.kafka.broker import Broker, running_broker
@@ -32,18 +36,36 @@ READ_FLOOR, OUR_CONSUME, CONNECTOR_CONSUME = "floor of reading", "consume", "con
 OUR_WRITE, OUR_READ = "format(sparklog), write", "format(sparklog), read"
 OUR_TWO_COLUMNS = "format(sparklog), read offset and timestamp"
 
-# name of the ratio: (of, to, bar); the bars hold for the first variant
 RATIOS = {
-    "produce / floor": (OUR_PRODUCE, WRITE_FLOOR, Bar(least=0.75)),
-    "produce / connector": (OUR_PRODUCE, CONNECTOR_PRODUCE, Bar(least=3.2)),
-    "write / floor": (OUR_WRITE, WRITE_FLOOR, Bar(least=0.75)),
-    "write / connector": (OUR_WRITE, CONNECTOR_PRODUCE, Bar(least=3.2)),
-    "consume / floor": (OUR_CONSUME, READ_FLOOR, Bar(least=0.70)),
-    "consume / connector": (OUR_CONSUME, CONNECTOR_CONSUME, Bar(least=2.5)),
-    "read / floor": (OUR_READ, READ_FLOOR, Bar(least=0.70)),
-    "read / connector": (OUR_READ, CONNECTOR_CONSUME, Bar(least=2.5)),
-    "two columns / all": (OUR_TWO_COLUMNS, OUR_READ, Bar(least=1.5)),
+    "produce / floor": (OUR_PRODUCE, WRITE_FLOOR),
+    "produce / connector": (OUR_PRODUCE, CONNECTOR_PRODUCE),
+    "write / floor": (OUR_WRITE, WRITE_FLOOR),
+    "write / connector": (OUR_WRITE, CONNECTOR_PRODUCE),
+    "consume / floor": (OUR_CONSUME, READ_FLOOR),
+    "consume / connector": (OUR_CONSUME, CONNECTOR_CONSUME),
+    "read / floor": (OUR_READ, READ_FLOOR),
+    "read / connector": (OUR_READ, CONNECTOR_CONSUME),
+    "two columns / all": (OUR_TWO_COLUMNS, OUR_READ),
 }
+WARM_BARS = {
+    "produce / floor": Bar(least=0.75),
+    "produce / connector": Bar(least=3.2),
+    "write / floor": Bar(least=0.75),
+    "write / connector": Bar(least=3.2),
+    "consume / floor": Bar(least=0.70),
+    "consume / connector": Bar(least=2.5),
+    "read / floor": Bar(least=0.70),
+    "read / connector": Bar(least=2.5),
+    "two columns / all": Bar(least=1.5),
+}
+"""Of the first variant, by the name of the ratio."""
+COLD_BARS = {
+    "produce / connector": Bar(least=2.8),
+    "write / connector": Bar(least=2.8),
+    "consume / connector": Bar(least=2.0),
+    "read / connector": Bar(least=2.0),
+}
+"""Of the same load after a pause: Spark ends Python workers that have been idle for a minute."""
 
 
 def run(settings: Settings) -> list[Figure]:
@@ -54,7 +76,13 @@ def run(settings: Settings) -> list[Figure]:
         peers = Peers(spark, broker, settings.directory)
         figures = []
         for number, variant in enumerate(variants(settings.records)):
-            figures += _measure(peers, variant, settings.rounds, is_first=number == 0)
+            _warm_up(peers, variant, is_first=number == 0)
+            rounds = [_round(peers, variant) for _ in range(settings.rounds)]
+            figures += _figures(variant, rounds, {} if number else WARM_BARS)
+            if number == 0:
+                rounds = [_round(peers, variant, end_workers) for _ in range(settings.rounds)]
+                gone = replace(variant, name=f"{variant.name}, workers gone")
+                figures += _figures(gone, rounds, COLD_BARS)
         return figures
 
 
@@ -71,27 +99,33 @@ def variants(records: int) -> list[Variant]:
 
 @dataclass(frozen=True, slots=True)
 class Peers:
-    """One of the compared ways, and its log dir or topic."""
+    """The session and the broker that are compared, and a directory to write to."""
 
     spark: SparkSession
     broker: Broker
     directory: Path
 
 
-def _measure(peers: Peers, variant: Variant, rounds: int, *, is_first: bool) -> list[Figure]:
+def _warm_up(peers: Peers, variant: Variant, *, is_first: bool) -> None:
     warm_up = variant.records if is_first else variant.records // WARM_UP_SHARE
     _round(peers, replace(variant, records=warm_up))
-    seconds = [_round(peers, variant) for _ in range(rounds)]
+
+
+def _figures(
+    variant: Variant, seconds: Sequence[Mapping[str, float]], bars: Mapping[str, Bar]
+) -> list[Figure]:
     rates = {name: [variant.records / one[name] for one in seconds] for name in seconds[0]}
     group = f"{variant.name}: {variant.records:,} records, {variant.partitions} partitions"
     figures = [Figure.of_rounds(group, name, each, "records/s") for name, each in rates.items()]
-    for name, (of, to, bar) in RATIOS.items():
+    for name, (of, to) in RATIOS.items():
         each = [ours / theirs for ours, theirs in zip(rates[of], rates[to], strict=True)]
-        figures.append(Figure.of_rounds(group, name, each, "x", bar if is_first else None))
+        figures.append(Figure.of_rounds(group, name, each, "x", bars.get(name)))
     return figures
 
 
-def _round(peers: Peers, variant: Variant) -> dict[str, float]:
+def _round(
+    peers: Peers, variant: Variant, before_each: Callable[[], None] = lambda: None
+) -> dict[str, float]:
     """Seconds of each measurement, on files and a topic that are gone afterwards."""
     spark, broker = peers.spark, peers.broker
     scratch = peers.directory / uuid.uuid4().hex
@@ -114,6 +148,7 @@ def _round(peers: Peers, variant: Variant) -> dict[str, float]:
     }
     seconds = {}
     for name, each in work.items():
+        before_each()
         seconds[name] = seconds_of(each)
         if name == WRITE_FLOOR:
             shutil.rmtree(floor)

@@ -1,21 +1,114 @@
-"""What is left of a key and its values: every byte of a log dir, decoded as far as it can be."""
+"""Records of a person, and what is left of them: every byte of a log dir, decoded."""
 
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.admin import AdminClient
 from sparklog.admin.erase import EraseReport, erase
 from sparklog.fleet import LocalFleet
 from sparklog.log import key_index
+from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.maintenance.job import JobContext
+from sparklog.maintenance.merge_segments import merge_segments
+from sparklog.metadata.catalog import Catalog
 from sparklog.record.decode import decode
 from sparklog.record.kernels.key_hash import hash_rows
 from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
-from tests.logs import catalog
+from sparklog.storage.local import LocalFiles
+from tests import edits
+from tests.logs import OWN_FILES, append, catalog, columns, image, rows
+from tests.sweeping import DAY_MS, later, sweep
+from tests.tables import build
+
+ALICE = "alice@example.org"
+SECRET = "secret-of-hers"
+COMPACTED = {"cleanup.policy": "compact", **OWN_FILES}
+LZ4 = WriteOptions(compression_type="lz4", flush=False)
+
+
+class Meanwhile(LocalFleet):
+    """Does something once, after the first works of a title."""
+
+    def __init__(self, title: str, act: Callable[[], object]) -> None:
+        super().__init__()
+        self._title = title
+        self._acts = [act]
+
+    def map(self, task: Any, works: Sequence[Any], what: str) -> list[Any]:
+        answers = super().map(task, works, what)
+        if what.startswith(self._title) and self._acts:
+            self._acts.pop()()
+        return answers
+
+
+def keyed(log_dir: str, partition: int = 0, topic: str = "t", options: Any = LZ4) -> None:
+    """Nine records, every third of them hers."""
+    names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
+    said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
+    append(log_dir, partition, said, keys=names, topic=topic, options=options)
+
+
+def left(log_dir: str, topic: str = "t") -> dict[int, list[int]]:
+    """The offsets that can be read, by partition."""
+    return {number: [row.offset for row in some] for number, some in rows(log_dir, topic).items()}
+
+
+def swept(log_dir: str) -> list[str]:
+    """The files that hold something of hers, after vacuum has run on the next days."""
+    for day in (2, 4):
+        sweep(log_dir, clock=later(day * DAY_MS))
+    return holding(log_dir, ALICE, SECRET)
+
+
+def flip(path: Path, position: int) -> None:
+    """Damage a byte of a file."""
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def share(log_dir: str, topics: Sequence[str] = ("t", "u")) -> None:
+    """One shared segment: nine records of partition 0, two of partition 1, which `u` has, too."""
+    found = catalog(log_dir)
+    plan = plan_write(found, "t", LZ4)
+    writer = TopicWriter(found.files, plan, found.clock, seed=0)
+    names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
+    said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
+    records = columns([*said, "a", "b"], [*(one.encode() for one in names), b"x", b"y"])
+    writer.write(records, pa.array([0] * 9 + [1] * 2, pa.int32()))
+    commit_write(found, plan, writer.close())
+    if "u" in topics:
+        (entry,) = image(log_dir).partition(1).entries()
+        edits.append(found, found.topic("u"), entry._replace(partition=0))
+
+
+def produce(log_dir: str, keys: Sequence[Any], values: Sequence[Any], options: Any) -> None:
+    """Write records, whose keys may be null, to partition 0."""
+    found = catalog(log_dir)
+    plan = plan_write(found, "t", options)
+    writer = TopicWriter(found.files, plan, found.clock, seed=0)
+    records = columns(values, [None if key is None else key.encode() for key in keys])
+    writer.write(records, pa.array([0] * len(keys), pa.int32()))
+    commit_write(found, plan, writer.close())
+
+
+def unshare(log_dir: str) -> None:
+    """Merge the slices of `t` into files of their own; the one of `u` stays."""
+    context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
+    for step in merge_segments(context, ["t"], {"seal": False}):
+        assert not step.execute().problems
+
+
+def build_beside(log_dir: str, act: Callable[[], object]) -> None:
+    """Build the table, and do something else between its reading and its commit."""
+    build(JobContext(catalog(log_dir), Meanwhile("build table", act)))
 
 
 def erased(

@@ -199,7 +199,7 @@ def _of_window(window: Window, dropped: Int64s) -> Iterator[Retained]:
             stays_empty=np.ones(len(batches), np.bool_),
             now_ms=0,
             delete_retention_ms=0,
-            keeps_tombstones=True,
+            keeps_rest=True,
         )
         yield retain(data, batches, rules, shift=window.entry.shift)
 

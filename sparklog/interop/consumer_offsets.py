@@ -1,4 +1,4 @@
-"""What consumer groups have committed, out of a broker's __consumer_offsets.
+"""The offsets that consumer groups have committed, from a broker's __consumer_offsets.
 
 The last record of a (group, topic, partition) counts; a null value deletes it. Commits of aborted
 transactions do not count.

@@ -23,7 +23,7 @@ from sparklog.storage.local import LocalFiles
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DumpOptions:
-    """What is printed of which file."""
+    """The files to print, and how much of each."""
 
     text: RecordText = field(default_factory=RecordText)
     checks: IndexChecks = field(default_factory=IndexChecks)

@@ -45,7 +45,7 @@ Int64s = NDArray[np.int64]
 
 TIMESTAMP_TYPES: Final = ("CreateTime", "LogAppendTime", "NoTimestampType")
 GROUP_BYTES: Final = 4 * 1024 * 1024
-"""What is decoded and printed at once, as it lies in the file."""
+"""The records that are decoded and printed at once, as they lie in the file."""
 DECOMPRESSED_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most bytes that the compressed batches of a group may come to; one alone may be larger."""
 _MODERN: Final = (
@@ -64,7 +64,7 @@ Decoder = Callable[[JavaRecord], Decoded]
 
 @dataclass(frozen=True, slots=True)
 class RecordText:
-    """What is printed of records: their numbers (`metadata`), and with `data` key and value.
+    """The parts of records to print: numbers (`metadata`), and with `data` key and value.
 
     `decoder` is None for plain text.
     """
@@ -212,7 +212,7 @@ def _timestamp_type(batches: BatchTable) -> Int64s:
 
 
 def _titles(batches: BatchTable) -> list[str | Part]:
-    """What a batch line begins with; all batches are of magic 2, or all are not."""
+    """The beginnings of batch lines; all batches are of magic 2, or all are not."""
     if batches.magic[0] < layout.MAGIC_V2:
         return ["offset: ", numbers(batches.last_offset)]
     columns = (
@@ -251,7 +251,7 @@ def _last_sequences(batches: BatchTable) -> Int64s:
 
 
 def _checksums(view: Bytes, batches: BatchTable) -> tuple[Int64s, NDArray[np.bool_]]:
-    """What the batches say, and whether it is true; all are of magic 2, or all are not."""
+    """The fields of batches, and whether they are true; all are of magic 2, or none is."""
     is_v2 = batches.magic[0] >= layout.MAGIC_V2
     at = layout.CRC if is_v2 else layout.LEGACY_CRC
     least = layout.RECORDS if is_v2 else layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0

@@ -286,7 +286,7 @@ class _OffsetLookup:
         self._positions = entries["position"].tolist()
 
     def position(self, offset: int) -> int:
-        """Where to look for an offset: 0 when every entry lies behind it."""
+        """The position to look for an offset from: 0 when every entry lies behind it."""
         offsets = self._offsets
         if not offsets:
             return 0

@@ -23,7 +23,7 @@ Text = bytes | memoryview
 
 @dataclass(slots=True)
 class Findings:
-    """What a dump has found wrong: `complaints` are Kafka's lines for stderr, told at the end.
+    """The problems that a dump has found: `complaints` are Kafka's lines for stderr, at the end.
 
     `problems` counts what makes a file unsound; gaps between offsets are none, for compaction
     leaves them.

@@ -37,7 +37,7 @@ DECOMPRESSED_BYTES_MAX: Final = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Examined:
-    """What a segment's batches say. `summary` counts from the file's own base offset.
+    """The facts of a segment's batches. `summary` counts from the file's own base offset.
 
     `torn_bytes` are left behind the last whole batch; `delete_horizon_ms` is the earliest.
     """
@@ -50,7 +50,7 @@ class Examined:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where a `.log` lies: bytes [start, size) of `name` in `files`; `path` is for messages.
+    """The place of a `.log`: bytes [start, size) of `name` in `files`; `path` is for messages.
 
     `is_newest`: a broker that was killed may have left the beginning of a batch at its end.
     """

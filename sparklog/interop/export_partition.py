@@ -44,7 +44,7 @@ Segment = Sequence[SegmentEntry]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExportRules:
-    """How a topic's files are written.
+    """The rules by which a topic's files are written.
 
     `check` verifies the copied batches; `link` makes hard links where it can, not copies; files
     that will be synced are `durable`. Segments are joined up to `segment_bytes` and `segment_ms`.
@@ -70,7 +70,7 @@ class ExportRules:
 
 @dataclass(slots=True)
 class Exported:
-    """What was written of one partition: `linked` counts the hard links among the segments.
+    """The files written of one partition: `linked` counts hard links among the segments.
 
     `end_offset` is where the log ends for a broker: markers behind it take an offset each.
     """

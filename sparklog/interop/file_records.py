@@ -26,7 +26,7 @@ FILE_BYTES_MAX: Final = 2**31 - 1
 
 
 class OddBatch(NamedTuple):
-    """What Kafka's walk takes for a batch, and no writer can have written."""
+    """A batch to Kafka's walk that no writer can have written."""
 
     position: int
     size: int

@@ -34,7 +34,7 @@ from sparklog.storage.files import Files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportRules:
-    """How files are taken.
+    """The rules by which files are taken.
 
     `check` reads every byte; `link` makes hard links where it can; `durable` files will be synced.
     """
@@ -300,7 +300,7 @@ def _from(segments: Sequence[SegmentFiles], end: int) -> Sequence[SegmentFiles]:
 
 
 def _position_of(source: Source, base_offset: int, end: int) -> int:
-    """Where the first batch from offset `end` on begins; the file's size when there is none."""
+    """The position of the first batch from offset `end` on; the file's size without one."""
     reached = base_offset
     for _, position, batches in walked(source):
         behind = batches.last_offset >= end

@@ -26,7 +26,7 @@ _HEADER: Final = struct.Struct(">qiibIhiqqqhii")
 
 
 class JavaRecord(NamedTuple):
-    """What a record says; `sequence` and `headers` are empty in a message set.
+    """The fields of a record; `sequence` and `headers` are empty in a message set.
 
     `is_valid` and `crc` are a message's own, None in a record of magic 2. Sizes are what the bytes
     say, negative for null; `is_cut` says that the message ends before its key or value does.
@@ -228,7 +228,7 @@ def _inner(data: bytes, outer: JavaRecord, plain: bytes) -> Iterator[JavaRecord]
 
 
 def _base_offset(magic: int, outer: int, last: int) -> int:
-    """What the inner offsets count from: 0 when they are the log's own."""
+    """The offset that inner offsets count from: 0 when they are the log's own."""
     if magic == layout.MAGIC_V0 or outer == 0:
         return 0
     if outer < last:

@@ -24,7 +24,7 @@ _CRC_START: Final = 6
 
 
 class ProducerState(NamedTuple):
-    """What a broker knows of one producer."""
+    """The state that a broker keeps of one producer."""
 
     producer_id: int
     producer_epoch: int

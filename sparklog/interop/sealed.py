@@ -36,7 +36,7 @@ def trusted(
     transactions: Transactions,
     leader_epoch: int | None,
 ) -> Examined | None:
-    """What is known of a sealed segment; None when its indexes do not say enough.
+    """The row of a sealed segment as far as it is known; None when its indexes say too little.
 
     `following` is where the next segment begins, `leader_epoch` the largest of this one, if it is
     known. `transactions` is told of the aborted ones. Raises CorruptIndexError, CorruptionError for

@@ -26,7 +26,7 @@ LIST: Final = f"{NAME}.txt"
 
 
 class Staging:
-    """Where the files of an export wait. Without `flush` no directory is synced."""
+    """The place where files of an export wait. Without `flush` no directory is synced."""
 
     def __init__(self, log_dir: str, *, flush: bool) -> None:
         self._log_dir = log_dir
@@ -64,7 +64,7 @@ class Staging:
             self._sync(self._log_dir)
 
     def folder(self, topic_partition: TopicPartition) -> LocalFiles:
-        """Where the files of a partition wait."""
+        """The directory where the files of a partition wait."""
         return LocalFiles(os.path.join(self._path, str(topic_partition)))
 
     def move(self, topic_partitions: Collection[TopicPartition]) -> None:

@@ -27,7 +27,7 @@ class Part(Protocol):
 
     @property
     def sizes(self) -> Int64s:
-        """What it takes in each line, in bytes."""
+        """Its length in each line, in bytes."""
         ...
 
     def put(self, out: Bytes, at: Int64s) -> None:

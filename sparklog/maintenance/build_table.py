@@ -111,7 +111,7 @@ def _size(piece: Slice) -> int:
 
 
 _Unit = Sequence[_Part]
-"""What one task copies: partitions in order."""
+"""The work of one task: partitions in order."""
 
 
 def _units(
@@ -190,7 +190,7 @@ def _step(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyWork:
-    """What a task needs to copy a unit."""
+    """A unit to be copied by a task. Picklable."""
 
     files: Files
     clock: Clock

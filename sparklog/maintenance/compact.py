@@ -285,7 +285,7 @@ def _is_due(entry: SegmentEntry, now_ms: int) -> bool:
 
 
 class _View(NamedTuple):
-    """What this process must know of one bucket's marks."""
+    """The part of one bucket's marks that this process needs."""
 
     slot: int
     problem: str | None

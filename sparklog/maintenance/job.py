@@ -57,7 +57,7 @@ def failing_step(topic: str, error: SparklogError) -> Step:
 
 @dataclass(frozen=True, slots=True)
 class JobContext:
-    """What every job works with."""
+    """The catalog and the fleet that every job works with."""
 
     catalog: Catalog
     fleet: Fleet

@@ -31,7 +31,7 @@ from sparklog.storage.files import Files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeWork:
-    """What a task needs to make one segment of a group."""
+    """The work of a task: one segment made of a group."""
 
     files: Files
     clock: Clock

@@ -33,7 +33,7 @@ from sparklog.storage.files import Files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SalvageWork:
-    """What a task needs; `is_missing`: there is no file to put aside."""
+    """The work of a task; `is_missing`: there is no file to put aside."""
 
     files: Files
     clock: Clock
@@ -45,7 +45,7 @@ class SalvageWork:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """What a damaged segment becomes: `segment` is None when nothing of it is sound."""
+    """The successor of a damaged segment; `segment` is None when nothing of it is sound."""
 
     damaged: SegmentEntry
     segment: SegmentEntry | None

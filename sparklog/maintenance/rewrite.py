@@ -44,7 +44,7 @@ PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """What one bucket knows to be superseded in a segment. Picklable.
+    """The records of a segment that one bucket knows to be superseded. Picklable.
 
     `superseded` are offsets - base offset.
     """
@@ -64,7 +64,7 @@ class Rewrite:
     segments: Sequence[SegmentEntry]
     policy: RollPolicy
     end_offset: int
-    """Where the round ends: the batch in front of it stays, if only as a header."""
+    """The end of the round: the batch in front of it stays, if only as a header."""
     now_ms: int
     delete_retention_ms: int
     last_producers: frozenset[int] = frozenset()

@@ -21,7 +21,7 @@ COLLECT_EVERY: Final = 100_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StepReport:
-    """What a step did, or would do: `rows` is its plan, `outcome` None in a dry run."""
+    """The report of a step: `rows` is its plan, `outcome` None in a dry run."""
 
     job: str
     topic: str

@@ -151,12 +151,12 @@ class Chunk:
 
     @property
     def place(self) -> tuple[int, int]:
-        """What chunks are sorted by, so that rows of one key come in offset order."""
+        """The order of chunks: rows of one key come in offset order."""
         return self.segment, int(self.rows.deltas.min())
 
 
 class Unreadable(NamedTuple):
-    """What stands for chunks of a segment whose keys cannot be read: why."""
+    """The reason why the keys of a segment cannot be read, in place of its chunks."""
 
     problem: str
 

@@ -121,7 +121,7 @@ def _compact(context: JobContext, topic: TopicDescription, groups: Sequence[Grou
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactWork:
-    """What a task needs to merge a group."""
+    """A group to be merged by a task. Picklable."""
 
     files: Files
     clock: Clock

@@ -151,7 +151,7 @@ def _of_log(
 
 @dataclass(frozen=True, slots=True)
 class _Garbage:
-    """What is garbage in one topic, counted: files by fate and partition, and rows.
+    """The garbage of one topic, counted: files by fate and partition, and rows.
 
     The partition is None for files in another directory. `listed` are the files, sorted by
     directory, None when they are more than UNLINKED_MAX.

@@ -45,7 +45,7 @@ COUNTED: Final = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyWork:
-    """What a task needs; `is_decoding`: every record is decoded, too."""
+    """The work of a task; `is_decoding`: every record is decoded, too."""
 
     files: Files
     topic: TopicDescription

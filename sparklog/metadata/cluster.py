@@ -38,7 +38,7 @@ class Broker(NamedTuple):
 
 
 class ScramCredential(NamedTuple):
-    """What a server keeps of a user's password (RFC 5802). Its text shows no key."""
+    """The keys that a server keeps of a password (RFC 5802). Its text shows none."""
 
     salt: bytes
     stored_key: bytes

@@ -22,7 +22,7 @@ EPOCH_MAX: Final = 2**15 - 1
 
 
 class TransactionStatus(StrEnum):
-    """What became of the newest transaction of an id (Kafka's TransactionState)."""
+    """The state of the newest transaction of an id (Kafka's TransactionState)."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"

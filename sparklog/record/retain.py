@@ -59,8 +59,9 @@ class Rules:
     now_ms: int
     delete_retention_ms: int
     """How long from now on a tombstone stays whose batch has no delete horizon yet."""
-    keeps_tombstones: bool = False
-    """Whether all tombstones stay and no batch gets a delete horizon: this is no compaction."""
+    keeps_rest: bool = False
+    """Whether all but `dropped` stay, tombstones and records without a key too, and no batch gets a
+    delete horizon: this is no compaction."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -138,9 +139,10 @@ def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -
 def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     had_horizon = _has_horizon(run)
     horizon = np.where(had_horizon, run.base_timestamp, rules.now_ms + rules.delete_retention_ms)
-    protects = ~had_horizon | (rules.now_ms < run.base_timestamp) | rules.keeps_tombstones
+    protects = ~had_horizon | (rules.now_ms < run.base_timestamp) | rules.keeps_rest
     flags = np.where(protects, kernels.KEEP_TOMBSTONES, 0)
     flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)
+    flags |= kernels.KEEP_KEYLESS if rules.keeps_rest else 0
     decompressed, records = open_payloads(view, run, 0, None)
     # A marker's record is no record of ours: control batches are not looked into.
     records = records._replace(
@@ -158,7 +160,7 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     if answer < 0:
         raise damaged_record(answer, counters, run)
     kept, tombstones = verdict.sums[:, kernels.KEPT], verdict.sums[:, kernels.TOMBSTONES]
-    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_tombstones)
+    gets_horizon = (tombstones > 0) & ~had_horizon & (not rules.keeps_rest)
     is_whole = (kept == run.record_count) & (kept > 0) & ~gets_horizon
     is_raw = run.is_control | is_whole
     is_rebuilt = ~is_raw & (kept > 0)

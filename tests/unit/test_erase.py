@@ -1,12 +1,14 @@
 """Erase: the records of a person leave the log, its table, and after vacuum every file."""
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
-import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient
 from sparklog.admin.erase import OUTSIDE, EraseReport, erase
@@ -19,10 +21,9 @@ from sparklog.errors import (
     TopicClosedError,
     UnknownTopicError,
 )
-from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
-from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
+from sparklog.log_writer import WriteOptions
 from sparklog.maintenance.compact import compact
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
@@ -31,86 +32,25 @@ from sparklog.maintenance.verify import verify
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.history import history
 from sparklog.storage.local import LocalFiles
-from tests import edits
-from tests.erasing import ends, erased, holding
-from tests.logs import OWN_FILES, append, catalog, columns, image, new_topic, rows
+from tests.erasing import (
+    ALICE,
+    COMPACTED,
+    SECRET,
+    Meanwhile,
+    ends,
+    erased,
+    flip,
+    holding,
+    keyed,
+    left,
+    produce,
+    share,
+    swept,
+    unshare,
+)
+from tests.logs import OWN_FILES, append, catalog, image, new_topic, rows
 from tests.maintenance import outcome_of, run
 from tests.metadata_logs import CrashError, CrashingLocalFiles
-from tests.sweeping import DAY_MS, later, sweep
-from tests.tables import build, problems, table_of, topic_with_table
-
-ALICE = "alice@example.org"
-SECRET = "secret-of-hers"
-COMPACTED = {"cleanup.policy": "compact", **OWN_FILES}
-LZ4 = WriteOptions(compression_type="lz4", flush=False)
-
-
-class Meanwhile(LocalFleet):
-    """Does something once, after the first works of a title."""
-
-    def __init__(self, title: str, act: Callable[[], object]) -> None:
-        super().__init__()
-        self._title = title
-        self._acts = [act]
-
-    def map(self, task: Any, works: Sequence[Any], what: str) -> list[Any]:
-        answers = super().map(task, works, what)
-        if what.startswith(self._title) and self._acts:
-            self._acts.pop()()
-        return answers
-
-
-def keyed(log_dir: str, partition: int = 0, topic: str = "t", options: Any = LZ4) -> None:
-    """Nine records, every third of them hers."""
-    names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
-    said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
-    append(log_dir, partition, said, keys=names, topic=topic, options=options)
-
-
-def left(log_dir: str, topic: str = "t") -> dict[int, list[int]]:
-    """The offsets that can be read, by partition."""
-    return {number: [row.offset for row in some] for number, some in rows(log_dir, topic).items()}
-
-
-def swept(log_dir: str) -> list[str]:
-    """The files that hold something of hers, after vacuum has run on the next days."""
-    for day in (2, 4):
-        sweep(log_dir, clock=later(day * DAY_MS))
-    return holding(log_dir, ALICE, SECRET)
-
-
-def flip(path: Path, position: int) -> None:
-    """Damage a byte of a file."""
-    data = bytearray(path.read_bytes())
-    data[position] ^= 1
-    path.write_bytes(data)
-
-
-def share(log_dir: str, topics: Sequence[str] = ("t", "u")) -> None:
-    """One shared segment: nine records of partition 0, two of partition 1, which `u` has, too."""
-    found = catalog(log_dir)
-    plan = plan_write(found, "t", LZ4)
-    writer = TopicWriter(found.files, plan, found.clock, seed=0)
-    names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
-    said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
-    records = columns([*said, "a", "b"], [*(one.encode() for one in names), b"x", b"y"])
-    writer.write(records, pa.array([0] * 9 + [1] * 2, pa.int32()))
-    commit_write(found, plan, writer.close())
-    if "u" in topics:
-        (entry,) = image(log_dir).partition(1).entries()
-        edits.append(found, found.topic("u"), entry._replace(partition=0))
-
-
-def unshare(log_dir: str) -> None:
-    """Merge the slices of `t` into files of their own; the one of `u` stays."""
-    context = JobContext(Catalog(LocalFiles(log_dir), later()), LocalFleet())
-    for step in merge_segments(context, ["t"], {"seal": False}):
-        assert not step.execute().problems
-
-
-def build_beside(log_dir: str, act: Callable[[], object]) -> None:
-    """Build the table, and do something else between its reading and its commit."""
-    build(JobContext(catalog(log_dir), Meanwhile("build table", act)))
 
 
 @pytest.fixture
@@ -205,6 +145,44 @@ class TestLog:
         found = read_slices(reader.files, reader.directory, slices)
         assert sum(some.num_rows for some in found) == 9
 
+    @given(
+        produces=st.lists(
+            st.tuples(
+                st.sampled_from(["none", "gzip", "lz4", "zstd"]),
+                st.lists(
+                    st.tuples(
+                        st.sampled_from([ALICE, "bob", "", None]), st.sampled_from(["v", None])
+                    ),
+                    min_size=1,
+                    max_size=5,
+                ),
+            ),
+            min_size=1,
+            max_size=4,
+        ),
+        shared=st.booleans(),
+    )
+    @settings(max_examples=20, deadline=None)
+    def test_is_the_log_without_the_records(self, produces: list[Any], shared: bool) -> None:
+        """Whatever was produced: the same records but hers, at the same offsets.
+
+        Records with a key, an empty one or none, values and tombstones, of any codec, in files of
+        their own or shared.
+        """
+        with TemporaryDirectory() as folder:
+            log_dir = new_topic(folder, partitions=1, config={} if shared else OWN_FILES)
+            for codec, records in produces:
+                keys, values = zip(*records, strict=True)
+                options = WriteOptions(compression_type=codec, flush=False)
+                produce(log_dir, keys, values, options)
+            before = rows(log_dir)[0]
+            erased(log_dir, ALICE)
+
+            wanted = [row for row in before if row.key != ALICE.encode()]
+            assert rows(log_dir).get(0, []) == wanted
+            assert ends(log_dir) == {0: len(before)}
+            assert swept(log_dir) == []
+
 
 class TestRefused:
     def test_without_a_key(self, log_dir: str) -> None:
@@ -281,6 +259,19 @@ class TestKeyIndexes:
         outcome_of(compact, log_dir, force=True, reindex=False)
 
         assert [row.value for row in rows(log_dir)[0]] == [b"new", b"newer", b"newest"]
+
+    def test_delete_horizons_stay_as_they_are(self, tmp_path: Path) -> None:
+        log_dir = new_topic(tmp_path / "horizon", partitions=1, config=COMPACTED)
+        append(log_dir, 0, [SECRET, None, "v"], keys=[ALICE, "gone", "here"])
+        append(log_dir, 0, ["w"], keys=["other"])
+        outcome_of(compact, log_dir, force=True, reindex=False)
+        before = image(log_dir).partition(0).entries()[0].delete_horizon_ms
+        erased(log_dir, ALICE)
+
+        assert before is not None
+        assert image(log_dir).partition(0).entries()[0].delete_horizon_ms == before
+        assert [row.value for row in rows(log_dir)[0]] == [None, b"v", b"w"]
+        assert run(verify, log_dir, repair=False, records=True, table=False)[0] == 0
 
     @pytest.mark.parametrize("damage", [lambda path: flip(path, 9), Path.unlink])
     def test_that_cannot_be_read_spare_nothing(
@@ -420,87 +411,6 @@ class TestCrashes:
             crash_at += 1
 
         assert crash_at > 5
-
-
-class TestTable:
-    @pytest.fixture
-    def log_dir(self, tmp_path: Path) -> str:
-        found = topic_with_table(tmp_path / "log", partitions=1)
-        keyed(found)
-        return found
-
-    def test_loses_the_rows_and_later_the_files(self, log_dir: str) -> None:
-        build(log_dir)
-        report = erased(log_dir, ALICE)
-
-        assert report.table == (3, 1)
-        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
-        assert swept(log_dir) == []
-
-    def test_a_file_with_nothing_else_goes_whole(self, tmp_path: Path) -> None:
-        log_dir = topic_with_table(tmp_path / "log", partitions=1)
-        append(log_dir, 0, [SECRET], keys=[ALICE])
-        build(log_dir)
-        erased(log_dir, ALICE)
-
-        assert table_of(log_dir).num_rows == 0
-        assert swept(log_dir) == []
-
-    def test_is_built_on_from_its_marks(self, log_dir: str) -> None:
-        build(log_dir)
-        erased(log_dir, ALICE)
-        keyed(log_dir)
-        reports = build(log_dir)
-
-        assert problems(reports) == []
-        assert table_of(log_dir).num_rows == 6 + 9
-
-    def test_a_dry_run_counts_the_rows(self, log_dir: str) -> None:
-        build(log_dir)
-
-        assert erased(log_dir, ALICE, dry_run=True).table == (3, 1)
-        assert table_of(log_dir).num_rows == 9
-
-    def test_a_build_that_read_the_log_before_is_refused(self, log_dir: str) -> None:
-        build_beside(log_dir, lambda: erased(log_dir, ALICE))
-
-        assert table_of(log_dir).num_rows == 0
-        build(log_dir)
-        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
-        assert swept(log_dir) == []
-
-    def test_a_build_that_lands_first_is_searched_again(self, log_dir: str) -> None:
-        keyed(log_dir)
-        fleet = Meanwhile("erase table", lambda: build(log_dir))
-        report = erase(catalog(log_dir), "t", [ALICE], fleet)
-
-        assert report.table.rows == 0  # the build has read the log that was erased already
-        assert table_of(log_dir).num_rows == 12
-
-    def test_files_that_go_meanwhile_are_looked_for_anew(self, log_dir: str) -> None:
-        build(log_dir)
-        fleet = Meanwhile("erase table", lambda: build(log_dir, rebuild=True))
-        report = erase(catalog(log_dir), "t", [ALICE], fleet)
-
-        assert report.table == (0, 0)
-        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
-
-    def test_when_others_are_faster_again_and_again(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr("sparklog.admin.erase_table.ROUNDS_MAX", 1)
-
-        with pytest.raises(CommitConflictError, match="the table of topic 't'"):
-            erased(log_dir, ALICE)
-
-    def test_of_another_order_is_sorted(
-        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        build(log_dir)
-        monkeypatch.setattr("sparklog.admin.erase_table.OURS", "another tag")
-        erased(log_dir, ALICE)
-
-        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
 
 
 class TestReport:

@@ -50,6 +50,8 @@ KEEP_TOMBSTONES: Final = 1
 """Flag of a batch: its records without a value are kept."""
 KEEP_NONE: Final = 2
 """Flag of a batch: none of its records is kept (of an aborted transaction)."""
+KEEP_KEYLESS: Final = 4
+"""Flag of a batch: its records without a key are kept."""
 
 
 class Verdict(NamedTuple):
@@ -66,7 +68,8 @@ verdict_type = named_tuple(Verdict, bytes_out, int64_matrix_out)
 def may_stay(fields: Fields, flags: int) -> bool:
     """Whether a record that nothing supersedes stays, by what its batch and its parts are."""
     has_value = fields.value_size >= 0 or flags & KEEP_TOMBSTONES != 0
-    return has_value and fields.key_size >= 0 and flags & KEEP_NONE == 0
+    has_key = fields.key_size >= 0 or flags & KEEP_KEYLESS != 0
+    return has_value and has_key and flags & KEEP_NONE == 0
 
 
 @inlined
@@ -92,8 +95,9 @@ def judge(
 ) -> int:
     """Tells of each record whether it stays, and sums up what stays of each batch.
 
-    A record goes when its offset is among `dropped` (ascending), when it has no key, when it has
-    no value and its batch lacks KEEP_TOMBSTONES, or when its batch has KEEP_NONE. The verdict
+    A record goes when its offset is among `dropped` (ascending), when it has no key and its batch
+    lacks KEEP_KEYLESS, when it has no value and its batch lacks KEEP_TOMBSTONES, or when its batch
+    has KEEP_NONE. The verdict
     begins as zeros; its times are those of the records kept. Returns 0, or, negative, why a record
     is damaged; `counters` tells which.
     """

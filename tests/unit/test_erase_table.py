@@ -1,0 +1,117 @@
+"""Erase in the table of a topic: old or new, whoever builds beside it."""
+
+from pathlib import Path
+
+import pytest
+
+from sparklog.admin.erase import erase
+from sparklog.errors import (
+    CommitConflictError,
+)
+from sparklog.maintenance.verify import verify
+from tests.erasing import ALICE, SECRET, Meanwhile, build_beside, erased, keyed, swept
+from tests.logs import append, catalog
+from tests.maintenance import run
+from tests.metadata_logs import CrashError, CrashingLocalFiles
+from tests.tables import build, problems, table_of, topic_with_table
+
+
+class TestTable:
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        found = topic_with_table(tmp_path / "log", partitions=1)
+        keyed(found)
+        return found
+
+    def test_loses_the_rows_and_later_the_files(self, log_dir: str) -> None:
+        build(log_dir)
+        report = erased(log_dir, ALICE)
+
+        assert report.table == (3, 1)
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+        assert run(verify, log_dir, repair=False, records=True, table=True)[0] == 0
+        assert swept(log_dir) == []
+
+    def test_a_file_with_nothing_else_goes_whole(self, tmp_path: Path) -> None:
+        log_dir = topic_with_table(tmp_path / "log", partitions=1)
+        append(log_dir, 0, [SECRET], keys=[ALICE])
+        build(log_dir)
+        erased(log_dir, ALICE)
+
+        assert table_of(log_dir).num_rows == 0
+        assert swept(log_dir) == []
+
+    def test_is_built_on_from_its_marks(self, log_dir: str) -> None:
+        build(log_dir)
+        erased(log_dir, ALICE)
+        keyed(log_dir)
+        reports = build(log_dir)
+
+        assert problems(reports) == []
+        assert table_of(log_dir).num_rows == 6 + 9
+
+    def test_a_dry_run_counts_the_rows(self, log_dir: str) -> None:
+        build(log_dir)
+
+        assert erased(log_dir, ALICE, dry_run=True).table == (3, 1)
+        assert table_of(log_dir).num_rows == 9
+
+    def test_a_build_that_read_the_log_before_is_refused(self, log_dir: str) -> None:
+        build_beside(log_dir, lambda: erased(log_dir, ALICE))
+
+        assert table_of(log_dir).num_rows == 0
+        build(log_dir)
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+        assert swept(log_dir) == []
+
+    def test_a_build_that_lands_first_is_searched_again(self, log_dir: str) -> None:
+        keyed(log_dir)
+        fleet = Meanwhile("erase table", lambda: build(log_dir))
+        report = erase(catalog(log_dir), "t", [ALICE], fleet)
+
+        assert report.table.rows == 0  # the build has read the log that was erased already
+        assert table_of(log_dir).num_rows == 12
+
+    def test_files_that_go_meanwhile_are_looked_for_anew(self, log_dir: str) -> None:
+        build(log_dir)
+        fleet = Meanwhile("erase table", lambda: build(log_dir, rebuild=True))
+        report = erase(catalog(log_dir), "t", [ALICE], fleet)
+
+        assert report.table == (0, 0)
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+
+    def test_is_old_or_new_wherever_it_is_killed(self, tmp_path: Path) -> None:
+        crash_at, is_done = 0, False
+        while not is_done:
+            log_dir = topic_with_table(tmp_path / str(crash_at), partitions=1)
+            keyed(log_dir)
+            build(log_dir)
+            try:
+                erased(log_dir, ALICE, files=CrashingLocalFiles(log_dir, crash_at))
+                is_done = True
+            except CrashError:
+                assert table_of(log_dir).num_rows in (6, 9)
+            erased(log_dir, ALICE)
+            assert problems(build(log_dir)) == []
+            assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+            assert swept(log_dir) == []
+            crash_at += 1
+
+        assert crash_at > 5
+
+    def test_when_others_are_faster_again_and_again(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sparklog.admin.erase_table.ROUNDS_MAX", 1)
+
+        with pytest.raises(CommitConflictError, match="the table of topic 't'"):
+            erased(log_dir, ALICE)
+
+    def test_of_another_order_is_sorted(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        build(log_dir)
+        monkeypatch.setattr("sparklog.admin.erase_table.OURS", "another tag")
+        erased(log_dir, ALICE)
+
+        assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]

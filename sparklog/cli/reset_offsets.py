@@ -84,13 +84,21 @@ def reset_offsets(arguments: ResetArguments) -> None:
     if arguments.execute and arguments.dry_run:
         raise InvalidOptionError("give --dry-run or --execute", option="execute")
     admin = arguments.admin()
-    group_ids = arguments.group_ids(admin)
+    group_ids = _groups_of_file(arguments) or arguments.group_ids(admin)
     place_of = _scenario(arguments, admin)
     planned = {one: place_of(one) for one in group_ids}
     if arguments.execute:
         for group_id, offsets in planned.items():
             admin.alter_consumer_group_offsets(group_id, offsets)
     _show(arguments, planned)
+
+
+def _groups_of_file(arguments: ResetArguments) -> list[str]:
+    """All groups that a file names, where all groups are asked for: there may be new ones."""
+    if arguments.from_file is None or not arguments.all_groups:
+        return []
+    named = [group for group, _, _ in _rows(arguments.from_file) if group is not None]
+    return list(dict.fromkeys(named))
 
 
 def _show(arguments: ResetArguments, planned: Mapping[str, Offsets]) -> None:

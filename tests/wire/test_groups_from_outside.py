@@ -1,13 +1,16 @@
 """Groups of a gateway that others read and change in the log, as AdminClient and streams do."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.errors import GroupNotEmptyError
+from tests.logs import catalog
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import GroupMember, alone
 
@@ -94,3 +97,20 @@ def test_members_of_a_gateway_that_has_ended_are_removed(log_dir: str, admin: Ad
         member.client = client
         assert member.heartbeat() is ErrorCode.unknown_member_id
         assert alone(client).committed() == {FLIGHTS: 2}
+
+
+def test_who_write_at_once_lose_nothing(log_dir: str, admin: AdminClient) -> None:
+    """Writers to one partition of the offsets topic, each with an AdminClient of its own."""
+    found = catalog(log_dir)
+    offsets_topic(found, found.clock, 1)
+
+    def commits(group: str) -> None:
+        own = AdminClient(log_dir)
+        for offset in range(5):
+            own.alter_consumer_group_offsets(group, {FLIGHTS: offset})
+
+    groups = ["a", "b", "c", "d"]
+    with ThreadPoolExecutor(len(groups)) as pool:
+        list(pool.map(commits, groups))
+    told = [admin.list_consumer_group_offsets(group).values() for group in groups]
+    assert [[one and one.offset for one in offsets] for offsets in told] == [[4]] * len(groups)

@@ -101,6 +101,18 @@ class TestFiles:
         groups.done("groups", "reset-offsets", "jobs", "--from-file", file, "--execute")
         assert committed(admin) == [1, 0]
 
+    def test_all_groups_are_those_of_the_file_if_it_names_some(
+        self, groups: CommandLine, admin: AdminClient, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "offsets.csv"
+        file.write_text('"new","flights",0,2\n"idle","flights",0,1\n')
+        asked = ("groups", "reset-offsets", "--all-groups", "--from-file", file)
+        assert groups.done(*asked, "--export").lines == ["new,flights,0,2", "idle,flights,0,1"]
+        groups.done(*asked, "--execute")
+        assert (committed(admin, "new"), committed(admin, "idle")) == ([2], [1])
+        file.write_text("flights,0,0\n")
+        assert len(groups.done(*asked, "--export").lines) == 3
+
     @pytest.mark.parametrize("line", ["flights,0", "flights,0,x", "a,b,c,d,e", "flights,-1,0"])
     def test_a_line_that_is_no_offset_is_told(
         self, groups: CommandLine, tmp_path: Path, line: str

@@ -9,10 +9,10 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 from sparklog.errors import SparklogError
+from sparklog.service_metrics import CONTENT_TYPE
 
 HEAD_BYTES_MAX: Final = 8 * 1024
 TIMEOUT_S: Final = 10.0
-TEXT: Final = "text/plain; version=0.0.4; charset=utf-8"
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -76,5 +76,5 @@ class SidePort(asyncio.Protocol):
 
 
 def _written(status: str, body: bytes) -> bytes:
-    head = f"HTTP/1.1 {status}\r\nContent-Type: {TEXT}\r\nContent-Length: {len(body)}\r\n"
+    head = f"HTTP/1.1 {status}\r\nContent-Type: {CONTENT_TYPE}\r\nContent-Length: {len(body)}\r\n"
     return f"{head}Connection: close\r\n\r\n".encode() + body

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from sparklog.errors import SparklogError
 from sparklog.rest.deps import service_of, token_of
 from sparklog.rest.errors import UNAVAILABLE, ApiError, refusal_of
-from sparklog.rest.metrics import CONTENT_TYPE
+from sparklog.service_metrics import CONTENT_TYPE
 from sparklog.tokens import Resource, Scope
 
 router = APIRouter(tags=["operations"])

@@ -33,13 +33,13 @@ DELTA_SETTINGS = {
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session like a user's who reads Delta tables too; not in UTC, so that times show."""
     warehouse = {"spark.sql.warehouse.dir": tmp_path_factory.mktemp("warehouse")}
-    spark = session("sparklog tests", **SETTINGS, **warehouse, **_delta())
+    spark = session("sparklog tests", **SETTINGS, **warehouse, **delta_settings())
     spark.sparkContext.setLogLevel("OFF")
     yield spark
     spark.stop()
 
 
-def _delta() -> dict[str, str]:
+def delta_settings() -> dict[str, str]:
     try:
         found = [*jars(DELTA), *jars(CONNECTOR)]
     except JarsUnavailableError:

@@ -11,12 +11,12 @@ from pyspark.sql import DataFrame
 
 from sparklog.spark import session, upsert_table
 from sparklog.spark.upsert import Merge
-from tests.spark.conftest import SETTINGS, _delta
+from tests.spark.conftest import SETTINGS, delta_settings
 
 
 def main(log_dir: str, table: str, checkpoint: str) -> None:
     """Run until killed."""
-    spark = session("killed", **SETTINGS, **_delta())
+    spark = session("killed", **SETTINGS, **delta_settings())
     spark.sparkContext.setLogLevel("OFF")
     merge = Merge.__call__
 

@@ -1,8 +1,8 @@
 """The command line `sparklog`: topics, produce, consume and offsets, without a JVM.
 
 Start with `app`, which puts the commands together and turns errors into one line and an exit code.
-A command is a dataclass of its options and a function that takes it; what is heavy is imported by
-the function, so that `--help` and completion answer at once.
+A command is a dataclass of its options and a function that takes it. The function imports heavy
+modules, so that `--help` and completion answer at once.
 """
 
 import sys

@@ -1,8 +1,8 @@
 """All commands, and their exit codes.
 
-exit code 0   done; also when the reader of a pipe has had enough
-exit code 1   the operation failed: one line on stderr says what, where, and what is allowed
-exit code 2   misuse: an option that does not exist, is missing, or has a value it does not take
+exit code 0   done; also when the reader of a pipe closes it
+exit code 1   the operation failed: one line on stderr names the reason
+exit code 2   wrong usage: an option is unknown, missing, or has an invalid value
 exit code 130 interrupted
 
 `--debug` shows the traceback as well.
@@ -53,7 +53,7 @@ class RootGroup(TyperGroup):
     """The commands. When the reader of stdout closes its pipe, they end without an error."""
 
     def invoke(self, ctx: Any) -> Any:
-        """Show the version if asked, or run the command that was named."""
+        """Show the version, or run the named command."""
         if ctx.params["version"]:
             print(f"{NAME} {sparklog.__version__}")
             raise typer.Exit(0)
@@ -105,7 +105,7 @@ def _show_warning(message: Warning | str, *_place: Any, **_more: Any) -> None:
 
 
 def _close_stdout() -> None:
-    """Let what is still buffered go nowhere, or Python would complain at its end."""
+    """Discard buffered output, or Python would complain when it ends."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 

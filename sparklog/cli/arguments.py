@@ -40,7 +40,7 @@ class OutputFormat(StrEnum):
 
 
 class Isolation(StrEnum):
-    """Kafka's isolation.level: whether open and aborted transactions are seen."""
+    """Kafka's isolation.level: whether readers see open and aborted transactions."""
 
     READ_UNCOMMITTED = READ_UNCOMMITTED
     READ_COMMITTED = READ_COMMITTED
@@ -196,13 +196,13 @@ def command_class(function: Callable[[typer.Context, Any], None]) -> type[TyperC
 
 
 def log_dir_of(context: typer.Context) -> str | None:
-    """The log dir typed after the command's name, else before it, else the environment's."""
+    """The log dir given after the command's name, else before it, else by the environment."""
     params = (context if is_typed(context, "log_dir") else context.find_root()).params
     return params.get("log_dir")
 
 
 def is_typed(context: Any, name: str) -> bool:
-    """Whether an option was typed; a value of the environment or a default was not."""
+    """Whether the command line gives an option; the environment and defaults do not count."""
     source = context.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
 
@@ -210,7 +210,7 @@ def is_typed(context: Any, name: str) -> bool:
 def _with_root(arguments: Arguments, context: typer.Context) -> Arguments:
     """Return the arguments with the common options that were given before the command.
 
-    The command's own win; storage settings add up.
+    Options after the command win; storage settings of both places are merged.
     """
     root = context.find_root().params
     common: dict[str, Any] = {

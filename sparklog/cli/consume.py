@@ -77,7 +77,7 @@ class ConsumeArguments(PastArguments):
 
 
 def consume(arguments: ConsumeArguments) -> None:
-    """Print the records of a topic: from the start to the end, unless told otherwise.
+    """Print the records of a topic, by default from the log start to the log end.
 
     Partitions come one after another, each in the order of its offsets.
     """

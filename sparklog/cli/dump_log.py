@@ -1,4 +1,4 @@
-"""`sparklog dump-log`: what kafka-dump-log.sh prints, under the same options, without a JVM."""
+"""`sparklog dump-log`: the output of kafka-dump-log.sh, with its options, without a JVM."""
 
 import sys
 from dataclasses import dataclass
@@ -69,7 +69,7 @@ def dump_log(arguments: DumpLogArguments) -> None:
     """Print segments, indexes and snapshots of a broker or of this log, as kafka-dump-log.sh does.
 
     Exits with 1 when a file is damaged or an index does not fit its log. Gaps between offsets are
-    told and are no damage: compaction leaves them.
+    printed, but compaction leaves gaps, so they are no damage.
     """
     from sparklog.interop.dump import Dump
 
@@ -87,7 +87,7 @@ def dump_log(arguments: DumpLogArguments) -> None:
 
 
 def _is_dumped(dump: "Dump", path: str) -> bool:
-    """Whether a file was dumped to its end; what the tool passes over is told."""
+    """Whether a file was dumped to its end; prints the names of files that the tool skips."""
     stdout = binary_stdout()
     try:
         for text in dump.file(path):

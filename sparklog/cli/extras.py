@@ -8,7 +8,7 @@ from sparklog.errors import UsageError
 
 @contextmanager
 def extra(name: str) -> Iterator[None]:
-    """Raise UsageError, which names the extra, where a module that it installs is missing."""
+    """Raise UsageError, which names the extra, if a module that it installs is missing."""
     try:
         yield
     except ModuleNotFoundError as error:

@@ -61,8 +61,8 @@ class ImportArguments(CommonArguments):
 def import_log(arguments: ImportArguments) -> None:
     """Adopt a broker's topics: same partitions, offsets, timestamps, headers and leader epochs.
 
-    Nothing in LOGDIR is changed. Importing again takes what came since. A partition that is damaged
-    is refused, the others go on, and the exit code is 1.
+    Nothing in LOGDIR is changed. A second import takes the records that came since. A damaged
+    partition is refused, the others are imported, and the exit code is 1.
     """
     from sparklog.fleet import LocalFleet
     from sparklog.maintenance.progress import progress_bar

@@ -1,10 +1,10 @@
 r"""Bytes of stdin and files to columns of records: delimited text as in kcat, and JSON lines.
 
-    text     key<key delimiter>value<delimiter>…     the delimiter is \n unless told otherwise
+    text     key<key delimiter>value<delimiter>…     the delimiter is \n by default
     json     {"topic": …, "partition": 0, "timestamp": 0, "key": "…", "value": "…", "headers": […]}
 
-Empty messages are left out, as kcat does. What the log decides itself (`offset`) is allowed in JSON
-and not used, so that the output of a consume is the input of a produce.
+Empty messages are left out, as kcat does. The field `offset` is allowed in JSON and
+ignored, so that the output of a consume can be the input of a produce.
 """
 
 import base64
@@ -76,7 +76,7 @@ class InputRows:
 class TextFormat:
     """How text is cut: kcat's -D, -K, -k, -Z, -H and -p.
 
-    An empty `delimiter` makes each input one message. `fixed_key` is for messages that bring none.
+    An empty `delimiter` makes each input one message. `fixed_key` is for messages without a key.
     """
 
     delimiter: bytes = b"\n"
@@ -151,8 +151,8 @@ def _empty_to_null(column: pa.Array) -> pa.Array:
 def json_rows(messages: pa.Array, place: str, first: int) -> dict[str | None, InputRows]:
     """JSON lines as rows, by the topic they name (None where they name none).
 
-    `first` is the number of the first message. Raises SchemaError naming `place` and the number for
-    what is no record.
+    `first` is the number of the first message. Raises SchemaError naming `place` and the number of
+    an invalid record.
     """
     records: dict[str | None, list[dict[str, Any]]] = {}
     for number, line in enumerate(messages.to_pylist(), first):

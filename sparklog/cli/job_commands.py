@@ -2,7 +2,7 @@
 
 exit code 0   done, or in a dry run: there is something to do
 exit code 1   a part of it failed: the report, or one line on stderr, says what and where
-exit code 2   misuse
+exit code 2   wrong usage
 exit code 3   nothing to do
 
 On a terminal a table for people, elsewhere one JSON object a line and topic, unless --format says.

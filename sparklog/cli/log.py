@@ -1,4 +1,4 @@
-"""`sparklog log`: who changed what, and when."""
+"""`sparklog log`: the commits of a log dir."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ class LogArguments(CommonArguments):
 
 
 def log(arguments: LogArguments) -> None:
-    """Show the commits of the log dir, the newest first: when, what, and on which topics."""
+    """Show the commits of the log dir, the newest first: time, operation, topics."""
     from sparklog.metadata.history import history
 
     found = history(

@@ -121,8 +121,6 @@ def erased(
     """Erase keys from a topic; with `files` through these."""
     if files is None:
         return AdminClient(log_dir).erase(topic, keys, dry_run=dry_run)
-    from sparklog.metadata.catalog import Catalog
-
     return erase(Catalog(files), topic, keys, LocalFleet(), dry_run=dry_run)
 
 

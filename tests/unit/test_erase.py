@@ -306,6 +306,12 @@ class TestSharedSegments:
         assert (report.records, report.moved) == (3, 1)
         assert swept(log_dir) == []
 
+    def test_whose_dead_bytes_have_nothing_of_her_stay(self, log_dir: str) -> None:
+        share(log_dir)
+        unshare(log_dir)
+
+        assert erased(log_dir, "nobody").moved == 0
+
     @pytest.mark.parametrize("position", [16, 80])
     def test_of_which_dead_bytes_cannot_be_read_are_left(self, log_dir: str, position: int) -> None:
         """Nobody can tell whether she is in there: the magic, or what is compressed, is damaged."""

@@ -1,5 +1,6 @@
 """A broker's log directory becomes topics, and again. Refusals: test_import_refused.py."""
 
+import struct
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from tests.broker_files import (
 )
 from tests.compat.cases import BROKER
 from tests.logs import append
+from tests.partitions import message_set
 from tests.unit.interop.conftest import NO_PRODUCERS, TRUST, Interop
 
 
@@ -126,6 +128,35 @@ class TestFirst:
         assert entry.record_count is None
         assert entry.min_timestamp == 1_700_000_000_000 + first
         assert newest.min_timestamp == 1_700_000_000_004
+
+    @pytest.mark.parametrize("magic", [0, 1])
+    def test_the_first_time_of_a_message_set_is_in_its_first_header(
+        self, magic: int, interop: Interop
+    ) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        entries = message_set(*range(5, 65), magic=magic)(0)
+        sealed = write_segment(folder, 0, entries)
+        write_indexes(sealed)
+        sealed.with_suffix(".timeindex").write_bytes(struct.pack(">qi", 64, 59))
+        write_segment(folder, 60, batch(60))
+        (folder / f"{60:020d}.snapshot").write_bytes(NO_PRODUCERS)
+        interop.run(TRUST)
+
+        entry, _ = interop.log().segments
+        assert (entry.record_count, entry.min_timestamp) == (None, 5 if magic else -1)
+
+    @pytest.mark.parametrize("size", [9, 17, 40])
+    def test_what_is_no_whole_batch_is_read_and_refused(self, size: int, interop: Interop) -> None:
+        folder = interop.partition()
+        write_epochs(folder)
+        sealed = write_segment(folder, 0, batch(0), batch(2))
+        write_indexes(sealed)
+        sealed.write_bytes(batch(0)[:size])
+        write_segment(folder, 4, batch(4))
+        (folder / f"{4:020d}.snapshot").write_bytes(NO_PRODUCERS)
+
+        assert "truncated" in interop.problem(TRUST)
 
     @pytest.mark.parametrize("base", [4, 9])
     def test_what_begins_with_another_batch_is_read(self, base: int, interop: Interop) -> None:

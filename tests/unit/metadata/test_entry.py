@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sparklog.errors import CorruptMetadataError, LogDirError, UnsupportedFeatureError
+from sparklog.metadata.codec import edit_of
 from sparklog.metadata.edit import Edit, FoldEdit, Lease, RunFile
 from sparklog.metadata.entry import EditsFile, Entry, decode, decode_edits, encode, encode_edits
 from sparklog.metadata.image import Image
@@ -230,3 +231,24 @@ class TestCodec:
         edit = Edit(operation="LEASE", leases={"a": Lease("a", "b", 5), "c": None})
 
         assert decode(7, encoded(edit), WHERE).edits == (edit,)
+
+    @pytest.mark.parametrize(
+        "keys",
+        [
+            [["0", "a.log", 0]],
+            [[0, "a.log", 0.5]],
+            [[0, "a.log", 2**63]],
+            [[0, None, 0]],
+            [[0, "a.log"]],
+            [[0, "a.log", 0], [0, "b.log"]],
+            ["0a0"],
+        ],
+    )
+    def test_keys_of_segments_of_other_types_are_refused(self, keys: list[Any]) -> None:
+        with pytest.raises(ValueError):  # noqa: PT011 - whatever it says, it is no edit
+            edit_of({"topics": {"id": {"remove": keys, "removed_ms": 1}}, "operation": "X"}, {})
+
+    def test_an_empty_list_of_keys_is_read(self) -> None:
+        read = edit_of({"topics": {"id": {"forget": []}}, "operation": "X"}, {})
+
+        assert read.topics["id"].forget == ()

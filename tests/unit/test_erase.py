@@ -68,6 +68,7 @@ class TestLog:
         assert rows(log_dir)[0] == [row for row in before if row.key != ALICE.encode()]
         assert ends(log_dir) == {0: 9}
         assert (report.records, report.partitions, report.segments) == (3, {0: 3}, 1)
+        assert report.searched == 1
 
     @pytest.mark.parametrize("codec", ["none", "gzip", "lz4", "zstd"])
     def test_no_file_holds_her_after_vacuum(self, log_dir: str, codec: str) -> None:

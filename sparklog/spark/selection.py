@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sparklog.errors import InvalidOptionError
+from sparklog.log.names import INTERNAL_TOPICS
 from sparklog.metadata.catalog import Catalog, check_partition
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.offsets import parse_assign
@@ -31,7 +32,9 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
         found = [topics.get(name) or catalog.topic(name) for name in there]
     else:
         pattern = _pattern(options["subscribePattern"])
-        found = [topic for name, topic in topics.items() if pattern.search(name)]
+        # As the connector's AdminClient lists them; else a stream with a group would read itself.
+        names = [name for name in topics if name not in INTERNAL_TOPICS and pattern.search(name)]
+        found = [topics[name] for name in names]
     return {
         TopicPartition(topic.name, partition): topic
         for topic in found

@@ -91,6 +91,13 @@ class TestAStream:
         stream.plan()
         assert committed(log_dir, "stream") == {}
 
+    def test_by_a_pattern_does_not_read_what_it_commits(self, log_dir: str) -> None:
+        given = {"subscribe": None, "subscribePattern": "."}
+        stream = Stream(log_dir, groupId="stream", **given)
+        assert stream.step() is not None
+        assert stream.step() is None
+        assert stream.step() is None
+
     def test_without_a_group_commits_nothing(self, log_dir: str) -> None:
         stream = Stream(log_dir)
         while stream.step() is not None:

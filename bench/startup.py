@@ -11,7 +11,10 @@ from bench import ours
 from bench.figures import Bar, Figure
 from bench.first_produce import LOAD
 from bench.settings import Settings
+from sparklog.wire.versions import ApiKey
 from tests.kafka.broker import running_broker
+from tests.wire.gateways import Client, request
+from tests.wire.processes import gateway_process
 
 RUNS = 11
 ROOT = Path(__file__).parents[1]
@@ -31,7 +34,7 @@ def run(settings: Settings) -> list[Figure]:
     """Imports and commands without a JVM; the first produce of a new driver."""
     log_dir = settings.directory / "startup"
     ours.create(log_dir, LOAD)
-    return [*_commands(log_dir), *_first_produces(settings)]
+    return [*_commands(log_dir), *_gateway(settings.directory), *_first_produces(settings)]
 
 
 def _commands(log_dir: Path) -> Iterator[Figure]:
@@ -48,6 +51,32 @@ def _commands(log_dir: Path) -> Iterator[Figure]:
     ):
         each = [_milliseconds(command) for _ in range(RUNS)]
         yield Figure(group, name, median(each), "ms", bar)
+
+
+def _gateway(directory: Path) -> Iterator[Figure]:
+    """From the start of a gateway's process to its first answer, of a new log dir."""
+    group = "startup: the gateway's first answer"
+    floor = [sys.executable, "-c", "import uvloop, pyarrow"]
+    each = [_milliseconds(floor) for _ in range(RUNS)]
+    yield Figure(group, "floor: import uvloop, pyarrow", median(each), "ms")
+    each = [_first_answer(directory / f"gateway-{number}") for number in range(RUNS)]
+    yield Figure(
+        group, "sparklog gateway, to Metadata answered", median(each), "ms", Bar(most=1500)
+    )
+
+
+def _first_answer(log_dir: Path) -> float:
+    asked = request(
+        ApiKey.METADATA,
+        12,
+        topics=None,
+        allow_auto_topic_creation=False,
+        include_topic_authorized_operations=False,
+    )
+    start = time.perf_counter()
+    with gateway_process(log_dir) as process, Client(process.port) as client:
+        client.ask(asked)
+        return (time.perf_counter() - start) * 1000
 
 
 def _first_produces(settings: Settings) -> Iterator[Figure]:

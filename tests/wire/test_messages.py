@@ -64,6 +64,17 @@ class TestParse:
         body = fixed + b"\x01" + b"\x01" + b"\x01" + tags
         assert parse(ApiKey.FETCH, 12, memoryview(body), 0).cluster_id == "abc"
 
+    @pytest.mark.parametrize(("tag", "size"), [(b"\x00", 16), (b"\x63", 5)])
+    def test_goes_over_tagged_fields_behind_sizes_that_are_always_the_same(
+        self, tag: bytes, size: int
+    ) -> None:
+        fixed = struct.pack(">iiib", 500, 1, 1024, 0) + struct.pack(">ii", 0, -1)
+        partition = struct.pack(">iiqiqi", 7, -1, 0, -1, -1, 1024)
+        partition += b"\x01" + tag + bytes([size]) + bytes(size)
+        body = fixed + b"\x02" + bytes(16) + b"\x02" + partition + b"\0" + b"\x01\x01\0"
+        [topic] = parse(ApiKey.FETCH, 17, memoryview(body), 0).topics
+        assert [one.partition for one in topic.partitions] == [7]
+
     @pytest.mark.parametrize("cursor", [b"\xff", b"\x01\x02t\x00\x00\x00\x07\x00"])
     def test_passes_over_one_behind_a_struct_that_may_be_null(self, cursor: bytes) -> None:
         body = b"\x01" + struct.pack(">i", 10) + cursor + b"\x01\x63\x00"

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
+from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import CommitConflictError, ErrorCode, UsageError
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.cluster import FIRST_PRODUCER_ID
@@ -93,7 +95,12 @@ class Transactions:
         *,
         adds_group: bool = True,
     ) -> None:
-        """Leave offsets of a group to the end of a transaction. Raises as `with_offsets`."""
+        """Leave offsets of a group to the end of a transaction. Raises as `with_offsets`.
+
+        The topic that they are committed to is made where there is none.
+        """
+        if OFFSETS_TOPIC not in self._catalog.topics():
+            offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
         self._catalog.log.commit(
             lambda image: with_offsets(image, step, group_id, offsets, adds_group=adds_group)
         )

@@ -11,6 +11,7 @@ from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.errors import CommitConflictError, StorageError
 from sparklog.metadata.transaction_plans import Producer
 from sparklog.metadata.transactions import TransactionPartition
+from sparklog.model import TopicPartition
 from sparklog.transactions import ending
 from tests.transactions import Client, Instance, new_log_dir
 
@@ -97,6 +98,18 @@ def test_what_cannot_be_written_ends_nothing(
 
     client.commit()
     assert instance.values()[0] == ["x"]
+
+
+def test_offsets_are_committed_where_nobody_has_committed_any(
+    instance: Instance, client: Client
+) -> None:
+    client.offsets("g", 5)
+    client.commit()
+    admin = AdminClient(instance.catalog.files.uri)
+
+    found = admin.list_consumer_group_offsets("g")[TopicPartition("t", 0)]
+    assert found is not None
+    assert found.offset == 5
 
 
 def test_a_deleted_topic_has_nothing_to_end(instance: Instance) -> None:

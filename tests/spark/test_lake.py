@@ -167,7 +167,13 @@ class Keyed:
         writer = writer.option("checkpointLocation", str(self.folder / checkpoint))
         writer.trigger(availableNow=True).start().awaitTermination()
 
-    def crash(self, monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    def crash(
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        moment: str,
+        checkpoint: str = "checkpoint",
+        **options: Any,
+    ) -> None:
         """Let the stream fail before or after its first MERGE."""
         merge = Merge.__call__
 
@@ -179,7 +185,7 @@ class Keyed:
         with monkeypatch.context() as patched:
             patched.setattr(Merge, "__call__", deadly)
             with pytest.raises(StreamingQueryException, match="crashed on purpose"):
-                self.run()
+                self.run(checkpoint, **options)
 
     def kill(self) -> None:
         """Let the stream run in a driver that is killed (-9) after its MERGE."""
@@ -237,10 +243,11 @@ class TestUpsertTable:
 
         assert keyed.rows() == {(0, "b"): (1, "2")}
 
-    def test_lets_no_older_offset_win(self, keyed: Keyed) -> None:
+    def test_lets_no_older_offset_win(self, keyed: Keyed, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another query begins anew, and merges the old record alone."""
         keyed.put(0, ("a", "old"), ("a", "new"))
         keyed.run()
-        keyed.run("another checkpoint", maxOffsetsPerTrigger=1)
+        keyed.crash(monkeypatch, "after", "another checkpoint", maxOffsetsPerTrigger=1)
 
         assert keyed.rows() == {(0, "a"): (1, "new")}
 

@@ -45,7 +45,7 @@ def test_verifiable_producer_and_consumer(served: Served) -> None:
 
 
 def test_console_producer_and_consumer(served: Served) -> None:
-    topic, sent = served.new_topic(), numbers(0, 300)
+    topic, sent = served.new_topic(partitions=1), numbers(0, 300)
     where = ["--bootstrap-server", served.address, "--topic", topic]
     run("ConsoleProducer", *where, given="\n".join(sent))
     assert served.values(topic) == sent

@@ -229,6 +229,17 @@ class TestEntrance:
 
         assert dead == []
 
+    def test_the_readme_has_the_layers_that_are_checked(self) -> None:
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+        contracts = project["tool"]["importlinter"]["contracts"]
+        [layers] = [one["layers"] for one in contracts if one["name"] == "Layers inside sparklog"]
+        readme = (ROOT / "README.md").read_text(encoding="utf-8")
+        told = readme.partition("only from layers after it: ")[2].partition(". `lint-imports`")[0]
+
+        assert re.findall(r"`([^`]*)`", " ".join(told.split())) == [
+            re.sub(r"[()]", "", one) for one in layers
+        ]
+
     def test_help_lists_every_target_of_the_makefile(self) -> None:
         makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
         documented = re.findall(r"^([a-z]+):.*## \w", makefile, re.MULTILINE)

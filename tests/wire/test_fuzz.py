@@ -108,8 +108,7 @@ class TestNeighbours:
         with Client(running.port) as hostile:
             hostile.send_frame(struct.pack(">hhih", key, version, 0, -1) + rest)
             hostile.socket.shutdown(socket.SHUT_WR)
-            while hostile.receive_frame():
-                pass
+            list(iter(hostile.receive_frame, b""))
         assert client.ask(request(ApiKey.API_VERSIONS, 0)).error_code == 0
 
     def test_a_client_that_ends_its_half_is_answered(self, running: RunningGateway) -> None:

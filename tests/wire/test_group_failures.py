@@ -26,15 +26,14 @@ class Pair:
 
     def __init__(self, first: GatewayProcess, second: GatewayProcess, stack: ExitStack) -> None:
         self._stack = stack
-        self.owner, self.other = first, second
+        self._both = first, second
         self.agree()
-        if self.owner_port(first) == second.port:
-            self.owner, self.other = second, first
+        port = self.owner_port(first)
+        self.other, self.owner = sorted(self._both, key=lambda one: one.port == port)
 
     def agree(self) -> None:
         """Wait until both name the same owner."""
-        both = (self.owner, self.other)
-        until(lambda: len({self.owner_port(one) for one in both}) == 1)
+        until(lambda: len({self.owner_port(one) for one in self._both}) == 1)
 
     def owner_port(self, process: GatewayProcess) -> int:
         """Where a gateway says that the group's coordinator is."""

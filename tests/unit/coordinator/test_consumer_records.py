@@ -79,6 +79,13 @@ def test_the_hash_of_an_epoch_is_a_tagged_field() -> None:
     assert read(record).value == {"epoch": 7, "metadataHash": -2}
 
 
+def test_a_long_text_has_a_size_of_two_bytes() -> None:
+    record = member_record("g", ConsumerMember(member_id="ada", client_id="x" * 200))
+    value = read(record).value
+    assert value is not None
+    assert value["clientId"] == "x" * 200
+
+
 def test_a_nullable_struct_has_a_byte_before_it() -> None:
     member = ConsumerMember(member_id="ada")
     value = read(member_record("g", member)).value

@@ -24,6 +24,7 @@ from sparklog.metadata.partition_log import (
     changes_by_partition,
 )
 from sparklog.metadata.topic_image import (
+    Removal,
     TopicContent,
     TopicImage,
     added_ranges,
@@ -37,6 +38,7 @@ __all__ = [
     "NO_STAMP",
     "Image",
     "PartitionLog",
+    "Removal",
     "SegmentChanges",
     "SharedSegment",
     "Slice",

@@ -18,11 +18,12 @@ from sparklog.metadata.edit import (
     TopicEdit,
 )
 from sparklog.metadata.producers import NO_PRODUCERS, ProducerMark, Producers, ProducerState, Use
-from sparklog.metadata.segments import LiveSegments
+from sparklog.metadata.segments import NO_PIECES, Later, LiveSegments, TakenOut
 from sparklog.metadata.tables import segment_entries
 from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, SegmentEntry, SegmentKey
 
-_NO_SEGMENTS: Final = LiveSegments(())
+_NO_SEGMENTS: Final = LiveSegments(NO_PIECES)
+_NOTHING: Final[TakenOut] = Later({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,14 +49,18 @@ class SegmentChanges:
         """Return the segments that go on from the log's end, in offset order."""
         return [entry for entry in self.added if entry.base_offset >= end_offset]
 
-    def applied(self, live: LiveSegments, end_offset: int) -> LiveSegments:
-        """Return the live segments after the changes; `end_offset` is the log's before them."""
+    def applied(self, live: LiveSegments, end_offset: int) -> tuple[LiveSegments, TakenOut]:
+        """Return the live segments after the changes, and those that were taken out.
+
+        `end_offset` is the log's before them.
+        """
+        taken_out = _NOTHING
         if self.replaced or self.removed:
             inside = [entry for entry in self.added if entry.base_offset < end_offset]
             gone = [*self.removed, *(entry.key for entry in self.replaced)]
-            live = live.changed(gone, [*inside, *self.replaced])
+            live, taken_out = live.changed(gone, [*inside, *self.replaced])
         appended = self.appended(end_offset)
-        return live.appended(appended) if appended else live
+        return (live.appended(appended) if appended else live), taken_out
 
 
 def changes_by_partition(edit: TopicEdit) -> dict[int, SegmentChanges]:
@@ -216,16 +221,18 @@ class PartitionLog:
 
     def apply(
         self, edit: TopicEdit, changes: SegmentChanges | None, stamp: Stamp
-    ) -> "PartitionLog":
-        """Return the log after an edit of its topic; `changes` are the edit's of this partition.
+    ) -> tuple["PartitionLog", TakenOut]:
+        """Return the log after an edit of its topic, and the segments that were taken out.
+
+        `changes` are the edit's of this partition.
 
         The epoch that the edit was planned with begins at the first record it appends, if it is a
         newer one (LeaderEpochFileCache.assign).
         """
-        number, state, live = self.partition, self.state, self.live
+        number, state, live, taken_out = self.partition, self.state, self.live, _NOTHING
         epochs = edit.epochs.get(number, self.epochs)
         if changes is not None:
-            live = changes.applied(live, state.log_end_offset)
+            live, taken_out = changes.applied(live, state.log_end_offset)
             appended = changes.appended(state.log_end_offset)
             if appended:
                 epochs = _assigned(epochs, edit.leader_epochs.get(number), appended[0].base_offset)
@@ -235,7 +242,8 @@ class PartitionLog:
             state = state.grown(given)
         transactions = edit.transactions.get(number, self.transactions)
         idempotence = self._producers_after(edit, stamp.timestamp_ms)
-        return PartitionLog(self.name, number, state, live, transactions, epochs, idempotence)
+        log = PartitionLog(self.name, number, state, live, transactions, epochs, idempotence)
+        return log, taken_out
 
     def _producers_after(self, edit: TopicEdit, now_ms: int) -> Producers:
         """Return the producers after an edit: it forgets none that is used in this millisecond."""

@@ -26,6 +26,7 @@ from sparklog.metadata.image import (
     Directory,
     Image,
     PartitionLog,
+    Removal,
     SharedSegment,
     TopicContent,
     TopicImage,
@@ -114,7 +115,7 @@ def contents(
             topic,
             TopicContent(
                 Map(segments.logs(at, topic, partitions.get(topic_id, ()), producers)),
-                Map({entry.key: entry for entry in segments.removed.get(topic_id, ())}),
+                Map({one.key: Removal.of(one) for one in segments.removed.get(topic_id, ())}),
                 Map(
                     {
                         ReceiptKey(row["app_id"], row["is_versioned"]): _receipt(row)

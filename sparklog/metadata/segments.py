@@ -5,13 +5,13 @@
 
 Appending copies the short tail, and now and then joins pieces of like size, so a segment is copied
 O(log n) times. Everything else (a removal, a segment inside the log) makes the partition's rows
-anew.
+anew, when somebody looks at them: a produce asks for the log's end alone.
 """
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,8 +34,13 @@ TAIL_MAX: Final = 64
 CHUNKS_MAX: Final = 8
 """A table of more chunks is copied into one."""
 
+WAITING_MAX: Final = 8
+"""So many changes wait at most to be made, for each keeps the rows before it."""
+
 NO_ROWS: Final = empty_table(SEGMENT_SCHEMA)
 _NAMES: Final = tuple(SEGMENT_SCHEMA.names)
+
+T = TypeVar("T")
 
 
 class Rows(NamedTuple):
@@ -57,19 +62,88 @@ class Rows(NamedTuple):
         return self.whole.slice(self.start, self.length)
 
 
+class Later(Generic[T]):
+    """A value that a change makes when somebody asks for it."""
+
+    __slots__ = ("_change", "_value")
+
+    def __init__(self, value: T, change: "_Change | None" = None) -> None:
+        self._value = value
+        self._change = change
+
+    @property
+    def waiting(self) -> int:
+        """How many changes have to be made to know the value."""
+        change = self._change
+        return 0 if change is None else 1 + change.before.waiting
+
+    def get(self) -> T:
+        """Return the value."""
+        change = self._change
+        if change is not None:
+            change.make()
+        return self._value
+
+    def made(self, value: T) -> None:
+        """Keep the value that the change has made, and forget the change."""
+        self._value, self._change = value, None
+
+
+TakenOut = Later[Mapping[SegmentKey, SegmentEntry]]
+"""The segments that a change takes out of a partition, by key."""
+
+
+class _Change:
+    """A change that is not made yet. Two threads that ask at once both make it, and alike."""
+
+    __slots__ = ("_added", "_without", "before", "pieces", "taken_out")
+
+    def __init__(
+        self,
+        before: "LiveSegments",
+        without: Collection[SegmentKey],
+        added: Collection[SegmentEntry],
+    ) -> None:
+        self.before = before
+        self.pieces: Later[tuple[Rows, ...]] = Later((), self)
+        self.taken_out: TakenOut = Later({}, self)
+        self._without = without
+        self._added = added
+
+    def make(self) -> None:
+        """Give both values."""
+        pieces, taken_out = self.before.swapped(self._without, self._added)
+        self.pieces.made(pieces)
+        self.taken_out.made({one.key: one for one in taken_out})
+
+
+NO_PIECES: Final[Later[tuple[Rows, ...]]] = Later(())
+
+
 class LiveSegments:
     """The live segments of one partition."""
 
-    def __init__(self, pieces: tuple[Rows, ...], tail: tuple[SegmentEntry, ...] = ()) -> None:
+    def __init__(
+        self, pieces: Later[tuple[Rows, ...]], tail: tuple[SegmentEntry, ...] = ()
+    ) -> None:
         """`pieces` and then `tail` hold the segments in offset order; no piece is empty."""
-        self._pieces = pieces
+        self._later = pieces
         self._tail = tail
 
     @classmethod
     def of(cls, table: pa.Table, start: int = 0, stop: int | None = None) -> "LiveSegments":
         """Return the segments of some rows of a table of SEGMENT_SCHEMA, sorted by base offset."""
         rows = Rows(table, start, table.num_rows if stop is None else stop)
-        return cls((rows,) if rows.length else ())
+        return cls(Later(_pieces_of(rows)))
+
+    @property
+    def waiting(self) -> int:
+        """How many changes nobody has looked at yet."""
+        return self._later.waiting
+
+    @property
+    def _pieces(self) -> tuple[Rows, ...]:
+        return self._later.get()
 
     def __len__(self) -> int:
         return sum(rows.length for rows in self._pieces) + len(self._tail)
@@ -126,41 +200,50 @@ class LiveSegments:
         """Return these and more, behind them."""
         tail = (*self._tail, *entries)
         if len(tail) <= TAIL_MAX:
-            return LiveSegments(self._pieces, tail)
+            return LiveSegments(self._later, tail)
         pieces = [*self._pieces, Rows(segments_table(tail), 0, len(tail))]
         while len(pieces) > 1 and pieces[-2].length <= 2 * pieces[-1].length:
             last, before = pieces.pop(), pieces.pop()
             table = pa.concat_tables([before.table(), last.table()]).combine_chunks()
             pieces.append(Rows(table, 0, table.num_rows))
-        return LiveSegments(tuple(pieces))
+        return LiveSegments(Later(tuple(pieces)))
 
     def changed(
-        self, without: Collection[SegmentKey], entries: Iterable[SegmentEntry]
-    ) -> "LiveSegments":
-        """Return these without some, and with others at their offsets."""
+        self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
+    ) -> tuple["LiveSegments", TakenOut]:
+        """Return these without some and with others at their offsets, and those taken out."""
+        if self.waiting >= WAITING_MAX:
+            self._later.get()
+        change = _Change(self, without, added)
+        return LiveSegments(change.pieces), change.taken_out
+
+    def swapped(
+        self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
+    ) -> tuple[tuple[Rows, ...], list[SegmentEntry]]:
+        """Make a change: return the pieces after it, and the segments that were taken out."""
         held = self._holds(without)
-        gone, added = np.flatnonzero(held), segments_table(entries)
+        gone, rows = np.flatnonzero(held), segments_table(added)
+        taken_out = segment_entries(self.table.take(array_of(gone)))
         if len(gone) and gone[-1] - gone[0] + 1 == len(gone):
-            return self._spliced(int(gone[0]), int(gone[-1]) + 1, added)
+            return self._spliced(int(gone[0]), int(gone[-1]) + 1, rows), taken_out
         table = self.table.filter(array_of(~held))
-        table = pa.concat_tables([table, added]).combine_chunks()
+        table = pa.concat_tables([table, rows]).combine_chunks()
         order = np.argsort(numbers_of(table.column("base_offset")), kind="stable")
         if (order[1:] < order[:-1]).any():
             table = table.take(array_of(order))
-        return LiveSegments.of(table)
+        return _pieces_of(Rows(table, 0, table.num_rows)), taken_out
 
-    def _spliced(self, start: int, stop: int, added: pa.Table) -> "LiveSegments":
-        """Return these with others in place of rows that follow each other, mostly uncopied."""
+    def _spliced(self, start: int, stop: int, added: pa.Table) -> tuple[Rows, ...]:
+        """Return the pieces with others in place of rows in a row, mostly uncopied."""
         table = self.table
         if table.column(0).num_chunks > CHUNKS_MAX:
             table = table.combine_chunks()
         order = np.argsort(numbers_of(added.column("base_offset")), kind="stable")
-        pieces = (
+        return _pieces_of(
             Rows(table, 0, start),
             Rows(added.take(array_of(order)), 0, len(order)),
             Rows(table, stop, table.num_rows),
         )
-        return LiveSegments(tuple(rows for rows in pieces if rows.length))
 
     def until(self, end_offset: int) -> "LiveSegments":
         """Return those that begin below an offset."""
@@ -173,7 +256,7 @@ class LiveSegments:
         found = [one for one in self._tail if (one.log_path, one.log_position) in wanted]
         if not self._pieces:
             return found
-        rows = LiveSegments(self._pieces)
+        rows = LiveSegments(self._later)
         return [*segment_entries(rows.table.filter(array_of(rows._holds(keys)))), *found]
 
     def has(self, keys: Collection[SegmentKey]) -> bool:
@@ -194,3 +277,7 @@ class LiveSegments:
             places = zip(paths.take(array_of(at)).to_pylist(), positions.tolist(), strict=True)
             found[at] = [place in wanted for place in places]
         return found
+
+
+def _pieces_of(*pieces: Rows) -> tuple[Rows, ...]:
+    return tuple(rows for rows in pieces if rows.length)

@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 from immutables import Map
@@ -17,13 +17,29 @@ from immutables import Map
 from sparklog.errors import UsageError
 from sparklog.log.segments import SegmentList
 from sparklog.metadata.edit import ALL_FILES_MS, Receipt, ReceiptKey, Stamp, TopicEdit
-from sparklog.metadata.partition_log import PartitionLog, SegmentChanges, changes_by_partition
+from sparklog.metadata.partition_log import PartitionLog, changes_by_partition
 from sparklog.metadata.producers import Use
-from sparklog.metadata.segments import NO_ROWS
+from sparklog.metadata.segments import NO_ROWS, Later, TakenOut
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 Waiting = tuple[tuple[TopicEdit, Stamp], ...]
 """Edits that are not applied yet, and the places of their entries."""
+
+
+class Removal(NamedTuple):
+    """The segments that one edit removed from a partition, and when."""
+
+    taken_out: TakenOut
+    removed_ms: int | None
+
+    @classmethod
+    def of(cls, entry: SegmentEntry) -> "Removal":
+        """Return the removal of one segment, as a run says it."""
+        return cls(Later({entry.key: entry}), entry.removed_ms)
+
+    def entry(self, key: SegmentKey) -> SegmentEntry:
+        """Return a segment that was removed."""
+        return self.taken_out.get()[key]._replace(removed_ms=self.removed_ms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,7 +51,7 @@ class TopicContent:
     """
 
     partitions: Map[int, PartitionLog] = Map()
-    removed: Map[SegmentKey, SegmentEntry] = Map()
+    removed: Map[SegmentKey, Removal] = Map()
     receipts: Map[ReceiptKey, Receipt] = Map()
     vacuum_horizon_ms: int = 0
     receipts_before_ms: int = 0
@@ -107,7 +123,7 @@ class TopicImage:
     @property
     def removed(self) -> Collection[SegmentEntry]:
         """Removed segments whose files may still be there, in no order."""
-        return list(self.content.removed.values())
+        return [removal.entry(key) for key, removal in self.content.removed.items()]
 
     @property
     def receipts(self) -> Mapping[ReceiptKey, Receipt]:
@@ -210,32 +226,24 @@ def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> 
     touched = {*changes, *edit.partitions, *edit.transactions, *edit.epochs, *edit.producers}
     if edit.forget_producers_before_ms is not None:
         touched.update(content.partitions)
+    removed = content.removed.mutate()
     for number in touched:
-        logs[number] = _partition(content, topic, number).apply(edit, changes.get(number), stamp)
+        of_partition = changes.get(number)
+        log = _partition(content, topic, number)
+        logs[number], taken_out = log.apply(edit, of_partition, stamp)
+        if of_partition is not None:
+            removal = Removal(taken_out, edit.removed_ms)
+            removed.update({key: removal for key in of_partition.removed if not key.is_shared})
+    for key in edit.forget:
+        removed.pop(key, None)
     after = TopicContent(
         logs.finish(),
-        _removed_after(content, topic, edit, changes),
+        removed.finish(),
         _receipts_after(content, edit, stamp),
         content.vacuum_horizon_ms,
         content.receipts_before_ms,
     )
     return _with_horizons(after, edit, stamp)
-
-
-def _removed_after(
-    content: TopicContent, topic: str, edit: TopicEdit, changes: Mapping[int, SegmentChanges]
-) -> Map[SegmentKey, SegmentEntry]:
-    if not edit.remove and not edit.forget:
-        return content.removed
-    removed = content.removed.mutate()
-    for number, of_partition in changes.items():
-        log = _partition(content, topic, number)
-        for entry in log.live.find(of_partition.removed):
-            if not entry.is_shared:
-                removed[entry.key] = entry._replace(removed_ms=edit.removed_ms)
-    for key in edit.forget:
-        removed.pop(key, None)
-    return removed.finish()
 
 
 def _receipts_after(

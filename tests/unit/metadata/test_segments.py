@@ -5,7 +5,12 @@ from random import Random
 import hypothesis.strategies as st
 from hypothesis import given
 
-from sparklog.metadata.segments import CHUNKS_MAX, LiveSegments
+from sparklog.metadata.segments import (
+    CHUNKS_MAX,
+    NO_PIECES,
+    WAITING_MAX,
+    LiveSegments,
+)
 from sparklog.metadata.tables import segment_entries
 from sparklog.model import SegmentEntry
 from tests.edits import segment
@@ -27,7 +32,7 @@ def entry(base_offset: int, number: int, span: int = RECORDS) -> SegmentEntry:
 def appended(count: int) -> tuple[LiveSegments, list[SegmentEntry]]:
     """That many segments, one after another."""
     entries = [entry(number * RECORDS, 0) for number in range(count)]
-    live = LiveSegments(())
+    live = LiveSegments(NO_PIECES)
     for one in entries:
         live = live.appended([one])
     return live, entries
@@ -36,7 +41,7 @@ def appended(count: int) -> tuple[LiveSegments, list[SegmentEntry]]:
 def replaced(
     live: LiveSegments, gone: list[SegmentEntry], added: list[SegmentEntry]
 ) -> LiveSegments:
-    return live.changed([one.key for one in gone], added)
+    return live.changed([one.key for one in gone], added)[0]
 
 
 class TestFind:
@@ -96,6 +101,32 @@ class TestChanged:
             assert live.table.column(0).num_chunks <= CHUNKS_MAX + 3
 
         assert segment_entries(live.table) == twin
+
+
+class TestWaiting:
+    """Changes that nobody looks at are not made; the log's end needs none of them."""
+
+    def test_ends_with_the_first_look(self) -> None:
+        live, twin = appended(70)
+        new = entry(0, 1)
+        live, taken_out = live.changed([twin[0].key], [new])
+        grown = live.appended([entry(70 * RECORDS, 0)])
+        assert (grown.waiting, taken_out.waiting) == (1, 1)
+
+        found = taken_out.get()
+
+        assert found == {twin[0].key: twin[0]}
+        assert (grown.waiting, live.waiting, taken_out.waiting) == (0, 0, 0)
+        assert grown.entries()[:2] == [new, twin[1]]
+
+    def test_so_many_changes_wait_and_no_more(self) -> None:
+        live, twin = appended(2 * WAITING_MAX)
+        for number in range(1, 2 * WAITING_MAX):
+            new = entry(0, number)
+            live, twin[0] = replaced(live, [twin[0]], [new]), new
+            assert live.waiting == (number - 1) % WAITING_MAX + 1
+
+        assert live.entries() == twin
 
 
 class TestLast:

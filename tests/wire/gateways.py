@@ -3,6 +3,7 @@
 import asyncio
 import io
 import struct
+import subprocess
 import threading
 from collections.abc import Iterator
 from concurrent.futures import Future
@@ -65,6 +66,16 @@ def gateway(log_dir: str | Path, **values: object) -> Iterator[RunningGateway]:
         yield running
     finally:
         running.close()
+
+
+def certificate_in(folder: Path) -> dict[str, Path]:
+    """Settings of a gateway with a certificate of 127.0.0.1, and its key, made there."""
+    found = {"ssl_certificate_file": folder / "c.pem", "ssl_key_file": folder / "k.pem"}
+    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
+    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
+    command += ["-out", str(found["ssl_certificate_file"]), "-keyout", str(found["ssl_key_file"])]
+    subprocess.run(command, check=True, capture_output=True)
+    return found
 
 
 class Client:

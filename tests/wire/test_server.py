@@ -24,7 +24,7 @@ from sparklog.wire.listeners import bind
 from sparklog.wire.processes import Processes, settings_of_instances
 from sparklog.wire.settings import Settings
 from sparklog.wire.versions import ApiKey
-from tests.wire.gateways import Client, RunningGateway, gateway, request
+from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request
 from tests.wire.test_metadata import topics_asked
 
 
@@ -73,13 +73,7 @@ class TestListeners:
 
 @pytest.fixture
 def certificate(tmp_path: Path) -> dict[str, Path]:
-    """A certificate of localhost, and its key."""
-    found = {"ssl_certificate_file": tmp_path / "c.pem", "ssl_key_file": tmp_path / "k.pem"}
-    command = ["openssl", "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "1"]
-    command += ["-subj", "/CN=localhost", "-addext", "subjectAltName=IP:127.0.0.1"]
-    command += ["-out", str(found["ssl_certificate_file"]), "-keyout", str(found["ssl_key_file"])]
-    subprocess.run(command, check=True, capture_output=True)
-    return found
+    return certificate_in(tmp_path)
 
 
 class TestTls:

@@ -70,7 +70,7 @@ class Client:
 
     def init(self, expected: Producer = NOBODY) -> Producer:
         """InitProducerId."""
-        self._goes_on(self.instance.transactions.init(self.name, TIMEOUT_MS, expected))
+        self.goes_on(self.instance.transactions.init(self.name, TIMEOUT_MS, expected))
         return self.producer
 
     @property
@@ -96,10 +96,14 @@ class Client:
         topic: str = "t",
         attributes: int = TRANSACTIONAL,
         key: bytes | None = None,
+        skips: int = 0,
     ) -> Any:
-        """Produce one record; its offset, or the kind of the error."""
+        """Produce one record; its offset, or the kind of the error.
+
+        With `skips` its sequence is not the next one: -1 sends the one before again.
+        """
         place = (topic, partition)
-        sequence = self._sequences.get(place, 0)
+        sequence = self.next_sequence(partition, topic) + skips
         batch = client_batch(
             value,
             keys=[key],
@@ -117,6 +121,10 @@ class Client:
             self._sequences[place] = sequence + 1
         return outcome
 
+    def next_sequence(self, partition: int = 0, topic: str = "t") -> int:
+        """The sequence of the next record of a partition."""
+        return self._sequences.get((topic, partition), 0)
+
     def commit(self) -> Producer:
         """EndTxn."""
         return self._end(is_commit=True)
@@ -128,10 +136,11 @@ class Client:
     def _end(self, *, is_commit: bool) -> Producer:
         bumps = self.version > 11
         found = self.instance.transactions.end(self.step, is_commit=is_commit, bumps=bumps)
-        self._goes_on(found)
+        self.goes_on(found)
         return found
 
-    def _goes_on(self, producer: Producer) -> None:
+    def goes_on(self, producer: Producer) -> None:
+        """Take another producer id or epoch: sequences begin anew."""
         if producer != self.producer:
             self.producer = producer
             self._sequences.clear()

@@ -6,6 +6,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 from sparklog.coordinator.consumer_protocol import CONSUMER, partitions_of
+from sparklog.coordinator.offset_checks import check_offsets
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -19,22 +20,17 @@ from sparklog.coordinator.requests import (
     OffsetDeleteRequest,
     OffsetsAnswer,
 )
-from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import (
     CorruptRecordError,
     GroupIdNotFoundError,
-    InvalidGroupIdError,
-    OffsetOutOfRangeError,
-    UsageError,
 )
-from sparklog.metadata.catalog import Catalog, check_partition
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
     from sparklog.coordinator.group_log import GroupLog
 
 CLASSIC: Final = "classic"
-METADATA_MAX: Final = GroupLimits().offset_metadata_max_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,19 +135,9 @@ class GroupAdmin:
     def commit(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
         """Commit offsets in the name of a group without members, all or none.
 
-        Raises InvalidGroupIdError, GroupNotEmptyError, UnknownTopicError, OffsetOutOfRangeError for
-        a negative offset, UsageError for metadata that is too long, CommitConflictError.
+        Raises as `check_offsets`, GroupNotEmptyError, CommitConflictError.
         """
-        if not group_id:
-            raise InvalidGroupIdError("a group has a name that is not empty")
-        for place, one in offsets.items():
-            check_partition(self._catalog.topic(place.topic), place.partition)
-            if one.offset < 0:
-                raise OffsetOutOfRangeError(f"{place}: offset {one.offset} is negative")
-            if len(one.metadata) > METADATA_MAX:
-                raise UsageError(
-                    f"{place}: metadata of {len(one.metadata)} characters; allowed: {METADATA_MAX}"
-                )
+        check_offsets(self._catalog, group_id, offsets)
         if offsets:
             self._log.change(group_id, CommitRequest(group_id, offsets))
 

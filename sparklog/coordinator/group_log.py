@@ -2,22 +2,25 @@
 
     read     a shard for each partition of __consumer_offsets follows the log
     change   a shard is asked, and what it would write is appended at the end that it has read
+    planned  the same, but for the append: it goes into an entry with others' writes
 
 A coordinator that lives follows such an append before it answers. Members of a group move its
 offsets, nobody else; where no gateway is left that they could be members at, they are removed
 first, under a leader epoch of this change's own.
 """
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from threading import RLock
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
-from sparklog.coordinator.records import OFFSETS_TOPIC, is_offset
+from sparklog.coordinator.records import OFFSETS_TOPIC, Record, is_offset
 from sparklog.coordinator.requests import (
+    CommitRequest,
     ConsumerDescribeRequest,
     DescribeRequest,
     Effects,
@@ -46,6 +49,19 @@ FOLLOWED_MS: Final = 3_600_000
 """A partition that was not looked at for so long is read from its start: compaction may have
 removed the records that delete what was read before."""
 PRODUCE_VERSION: Final = 13
+
+
+class PlannedAppend(NamedTuple):
+    """Records for a partition of __consumer_offsets, for where it still ends at what was read.
+
+    `leader_epoch` is the one that a claim of this change has made, None for whichever there is.
+    """
+
+    topic: TopicDescription
+    partition: int
+    records: list[Record]
+    end_offset: int
+    leader_epoch: int | None
 
 
 @dataclass(slots=True)
@@ -114,6 +130,30 @@ class GroupLog:
         raise CommitConflictError(
             f"group {group_id!r}: others keep writing to {OFFSETS_TOPIC}-{number}: try again"
         )
+
+    def planned(self, commits: Iterable[CommitRequest]) -> list[PlannedAppend]:
+        """Return what commits append, a batch for each partition, for an entry with other writes.
+
+        Members that no gateway has any more are removed by the same records. Raises
+        GroupNotEmptyError, and what `ask` may raise.
+        """
+        with self._lock:
+            topic = offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
+            found: dict[int, list[CommitRequest]] = {}
+            for one in commits:
+                number = partition_of(one.group_id, topic.num_partitions)
+                found.setdefault(number, []).append(one)
+            return [self._planned(topic, *one) for one in sorted(found.items())]
+
+    def _planned(
+        self, topic: TopicDescription, number: int, commits: Sequence[CommitRequest]
+    ) -> PlannedAppend:
+        found, effects, epoch = self._newest(topic, number), Effects(), None
+        del self._followed[number]  # nobody knows whether it will be in the log
+        for one in commits:
+            epoch = self._without_members(found, one.group_id, effects) or epoch
+            _answered(found.shard, one, effects, self._catalog.clock.now_ms())
+        return PlannedAppend(topic, number, effects.records, found.end_offset, epoch)
 
     def expire(self, *, dry_run: bool = False) -> dict[int, int]:
         """Remove the offsets that have expired; return how many of each partition.

@@ -135,7 +135,8 @@ def of_step(image: Image, step: Step) -> TransactionalId:
 def _mapped(image: Image, step: Step) -> TransactionalId:
     known = image.transactional_ids.get(step.transactional_id)
     producer_id = step.producer.producer_id
-    if known is None or producer_id not in (known.producer_id, known.last_producer_id):
+    ids = () if known is None else (known.producer_id, known.last_producer_id)
+    if known is None or producer_id == NO_ID or producer_id not in ids:
         raise ProducerFencedError(
             f"transactional id {step.transactional_id!r} has no producer {producer_id}",
             code=ErrorCode.INVALID_PRODUCER_ID_MAPPING,

@@ -10,6 +10,7 @@ from sparklog.spark.datasource import register
 from sparklog.spark.decode import decode
 from sparklog.spark.newest import latest
 from sparklog.spark.produce import produce
+from sparklog.spark.produce_all import produce_all
 from sparklog.spark.produce_result import ProduceResult
 from sparklog.spark.session import session
 from sparklog.spark.tables import create_table, stream_history
@@ -24,6 +25,7 @@ __all__ = [
     "ends",
     "latest",
     "produce",
+    "produce_all",
     "register",
     "session",
     "stream_history",

@@ -59,11 +59,12 @@ def commit_group(
     members at a gateway), UnknownTopicError, OffsetOutOfRangeError, CommitConflictError.
     """
     _, storage = parse_options((), options)
-    wanted = {"group": group, "offsets": _flat(offsets)}
+    wanted = {"group": group, "offsets": flat(offsets)}
     planned(spark, open_files(fspath(log_dir), storage), wanted, _commit)
 
 
-def _flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
+def flat(offsets: OffsetsJson | Offsets) -> dict[TopicPartition, int]:
+    """Return offsets by partition, from either shape."""
     found: dict[TopicPartition, int] = {}
     for key, value in offsets.items():
         if isinstance(key, tuple) and isinstance(value, int):

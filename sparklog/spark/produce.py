@@ -46,7 +46,7 @@ def produce(
     from sparklog.spark.write_job import WriteJob
     from sparklog.spark.write_rows import written_segments
 
-    _require_batch(df)
+    require_batch(df)
     require_workers(df.sparkSession)
     given, storage = parse_options(
         PRODUCE_OPTIONS, without_connector_options(options, PRODUCE_OPTIONS)
@@ -62,7 +62,8 @@ def produce(
     return job.commit(catalog, written)
 
 
-def _require_batch(df: DataFrame) -> None:
+def require_batch(df: DataFrame) -> None:
+    """Raise UsageError for a stream, and for a DataFrame of Spark Connect."""
     require_classic(df)
     if df.isStreaming:
         raise UsageError(

@@ -103,32 +103,32 @@ class WriteJob:
         written = list(written)
         names = {name for _, by_topic in written for name in by_topic}
         names |= {self.topic} if self.topic is not None else set()
-        writes = [self._write(name, written) for name in sorted(names)]
-        told = self._told() if parameters is None else parameters
+        writes = [self.write(name, written) for name in sorted(names)]
+        told = self.told() if parameters is None else parameters
         landed = catalog.commit_all(writes, operation=operation, parameters=told)
-        return _result(zip(sorted(names), landed, strict=True))
+        return result_of(zip(sorted(names), landed, strict=True))
 
     def replayed(self, catalog: Catalog) -> ProduceResult:
         """Return the answer of a write that `is_committed`."""
-        writes = [self._write(name, ()) for name in sorted(self.plans)]
+        writes = [self.write(name, ()) for name in sorted(self.plans)]
         landed = catalog.commit_all(writes, operation=PRODUCE)
-        return _result(zip(sorted(self.plans), landed, strict=True))
+        return result_of(zip(sorted(self.plans), landed, strict=True))
 
-    def _write(self, name: str, written: Collection[TaskSegments]) -> Write:
+    def write(self, name: str, written: Collection[TaskSegments]) -> Write:
         """Return what is committed to one topic."""
         parts = [(task, of_topic[name]) for task, of_topic in written if name in of_topic]
         plan = _one_plan([part.plan for _, part in parts]) or self.plans[name]
         pending = in_order((task, part.entries) for task, part in parts)
         return write_of(plan, pending, app_id=self.app_id, version=self.version)
 
-    def _told(self) -> dict[str, str]:
+    def told(self) -> dict[str, str]:
         """Return what the log's history shows of a write that lands once."""
         if self.app_id is None:
             return {}
         return {"txnAppId": self.app_id, "txnVersion": str(self.version)}
 
 
-def _result(landed: Iterable[tuple[str, Landed]]) -> ProduceResult:
+def result_of(landed: Iterable[tuple[str, Landed]]) -> ProduceResult:
     """Return the answers of topics as one."""
     by_topic = dict(landed)
     return ProduceResult(

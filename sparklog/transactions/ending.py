@@ -10,15 +10,13 @@ partition that had none, a claim of an offsets partition), it is written again.
 """
 
 from collections.abc import Callable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
-from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import CommitConflictError, ErrorCode
-from sparklog.log_writer import SharedSegment
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage
@@ -26,9 +24,8 @@ from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import AbortedRange, SegmentEntry, TopicPartition
-from sparklog.record import layout
-from sparklog.record.checksum import crc32c
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
+from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of, written
 
 END: Final = "END TRANSACTION"
 TRIES: Final = 20
@@ -36,23 +33,6 @@ TRIES: Final = 20
 
 Decision = Callable[[Image], Ending | None]
 """Says what is to be ended on an image; None for nothing (any more)."""
-
-
-class _Piece(NamedTuple):
-    """Bytes for the end of a partition; several partitions may name the same bytes."""
-
-    topic_id: str
-    partition: int
-    data: bytes
-    records: int
-    is_marker: bool
-
-
-class _Slot(NamedTuple):
-    """Where bytes lie in a shared segment."""
-
-    path: str
-    position: int
 
 
 class _Stale(Exception):  # noqa: N818 - no error: the end is written again
@@ -72,12 +52,12 @@ def end(catalog: Catalog, decide: Decision) -> Ending | None:
             return None
         ids = list(_topic_ids(image, ending))
         image, now_ms = catalog.log.image(ids), catalog.clock.now_ms()
-        places = _written(catalog, {one.data for one in _pieces(image, ending, now_ms)})
+        places = written(catalog, {one.data for one in _pieces(image, ending, now_ms)})
         found: list[Ending | None] = []
 
         def plan(
             image: Image,
-            places: dict[bytes, _Slot] = places,
+            places: dict[bytes, Slot] = places,
             now_ms: int = now_ms,
             ids: list[str] = ids,
             found: list[Ending | None] = found,
@@ -117,7 +97,7 @@ def _live(image: Image, topic_id: str) -> TopicImage | None:
     return None if topic is None or topic.closed_ms is not None else topic
 
 
-def _pieces(image: Image, ending: Ending, now_ms: int) -> Iterator[_Piece]:
+def _pieces(image: Image, ending: Ending, now_ms: int) -> Iterator[Piece]:
     """Yield what an end appends: markers where the transaction has records, then offsets."""
     before = ending.before
     kind = COMMIT if ending.is_commit else ABORT
@@ -129,7 +109,7 @@ def _pieces(image: Image, ending: Ending, now_ms: int) -> Iterator[_Piece]:
         if before.producer_id in dict(log.transactions):
             producer = (before.producer_id, ending.marker_epoch)
             data = encode_marker(kind, *producer, now_ms, 0, log.leader_epoch)
-            yield _Piece(topic_id, number, data, 1, True)
+            yield Piece(topic_id, number, data, 1, True)
     offsets = image.names.get(OFFSETS_TOPIC)
     if ending.is_commit and offsets is not None:
         opened = image.topics[offsets.topic_id]
@@ -139,7 +119,7 @@ def _pieces(image: Image, ending: Ending, now_ms: int) -> Iterator[_Piece]:
         for group_id, some in of_group.items():
             number = partition_of(group_id, offsets.num_partitions)
             data = _offsets(some, now_ms, opened.partition(number).leader_epoch)
-            yield _Piece(offsets.topic_id, number, data, len(some), False)
+            yield Piece(offsets.topic_id, number, data, len(some), False)
 
 
 def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> bytes:
@@ -152,26 +132,12 @@ def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> by
         )
         for one in offsets
     ]
-    data = bytearray(batch_of(records, now_ms))
-    data[layout.LEADER_EPOCH : layout.MAGIC] = leader_epoch.to_bytes(4, "big", signed=True)
-    return bytes(data)
+    return offsets_batch(records, now_ms, leader_epoch)
 
 
-def _written(catalog: Catalog, wanted: set[bytes]) -> dict[bytes, _Slot]:
-    """Write pieces into a shared segment, durably; return where each lies."""
-    shared = SharedSegment(catalog.files, catalog.clock)
-    try:
-        places = {data: _Slot(*shared.put([data], flush=True)) for data in sorted(wanted)}
-        shared.close()
-    except BaseException:
-        shared.abort()
-        raise
-    return places
-
-
-def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int) -> Edit | Done:
+def _edit(image: Image, ending: Ending, places: dict[bytes, Slot], now_ms: int) -> Edit | Done:
     """Return the edit of the end. Raises _Stale when bytes of it were not written."""
-    topics: dict[str, list[_Piece]] = {}
+    topics: dict[str, list[Piece]] = {}
     for piece in _pieces(image, ending, now_ms):
         if piece.data not in places:
             raise _Stale
@@ -202,8 +168,8 @@ def _edit(image: Image, ending: Ending, places: dict[bytes, _Slot], now_ms: int)
 def _topic_edit(
     topic: TopicImage,
     ending: Ending,
-    pieces: list[_Piece],
-    places: dict[bytes, _Slot],
+    pieces: list[Piece],
+    places: dict[bytes, Slot],
     now_ms: int,
 ) -> TopicEdit:
     producer_id = ending.before.producer_id
@@ -214,7 +180,7 @@ def _topic_edit(
         log = topic.partition(piece.partition)
         base = ends.get(piece.partition, log.log_end_offset)
         ends[piece.partition] = base + piece.records
-        row = _row(piece, places[piece.data], base, log.leader_epoch, producer_id, now_ms)
+        row = row_of(piece, places[piece.data], base, log.leader_epoch, producer_id, now_ms)
         if piece.is_marker and not ending.is_commit:
             first = dict(log.transactions)[producer_id]
             row = _with_span(row, producer_id, first, base)
@@ -248,31 +214,6 @@ def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
     if known is not None and known.epoch == epoch:
         return known
     return ProducerState(producer_id, epoch)
-
-
-def _row(
-    piece: _Piece, place: _Slot, base: int, leader_epoch: int, producer_id: int, now_ms: int
-) -> SegmentEntry:
-    return SegmentEntry(
-        partition=piece.partition,
-        base_offset=base,
-        next_offset=base + piece.records,
-        file_base_offset=0,
-        log_path=place.path,
-        log_bytes=len(piece.data),
-        log_position=place.position,
-        log_crc32c=crc32c(piece.data),
-        record_count=piece.records,
-        batch_count=1,
-        min_timestamp=now_ms,
-        max_timestamp=now_ms,
-        max_timestamp_delta=piece.records - 1,
-        codec=0,
-        max_leader_epoch=leader_epoch,
-        producer_ids=(producer_id,) if piece.is_marker else (),
-        transactional=piece.is_marker,
-        created_ms=now_ms,
-    )
 
 
 def _with_span(entry: SegmentEntry, producer_id: int, first: int, last: int) -> SegmentEntry:

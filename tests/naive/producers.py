@@ -10,12 +10,14 @@ class NaiveProducer:
 
     def __init__(self) -> None:
         self.taken: list[SequencedBatch] = []
+        self.marked = 0
+        """The epoch of the newest marker."""
 
     def send(self, batch: SequencedBatch) -> str | int:
         """Return the first offset of a batch that is in the log by now, else why it is refused."""
         if not self.taken:
             return self._take(batch)
-        epoch = max(one.epoch for one in self.taken)
+        epoch = max(self.marked, *(one.epoch for one in self.taken))
         if batch.epoch < epoch:
             return "epoch"
         of_epoch = [one for one in self.taken if one.epoch == batch.epoch]
@@ -24,6 +26,10 @@ class NaiveProducer:
                 return first_offset(one)
         wanted = of_epoch[-1].last_sequence + 1 if of_epoch else 0
         return self._take(batch) if batch.first_sequence == wanted % SEQUENCES else "sequence"
+
+    def mark(self, epoch: int) -> None:
+        """Take a marker: batches of epochs below its own are refused from now on."""
+        self.marked = epoch
 
     def _take(self, batch: SequencedBatch) -> int:
         self.taken.append(batch)

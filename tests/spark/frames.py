@@ -76,6 +76,12 @@ def two_topics(spark: SparkSession) -> DataFrame:
     return numbers(spark, 100, "if(id % 2 = 0, 'even', 'odd') topic", "value key")
 
 
+def by_topic(spark: SparkSession) -> dict[str, DataFrame]:
+    """The same as a DataFrame a topic."""
+    df = two_topics(spark)
+    return {name: df.where(f"topic = '{name}'").drop("topic") for name in ("even", "odd")}
+
+
 def slow_but_for_the_first(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     """Rows as they are, after a second in every task but the one of number 0."""
     context = TaskContext.get()

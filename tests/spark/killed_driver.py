@@ -1,6 +1,6 @@
 """A driver that is killed: produces to two topics and dies before or after their one commit.
 
-python -m tests.spark.killed_driver LOG_DIR before|after
+python -m tests.spark.killed_driver LOG_DIR before|after one|all
 """
 
 import os
@@ -9,12 +9,12 @@ import sys
 from typing import Any
 
 from sparklog.metadata.catalog import Catalog
-from sparklog.spark import produce, session
+from sparklog.spark import produce, produce_all, session
 from tests.spark.conftest import SETTINGS
-from tests.spark.frames import two_topics
+from tests.spark.frames import by_topic, two_topics
 
 
-def main(log_dir: str, moment: str) -> None:
+def main(log_dir: str, moment: str, what: str) -> None:
     """Run until killed."""
     spark = session("killed", **SETTINGS)
     spark.sparkContext.setLogLevel("OFF")
@@ -26,7 +26,11 @@ def main(log_dir: str, moment: str) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
     Catalog.commit_all = deadly  # type: ignore[method-assign] # of this process
-    produce(two_topics(spark), log_dir, txnAppId="app", txnVersion=1)
+    if what == "one":
+        produce(two_topics(spark), log_dir, txnAppId="app", txnVersion=1)
+    else:
+        offsets = {"etl": {"t": {"0": 7}}}
+        produce_all(by_topic(spark), log_dir, offsets=offsets, txnAppId="app", txnVersion=1)
 
 
 if __name__ == "__main__":

@@ -51,7 +51,7 @@ class TestDriver:
         for name in ("even", "odd"):
             new_topic(log_dir, name)
         driver = subprocess.run(
-            [sys.executable, "-m", "tests.spark.killed_driver", log_dir, moment],
+            [sys.executable, "-m", "tests.spark.killed_driver", log_dir, moment, "one"],
             capture_output=True,
             text=True,
             check=False,

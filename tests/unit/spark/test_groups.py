@@ -10,7 +10,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.config.options import CONSUME_OPTIONS, parse_options
 from sparklog.errors import InvalidOptionError, OffsetOutOfRangeError
 from sparklog.model import TopicPartition
-from sparklog.spark.commit_group import _flat, ends
+from sparklog.spark.commit_group import ends, flat
 from sparklog.spark.groups import GroupCommits
 from sparklog.spark.plan import plan_read, plan_start
 from sparklog.spark.position import Position
@@ -74,9 +74,9 @@ class TestABatch:
             ends(type("DataFrame", (), {})())
 
     def test_offsets_are_given_in_two_shapes(self) -> None:
-        assert _flat({"t": {"0": 3}}) == _flat({FIRST: 3}) == {FIRST: 3}
+        assert flat({"t": {"0": 3}}) == flat({FIRST: 3}) == {FIRST: 3}
         with pytest.raises(InvalidOptionError, match="'t': 3 is no offset"):
-            _flat({"t": 3})  # type: ignore[arg-type] # what it refuses
+            flat({"t": 3})  # type: ignore[arg-type] # what it refuses
 
 
 class TestAStream:

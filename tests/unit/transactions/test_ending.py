@@ -12,7 +12,7 @@ from sparklog.errors import CommitConflictError, StorageError
 from sparklog.metadata.transaction_plans import Producer
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
-from sparklog.transactions import ending
+from sparklog.transactions import ending, pieces
 from tests.transactions import Client, Instance, new_log_dir
 
 
@@ -34,7 +34,7 @@ def client(instance: Instance) -> Client:
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What happens, each once, while an end is written; it is empty when all has happened."""
     events: list[Callable[[], object]] = []
-    write = ending._written
+    write = pieces.written
 
     def written(*arguments: Any) -> Any:
         found = write(*arguments)
@@ -42,7 +42,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
             events.pop(0)()
         return found
 
-    monkeypatch.setattr(ending, "_written", written)
+    monkeypatch.setattr(ending, "written", written)
     return events
 
 
@@ -78,7 +78,7 @@ def test_one_that_its_producer_has_ended_is_not_aborted(
 def test_gives_up_when_it_keeps_changing(
     instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "_written", lambda *_: {})
+    monkeypatch.setattr(ending, "written", lambda *_: {})
 
     with pytest.raises(CommitConflictError, match="kept changing, 20 times in a row"):
         client.commit()
@@ -91,7 +91,7 @@ def test_what_cannot_be_written_ends_nothing(
         raise StorageError("the disk is full")
 
     with monkeypatch.context() as patched:
-        patched.setattr("sparklog.transactions.ending.SharedSegment.put", broken)
+        patched.setattr("sparklog.transactions.pieces.SharedSegment.put", broken)
         with pytest.raises(StorageError, match="the disk is full"):
             client.commit()
     assert instance.state().is_open

@@ -318,6 +318,14 @@ class TestSteps:
         with pytest.raises(ProducerFencedError, match="'id' has no producer 5"):
             client.add(0)
 
+    def test_of_nobody_are_of_no_id(self, client: Client) -> None:
+        client.produce("x")
+        client.instance.transactions.abort("id")
+        client.producer = Producer()
+
+        with pytest.raises(ProducerFencedError, match="'id' has no producer -1"):
+            client.abort()
+
     def test_are_of_its_epoch(self, client: Client) -> None:
         client.producer = client.producer._replace(epoch=3)
 

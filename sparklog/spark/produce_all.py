@@ -1,0 +1,125 @@
+"""produce_all(): DataFrames to topics, and offsets of groups, by one commit.
+
+plan      each topic's newest image; with txnAppId and txnVersion, whether the write has landed
+write     one DataFrame after another, by Spark tasks, as `produce` does
+commit    one entry of all topics, and of __consumer_offsets
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from os import PathLike, fspath
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import DataFrame
+
+from sparklog.config.connector import without_connector_options
+from sparklog.config.options import PRODUCE_OPTIONS, TOPIC, parse_options
+from sparklog.errors import InvalidOptionError
+from sparklog.spark.commit_group import Offsets, OffsetsJson, flat
+from sparklog.spark.produce import require_batch
+from sparklog.spark.produce_result import ProduceResult
+from sparklog.spark.schema import input_columns
+from sparklog.spark.session import require_workers
+from sparklog.storage import open_files
+
+if TYPE_CHECKING:
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.write_job import WriteJob
+    from sparklog.transactions.with_offsets import GroupOffsets
+
+_OPTIONS = tuple(one for one in PRODUCE_OPTIONS if one is not TOPIC)
+
+
+def produce_all(
+    frames: Mapping[str, DataFrame],
+    log_dir: str | PathLike[str],
+    offsets: Mapping[str, OffsetsJson | Offsets] | None = None,
+    **options: Any,
+) -> ProduceResult:
+    """Write a DataFrame to each topic, and commit offsets of groups, all in one commit.
+
+    `frames` are {topic: DataFrame}; a column `topic` has no effect. `offsets` are {group: offsets},
+    those of `ends` or any {topic: {partition: N}} of the next record to read. Columns, options, and
+    the answer are those of `produce`, but for the option `topic`. With txnAppId and txnVersion the
+    write lands once, offsets too; a replay computes no rows and gets the first answer.
+
+    Raises as `produce`, InvalidOptionError for a txnVersion that has landed in other topics than
+    these, GroupNotEmptyError (a group has members at a gateway: its offsets are theirs),
+    InvalidGroupIdError, OffsetOutOfRangeError. Nothing of any topic or group is visible then, but
+    for CommitOutcomeUnknownError.
+    """
+    from sparklog.metadata.catalog import Catalog
+    from sparklog.spark.write_job import WriteJob
+
+    if not frames:
+        raise InvalidOptionError("produce_all takes at least one DataFrame", option="frames")
+    for df in frames.values():
+        require_batch(df)
+    require_workers(next(iter(frames.values())).sparkSession)
+    given, storage = parse_options(_OPTIONS, without_connector_options(options, _OPTIONS))
+    catalog = Catalog(open_files(fspath(log_dir), storage), flush=given["flush"] == "fsync")
+    jobs: dict[str, WriteJob] = {}
+    rows: dict[str, DataFrame] = {}
+    for name, df in sorted(frames.items()):
+        columns = input_columns(df.schema, needs_topic=False)
+        jobs[name] = WriteJob.planned(catalog, {**given, "topic": name}, columns)
+        rows[name] = df.select(*columns)
+    return _JointWrite(catalog, rows, jobs, _committed(offsets or {})).run(given)
+
+
+def _committed(offsets: Mapping[str, OffsetsJson | Offsets]) -> "GroupOffsets":
+    from sparklog.coordinator.requests import CommittedOffset
+
+    return {
+        group: {place: CommittedOffset(one) for place, one in flat(some).items()}
+        for group, some in offsets.items()
+    }
+
+
+@dataclass(frozen=True)
+class _JointWrite:
+    catalog: "Catalog"
+    rows: Mapping[str, DataFrame]
+    jobs: "Mapping[str, WriteJob]"
+    offsets: "GroupOffsets"
+
+    def run(self, given: Mapping[str, Any]) -> ProduceResult:
+        """Write what has not landed."""
+        from sparklog.log_writer import PRODUCE
+        from sparklog.spark.write_job import result_of
+        from sparklog.spark.write_rows import written_segments
+        from sparklog.transactions.with_offsets import commit_with_offsets
+
+        if self._has_landed(given["txnAppId"], given["txnVersion"]):
+            writes = [job.write(name, ()) for name, job in self.jobs.items()]
+            landed = self.catalog.commit_all(writes, operation=PRODUCE)
+            return result_of(zip(self.jobs, landed, strict=True))
+        self._check_groups()
+        writes = []
+        for name, job in self.jobs.items():
+            written = written_segments(self.rows[name], job.task(), given["clustered"])
+            writes.append(job.write(name, written))
+        told = {**next(iter(self.jobs.values())).told(), **self._told()}
+        landed = commit_with_offsets(
+            self.catalog, writes, self.offsets, operation=PRODUCE, parameters=told
+        )
+        return result_of(zip(self.jobs, landed, strict=True))
+
+    def _has_landed(self, app_id: str | None, version: int | None) -> bool:
+        from sparklog.transactions.with_offsets import has_landed
+
+        if app_id is None or version is None:
+            return False
+        topics = [job.plans[name].topic for name, job in self.jobs.items()]
+        return has_landed(self.catalog, topics, self.offsets, app_id, version)
+
+    def _check_groups(self) -> None:
+        """Refuse offsets that no group can have, before anything is written."""
+        from sparklog.coordinator.offset_checks import check_offsets
+
+        for group_id, some in self.offsets.items():
+            check_offsets(self.catalog, group_id, some)
+
+    def _told(self) -> dict[str, str]:
+        groups = sorted(group for group, some in self.offsets.items() if some)
+        return {"groups": ", ".join(groups)} if groups else {}

@@ -1,0 +1,126 @@
+"""Writes to any topics and offsets of groups in one entry, without a transaction.
+
+    judged      each group is asked as for a commit of its own (`coordinator.group_log`)
+    written     one shared segment: a batch of offsets for each partition of __consumer_offsets
+    committed   one entry has all of it, where those partitions still end at what was read
+
+Where others have written to such a partition meanwhile, the groups are asked again; the other
+writes stay as they are.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
+
+from sparklog.coordinator.group_log import GroupLog, PlannedAppend
+from sparklog.coordinator.offset_checks import check_offsets
+from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.coordinator.requests import CommitRequest, CommittedOffset
+from sparklog.errors import CommitConflictError, InvalidOptionError
+from sparklog.metadata.catalog import Catalog, Landed, Write
+from sparklog.metadata.edit import TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.model import SegmentEntry, TopicDescription, TopicPartition
+from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of, written
+
+TRIES: Final = 50
+"""How often groups are asked again because others have written to their partitions."""
+NOBODY: Final = -1
+_BOTH: Final = (True, False)
+
+GroupOffsets = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
+"""Offsets by group."""
+
+_Planned = tuple[PlannedAppend, Piece, int]
+"""A batch of offsets, its bytes, and the leader epoch that they name."""
+
+
+class _Moved(Exception):  # noqa: N818 - no error: the groups are asked again
+    """A partition of __consumer_offsets does not end any more where it was read."""
+
+
+def commit_with_offsets(
+    catalog: Catalog,
+    writes: Sequence[Write],
+    offsets: GroupOffsets,
+    *,
+    operation: str,
+    parameters: Mapping[str, str] | None = None,
+) -> list[Landed]:
+    """Commit topics' writes and groups' offsets in one entry, all or none; an answer for each.
+
+    The offsets land with the identity (`app_id` and `version`) of the first write: once. Raises as
+    `check_offsets`, GroupNotEmptyError while members of a group may be at a gateway, and as
+    `Catalog.commit_all`.
+    """
+    for group_id, some in offsets.items():
+        check_offsets(catalog, group_id, some)
+    commits = [CommitRequest(group_id, some) for group_id, some in offsets.items() if some]
+    if not commits:
+        return catalog.commit_all(writes, operation=operation, parameters=parameters)
+    groups = GroupLog(catalog)
+    for _ in range(TRIES):
+        try:
+            joined = [*writes, _write_of(catalog, groups.planned(commits), writes[0])]
+            found = catalog.commit_all(joined, operation=operation, parameters=parameters)
+        except _Moved:
+            continue
+        return found[:-1]
+    raise CommitConflictError(
+        f"others keep writing to {OFFSETS_TOPIC} where the groups {', '.join(sorted(offsets))} "
+        f"are: try again"
+    )
+
+
+def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -> Write:
+    """Write the batches of offsets; return the write that appends them, once as `like`."""
+    topic, now_ms = planned[0].topic, catalog.clock.now_ms()
+    image = catalog.topic_image(topic)
+    batches: list[_Planned] = []
+    for one in planned:
+        newest = image.partition(one.partition).leader_epoch
+        epoch = newest if one.leader_epoch is None else one.leader_epoch
+        data = offsets_batch(one.records, now_ms, epoch)
+        piece = Piece(topic.topic_id, one.partition, data, len(one.records), False)
+        batches.append((one, piece, epoch))
+    places = written(catalog, {piece.data for _, piece, _ in batches})
+
+    def plan(image: TopicImage) -> TopicEdit:
+        return TopicEdit(segments=list(_rows(image, batches, places, now_ms)))
+
+    return Write(topic=topic, plan=plan, app_id=like.app_id, version=like.version)
+
+
+def _rows(
+    image: TopicImage, batches: Iterable[_Planned], places: Mapping[bytes, Slot], now_ms: int
+) -> Iterable[SegmentEntry]:
+    """Yield the rows of batches of offsets. Raises _Moved."""
+    for one, piece, epoch in batches:
+        log = image.partition(one.partition)
+        if (log.log_end_offset, log.leader_epoch) != (one.end_offset, epoch):
+            raise _Moved
+        yield row_of(piece, places[piece.data], one.end_offset, epoch, NOBODY, now_ms)
+
+
+def has_landed(
+    catalog: Catalog,
+    topics: Sequence[TopicDescription],
+    offsets: GroupOffsets,
+    app_id: str,
+    version: int,
+) -> bool:
+    """Whether this write has landed already, in all its topics and with its offsets.
+
+    Raises InvalidOptionError where it has landed in some: that was another write.
+    """
+    found = {one.name: catalog.is_committed(one, app_id, version) for one in topics}
+    if any(offsets.values()):
+        topic = catalog.topics().get(OFFSETS_TOPIC)
+        found[OFFSETS_TOPIC] = topic is not None and catalog.is_committed(topic, app_id, version)
+    if len(set(found.values())) > 1:
+        has, lacks = (", ".join(name for name in found if found[name] is is_in) for is_in in _BOTH)
+        raise InvalidOptionError(
+            f"txnVersion {version} of txnAppId {app_id!r} has landed in {has}, not in {lacks}: it "
+            f"was a write to other topics; a write has a version of its own",
+            option="txnVersion",
+        )
+    return all(found.values())

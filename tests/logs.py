@@ -8,7 +8,6 @@ import numpy as np
 import pyarrow as pa
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.clock import Clock, SystemClock
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
@@ -72,11 +71,21 @@ def append(
     options: WriteOptions | None = None,
 ) -> Landed:
     """Write records to one partition, as one task of a produce does, and commit."""
-    found = catalog(log_dir)
-    plan = plan_write(found, topic, options or WriteOptions(flush=False))
-    clock: Clock = SystemClock()
-    writer = TopicWriter(found.files, plan, clock, seed=0)
     records = columns(values, keys and [str(key).encode() for key in keys], timestamps)
+    return append_to(catalog(log_dir), partition, records, topic=topic, options=options)
+
+
+def append_to(
+    found: Catalog,
+    partition: int,
+    records: RecordColumns,
+    *,
+    topic: str = "t",
+    options: WriteOptions | None = None,
+) -> Landed:
+    """The same of records, at the time that the catalog's clock tells."""
+    plan = plan_write(found, topic, options or WriteOptions(flush=False))
+    writer = TopicWriter(found.files, plan, found.clock, seed=0)
     writer.write(records, pa.array([partition] * len(records), pa.int32()))
     return commit_write(found, plan, writer.close())
 

@@ -5,6 +5,7 @@ each       the same, each topic for itself: all that can be done, and an error f
 groups     consumer groups: their members and offsets, without a gateway
 transactions  transactional ids: listed, described, their transactions aborted
 lags       how far groups are behind the ends of the logs
+lag_states, log_ends  the states of their partitions, from commits and ends of the last hour
 changes    what both do to a topic: pure functions of its description or image
 """
 
@@ -18,6 +19,7 @@ from sparklog.admin.groups import (
 )
 from sparklog.admin.transactions import TransactionDescription
 from sparklog.coordinator.lag import PartitionLag
+from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.requests import CommittedOffset
 
 __all__ = [
@@ -28,6 +30,7 @@ __all__ = [
     "ConsumerGroupDescription",
     "ConsumerGroupListing",
     "EachTopic",
+    "LagState",
     "MemberDescription",
     "NewTopic",
     "OpType",

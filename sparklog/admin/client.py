@@ -24,6 +24,7 @@ from sparklog.admin.changes import (
 )
 from sparklog.admin.each import EachTopic
 from sparklog.admin.groups import ConsumerGroupDescription, ConsumerGroupListing, GroupAdmin
+from sparklog.admin.lags import Lags
 from sparklog.admin.transactions import TransactionAdmin, TransactionDescription
 from sparklog.clock import Clock, SystemClock
 from sparklog.config import ConfigEntry, TopicConfig
@@ -70,6 +71,7 @@ class AdminClient:
         self._files = open_files(os.fspath(log_dir), storage_options)
         self._catalog = Catalog(self._files, self._clock)
         self._groups = GroupAdmin(self._catalog)
+        self._lags = Lags(self._catalog, self._groups)
         self._transactions = TransactionAdmin(self._catalog)
 
     @property
@@ -323,12 +325,11 @@ class AdminClient:
     ) -> dict[str, list[PartitionLag]]:
         """Return how far groups are behind, partition by partition; all groups without `group_ids`.
 
-        All are of one moment. Without `in_time` nothing is read but the metadata and the groups.
+        All are of one moment, with their states over the last commits (`lag_state`). Without
+        `in_time` nothing is read but metadata and groups, and neither times nor states are known.
         Raises GroupIdNotFoundError, CorruptRecordError, MissingFileError.
         """
-        from sparklog.admin.lags import Lags
-
-        found = Lags(self._catalog, self._groups).of(group_ids, in_time=in_time)
+        found = self._lags.of(group_ids, in_time=in_time)
         return {group_id: lags for group_id, (_, lags) in found.items()}
 
     def alter_consumer_group_offsets(

@@ -1,6 +1,7 @@
 """Consumer groups as an administrator sees and changes them, without a gateway."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
@@ -29,6 +30,7 @@ from sparklog.model import TopicPartition
 
 if TYPE_CHECKING:
     from sparklog.coordinator.group_log import GroupLog
+    from sparklog.coordinator.lag_window import CommitWindow
 
 CLASSIC: Final = "classic"
 
@@ -79,6 +81,11 @@ class GroupAdmin:
 
         return GroupLog(self._catalog)
 
+    @property
+    def window(self) -> "CommitWindow":
+        """The last commits of the groups, as far as they were read."""
+        return self._log.window
+
     def listed(self) -> list[ConsumerGroupListing]:
         """Return all groups, by name."""
         return [
@@ -88,7 +95,25 @@ class GroupAdmin:
 
     def described(self, group_id: str) -> ConsumerGroupDescription:
         """Return a group. Raises GroupIdNotFoundError."""
-        found: DescribedGroup | None = self._log.ask(group_id, DescribeRequest(group_id))
+        return self._described(group_id, self._log.ask(group_id, DescribeRequest(group_id)))
+
+    def read(
+        self, group_ids: Iterable[str] | None
+    ) -> dict[str, tuple[ConsumerGroupDescription, Mapping[TopicPartition, CommittedOffset]]]:
+        """Return groups and what they have committed, of one moment; all groups for None.
+
+        Raises GroupIdNotFoundError.
+        """
+        names = [one.group_id for one in self._log.groups()] if group_ids is None else [*group_ids]
+        described = self._log.ask_all((one, DescribeRequest(one)) for one in names)
+        offsets = self._log.ask_all((one, FetchRequest(one)) for one in names)
+        found = {}
+        for name, group, answer in zip(names, described, offsets, strict=True):
+            with nullcontext() if group_ids else suppress(GroupIdNotFoundError):
+                found[name] = self._described(name, group), answer.offsets
+        return found
+
+    def _described(self, group_id: str, found: DescribedGroup | None) -> ConsumerGroupDescription:
         if found is None:
             return self._of_consumers(group_id)
         is_consumer = found.protocol_type == CONSUMER

@@ -15,6 +15,7 @@ from prometheus_client.registry import Collector
 from sparklog.admin.groups import ConsumerGroupDescription, GroupAdmin
 from sparklog.admin.lags import Lags
 from sparklog.coordinator.lag import PartitionLag, total_of
+from sparklog.coordinator.lag_state import LagState, group_state
 from sparklog.errors import LogDirError
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
@@ -23,6 +24,9 @@ from sparklog.model import TopicDescription
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 STORAGE: Final = {0: "storage"}
 """The broker where there is no gateway, and its address."""
+
+STATES: Final = {state: number for number, state in enumerate(LagState, 1)}
+"""The numbers of Burrow's own metrics (protocol.StatusConstant)."""
 
 Sees = Callable[[str], bool]
 Found = Mapping[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]
@@ -143,7 +147,9 @@ def _of_groups(groups: Found) -> Iterator[Metric]:
     seconds = GaugeMetricFamily(
         "sparklog_group_lag_seconds", "Age of the next record to read", labels=_COMMITTED
     )
+    state, of_group = _of_states()
     for group_id, (described, lags) in groups.items():
+        _add(of_group, [group_id], _number(group_state(one.state for one in lags)))
         members.add_metric([group_id], len(described.members))
         for topic, found in groupby(lags, key=lambda one: one.partition.topic):
             partitions = list(found)
@@ -152,11 +158,29 @@ def _of_groups(groups: Found) -> Iterator[Metric]:
                 _add(current, labels, one.current_offset)
                 _add(lag, labels, one.lag)
                 _add(seconds, labels, None if one.lag_ms is None else one.lag_ms / 1000)
+                _add(state, labels, _number(one.state))
             current_sum.add_metric(
                 [group_id, topic], total_of(p.current_offset for p in partitions)
             )
             lag_sum.add_metric([group_id, topic], total_of(p.lag for p in partitions))
-    yield from (members, current, current_sum, lag, lag_sum, seconds)
+    yield from (members, current, current_sum, lag, lag_sum, seconds, state, of_group)
+
+
+def _of_states() -> tuple[GaugeMetricFamily, GaugeMetricFamily]:
+    """Return the families of states: of partitions and of groups."""
+    numbers = ", ".join(f"{number} {one}" for one, number in STATES.items())
+    return (
+        GaugeMetricFamily(
+            "sparklog_group_partition_state", f"As Burrow's: {numbers}", labels=_COMMITTED
+        ),
+        GaugeMetricFamily(
+            "sparklog_group_state", "The group's: 1 OK, 2 WARN, 3 ERR", labels=_COMMITTED[:1]
+        ),
+    )
+
+
+def _number(state: LagState | None) -> int | None:
+    return None if state is None else STATES[state]
 
 
 def _add(family: GaugeMetricFamily, labels: list[str], value: float | None) -> None:

@@ -1,15 +1,18 @@
-"""The lag of groups: what they have committed, against the ends of the logs.
+"""The lag of groups: what they have committed, against the ends of the logs; and their states.
 
 All groups are held against one image of the metadata, so no end is older than another.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sparklog.admin.groups import ConsumerGroupDescription, GroupAdmin, MemberDescription
+from sparklog.admin.groups import ConsumerGroupDescription, GroupAdmin
+from sparklog.admin.lag_states import LagStates
 from sparklog.coordinator.lag import PartitionLag, lag_ms_of, lag_of
+from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import GroupIdNotFoundError, LogDirError
+from sparklog.errors import LogDirError
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.model import TopicPartition
@@ -21,83 +24,71 @@ Committed = Mapping[TopicPartition, CommittedOffset]
 
 
 class Lags:
-    """The lags of groups at one moment."""
+    """The lags of groups at one moment. For any number of threads."""
 
     def __init__(self, catalog: Catalog, groups: GroupAdmin) -> None:
         self._catalog = catalog
         self._groups = groups
+
+    @cached_property
+    def _states(self) -> LagStates:
+        return LagStates(self._catalog, self._groups.window)
 
     def of(
         self, group_ids: Iterable[str] | None, *, in_time: bool
     ) -> dict[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]:
         """Return groups and their partitions, in order; all groups for None.
 
-        `in_time` reads a batch of each partition that is behind. Raises GroupIdNotFoundError.
+        `in_time` reads a batch of each partition that is behind, and the history of the ends of the
+        logs. Raises GroupIdNotFoundError.
         """
-        found = dict(self._read(group_ids))
+        found = self._groups.read(group_ids)
         topics = {place.topic for _, offsets in found.values() for place in offsets}
         for described, _ in found.values():
             topics |= {place.topic for one in described.members for place in one.partitions}
-        ends = _Ends(self._catalog, topics, in_time=in_time)
+        states = self._states if in_time and found else None
+        ends = _Ends(self._catalog, topics, states)
         try:
             return {
-                group_id: (described, _lags(described, offsets, ends))
+                group_id: (described, list(_lags(described, offsets, ends)))
                 for group_id, (described, offsets) in found.items()
             }
         finally:
             ends.close()
 
-    def _read(
-        self, group_ids: Iterable[str] | None
-    ) -> Iterator[tuple[str, tuple[ConsumerGroupDescription, Committed]]]:
-        wanted = [one.group_id for one in self._groups.listed()] if group_ids is None else group_ids
-        for one in wanted:
-            try:
-                yield one, (self._groups.described(one), self._groups.offsets(one))
-            except GroupIdNotFoundError:
-                if group_ids is not None:
-                    raise  # of all groups, one was deleted meanwhile
-
 
 def _lags(
     described: ConsumerGroupDescription, offsets: Committed, ends: "_Ends"
-) -> list[PartitionLag]:
+) -> Iterator[PartitionLag]:
     readers = {place: one for one in described.members for place in one.partitions}
-    places = sorted({*offsets, *readers})
-    return [_lag(place, offsets.get(place), readers.get(place), ends) for place in places]
-
-
-def _lag(
-    place: TopicPartition,
-    committed: CommittedOffset | None,
-    member: MemberDescription | None,
-    ends: "_Ends",
-) -> PartitionLag:
-    current = None if committed is None else committed.offset
-    start, end = ends.of(place)
-    lag = lag_of(current, end)
-    return PartitionLag(
-        place,
-        current,
-        None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch,
-        start,
-        end,
-        lag,
-        None if lag is None or current is None else ends.lag_ms(place, current, lag),
-        *(() if member is None else _of_member(member)),
-    )
-
-
-def _of_member(member: MemberDescription) -> tuple[str, str | None, str, str]:
-    return member.member_id, member.group_instance_id, member.client_id, member.host
+    for place in sorted({*offsets, *readers} if readers else offsets):
+        committed, member = offsets.get(place), readers.get(place)
+        current = None if committed is None else committed.offset
+        start, end = ends.of(place)
+        lag = lag_of(current, end)
+        yield PartitionLag(
+            place,
+            current,
+            None if committed is None or committed.leader_epoch < 0 else committed.leader_epoch,
+            start,
+            end,
+            lag,
+            None if lag is None or current is None else ends.lag_ms(place, current, lag),
+            None if member is None else member.member_id,
+            None if member is None else member.group_instance_id,
+            None if member is None else member.client_id,
+            None if member is None else member.host,
+            None if lag is None else ends.state(described.group_id, place, lag),
+        )
 
 
 class _Ends:
     """The logs of topics at one moment."""
 
-    def __init__(self, catalog: Catalog, topics: Iterable[str], *, in_time: bool) -> None:
+    def __init__(self, catalog: Catalog, topics: Iterable[str], states: LagStates | None) -> None:
+        """With `states` lags in time and states are known, too."""
         self._now_ms = catalog.clock.now_ms()
-        self._in_time = in_time
+        self._states = states
         self._kept: KeptSegments | None = None
         self._times: dict[tuple[TopicPartition, int], int | None] = {}
         self._readers: dict[str, TopicReader] = {}
@@ -107,9 +98,11 @@ class _Ends:
         except LogDirError:
             return  # no group is there either
         known = [names[name] for name in topics if name in names]
-        if in_time and known:
+        if states is not None and known:
             self._kept = _kept(catalog)
         image = catalog.image(*known)
+        if self._kept is not None and states is not None:
+            states.ends.follow()
         for topic in known:
             reader = TopicReader(catalog.files, topic, topic_of(image, topic), self._kept)
             self._readers[topic.name] = reader
@@ -129,11 +122,18 @@ class _Ends:
 
     def lag_ms(self, place: TopicPartition, offset: int, lag: int) -> int | None:
         """Return the lag in time at an offset; None when it was not asked for."""
-        if not self._in_time:
+        if self._states is None:
             return None
         if lag and (place, offset) not in self._times:
             self._times[place, offset] = self._timestamp(place, offset)
         return lag_ms_of(lag, self._times.get((place, offset)), self._now_ms)
+
+    def state(self, group_id: str, place: TopicPartition, lag: int) -> LagState | None:
+        """Return the state of a partition that is there; None when it was not asked for."""
+        if self._states is None:
+            return None
+        log = self._readers[place.topic].topic.topic_id, self._ends[place][1] or 0
+        return self._states.of(group_id, place, log, lag, self._now_ms)
 
     def _timestamp(self, place: TopicPartition, offset: int) -> int | None:
         """Return the time of the first record at or after an offset; None when none is left."""

@@ -1,7 +1,7 @@
 """`sparklog groups`: what kafka-consumer-groups does, on a log dir and without a gateway."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
@@ -9,7 +9,8 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command, numbers
 from sparklog.cli.completion import topic_names
-from sparklog.cli.output import print_columns, print_json
+from sparklog.cli.output import print_columns, print_json, warn
+from sparklog.coordinator.lag_state import LEAST, LagState, group_state
 from sparklog.errors import InvalidOptionError, UsageError
 from sparklog.model import TopicPartition
 
@@ -142,8 +143,10 @@ class DescribeArguments(GroupsArguments):
 
 
 def describe(arguments: DescribeArguments) -> None:
-    """Show how far groups have read, and how far they are behind, in records and in seconds.
+    """Show how far groups have read, how far they are behind, in records and in seconds.
 
+    LAG-STATE says how it goes on, as Burrow does: OK, WARN, STOP, STALL, REWIND, and of a group OK,
+    WARN, ERR. It is told from the last commits; `-` where there are fewer than two.
     What is shown is the log: a member that has gone without a word is shown until its coordinator
     writes that it has.
     """
@@ -151,13 +154,29 @@ def describe(arguments: DescribeArguments) -> None:
         raise InvalidOptionError("give one of --offsets, --members, --state", option="offsets")
     admin = arguments.admin()
     group_ids = arguments.group_ids(admin)
-    if arguments.members or arguments.state:
-        show = _show_members if arguments.members else _show_state
+    if arguments.members:
         for one in admin.describe_consumer_groups(group_ids):
-            show(arguments, one)
+            _show_members(arguments, one)
         return
-    for group_id, lags in admin.consumer_group_lags(group_ids).items():
+    found = admin.consumer_group_lags(group_ids)
+    if arguments.state:
+        for one in admin.describe_consumer_groups(group_ids):
+            _show_state(arguments, one, group_state(lag.state for lag in found[one.group_id]))
+        return
+    for group_id, lags in found.items():
         _show_offsets(arguments, group_id, lags)
+    if not (arguments.is_json or arguments.quiet):
+        _tell_windows(found)
+
+
+def _tell_windows(found: Mapping[str, "Sequence[PartitionLag]"]) -> None:
+    """Say of which groups the commits are too few for a state."""
+    told = [name for name, lags in found.items() if any(one.lag and not one.state for one in lags)]
+    if told:
+        warn(
+            f"no window of commits, so no LAG-STATE, of partitions of {', '.join(told)}: "
+            f"the log has fewer than {LEAST} commits of them"
+        )
 
 
 def _show_offsets(
@@ -169,7 +188,7 @@ def _show_offsets(
         return
     epoch = ["LEADER-EPOCH"] if arguments.verbose else []
     columns = ["GROUP", "TOPIC", "PARTITION", *epoch, "CURRENT-OFFSET", "LOG-END-OFFSET", "LAG"]
-    columns += ["CONSUMER-ID", "HOST", "CLIENT-ID", "LAG-SECONDS"]
+    columns += ["CONSUMER-ID", "HOST", "CLIENT-ID", "LAG-SECONDS", "LAG-STATE"]
     rows = [
         (
             group_id,
@@ -182,6 +201,7 @@ def _show_offsets(
             lag.host,
             lag.client_id,
             _seconds(lag),
+            lag.state,
         )
         for lag in lags
     ]
@@ -194,8 +214,9 @@ def _seconds(lag: "PartitionLag") -> float | None:
 
 def _offsets_row(group_id: str, lag: "PartitionLag") -> dict[str, Any]:
     row = lag._asdict()
-    del row["partition"], row["lag_ms"]
-    return {"group": group_id, **lag.partition._asdict(), **row, "lag_seconds": _seconds(lag)}
+    del row["partition"], row["lag_ms"], row["state"]
+    told = {"lag_seconds": _seconds(lag), "lag_state": lag.state}
+    return {"group": group_id, **lag.partition._asdict(), **row, **told}
 
 
 def _show_members(arguments: DescribeArguments, group: "ConsumerGroupDescription") -> None:
@@ -234,7 +255,9 @@ def _assignment(partitions: Sequence[TopicPartition]) -> str:
     return ",".join(f"{topic}({','.join(found)})" for topic, found in topics.items()) or "-"
 
 
-def _show_state(arguments: DescribeArguments, group: "ConsumerGroupDescription") -> None:
+def _show_state(
+    arguments: DescribeArguments, group: "ConsumerGroupDescription", lag_state: LagState | None
+) -> None:
     if arguments.is_json:
         row = {
             "group": group.group_id,
@@ -242,13 +265,14 @@ def _show_state(arguments: DescribeArguments, group: "ConsumerGroupDescription")
             "assignment_strategy": group.partition_assignor,
             "state": group.state,
             "members": len(group.members),
+            "lag_state": lag_state,
         }
         print_json(row)
         return
     strategy = group.partition_assignor or None
     print_columns(
-        ["GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-        [(group.group_id, strategy, group.state, len(group.members))],
+        ["GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "LAG-STATE"],
+        [(group.group_id, strategy, group.state, len(group.members), lag_state)],
     )
 
 

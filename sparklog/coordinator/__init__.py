@@ -7,6 +7,7 @@
     records     the records of __consumer_offsets, read and written   messages: their encoding
     group_record, batches     a group to its record; records to a batch, and back
     lag         how far a group is behind                   consumer_protocol: what members say
+    lag_state   how it goes on, as Burrow tells it          lag_window: the last commits, for it
     group_log   groups for whoever is not their coordinator             alive: whether one lives
     placement   the partition of a group
     offsets_topic             the topic itself: made, claimed, and read

@@ -16,11 +16,13 @@ from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of
+from sparklog.coordinator.lag_window import CommitWindow
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record, is_offset
 from sparklog.coordinator.requests import (
     CommitRequest,
+    CommittedOffset,
     ConsumerDescribeRequest,
     DescribeRequest,
     Effects,
@@ -41,7 +43,7 @@ from sparklog.errors import (
     UnexpectedAppendOffsetError,
 )
 from sparklog.metadata.catalog import Catalog
-from sparklog.model import TopicDescription
+from sparklog.model import TopicDescription, TopicPartition
 
 TRIES_MAX: Final = 50
 """How often a change is planned again because others have written to the partition."""
@@ -76,6 +78,18 @@ class _Followed:
     """When, by the clock since the machine's start."""
 
 
+class _WatchedShard(Shard):
+    """A shard whose commits a window sees."""
+
+    def __init__(self, window: CommitWindow) -> None:
+        super().__init__(GroupLimits(), str)
+        self._window = window
+
+    def _put(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
+        super()._put(group_id, place, offset)
+        self._window.saw(group_id, place, offset)
+
+
 class GroupLog:
     """The groups of a log dir. For any number of threads."""
 
@@ -83,18 +97,33 @@ class GroupLog:
         self._catalog = catalog
         self._followed: dict[int, _Followed] = {}
         self._lock = RLock()
+        self.window = CommitWindow()
+        """The last commits, as far as partitions were read."""
 
     def ask(self, group_id: str, request: Request) -> Any:
         """Return the answer to a request that changes nothing, by the log as it is now.
 
         Raises CorruptRecordError, MissingFileError.
         """
+        return self.ask_all([(group_id, request)])[0]
+
+    def ask_all(self, asked: Iterable[tuple[str, Request]]) -> list[Any]:
+        """Return the answers to requests for groups; each partition is looked at once.
+
+        Raises as `ask`.
+        """
         with self._lock:
-            topic = self._topic()
-            if topic is None:
-                return _answered(_shard(), request, Effects(), 0)
-            found = self._newest(topic, partition_of(group_id, topic.num_partitions))
-            return _answered(found.shard, request, Effects(), 0)
+            topic, shards, answers = self._topic(), dict[int, Shard](), list[Any]()
+            for group_id, request in asked:
+                number = 0 if topic is None else partition_of(group_id, topic.num_partitions)
+                if number not in shards:
+                    shards[number] = (
+                        Shard(GroupLimits(), str)
+                        if topic is None
+                        else self._newest(topic, number).shard
+                    )
+                answers.append(_answered(shards[number], request, Effects(), 0))
+            return answers
 
     def groups(self) -> list[ListedGroup]:
         """Return all groups, by their names. Raises CorruptRecordError, MissingFileError."""
@@ -193,7 +222,8 @@ class GroupLog:
             or found.end_offset > end_offset
             or now_ms - found.read_ms > FOLLOWED_MS
         ):
-            found = self._followed[number] = _Followed(topic, number, _shard(), 0, now_ms)
+            found = _Followed(topic, number, _WatchedShard(self.window), 0, now_ms)
+            self._followed[number] = found
         found.read_ms = now_ms
         found.end_offset = load(self._catalog, topic, number, found.shard, found.end_offset)
         return found
@@ -236,10 +266,6 @@ class GroupLog:
             return False
         assert slot.outcome is not None  # noqa: S101 - a writer gives every slot its outcome
         raise slot.outcome
-
-
-def _shard() -> Shard:
-    return Shard(GroupLimits(), str)
 
 
 def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:

@@ -12,6 +12,7 @@ the time counts from the first one that is left.
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from sparklog.coordinator.lag_state import LagState
 from sparklog.model import TopicPartition
 
 
@@ -19,7 +20,8 @@ class PartitionLag(NamedTuple):
     """A partition that a group has committed, or one of its members reads.
 
     `current_offset` is None where nothing is committed, the log's offsets where the topic is not
-    there (any more). `lag_ms` is None also where it was not asked for, or the record has no time.
+    there (any more). `lag_ms` and `state` are None also where they were not asked for, `lag_ms`
+    where the record has no time, `state` where there is a lag and no window of commits.
     """
 
     partition: TopicPartition
@@ -33,6 +35,7 @@ class PartitionLag(NamedTuple):
     group_instance_id: str | None = None
     client_id: str | None = None
     host: str | None = None
+    state: LagState | None = None
 
 
 def lag_of(committed: int | None, log_end_offset: int | None) -> int | None:

@@ -38,6 +38,7 @@ from sparklog.coordinator.requests import (
     NONE,
     CommitAnswer,
     CommitRequest,
+    CommittedOffset,
     ConsumerAnswer,
     ConsumerDescribeRequest,
     ConsumerHeartbeat,
@@ -94,9 +95,9 @@ class Shard:
             place = TopicPartition(record.key["topic"], record.key["partition"])
             if record.value is not None:
                 self._group(group_id)
-                self._offsets.setdefault(group_id, {})[place] = offset_of(record.value)
+                self._put(group_id, place, offset_of(record.value))
             else:
-                self._offsets.get(group_id, {}).pop(place, None)
+                self._put(group_id, place, None)
                 self._forget_unused(group_id)
         elif record.type == GROUP_METADATA:
             group_id = record.key["group"]
@@ -266,7 +267,6 @@ class Shard:
         group = self._group(request.group_id)
         if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
-        offsets = self._offsets.setdefault(request.group_id, {})
         expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
         codes: dict[TopicPartition, int] = {}
         for place, given in request.offsets.items():
@@ -276,7 +276,7 @@ class Shard:
             codes[place] = NONE
             if not request.is_transactional:
                 offset = given._replace(committed_ms=now.wall_ms, expires_ms=expires_ms)
-                offsets[place] = offset
+                self._put(request.group_id, place, offset)
                 self._out.records.append(offset_record(request.group_id, place, offset))
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
@@ -306,8 +306,15 @@ class Shard:
         return CommitAnswer(NONE, codes)
 
     def _remove_offset(self, group_id: str, place: TopicPartition) -> None:
-        if self._offsets.get(group_id, {}).pop(place, None) is not None:
+        if place in self._offsets.get(group_id, {}):
+            self._put(group_id, place, None)
             self._out.records.append(offset_record(group_id, place, None))
+
+    def _put(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
+        if offset is None:
+            self._offsets.get(group_id, {}).pop(place, None)
+        else:
+            self._offsets.setdefault(group_id, {})[place] = offset
 
     def _expire_later(self, now: Now) -> None:
         interval_ms = self._limits.offsets_retention_check_interval_ms

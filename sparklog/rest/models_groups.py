@@ -1,7 +1,8 @@
-"""Bodies of v3's consumer groups. Field names are Confluent's, but for `lag_seconds`."""
+"""Bodies of v3's consumer groups. Names are Confluent's, but for `lag_seconds`, `lag_state`."""
 
 from pydantic import BaseModel
 
+from sparklog.coordinator.lag_state import LagState
 from sparklog.rest.models3 import ListMetadata, Related, ResourceMetadata
 
 
@@ -74,7 +75,10 @@ class AssignmentList(BaseModel):
 
 
 class LagData(BaseModel):
-    """How far a group is behind in a partition; `lag_seconds` is null for a record without time."""
+    """How far a group is behind in a partition, and its state as Burrow tells it.
+
+    `lag_seconds` is null for a record without time, `lag_state` with fewer than two commits.
+    """
 
     kind: str = "KafkaConsumerLag"
     metadata: ResourceMetadata
@@ -89,6 +93,7 @@ class LagData(BaseModel):
     log_end_offset: int
     lag: int
     lag_seconds: float | None
+    lag_state: LagState | None
 
 
 class LagList(BaseModel):
@@ -114,5 +119,6 @@ class LagSummaryData(BaseModel):
     max_lag: int
     total_lag: int
     max_lag_seconds: float | None
+    lag_state: LagState | None
     max_lag_consumer: Related
     max_lag_partition: Related

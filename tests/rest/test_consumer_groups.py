@@ -120,6 +120,7 @@ def test_lags(found: Found) -> None:
     assert (first["current_offset"], first["log_end_offset"], first["lag"]) == (2, 3, 1)
     assert (first["consumer_id"], second["consumer_id"]) == ("", "first-1")
     assert second["lag_seconds"] > first["lag_seconds"] > 1e9
+    assert (first["lag_state"], found("/another/lags")["data"][0]["lag_state"]) == (None, "OK")
 
 
 def test_a_summary(found: Found) -> None:
@@ -128,6 +129,7 @@ def test_a_summary(found: Found) -> None:
     assert told == {"max_lag": 3, "total_lag": 4, "max_lag_partition_id": 1}
     assert found.client.get(summary["max_lag_consumer"]["related"]).json()["client_id"] == "ada"
     assert summary["max_lag_seconds"] > 1e9
+    assert (summary["lag_state"], found("/another/lag-summary")["lag_state"]) == (None, "OK")
 
 
 @pytest.mark.parametrize(

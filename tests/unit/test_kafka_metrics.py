@@ -5,10 +5,11 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from sparklog.admin import AdminClient, ConsumerGroupListing, NewTopic
-from sparklog.admin.groups import GroupAdmin
-from sparklog.admin.kafka_metrics import KafkaMetrics
+from sparklog.admin import AdminClient, NewTopic
+from sparklog.admin.kafka_metrics import STATES, KafkaMetrics
 from sparklog.clock import ManualClock
+from sparklog.coordinator.group_log import GroupLog
+from sparklog.coordinator.requests import ListedGroup
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.logs import FOREVER, append
@@ -35,6 +36,8 @@ FAMILIES = {
     "kafka_consumergroup_lag_sum": {"consumergroup", "topic"},
     # ours
     "sparklog_group_lag_seconds": COMMITTED,
+    "sparklog_group_partition_state": COMMITTED,
+    "sparklog_group_state": {"consumergroup"},
 }
 
 Labels = tuple[tuple[str, str], ...]
@@ -96,6 +99,25 @@ def test_groups(metrics: KafkaMetrics) -> None:
     assert found["sparklog_group_lag_seconds"][first] == 2
 
 
+def test_states_are_burrows_numbers(metrics: KafkaMetrics, log_dir: str) -> None:
+    AdminClient(log_dir, clock=ManualClock(NOW_MS - 10)).alter_consumer_group_offsets(
+        "silent", {("t", 0): 1}
+    )
+    found = samples(metrics.text())
+    assert found["sparklog_group_state"] == {of(consumergroup="readers"): 1}
+    assert found["sparklog_group_partition_state"] == {
+        of(consumergroup="readers", topic="t", partition="1"): 1
+    }
+    assert {str(state): number for state, number in STATES.items()} == {
+        "OK": 1,
+        "WARN": 2,
+        "ERR": 3,
+        "STOP": 4,
+        "STALL": 5,
+        "REWIND": 6,
+    }
+
+
 def test_what_is_not_known_is_left_out(metrics: KafkaMetrics, log_dir: str) -> None:
     AdminClient(log_dir).delete_topics(["t"])
     found = samples(metrics.text())
@@ -122,8 +144,8 @@ def test_only_what_may_be_seen(metrics: KafkaMetrics) -> None:
 def test_a_group_that_is_deleted_meanwhile_is_left_out(
     metrics: KafkaMetrics, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone = ConsumerGroupListing("gone", "Empty", is_simple=True)
-    monkeypatch.setattr(GroupAdmin, "listed", lambda _: [gone])
+    gone = ListedGroup("gone", "Empty", "", "classic")
+    monkeypatch.setattr(GroupLog, "groups", lambda _: [gone])
     assert samples(metrics.text())["kafka_consumergroup_members"] == {}
 
 

@@ -9,12 +9,18 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient, CommittedOffset, NewTopic, PartitionLag
 from sparklog.clock import ManualClock
 from sparklog.coordinator.lag import lag_ms_of, lag_of, total_of
+from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import GroupIdNotFoundError
+from sparklog.fleet import LocalFleet
+from sparklog.maintenance.compact import compact
+from sparklog.maintenance.job import JobContext
+from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicPartition
+from sparklog.storage import open_files
 from tests.group_language import Groups
 from tests.group_logs import append_records
-from tests.logs import FOREVER, append, catalog
+from tests.logs import FOREVER, append, append_to, catalog, columns
 
 PLACE = TopicPartition("t", 0)
 GROUP = "readers"
@@ -78,10 +84,11 @@ class TestOfGroups:
     ) -> None:
         committed = CommittedOffset(offset, leader_epoch=0)
         admin.alter_consumer_group_offsets(GROUP, {PLACE: committed})
-        expected = PartitionLag(PLACE, offset, 0, 0, 3, lag, lag_ms)
+        state = None if lag else LagState.OK
+        expected = PartitionLag(PLACE, offset, 0, 0, 3, lag, lag_ms, state=state)
         assert admin.consumer_group_lags() == {GROUP: [expected]}
         [found] = admin.consumer_group_lags([GROUP], in_time=False)[GROUP]
-        assert found == expected._replace(lag_ms=None)
+        assert found == expected._replace(lag_ms=None, state=None)
 
     def test_below_the_log_start_the_first_record_that_is_left_counts(
         self, admin: AdminClient
@@ -138,3 +145,65 @@ class TestOfGroups:
         admin.alter_consumer_group_offsets(GROUP, {PLACE: 0})
         admin.alter_consumer_group_offsets(GROUP, {(OFFSETS_TOPIC, 0): 0})
         assert len(admin.consumer_group_lags()[GROUP]) == 2
+
+
+class TestStates:
+    @pytest.fixture
+    def clock(self) -> ManualClock:
+        return ManualClock(NOW_MS)
+
+    @pytest.fixture
+    def reading(self, tmp_path: Path, clock: ManualClock) -> AdminClient:
+        """With the group, which has committed 0 to 3 of ten records, one every ten seconds."""
+        admin = AdminClient(tmp_path / "log", clock=clock)
+        admin.create_topics([NewTopic("t", 2, config=FOREVER)])
+        found = Catalog(open_files(str(tmp_path / "log")), clock)
+        append_to(found, 0, columns(range(10)))
+        for offset in range(4):
+            admin.alter_consumer_group_offsets(GROUP, {PLACE: offset})
+            clock.advance(10_000)
+        return admin
+
+    @pytest.mark.parametrize("is_rebuilt", [False, True])
+    def test_who_reads_on_is_well_and_who_falls_silent_has_stopped(
+        self, reading: AdminClient, tmp_path: Path, clock: ManualClock, is_rebuilt: bool
+    ) -> None:
+        admin = AdminClient(tmp_path / "log", clock=clock) if is_rebuilt else reading
+        assert states(admin) == [LagState.OK]
+        clock.advance(100_000)
+        assert states(admin) == [LagState.STOP]
+
+    def test_who_is_slower_than_the_producers_gets_a_warning(
+        self, reading: AdminClient, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        found = Catalog(open_files(str(tmp_path / "log")), clock)
+        for offset in range(4, 14):
+            append_to(found, 0, columns("ab"))
+            reading.alter_consumer_group_offsets(GROUP, {PLACE: offset})
+            clock.advance(10_000)
+        assert states(reading) == [LagState.WARN]
+
+    def test_the_window_outlives_what_compaction_removes(
+        self, reading: AdminClient, tmp_path: Path, clock: ManualClock
+    ) -> None:
+        for offset in (0, 1, 2):
+            reading.alter_consumer_group_offsets(GROUP, {PLACE: offset})
+            clock.advance(10_000)
+        assert states(reading) == [LagState.REWIND]
+        found = Catalog(open_files(str(tmp_path / "log")), clock)
+        context = JobContext(found, LocalFleet())
+        for step in compact(context, [OFFSETS_TOPIC], {"force": True, "reindex": False}):
+            assert not step.execute().problems
+        assert states(reading) == [LagState.REWIND]
+        assert states(AdminClient(tmp_path / "log", clock=clock)) == [LagState.OK]
+
+    def test_one_commit_is_no_window(self, reading: AdminClient) -> None:
+        reading.alter_consumer_group_offsets("new", {PLACE: 1, ("t", 1): 0})
+        assert [one.state for one in reading.consumer_group_lags(["new"])["new"]] == [
+            None,
+            LagState.OK,
+        ]
+
+
+def states(admin: AdminClient) -> list[LagState | None]:
+    return [one.state for one in admin.consumer_group_lags([GROUP])[GROUP]]

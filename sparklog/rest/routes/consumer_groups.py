@@ -6,6 +6,7 @@ from typing import Annotated, TypeVar
 from fastapi import APIRouter, Path, Request
 
 from sparklog.admin import ConsumerGroupDescription, MemberDescription, PartitionLag
+from sparklog.coordinator.lag_state import group_state
 from sparklog.model import TopicPartition
 from sparklog.rest import models3
 from sparklog.rest import models_groups as models
@@ -97,6 +98,7 @@ class _Group:
             log_end_offset=lag.log_end_offset or 0,
             lag=lag.lag or 0,
             lag_seconds=_seconds(lag),
+            lag_state=lag.state,
         )
 
     def summary(self, lags: list[PartitionLag]) -> models.LagSummaryData:
@@ -116,6 +118,7 @@ class _Group:
             max_lag_partition_id=place.partition,
             max_lag=most.lag or 0,
             total_lag=sum(one.lag or 0 for one in lags),
+            lag_state=group_state(one.state for one in lags),
             max_lag_seconds=max((one for one in times if one is not None), default=None),
             max_lag_consumer=self.links.to(f"{self.path}/consumers/{most.member_id or ''}"),
             max_lag_partition=self.links.to(f"/topics/{place.topic}/partitions/{place.partition}"),

@@ -71,15 +71,24 @@ class TestList:
 
 class TestDescribe:
     def test_offsets_and_lag_stand_in_kafkas_columns(self, groups: CommandLine) -> None:
-        header, first, second = words(groups.done("groups", "describe", "jobs").lines)
+        header, first, second = words(groups("groups", "describe", "jobs").lines)
         columns = "GROUP TOPIC PARTITION CURRENT-OFFSET LOG-END-OFFSET LAG CONSUMER-ID HOST"
-        assert header == f"{columns} CLIENT-ID LAG-SECONDS".split()
+        assert header == f"{columns} CLIENT-ID LAG-SECONDS LAG-STATE".split()
         assert first[:9] == ["jobs", "flights", "0", "1", "3", "2", "-", "-", "-"]
         assert float(first[9]) > 1e9
-        assert second == ["jobs", "flights", "1", "1", "1", "0", "-", "-", "-", "0.0"]
+        assert second == ["jobs", "flights", "1", "1", "1", "0", "-", "-", "-", "0.0", "OK"]
+
+    def test_without_a_window_there_is_no_state_and_it_says_so(self, groups: CommandLine) -> None:
+        found = groups("groups", "describe", "--all-groups")
+        assert [row[-1] for row in words(found.lines) if row and row[-1] != "LAG-STATE"] == [
+            "OK",
+            "-",
+            "OK",
+        ]
+        assert "no LAG-STATE, of partitions of jobs: the log has fewer than 2" in found.err
 
     def test_leader_epochs_if_asked_for(self, groups: CommandLine) -> None:
-        header, first, second = words(groups.done("groups", "describe", "jobs", "-v").lines)
+        header, first, second = words(groups.done("groups", "describe", "jobs", "-v", "-q").lines)
         assert header[2:5] == ["PARTITION", "LEADER-EPOCH", "CURRENT-OFFSET"]
         assert (first[3], second[3]) == ("2", "-")
 
@@ -100,11 +109,13 @@ class TestDescribe:
             "client_id": None,
             "host": None,
             "lag_seconds": 0.0,
+            "lag_state": "OK",
         }
 
     def test_what_members_read_without_a_commit_is_there(self, members: CommandLine) -> None:
         _, row = words(members.done("groups", "describe", "--group", "readers").lines)
-        assert row == ["readers", "flights", "1", "-", "1", "-", "ada-1", "/10.0.0.1", "ada", "-"]
+        assert row[:6] == ["readers", "flights", "1", "-", "1", "-"]
+        assert row[6:] == ["ada-1", "/10.0.0.1", "ada", "-", "-"]
 
     def test_members(self, members: CommandLine) -> None:
         asked = ("groups", "describe", "readers", "--members")
@@ -127,8 +138,8 @@ class TestDescribe:
     def test_state(self, members: CommandLine) -> None:
         asked = ("groups", "describe", "readers", "--state")
         assert words(members.done(*asked).lines) == [
-            ["GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS"],
-            ["readers", "range", "Stable", "1"],
+            ["GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS", "LAG-STATE"],
+            ["readers", "range", "Stable", "1", "-"],
         ]
         assert members.done(*asked, "--format", "json").json == [
             {
@@ -137,6 +148,7 @@ class TestDescribe:
                 "assignment_strategy": "range",
                 "state": "Stable",
                 "members": 1,
+                "lag_state": None,
             }
         ]
 

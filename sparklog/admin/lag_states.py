@@ -1,0 +1,42 @@
+"""The states of partitions that groups read: commits, and ends of logs at their moments."""
+
+from typing import TYPE_CHECKING, Final
+
+from sparklog.admin.log_ends import LogEnds, Place
+from sparklog.coordinator.lag_state import LagState, partition_state
+from sparklog.metadata.catalog import Catalog
+from sparklog.model import TopicPartition
+
+if TYPE_CHECKING:
+    from sparklog.coordinator.lag_window import CommitWindow
+
+LATELY_MS: Final = 100_000
+"""Who had reached the log end so short a time ago has not stopped: Burrow looks at ten ends of a
+log, ten seconds apart."""
+
+
+class LagStates:
+    """The states of the partitions of a log dir's groups. For any number of threads."""
+
+    def __init__(self, catalog: Catalog, window: "CommitWindow") -> None:
+        self.ends = LogEnds(catalog)
+        self._window = window
+
+    def of(
+        self, group_id: str, place: TopicPartition, log: tuple[str, int], lag: int, now_ms: int
+    ) -> LagState | None:
+        """Return the state of a partition; `log` is its topic's id and where it ends.
+
+        `ends.follow` was called before. None where there is a lag and no window.
+        """
+        if not lag:
+            return LagState.OK
+        topic_id, end = log
+        at: Place = topic_id, place.partition
+
+        def end_at(time_ms: int) -> int | None:
+            return self.ends.at(at, time_ms, end)
+
+        commits = self._window.commits(group_id, place, end_at)
+        first = end_at(now_ms - LATELY_MS)  # logs grow: an end that was reached lately is the first
+        return partition_state(commits, () if first is None else (first,), lag, now_ms)

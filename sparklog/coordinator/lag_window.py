@@ -1,0 +1,70 @@
+"""The last commits of each group and partition, as the offsets topic tells them.
+
+It is filled while the topic is read. What compaction removes from the topic later stays here. A
+commit that comes within a second of the one before takes its place and keeps its time, as in
+Burrow (`min-distance`): so the window of a reader that commits all the time is no moment.
+"""
+
+from array import array
+from collections.abc import Callable
+from threading import Lock
+from typing import Final
+
+from sparklog.coordinator.lag_state import SeenCommit
+from sparklog.coordinator.requests import CommittedOffset
+from sparklog.model import TopicPartition
+
+INTERVALS: Final = 10
+"""So many commits are kept of a partition: Burrow's default."""
+DISTANCE_MS: Final = 1_000
+_FIELDS: Final = 3
+_UNKNOWN: Final = -1
+
+
+class CommitWindow:
+    """Commits by group and partition. For any number of threads."""
+
+    def __init__(self) -> None:
+        # Offset, time and lag of one commit behind those of the other: they take little memory.
+        self._commits: dict[str, dict[TopicPartition, array[int]]] = {}
+        self._lock = Lock()
+
+    def saw(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
+        """Take a commit of the topic; None says that the offset was deleted.
+
+        One that is not younger than the last was seen before: the topic is read again.
+        """
+        with self._lock:
+            of_group = self._commits.setdefault(group_id, {})
+            if offset is None:
+                of_group.pop(place, None)
+                if not of_group:
+                    del self._commits[group_id]
+                return
+            found = of_group.setdefault(place, array("q"))
+            since_ms = offset.committed_ms - found[-2] if found else DISTANCE_MS
+            if since_ms >= DISTANCE_MS:
+                found.extend((offset.offset, offset.committed_ms, _UNKNOWN))
+                del found[: -_FIELDS * INTERVALS]
+            elif since_ms > 0:
+                found[-_FIELDS], found[-1] = offset.offset, _UNKNOWN
+
+    def commits(
+        self, group_id: str, place: TopicPartition, end_at: Callable[[int], int | None]
+    ) -> list[SeenCommit]:
+        """Return the commits of a partition, oldest first.
+
+        `end_at` gives the log's end at a time. It is asked once for each commit, unless it does not
+        know.
+        """
+        with self._lock:
+            found = self._commits.get(group_id, {}).get(place, array("q"))
+            for at in range(0, len(found), _FIELDS):
+                if found[at + 2] == _UNKNOWN:
+                    end = end_at(found[at + 1])
+                    found[at + 2] = _UNKNOWN if end is None else max(end - found[at], 0)
+            numbers = iter(found.tolist())
+        return [
+            SeenCommit(offset, committed_ms, None if lag == _UNKNOWN else lag)
+            for offset, committed_ms, lag in zip(numbers, numbers, numbers, strict=True)
+        ]

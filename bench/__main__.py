@@ -35,6 +35,7 @@ PARTS = (
     "cold",
     "rest",
     "gateway",
+    "transactions",
 )
 BY_HAND = ("jobs_compact_memory",)
 """Run only when asked for: they take too long, or need more disk than there may be."""

@@ -8,8 +8,12 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass, field
+from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,11 +134,11 @@ class Journal:
     """One process's events, in a file that outlives it."""
 
     def __init__(self, path: Path) -> None:
-        self.events = list(load(path))
+        self._path = path
         self._handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         os.ftruncate(self._handle, _whole_bytes(path))
 
-    def note(self, event: Event, *, durably: bool = False) -> None:
+    def note(self, event: "DataclassInstance", *, durably: bool = False) -> None:
         """Append an event in one write; `durably` with fsync, as what was answered must be."""
         line = json.dumps({"kind": type(event).__name__, **asdict(event)})
         os.write(self._handle, line.encode() + b"\n")
@@ -143,15 +147,23 @@ class Journal:
 
     def of(self, kind: type[Kind]) -> list[Kind]:
         """The events of a kind that earlier lives of this process wrote down."""
-        return [event for event in self.events if isinstance(event, kind)]
+        return [event for event in self._events if isinstance(event, kind)]
+
+    @cached_property
+    def _events(self) -> list[Event]:
+        return list(load(self._path))
 
 
 def load(path: Path) -> Iterator[Event]:
     """The events of one file, without a line that is torn; none when there is no file."""
+    return map(_event, lines(path))
+
+
+def lines(path: Path) -> Iterator[dict[str, Any]]:
+    """The whole lines of one file: the fields of each event, and its `kind`."""
     size = _whole_bytes(path)
     if size:
-        for line in path.read_bytes()[:size].splitlines():
-            yield _event(json.loads(line))
+        yield from map(json.loads, path.read_bytes()[:size].splitlines())
 
 
 def _whole_bytes(path: Path) -> int:

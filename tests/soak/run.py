@@ -21,7 +21,7 @@ import signal
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from multiprocessing.context import ForkServerProcess
@@ -116,11 +116,19 @@ class Figures:
 class Processes:
     """The processes of a run; forked from one that has imported everything, so born in no time."""
 
-    def __init__(self, folder: Path, seed: int, deadline: float) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        seed: int,
+        deadline: float,
+        roles: Mapping[str, tuple[Role, int]] = ROLES,
+        preload: str = "tests.soak.run",
+    ) -> None:
+        """`preload` is the module that imports what the roles need."""
         self._context = multiprocessing.get_context("forkserver")
-        self._context.set_forkserver_preload(["tests.soak.run"])
+        self._context.set_forkserver_preload([preload])
         self._running: dict[str, tuple[Role, Life, ForkServerProcess]] = {}
-        for name, (role, count) in ROLES.items():
+        for name, (role, count) in roles.items():
             for number in range(count):
                 life = Life(folder, seed, f"{name}-{number}", number, 0, deadline)
                 self._bear(role, life)
@@ -143,14 +151,17 @@ class Processes:
 
     def pause(self, name: str, seconds: float) -> None:
         """Stop a process for a while."""
+        self.signal(name, signal.SIGSTOP)
+        time.sleep(seconds)
+        self.signal(name, signal.SIGCONT)
+
+    def signal(self, name: str, number: signal.Signals) -> None:
+        """Send a process a signal."""
         process = self._running[name][2]
-        if process.pid is None or not process.is_alive():
-            return
-        # It may be killing itself just now; the fork server takes the dead away.
-        with suppress(ProcessLookupError):
-            os.kill(process.pid, signal.SIGSTOP)
-            time.sleep(seconds)
-            os.kill(process.pid, signal.SIGCONT)
+        if process.pid is not None and process.is_alive():
+            # It may be killing itself just now; the fork server takes the dead away.
+            with suppress(ProcessLookupError):
+                os.kill(process.pid, number)
 
     def revive(self) -> int:
         """Let those be born again that killed themselves; return how many."""

@@ -1,0 +1,1 @@
+"""Transactions under killing: `python -m tests.soak.transactions`; the checker of histories."""

@@ -86,6 +86,12 @@ class GroupAdmin:
         """The last commits of the groups, as far as they were read."""
         return self._log.window
 
+    def commits_since(
+        self, group_id: str, since_ms: int
+    ) -> list[tuple[TopicPartition, CommittedOffset]]:
+        """Return what a group has committed since a time, in the order of the log."""
+        return self._log.commits_since(group_id, since_ms)
+
     def listed(self) -> list[ConsumerGroupListing]:
         """Return all groups, by name."""
         return [

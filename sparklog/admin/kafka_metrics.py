@@ -45,9 +45,9 @@ def _storage(_: TopicDescription) -> int:
 class KafkaMetrics:
     """Text of the families. For any number of threads; each call looks at the newest image."""
 
-    def __init__(self, catalog: Catalog) -> None:
+    def __init__(self, catalog: Catalog, lags: Lags | None = None) -> None:
         self._catalog = catalog
-        self._lags = Lags(catalog, GroupAdmin(catalog))
+        self._lags = lags or Lags(catalog, GroupAdmin(catalog))
 
     def text(
         self,

@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from sparklog.admin.groups import ConsumerGroupDescription, GroupAdmin
+from sparklog.admin.lag_history import LagHistory
 from sparklog.admin.lag_states import LagStates
 from sparklog.coordinator.lag import PartitionLag, lag_ms_of, lag_of
 from sparklog.coordinator.lag_state import LagState
@@ -33,6 +34,11 @@ class Lags:
     @cached_property
     def _states(self) -> LagStates:
         return LagStates(self._catalog, self._groups.window)
+
+    @cached_property
+    def history(self) -> LagHistory:
+        """The lags of the last hour."""
+        return LagHistory(self._catalog, self._groups, self._states.ends)
 
     def of(
         self, group_ids: Iterable[str] | None, *, in_time: bool

@@ -17,9 +17,16 @@ from typing import Any, Final, NamedTuple
 from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.lag_window import CommitWindow
+from sparklog.coordinator.offsets import offset_of
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
-from sparklog.coordinator.records import OFFSETS_TOPIC, Record, is_offset
+from sparklog.coordinator.records import (
+    GROUP_RECORDS,
+    OFFSETS_TOPIC,
+    Record,
+    is_offset,
+    read_record,
+)
 from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
@@ -42,6 +49,7 @@ from sparklog.errors import (
     LogDirError,
     UnexpectedAppendOffsetError,
 )
+from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription, TopicPartition
 
@@ -50,6 +58,8 @@ TRIES_MAX: Final = 50
 FOLLOWED_MS: Final = 3_600_000
 """A partition that was not looked at for so long is read from its start: compaction may have
 removed the records that delete what was read before."""
+COMMITS_MAX: Final = 500_000
+"""So many records of a partition are searched for a group's commits at most."""
 PRODUCE_VERSION: Final = 13
 
 
@@ -88,6 +98,22 @@ class _WatchedShard(Shard):
     def _put(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
         super()._put(group_id, place, offset)
         self._window.saw(group_id, place, offset)
+
+
+class _Commits:
+    """The commits of one group, as a partition is read."""
+
+    def __init__(self, group_id: str) -> None:
+        self._group_id = group_id
+        self.found: list[tuple[TopicPartition, CommittedOffset]] = []
+
+    def replay(self, key: bytes, value: bytes | None) -> None:
+        """Take a record."""
+        if is_offset(key) and value is not None:
+            record = read_record(GROUP_RECORDS, key, value)
+            if record.key["group"] == self._group_id and record.value is not None:
+                place = TopicPartition(record.key["topic"], record.key["partition"])
+                self.found.append((place, offset_of(record.value)))
 
 
 class GroupLog:
@@ -137,6 +163,25 @@ class GroupLog:
                     shard = self._newest(topic, number).shard
                     listed += _answered(shard, ListRequest(), Effects(), 0)
             return sorted(listed)
+
+    def commits_since(
+        self, group_id: str, since_ms: int
+    ) -> list[tuple[TopicPartition, CommittedOffset]]:
+        """Return what a group has committed since a time, as far as compaction has left it.
+
+        In the order of the log; of its last COMMITS_MAX records. Raises as `ask`.
+        """
+        topic = self._topic()
+        if topic is None:
+            return []
+        number = partition_of(group_id, topic.num_partitions)
+        reader = TopicReader(self._catalog.files, topic, self._catalog.topic_image(topic))
+        start = reader.list_offset(number, since_ms).offset
+        read = _Commits(group_id)
+        if start >= 0:
+            end = reader.partition(number).log_end_offset
+            load(self._catalog, topic, number, read, max(start, end - COMMITS_MAX))
+        return read.found
 
     def change(self, group_id: str, request: Request) -> Any:
         """Return the answer to a request, when what it changes is durable.

@@ -1,10 +1,12 @@
-"""The groups of the page at `/`: their members and offsets, and how far they are behind."""
+"""The groups of the page at `/`: their members and offsets, how far they are behind, and were."""
 
 from typing import Any
 
 from sparklog.admin import ConsumerGroupDescription, PartitionLag
 from sparklog.coordinator.lag import total_of
+from sparklog.coordinator.lag_state import group_state
 from sparklog.rest.errors import ApiError
+from sparklog.rest.lag_picture import picture
 from sparklog.rest.service import Service
 from sparklog.tokens import Resource, Scope, Token
 
@@ -29,7 +31,13 @@ def group_of(service: Service, token: Token, group_id: str) -> dict[str, Any]:
     described: ConsumerGroupDescription
     [described] = service.admin.describe_consumer_groups([group_id])
     lags = _seen(service.admin.consumer_group_lags([group_id])[group_id], token)
-    return {"described": described, "lags": [{**one._asdict(), "age": _age(one)} for one in lags]}
+    points = service.lags.history.of(group_id, lambda name: token.allows(Scope.READ, name))
+    return {
+        "described": described,
+        "lags": [{**one._asdict(), "age": _age(one)} for one in lags],
+        "lag_state": group_state(one.state for one in lags),
+        "picture": picture(points),
+    }
 
 
 def _may_read(token: Token, group_id: str) -> bool:
@@ -45,6 +53,7 @@ def _sums(lags: list[PartitionLag]) -> dict[str, Any]:
     most = max((one for one in lags if one.lag_ms is not None), key=_lag_ms, default=None)
     return {
         "partitions": len(lags),
+        "lag_state": group_state(one.state for one in lags),
         "lag": total_of(one.lag for one in lags),
         "age": None if most is None else _age(most),
     }

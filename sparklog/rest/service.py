@@ -7,7 +7,9 @@ from time import perf_counter
 from typing import Final, NamedTuple, TypeVar
 
 from sparklog.admin import AdminClient
+from sparklog.admin.groups import GroupAdmin
 from sparklog.admin.kafka_metrics import KafkaMetrics
+from sparklog.admin.lags import Lags
 from sparklog.clock import Clock
 from sparklog.errors import OffsetOutOfRangeError
 from sparklog.group_commit import GroupCommit
@@ -51,7 +53,8 @@ class Service:
         self.topics = FollowedTopics(catalog, clock, settings.poll_interval_ms)
         self.admin = AdminClient(settings.log_dir, clock=clock)
         self.group_commit = GroupCommit(catalog, settings.group_limits)
-        self.kafka_metrics = KafkaMetrics(catalog)
+        self.lags = Lags(catalog, GroupAdmin(catalog))
+        self.kafka_metrics = KafkaMetrics(catalog, self.lags)
         self.metrics = Metrics(self.topics.age_ms, self.group_commit.counts)
         self.poll = Poll(self, settings.poll_interval_ms / 1000)
         self._quick: set[tuple[str, int]] = set()

@@ -9,6 +9,8 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 
+from sparklog.admin import AdminClient
+from sparklog.clock import ManualClock, SystemClock
 from tests.logs import append
 from tests.rest.servers import Instance
 
@@ -42,6 +44,31 @@ def cells(table: WebElement) -> list[list[str]]:
     return [[cell.text for cell in row.find_elements(By.TAG_NAME, "td")] for row in rows]
 
 
+def test_one_sees_how_a_group_is_behind(
+    browser: webdriver.Chrome, log_dir: str, tmp_path: Path
+) -> None:
+    ten_minutes_ago = ManualClock(SystemClock().now_ms() - 600_000)
+    admin = AdminClient(log_dir, clock=ten_minutes_ago)
+    admin.alter_consumer_group_offsets("readers", {("t", 1): 2})
+    append(log_dir, 1, ["a", "b", "c"])
+    with Instance(log_dir, tmp_path) as instance:
+        browser.get(instance.url)
+        browser.find_element(By.LINK_TEXT, "consumer groups").click()
+        [group] = cells(browser.find_element(By.ID, "groups"))
+        browser.find_element(By.LINK_TEXT, "readers").click()
+        [lag] = cells(browser.find_element(By.ID, "lags"))
+        picture = browser.find_element(By.ID, "picture")
+        told, size = picture.accessible_name, picture.size
+        line = picture.find_element(By.TAG_NAME, "polyline")
+        is_shown, color = line.is_displayed(), line.value_of_css_property("stroke")
+
+    assert group[:4] == ["readers", "Empty", "1", "1"]
+    assert lag[:5] == ["t", "1", "2", "3", "1"]
+    assert told == "lag in records over the last hour: 1 at most, 1 now"
+    assert (is_shown, color) == (True, "rgb(68, 119, 204)")
+    assert size["width"] > 5 * size["height"] > 0
+
+
 def test_one_walks_from_topics_to_the_records_at_a_time(
     browser: webdriver.Chrome, log_dir: str, tmp_path: Path
 ) -> None:
@@ -56,7 +83,7 @@ def test_one_walks_from_topics_to_the_records_at_a_time(
         records = cells(browser.find_element(By.ID, "records"))
         title = browser.title
 
-    assert [row[:3] for row in topics] == [["t", "4", "2"]]
-    assert partitions[1][:4] == ["1", "0", "2", "1"]
+    assert [row[:2] for row in topics] == [["t", "4"]]
+    assert partitions[1][:5] == ["1", "0", "2", "2", "1"]
     assert records == [["1970-01-01T00:01:30.000Z", "1", "1", "null", "late & <later>"]]
     assert title == "sparklog: t"

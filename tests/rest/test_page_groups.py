@@ -32,14 +32,23 @@ def test_the_list_tells_states_and_lag(readers: str, client: TestClient) -> None
         ["readers", "Stable", "2", "4"],
     ]
     assert (found[0][4], found[1][4][-2:]) == ("0 s", " d")
+    assert [one[5] for one in found] == ["OK", "-"]
 
 
 def test_a_group_has_members_offsets_and_lag(readers: str, client: TestClient) -> None:
     html = client.get("/?group=readers").text
     assert "Stable, assignor range, members: 1" in html
+    assert "4 at most, 4 now" in html
     first, second = rows(html, "lags")
     assert [*first[:5], first[6]] == ["t", "0", "2", "3", "1", ""]
     assert [*second[:5], second[6]] == ["t", "1", "1", "4", "3", "first-1"]
+
+
+def test_a_group_has_a_picture_of_its_lag(readers: str, client: TestClient) -> None:
+    html = client.get("/?group=another").text
+    assert "members: 0, lag: OK" in html
+    assert re.search(r'<polyline points="600,100"', html)
+    assert "0 at most, 0 now" in html
 
 
 def test_before_the_first_group(client: TestClient) -> None:
@@ -56,7 +65,9 @@ def test_a_token_sees_its_groups(readers: str, tmp_path: Path) -> None:
     file.write_text(TOKENS)
     with client_for(settings_for(readers, tokens_file=file)) as client:
         client.headers.update(bearer("reader"))
-        assert rows(client.get("/?group=").text, "groups") == [["readers", "Stable", "0", "0", "-"]]
+        assert rows(client.get("/?group=").text, "groups") == [
+            ["readers", "Stable", "0", "0", "-", "-"]
+        ]
         assert "nothing committed yet" in client.get("/?group=readers").text
         assert "no read access to group" in client.get("/?group=another").text
 

@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sparklog.admin import AdminClient
 from sparklog.admin.erase import EraseReport, erase
 from sparklog.fleet import LocalFleet
 from sparklog.log import key_index
@@ -23,7 +22,7 @@ from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from tests import edits
-from tests.logs import OWN_FILES, append, catalog, columns, image, rows
+from tests.logs import OWN_FILES, Place, append, catalog, client, columns, image, rows
 from tests.sweeping import DAY_MS, later, sweep
 from tests.tables import build
 
@@ -48,7 +47,7 @@ class Meanwhile(LocalFleet):
         return answers
 
 
-def keyed(log_dir: str, partition: int = 0, topic: str = "t", options: Any = LZ4) -> None:
+def keyed(log_dir: Place, partition: int = 0, topic: str = "t", options: Any = LZ4) -> None:
     """Nine records, every third of them hers."""
     names = [ALICE if number % 3 == 0 else f"key-{number}" for number in range(9)]
     said = [f"{SECRET if key == ALICE else 'v'}-{number}" for number, key in enumerate(names)]
@@ -74,7 +73,7 @@ def flip(path: Path, position: int) -> None:
     path.write_bytes(data)
 
 
-def share(log_dir: str, topics: Sequence[str] = ("t", "u")) -> None:
+def share(log_dir: Place, topics: Sequence[str] = ("t", "u")) -> None:
     """One shared segment: nine records of partition 0, two of partition 1, which `u` has, too."""
     found = catalog(log_dir)
     plan = plan_write(found, "t", LZ4)
@@ -112,7 +111,7 @@ def build_beside(log_dir: str, act: Callable[[], object]) -> None:
 
 
 def erased(
-    log_dir: str,
+    log_dir: Place,
     *keys: str,
     topic: str = "t",
     dry_run: bool = False,
@@ -120,7 +119,7 @@ def erased(
 ) -> EraseReport:
     """Erase keys from a topic; with `files` through these."""
     if files is None:
-        return AdminClient(log_dir).erase(topic, keys, dry_run=dry_run)
+        return client(log_dir).erase(topic, keys, dry_run=dry_run)
     return erase(Catalog(files), topic, keys, LocalFleet(), dry_run=dry_run)
 
 
@@ -131,34 +130,44 @@ def ends(log_dir: str, topic: str = "t") -> dict[int, int]:
     return {number: log.log_end_offset for number, log in logs.items()}
 
 
-def holding(log_dir: str, *wanted: str) -> list[str]:
+def holding(log_dir: Place, *wanted: str) -> list[str]:
     """The files of a log dir that hold one of the texts, or a key's hash, raw or compressed."""
     texts = [one.encode() for one in wanted]
     return [
-        str(path.relative_to(log_dir))
-        for path in sorted(Path(log_dir).rglob("*"))
-        if path.is_file() and any(_holds(path, part, texts) for part in _parts(path))
+        path
+        for path, data in _contents(log_dir)
+        if any(_holds(path, part, texts) for part in _parts(path, data))
     ]
 
 
-def _holds(path: Path, part: bytes, texts: Iterable[bytes]) -> bool:
-    if path.suffix == ".keyindex":
+def _contents(log_dir: Place) -> Iterator[tuple[str, bytes]]:
+    """Every file and its bytes, by path; on this machine whatever lies in the folder."""
+    if isinstance(log_dir, str | Path):
+        for file in sorted(Path(log_dir).rglob("*")):
+            if file.is_file():
+                yield str(file.relative_to(log_dir)), file.read_bytes()
+    else:
+        for path in sorted(one.path for one in log_dir.list(recursive=True)):
+            yield path, bytes(log_dir.read(path))
+
+
+def _holds(path: str, part: bytes, texts: Iterable[bytes]) -> bool:
+    if path.endswith(".keyindex"):
         hashes = key_index.read_range(lambda at, size: part[at : at + size], len(part)).hashes
         return any(_hash(one) in hashes for one in texts)
     return any(one in part for one in texts)
 
 
-def _parts(path: Path) -> Iterator[bytes]:
+def _parts(path: str, data: bytes) -> Iterator[bytes]:
     """The bytes of a file, and its values where they are compressed."""
-    data = path.read_bytes()
     yield data
-    if path.suffix == ".log":
+    if path.endswith(".log"):
         batches = scan_batches(data).batches
         batches = batches.take(~batches.is_control)
         for column in ("key", "value") if len(batches) else ():
             values = getattr(decode(data, batches, columns=(column,)), column)
             yield b"\n".join(one or b"" for one in values.to_pylist())
-    if path.suffix == ".parquet":
+    if path.endswith(".parquet"):
         yield str(pq.read_table(io.BytesIO(data)).to_pylist()).encode()
 
 

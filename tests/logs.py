@@ -14,7 +14,10 @@ from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_wr
 from sparklog.metadata.catalog import Catalog, Landed
 from sparklog.metadata.image import TopicImage
 from sparklog.record.rows import RecordColumns
-from sparklog.storage import open_files
+from sparklog.storage import Files, open_files
+
+Place = str | Path | Files
+"""A log dir: its address, or its files, for those that have none that another process could use."""
 
 
 class Row(NamedTuple):
@@ -29,14 +32,24 @@ class Row(NamedTuple):
 
 
 def new_topic(
-    log_dir: str | Path,
+    log_dir: Place,
     name: str = "t",
     partitions: int = 4,
     config: Mapping[str, object] | None = None,
 ) -> str:
     """Make a topic, and the log dir if there is none yet; return the log dir's address."""
-    AdminClient(log_dir).create_topics([NewTopic(name, partitions, config or {})])
+    client(log_dir).create_topics([NewTopic(name, partitions, config or {})])
     return str(log_dir)
+
+
+def client(log_dir: Place) -> AdminClient:
+    """An administrator of a log dir."""
+    if isinstance(log_dir, str | Path):
+        return AdminClient(log_dir)
+    found = AdminClient("elsewhere")
+    found._files = log_dir
+    found._catalog = Catalog(log_dir)
+    return found
 
 
 FOREVER = {"retention.ms": "-1"}
@@ -61,7 +74,7 @@ def columns(
 
 
 def append(
-    log_dir: str | Path,
+    log_dir: Place,
     partition: int,
     values: Sequence[object],
     *,
@@ -90,19 +103,21 @@ def append_to(
     return commit_write(found, plan, writer.close())
 
 
-def catalog(log_dir: str | Path, options: Mapping[str, str] | None = None) -> Catalog:
+def catalog(log_dir: Place, options: Mapping[str, str] | None = None) -> Catalog:
     """The topics of a log dir, as they are now."""
-    return Catalog(open_files(str(log_dir), options))
+    if isinstance(log_dir, str | Path):
+        return Catalog(open_files(str(log_dir), options))
+    return Catalog(log_dir)
 
 
-def image(log_dir: str | Path, topic: str = "t") -> TopicImage:
+def image(log_dir: Place, topic: str = "t") -> TopicImage:
     """A topic as it is now."""
     found = catalog(log_dir)
     return found.topic_image(found.topic(topic))
 
 
 def rows(
-    log_dir: str | Path, topic: str = "t", options: Mapping[str, str] | None = None
+    log_dir: Place, topic: str = "t", options: Mapping[str, str] | None = None
 ) -> dict[int, list[Row]]:
     """Every record by partition, in the order of the log; partitions without any are absent."""
     reader = TopicReader.open(catalog(log_dir, options), topic)

@@ -17,10 +17,9 @@ from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.metadata.catalog import Catalog, topic_directory
 from sparklog.model import SegmentEntry
-from sparklog.storage import open_files
 from sparklog.storage.files import Files
 from tests.edits import edited
-from tests.logs import catalog, columns, image
+from tests.logs import Place, catalog, columns, image
 
 HOUR_MS = 3_600_000
 DAY_MS = 24 * HOUR_MS
@@ -49,7 +48,7 @@ class Swept:
 
 
 def sweep(
-    log_dir: str,
+    log_dir: Place,
     *topics: str,
     clock: ManualClock | None = None,
     dry_run: bool = False,
@@ -58,7 +57,7 @@ def sweep(
     drop_unknown: Sequence[str] = (),
 ) -> Swept:
     """Run vacuum, tomorrow unless `clock` says otherwise."""
-    found = Catalog(files or open_files(log_dir), clock or later())
+    found = Catalog(files or catalog(log_dir).files, clock or later())
     swept = Swept(-1)
     options = {"drop_unknown": drop_unknown}
     job = JobRun(name="vacuum", job=vacuum, topics=topics, options=options, dry_run=dry_run)

@@ -30,7 +30,7 @@ from sparklog.admin.erase_segment import (
     without,
 )
 from sparklog.admin.erase_table import TableErased, erase_table
-from sparklog.config.topic import TopicConfig
+from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError
 from sparklog.fleet import Fleet
 from sparklog.log.names import QUARANTINE
@@ -139,6 +139,7 @@ class _Erasure:
     moved: int = 0
     searched: int = 0
     spared: int = 0
+    has_shared: bool = False
     clean: set[SegmentKey] = field(default_factory=set)
     ends: dict[int, int] = field(default_factory=dict)
 
@@ -262,6 +263,7 @@ class _Erasure:
     def _count(self, hits: Iterable[_Hit]) -> None:
         for hit in hits:
             count = len(hit.found.deltas)
+            self.has_shared |= hit.entry.is_shared
             if count:
                 number = hit.entry.partition
                 self.records[number] = self.records.get(number, 0) + count
@@ -271,9 +273,9 @@ class _Erasure:
 
     def report(self, table: TableErased, *, dry_run: bool) -> EraseReport:
         """Return the report, with the table's part of it."""
-        topics = self.catalog.topics().values() if self.moved else [self.topic]
-        configs = [TopicConfig.parse(one.configs) for one in topics]
-        longest_ms = max(max(one.delete_delay_ms, one.orphan_retention_ms) for one in configs)
+        longest_ms = max(
+            max(one.delete_delay_ms, one.orphan_retention_ms) for one in self._delays()
+        )
         quarantine = f"{topic_directory(self.topic)}/{QUARANTINE}"
         aside = sum(1 for _ in self.catalog.files.list(quarantine, recursive=True))
         return EraseReport(
@@ -289,6 +291,16 @@ class _Erasure:
             files_gone_ms=self.catalog.clock.now_ms() + longest_ms,
             outside=(*([f"{aside} files in {quarantine}"] if aside else []), *OUTSIDE),
         )
+
+    def _delays(self) -> list[TopicConfig]:
+        """Return the configs whose delays decide when the last file goes.
+
+        They are those of all topics where a shared segment held a record, or is unused and may.
+        """
+        image = self.catalog.image()
+        if self.has_shared or any(not one.slice_count for one in image.shared.values()):
+            return every_config(one.description.configs for one in image.topics.values())
+        return [TopicConfig.parse(self.topic.configs)]
 
 
 def _has_slices(image: Image) -> bool:

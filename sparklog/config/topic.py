@@ -1,6 +1,6 @@
 """A topic's configs, parsed once into typed fields."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
@@ -169,6 +169,15 @@ class TopicConfig:
             Codec.LZ4: self.compression_lz4_level,
             Codec.ZSTD: self.compression_zstd_level,
         }.get(codec)
+
+
+def every_config(overrides: Iterable[Mapping[str, str]]) -> list[TopicConfig]:
+    """Return the configs of several topics, each one once, and the default ones.
+
+    Raises InvalidConfigError.
+    """
+    given = {tuple(one.items()) for one in overrides}
+    return [TopicConfig.parse(dict(one)) for one in {(), *given}]
 
 
 def config_key(name: str) -> ConfigKey:

@@ -18,7 +18,7 @@ from itertools import islice
 from typing import Any, Final
 from uuid import UUID
 
-from sparklog.config.topic import TopicConfig
+from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import InvalidConfigError, UsageError
 from sparklog.log.names import LOG_SUFFIX, QUARANTINE, parse_segment_name, topic_id_of, uuid7_ms
 from sparklog.maintenance.deleting import LOCAL_CHUNK, Sum, delete_files, problems_of
@@ -247,8 +247,7 @@ def _configs(image: Image) -> list[TopicConfig]:
 
     Several topics share a shared segment: the longest of their delays decides.
     """
-    given = {tuple(topic.description.configs.items()) for topic in image.topics.values()}
-    return [TopicConfig.parse(dict(one)) for one in {(), *given}]
+    return every_config(topic.description.configs for topic in image.topics.values())
 
 
 @dataclass(frozen=True, slots=True)

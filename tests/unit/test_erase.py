@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from sparklog.admin import AdminClient
 from sparklog.admin.erase import OUTSIDE, EraseReport, erase
 from sparklog.admin.erase_segment import stretches_between
+from sparklog.clock import ManualClock
 from sparklog.errors import (
     CommitConflictError,
     CorruptRecordError,
@@ -21,6 +22,7 @@ from sparklog.errors import (
     TopicClosedError,
     UnknownTopicError,
 )
+from sparklog.fleet import LocalFleet
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.log_writer import WriteOptions
@@ -51,6 +53,7 @@ from tests.erasing import (
 from tests.logs import OWN_FILES, append, catalog, image, new_topic, rows
 from tests.maintenance import outcome_of, run
 from tests.metadata_logs import CrashError, CrashingLocalFiles
+from tests.sweeping import DAY_MS, later, sweep
 
 
 @pytest.fixture
@@ -428,6 +431,27 @@ class TestReport:
         assert catalog(log_dir).clock.now_ms() < report.files_gone_ms
         assert report.outside == OUTSIDE
         assert json.loads(json.dumps(report.as_row()))["partitions"] == {"0": 3}
+
+    @pytest.mark.parametrize(
+        ("config", "is_merged", "days"), [({}, False, 3), ({}, True, 3), (OWN_FILES, False, 1)]
+    )
+    def test_says_when_vacuum_takes_the_last_file(
+        self, tmp_path: Path, config: dict[str, object], is_merged: bool, days: int
+    ) -> None:
+        """Another topic may share a shared segment, and its delays are longer."""
+        log_dir = new_topic(tmp_path / "log", partitions=1, config=config)
+        new_topic(log_dir, "u", 1, {"sparklog.reader.grace.ms": 3 * DAY_MS})
+        keyed(log_dir)
+        if is_merged:
+            unshare(log_dir)
+        clock = later()
+        report = erase(Catalog(LocalFiles(log_dir), clock), "t", [ALICE], LocalFleet())
+        sweep(log_dir, clock=ManualClock(report.files_gone_ms - 60_000))
+
+        assert report.files_gone_ms == clock.now_ms() + days * DAY_MS
+        assert holding(log_dir, ALICE, SECRET) != []
+        sweep(log_dir, clock=ManualClock(report.files_gone_ms))
+        assert holding(log_dir, ALICE, SECRET) == []
 
     def test_names_files_that_repair_has_put_aside(self, log_dir: str) -> None:
         aside = Path(log_dir, catalog_directory(log_dir), "quarantine", "t-0")

@@ -40,6 +40,27 @@ if __name__ == "__main__":
     found = spark.read.format("sparklog").option("subscribe", "numbers").load(log_dir)
     print(found.count())
 """
+AVRO = """
+import json
+import sys
+import sparklog.spark
+from confluent_kafka.schema_registry import Schema, SchemaRegistryClient
+from sparklog import AdminClient, NewTopic
+
+if __name__ == "__main__":
+    registry = SchemaRegistryClient.new_client({"url": "mock://"})
+    delay = {"type": "record", "name": "Delay", "fields": [{"name": "minutes", "type": "int"}]}
+    assert registry.register_schema("delays-value", Schema(json.dumps(delay), "AVRO")) == 1
+    AdminClient(sys.argv[1]).create_topics([NewTopic("delays", 1)])
+    spark = sparklog.spark.session("wheel")
+    values = [(b"\\0\\0\\0\\0\\1\\4",), (b"\\0\\0\\0\\0\\x09\\4",)]
+    df = spark.createDataFrame(values, "value binary").coalesce(1)
+    sparklog.spark.produce(df, sys.argv[1], topic="delays")
+    records = sparklog.spark.consume(spark, sys.argv[1], subscribe="delays")
+    found = sparklog.spark.decode(records, registry=registry, subject="delays-value").collect()
+    minutes = [row.decoded and row.decoded.minutes for row in found]
+    print(json.dumps({"minutes": minutes, "errors": [row._error for row in found]}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -111,6 +132,8 @@ class TestWheel:
         environment.run("python", "-c", "import sparklog.testing")
         environment.install(f"{wheel}[spark]")
         runs_spark(environment)
+        environment.install(f"{wheel}[registry]")
+        decodes_avro(environment)
 
 
 class TestEditable:
@@ -148,6 +171,23 @@ def runs_spark(environment: Environment) -> None:
     report = json.loads(environment.run("sparklog", *job).stdout)
     assert (report["topic"], report["problems"]) == ("numbers", [])
 
+    code = "from sparklog.spark.registry import resolved; resolved({}, 's', None)"
+    assert (
+        "pip install 'sparklog[registry]'" in environment.run("python", "-c", code, code=1).stderr
+    )
+
+
+def decodes_avro(environment: Environment) -> None:
+    """Records of the log, in Avro, by the schemas of a registry."""
+    script = environment.folder / "avro.py"
+    script.write_text(AVRO)
+    ended = environment.run("python", str(script), "log")
+
+    assert json.loads(ended.stdout) == {
+        "minutes": [2, None],
+        "errors": [None, "unknown schema id 9"],
+    }
+
 
 @contextmanager
 def service(environment: Environment) -> Iterator[str]:
@@ -175,8 +215,9 @@ def service(environment: Environment) -> Iterator[str]:
 def test_there_are_wheels_for_later_pythons(version: str) -> None:
     """But for PySpark and delta-spark, which are one source distribution for all versions."""
     extras = PROJECT["optional-dependencies"]
-    wanted = [*PROJECT["dependencies"], *extras["rest"], *extras["testing"], *extras["spark"]]
-    wheels = [one for one in wanted if not one.startswith("pyspark")]
+    chosen = [one for extra in ("rest", "testing", "spark", "registry") for one in extras[extra]]
+    wanted = [*PROJECT["dependencies"], *chosen]
+    wheels = [one for one in wanted if not one.startswith(("pyspark", "sparklog"))]
     options = ["--only-binary=:all:", "--python-version", version, "--target", "unused"]
 
     pip = [sys.executable, "-m", "pip", "install", "-q", "--dry-run", "--ignore-installed"]

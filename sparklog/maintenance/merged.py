@@ -21,6 +21,7 @@ from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log.windows import Window, windows
 from sparklog.log_reader.opened import log_path, scanned_whole
 from sparklog.log_writer.segment_file import SegmentFile
+from sparklog.maintenance.joined_slices import joined, runs
 from sparklog.metadata.catalog import topic_directory
 from sparklog.model import AbortedRange, SegmentEntry, TopicDescription
 from sparklog.record import layout
@@ -52,8 +53,8 @@ def merged(work: MergeWork) -> SegmentEntry:
     builder = SegmentBuilder(first.base_offset, first.partition, policy)
     target = SegmentFile(work.files, work.topic, builder, work.clock.now_ms())
     try:
-        for entry in work.group:
-            _copy(work, entry, target)
+        for run in runs(work.group):
+            _append(work, run, target)
     except BaseException:
         target.abort()
         raise
@@ -79,6 +80,16 @@ def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
     return entry._replace(
         index_path=None, index_bytes=None, time_index_path=None, time_index_bytes=None
     )
+
+
+def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -> None:
+    """Copy segments: slices at once, if they are sound."""
+    found = joined(work.files, topic_directory(work.topic), run) if len(run) > 1 else None
+    if found is not None:
+        target.append(found.batches, found.data, min_timestamp=found.min_timestamp)
+        return
+    for entry in run:
+        _copy(work, entry, target)
 
 
 def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:

@@ -163,11 +163,12 @@ class BatchTable:
 
 
 def with_offsets_raised(
-    data: NDArray[np.uint8], batches: BatchTable, shift: int
+    data: NDArray[np.uint8], batches: BatchTable, shift: int | Int64s
 ) -> NDArray[np.uint8]:
     """A copy of the bytes of `batches`, which lie back to back, with `shift` added to base offsets.
 
-    A base offset lies outside its batch's checksum (see `layout`), so that stays right.
+    `shift` is that of all batches, or has one for each. A base offset lies outside its batch's
+    checksum (see `layout`), so that stays right.
     """
     start, end = int(batches.position[0]), int(batches.end_position[-1])
     raised = data[start:end].copy()

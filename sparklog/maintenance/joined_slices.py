@@ -1,0 +1,96 @@
+"""Slices of shared segments, joined at once: a group commit leaves one of a few KB in a partition.
+
+    slice │ slice │ …        of several files, each with offsets of its file's numbering
+    batch │ batch │ …        one scan, every checksum verified, offsets of the log
+
+Alone each would cost as much as a megabyte does. Slices that are not as their rows say are not
+joined: whoever copies one after another tells which batch of which file is wrong.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sparklog.errors import CorruptRecordError
+from sparklog.log_reader.opened import log_path
+from sparklog.model import SegmentEntry
+from sparklog.record import layout
+from sparklog.record.batches import BatchTable, with_offsets_raised
+from sparklog.record.checksum import crc32c
+from sparklog.record.scan import scan_batches, verify_checksums
+from sparklog.storage.files import Files
+
+JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
+"""So many bytes of slices are joined at once; a larger slice is copied alone."""
+
+
+class Joined(NamedTuple):
+    """The batches of slices, one after another; `data` has their bytes, with the log's offsets."""
+
+    batches: BatchTable
+    data: NDArray[np.uint8]
+    min_timestamp: int
+
+
+def runs(group: Sequence[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
+    """Yield a group's segments in order: slices that may be joined together, others alone."""
+    run: list[SegmentEntry] = []
+    size = 0
+    for entry in group:
+        size += entry.log_bytes
+        if run and not (_may_join(run[0]) and _may_join(entry) and size <= JOINED_BYTES_MAX):
+            yield run
+            run, size = [], entry.log_bytes
+        run.append(entry)
+    if run:
+        yield run
+
+
+def _may_join(entry: SegmentEntry) -> bool:
+    return entry.is_shared and entry.is_dense and entry.min_timestamp is not None
+
+
+def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined | None:
+    """Return the batches of slices that follow each other in the log.
+
+    None for slices whose bytes are not as their rows say, and for message sets. `directory` is the
+    topic's. Raises MissingFileError.
+    """
+    ends = np.cumsum([entry.log_bytes for entry in run])
+    data = np.empty(ends[-1], np.uint8)
+    for entry, end in zip(run, ends.tolist(), strict=True):
+        found = files.read(log_path(directory, entry), entry.log_position, entry.log_bytes)
+        if len(found) != entry.log_bytes:
+            return None
+        data[end - entry.log_bytes : end] = np.frombuffer(found, np.uint8)
+        if entry.log_crc32c not in (None, crc32c(found)):
+            return None
+    batches = scan_batches(data).batches
+    last = np.searchsorted(batches.end_position, ends)
+    if not (_ends_at(batches, last, ends) and (batches.magic == layout.MAGIC_V2).all()):
+        return None
+    try:
+        verify_checksums(data, batches)
+    except CorruptRecordError:
+        return None
+    shifts = np.repeat([entry.shift for entry in run], np.diff(last, prepend=-1))
+    moved = replace(
+        batches,
+        base_offset=batches.base_offset + shifts,
+        last_offset=batches.last_offset + shifts,
+    )
+    is_due = moved.base_offset == moved.due_offsets(run[0].base_offset)
+    if not is_due.all() or moved.next_offset[last].tolist() != [one.next_offset for one in run]:
+        return None
+    least = min(entry.min_timestamp for entry in run if entry.min_timestamp is not None)
+    return Joined(moved, with_offsets_raised(data, batches, shifts), least)
+
+
+def _ends_at(batches: BatchTable, last: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:
+    """Whether a batch ends where each slice does, and none is left."""
+    if last[-1] != len(batches) - 1:
+        return False
+    return bool((batches.end_position[last] == ends).all())

@@ -121,6 +121,8 @@ class PartitionAppends:
         self.partition = log.partition
         self.batches = batches
         self._topic_id = topic_id
+        self._log = log
+        self._is_transactional = any(batch.is_transactional for _, batch in batches)
         self.verdicts, self.producers, self.transactions = decided(
             log, batches, topic_id, admission
         )
@@ -189,9 +191,12 @@ class PartitionAppends:
 
     def place(self, log: PartitionLog, admission: Admission) -> None:
         """Decide on the batches once more, on the log that the commit continues."""
-        self.verdicts, self.producers, self.transactions = decided(
-            log, self.batches, self._topic_id, admission
-        )
+        # A transaction is noted in the plan's own admission; all else is known of the same log.
+        if log is not self._log or self._is_transactional:
+            self._log = log
+            self.verdicts, self.producers, self.transactions = decided(
+                log, self.batches, self._topic_id, admission
+            )
         is_taken = [isinstance(verdict, int) for verdict in self.verdicts]
         pairs = list(zip(is_taken, self._is_written, strict=True))
         of_written = [taken for taken, is_in in pairs if is_in]

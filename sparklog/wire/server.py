@@ -26,6 +26,9 @@ from sparklog.wire.side_port import SidePort
 
 BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
+SWITCH_INTERVAL_S: Final = 0.0005
+"""How long a thread that merges or folds runs before another may: a commit gives Python's lock up
+ten times, and would wait Python's 5 ms each time to have it back."""
 """How often slow and idle connections are looked for."""
 LET_GO_SWEEPS: Final = 60
 """After so many looks files are closed that nobody may need any more: some are deleted."""
@@ -135,6 +138,7 @@ def serve(settings: Settings) -> None:
     """
     # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
+    sys.setswitchinterval(SWITCH_INTERVAL_S)
     set_up_logs(settings.log_level)
     if settings.processes > 1:
         sys.exit(serve_all(settings, serve))

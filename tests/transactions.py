@@ -121,6 +121,10 @@ class Client:
             self._sequences[place] = sequence + 1
         return outcome
 
+    def sent(self, count: int, partition: int = 0, topic: str = "t") -> None:
+        """Take note that records were sent before, to whomever."""
+        self._sequences[topic, partition] = self.next_sequence(partition, topic) + count
+
     def next_sequence(self, partition: int = 0, topic: str = "t") -> int:
         """The sequence of the next record of a partition."""
         return self._sequences.get((topic, partition), 0)

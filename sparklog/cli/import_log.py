@@ -40,6 +40,13 @@ class ImportArguments(CommonArguments):
         bool,
         typer.Option("--no-check", help="Believe the indexes of sealed segments: read none of it."),
     ] = False
+    transactional_ids: Annotated[
+        bool,
+        typer.Option(
+            "--transactional-ids",
+            help="Take over the broker's transactional ids and open transactions, too.",
+        ),
+    ] = False
     consumer_offsets: Annotated[
         bool,
         typer.Option(
@@ -92,8 +99,28 @@ def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
         arguments.admin(), arguments.catalog(), arguments.broker, options, fleet
     )
     _print_reports(arguments, reports)
-    if any(report.problem is not None for report in reports):
+    is_whole = all(report.problem is None for report in reports)
+    if arguments.transactional_ids and is_whole:
+        _take_over(arguments)
+    elif arguments.transactional_ids:
+        warn("transactional ids were not taken over: a partition is missing")
+    if not is_whole:
         raise typer.Exit(1)
+
+
+def _take_over(arguments: ImportArguments) -> None:
+    from sparklog.interop.take_over import TakenId, take_over
+
+    taken = take_over(arguments.catalog(), arguments.broker)
+    for one in taken:
+        if one.problem is not None and not arguments.quiet:
+            warn(f"transactional id {one.transactional_id!r} was not taken over: {one.problem}")
+    if arguments.is_json:
+        for one in taken:
+            print_json(one.as_row())
+    elif taken and not arguments.quiet:
+        rows = [(*one[:3], ", ".join(one.aborted), one.problem) for one in taken]
+        print_table("transactional ids", TakenId._fields, rows)
 
 
 def _print_reports(arguments: ImportArguments, reports: "Sequence[PartitionReport]") -> None:

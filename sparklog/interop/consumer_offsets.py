@@ -15,13 +15,12 @@ from sparklog.coordinator.records import (
 )
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
 from sparklog.interop.broker_dir import BrokerDir, PartitionDir
-from sparklog.interop.examine import Source, marker_of, walked
+from sparklog.interop.coordinator_log import each_batch
+from sparklog.interop.examine import marker_of
 from sparklog.interop.file_records import Bytes
 from sparklog.interop.java_records import JavaRecord, records_at
-from sparklog.log.names import LOG_SUFFIX
 from sparklog.record.batches import BatchTable
 from sparklog.record.markers import COMMIT
-from sparklog.record.scan import verify_checksums
 
 COMMITS_MAX: Final = 1_000_000
 """Most offsets that are kept at once: a small file may hold any number of them, compressed."""
@@ -55,25 +54,25 @@ def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:
     """
     found: dict[_Key, GroupOffset] = {}
     for partition in partitions:
-        _read(partition, found)
+        each_batch(partition, _Commits(found).batch)
     return sorted(found.values())
 
 
-def _read(partition: PartitionDir, found: dict[_Key, GroupOffset]) -> None:
-    reader = _Commits(found)
-    segments = partition.segments()
-    for files in segments:
-        name = files.name(LOG_SUFFIX)
-        path = f"{partition.path}/{name}"
-        is_newest = files is segments[-1]
-        source = Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
-        for view, position, batches in walked(source):
-            try:
-                verify_checksums(view, batches)
-                for slot in range(len(batches)):
-                    reader.batch(view, batches.slice(slot, slot + 1))
-            except CorruptRecordError as error:
-                raise error.in_file(path, position) from None
+def pending_offsets(partitions: Iterable[PartitionDir]) -> dict[int, list[GroupOffset]]:
+    """The offsets that open transactions hold, by producer id, the newest of each place.
+
+    `partitions` are those of __consumer_offsets. Raises CorruptRecordError naming the file.
+    """
+    found: dict[int, list[GroupOffset]] = {}
+    for partition in partitions:
+        reader = _Commits({})
+        each_batch(partition, reader.batch)
+        for producer, records in reader.pending.items():
+            held: dict[_Key, GroupOffset] = {}
+            for record in records:
+                _apply(record, held)
+            found.setdefault(producer, []).extend(sorted(held.values()))
+    return found
 
 
 class _Commits:
@@ -81,21 +80,22 @@ class _Commits:
 
     def __init__(self, found: dict[_Key, GroupOffset]) -> None:
         self._found = found
-        self._pending: dict[int, list[JavaRecord]] = {}
+        self.pending: dict[int, list[JavaRecord]] = {}
+        """Records of transactions that are open, by producer id."""
         self._held = 0
 
     def batch(self, view: Bytes, batch: BatchTable) -> None:
         """Take a table of one batch."""
         producer = int(batch.producer_id[0])
         if batch.is_control[0]:
-            ended = self._pending.pop(producer, [])
+            ended = self.pending.pop(producer, [])
             self._held -= len(ended)
             if marker_of(view, batch) == COMMIT:
                 self._apply(ended)
             return
         records = records_at(view, int(batch.position[0]), int(batch.size[0]))
         if batch.is_transactional[0]:
-            pending = self._pending.setdefault(producer, [])
+            pending = self.pending.setdefault(producer, [])
             for record in records:
                 pending.append(record)
                 self._held += 1

@@ -1,0 +1,34 @@
+"""A partition of a coordinator's topic in a broker's directory, batch by batch."""
+
+from collections.abc import Callable
+
+from sparklog.errors import CorruptRecordError
+from sparklog.interop.broker_dir import PartitionDir
+from sparklog.interop.examine import Source, walked
+from sparklog.interop.file_records import Bytes
+from sparklog.log.names import LOG_SUFFIX
+from sparklog.record.batches import BatchTable
+from sparklog.record.scan import verify_checksums
+
+Take = Callable[[Bytes, BatchTable], None]
+"""Takes the bytes of a window, and a table of one of its batches."""
+
+
+def each_batch(partition: PartitionDir, take: Take) -> None:
+    """Have all batches taken, in the order of the log.
+
+    Raises CorruptRecordError naming file and position, also for what `take` raises so.
+    """
+    segments = partition.segments()
+    for files in segments:
+        name = files.name(LOG_SUFFIX)
+        path = f"{partition.path}/{name}"
+        is_newest = files is segments[-1]
+        source = Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
+        for view, position, batches in walked(source):
+            try:
+                verify_checksums(view, batches)
+                for slot in range(len(batches)):
+                    take(view, batches.slice(slot, slot + 1))
+            except CorruptRecordError as error:
+                raise error.in_file(path, position) from None

@@ -1,13 +1,14 @@
 """Spark Connect: the client may be anywhere, so its reads are planned where the executors run."""
 
 import pickle
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
-from sparklog.errors import SparklogError, UsageError
+from sparklog.errors import SparklogError, SparklogWarning, UsageError
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -49,13 +50,17 @@ class PlanTask(Generic[Plan]):
     make: "Callable[[Catalog, Mapping[str, Any]], Plan]"
 
     def __call__(self, batches: "Iterator[pa.RecordBatch]") -> "Iterator[pa.RecordBatch]":
-        """Yield one row: the pickled plan, or the pickled error of `make`."""
+        """Yield one row: the pickled plan, or the pickled error of `make`; and its warnings."""
         import pyarrow as pa
 
         from sparklog.record.arrays import binary_of
 
         for _ in batches:
-            answer = binary_of([pickle.dumps(self.plan())])
+            with warnings.catch_warnings(record=True) as told:
+                warnings.simplefilter("always")
+                plan = self.plan()
+            texts = [str(one.message) for one in told if one.category is SparklogWarning]
+            answer = binary_of([pickle.dumps((plan, texts))])
             yield pa.RecordBatch.from_arrays([answer], ["answer"])
 
     def plan(self) -> "Plan | SparklogError":
@@ -74,14 +79,20 @@ def planned(
     options: Mapping[str, Any],
     make: "Callable[[Catalog, Mapping[str, Any]], Plan]",
 ) -> Plan:
-    """Return what `make` plans, here or, for a client of Spark Connect, in a task. Raises as it."""
+    """Return what `make` plans, here or, for a client of Spark Connect, in a task.
+
+    Raises and warns as it does.
+    """
     from sparklog.metadata.catalog import Catalog
 
     if not is_connect(spark):
         return make(Catalog(files), options)
     task = PlanTask(files, options, make)
     (row,) = spark.range(0, 1, 1, 1).mapInArrow(task, _ANSWER).collect()
-    answer: Plan | SparklogError = pickle.loads(row.answer)  # noqa: S301 - our own task's
+    answer: Plan | SparklogError
+    answer, texts = pickle.loads(row.answer)  # noqa: S301 - our own task's
+    for text in texts:
+        warnings.warn(text, SparklogWarning, stacklevel=4)
     if isinstance(answer, SparklogError):
         raise answer
     return answer

@@ -61,7 +61,12 @@ def opened(files: Files, path: str) -> pq.ParquetFile:
     size = 0 if found is None else found.bytes
     source = pa.PythonFile(_Reader(files, path, size), mode="r")
     try:
-        return pq.ParquetFile(source, buffer_size=_BUFFER_BYTES, pre_buffer=False)
+        return pq.ParquetFile(
+            source,
+            buffer_size=_BUFFER_BYTES,
+            pre_buffer=False,
+            coerce_int96_timestamp_unit="us",  # as Spark writes times: in ns not all of them fit
+        )
     except pa.ArrowException as error:
         raise CorruptMetadataError(f"{path}: no Parquet file: {error}") from None
 

@@ -1,5 +1,6 @@
 """Kill -9 after every step of build_table: the table holds what its marks say, and no row twice."""
 
+import secrets
 import shutil
 import signal
 from collections import Counter
@@ -13,6 +14,7 @@ from sparklog.maintenance.table_files import TIER_FILES
 from tests.crash.maintenance import run
 from tests.crash.producer import in_process
 from tests.logs import append, rows
+from tests.soak.started import run_table_soak
 from tests.tables import marks_of, snapshot_of, table_of, topic_with_table
 
 KILLED = -signal.SIGKILL
@@ -64,3 +66,11 @@ def test_after_any_step_leaves_a_table_that_is_exact(tmp_path: Path, template: s
         assert run(log_dir, build_table, OPTIONS)[0] in (DONE, NOTHING_TO_DO)
         assert table_is_exact(log_dir)
         assert marks_of(log_dir) == marks_of(alive)
+
+
+@pytest.mark.slow
+def test_at_a_dozen_random_steps_leaves_what_the_log_has() -> None:
+    """Goal: auto is the log, whoever dies. Method: tests.soak.table, some kills."""
+    code, said = run_table_soak(secrets.randbelow(1_000_000), 12)
+
+    assert code == 0, said

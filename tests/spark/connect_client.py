@@ -1,16 +1,19 @@
 """A client of Spark Connect, whose server is started with it: `… connect_client LOG_DIR`.
 
-The log dir has topics `t`, with records, and `copy`. The last line printed is JSON.
+The log dir has topics `t`, with records, `copy`, and two with tables: `old`, and `changed`, whose
+table is no copy of its log any more. The last line printed is JSON.
 """
 
 import json
 import sys
+import warnings
 from typing import Any
 
 from pyspark.sql import SparkSession
 
 from sparklog.errors import SparklogError
 from sparklog.spark import consume, produce, register
+from tests.spark.conftest import delta_settings
 from tests.spark.frames import numbers
 
 SETTINGS = {
@@ -40,15 +43,37 @@ def copied(spark: SparkSession, log_dir: str) -> int:
     return spark.read.format("sparklog").option("subscribe", "copy").load(log_dir).count()
 
 
+def history(spark: SparkSession, log_dir: str) -> dict[str, Any]:
+    """What is read of the topics that have tables."""
+    options = {"subscribe": "old", "includeHeaders": "true"}
+    log = sorted(map(str, consume(spark, log_dir, **options).collect()))
+    auto = consume(spark, log_dir, history="auto", **options)
+    in_order = consume(spark, log_dir, history="auto", ordered="true", **options)
+    since = {"assign": '{"old": [0]}', "startingTimestamp": 0, "endingOffsets": '{"old": {"0": 1}}'}
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        changed = consume(spark, log_dir, subscribe="changed", history="auto").count()
+    return {
+        "auto is log": sorted(map(str, auto.collect())) == log,
+        "rows": len(log),
+        "in order": [row.offset for row in in_order.collect()],
+        "of the table": consume(spark, log_dir, subscribe="old", history="table").count(),
+        "by time": consume(spark, log_dir, history="table", **since).count(),
+        "no table": refusal(consume, spark, log_dir, subscribe="t", history="table"),
+        "changed": changed,
+        "told": [str(one.message) for one in told],
+    }
+
+
 def main(log_dir: str) -> None:
     """Do what a client may do."""
     builder = SparkSession.builder.remote("local[1]")
-    for name, value in SETTINGS.items():
+    for name, value in (SETTINGS | delta_settings()).items():
         builder = builder.config(name, value)
     spark = builder.getOrCreate()
     register(spark)
     df = consume(spark, log_dir, subscribe="t")
-    answers = {
+    answers = history(spark, log_dir) | {
         "settled": df.count(),
         "unknown": refusal(consume, spark, log_dir, subscribe="tt"),
         "produce": refusal(produce, numbers(spark, 3), log_dir, "t"),

@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from deltalake import DeltaTable
 
 from tests.cluster.standalone import ROOT, clean_environment
 from tests.logs import append, new_topic
+from tests.tables import WITH_TABLE, build
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -20,6 +22,13 @@ def answers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     log_dir = new_topic(Path(tmp_path_factory.mktemp("connect")) / "log")
     new_topic(log_dir, "copy")
     append(log_dir, 0, ["a", "b"])
+    for topic in ("old", "changed"):
+        new_topic(log_dir, topic, 1, WITH_TABLE)
+        append(log_dir, 0, ["a", None], topic=topic, keys=["k", "l"])
+    build(log_dir)
+    (changed,) = Path(log_dir).glob("changed-*/table")
+    DeltaTable(changed).delete("offset = 0")
+    append(log_dir, 0, ["c"], topic="old")
     ended = subprocess.run(
         [sys.executable, "-m", "tests.spark.connect_client", log_dir],
         capture_output=True,
@@ -46,3 +55,19 @@ class TestClient:
     def test_is_told_how_to_produce(self, answers: dict[str, Any]) -> None:
         assert answers["produce"].startswith("UsageError: produce commits in the driver")
         assert "df.write.format" in answers["produce"]
+
+
+class TestHistory:
+    def test_is_read_from_table_and_log(self, answers: dict[str, Any]) -> None:
+        assert (answers["auto is log"], answers["rows"]) == (True, 3)
+        assert answers["in order"] == [0, 1, 2]
+
+    def test_is_read_from_the_table_alone(self, answers: dict[str, Any]) -> None:
+        assert (answers["of the table"], answers["by time"]) == (2, 1)
+        assert answers["no table"].startswith("UsageError: topic 't' has no table")
+
+    def test_warns_of_a_table_that_somebody_has_changed(self, answers: dict[str, Any]) -> None:
+        assert answers["changed"] == 2
+        (told,) = answers["told"]
+        assert "is DELETE by delta-rs" in told
+        assert told.endswith("reading the log")

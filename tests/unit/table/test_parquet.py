@@ -99,6 +99,16 @@ class TestFiles:
         with pytest.raises(CorruptMetadataError, match="x.parquet: no Parquet file"):
             opened(files, "x.parquet")
 
+    def test_of_spark_have_any_time(self) -> None:
+        """Spark's OPTIMIZE writes INT96, which pyarrow takes for nanoseconds unless told."""
+        files = MemoryFiles()
+        year_10000 = pa.Table.from_batches([batch(0, [0], [253_402_300_800_000])])
+        sink = pa.BufferOutputStream()
+        pq.write_table(year_10000, sink, use_deprecated_int96_timestamps=True)
+        files.write_new("x.parquet", sink.getvalue().to_pybytes())
+
+        assert opened(files, "x.parquet").read().cast(ARROW_SCHEMA) == year_10000
+
 
 class TestStatistics:
     def test_are_those_of_delta(self) -> None:

@@ -39,7 +39,7 @@ from sparklog.metadata.transactions import (
     TransactionStatus,
 )
 from sparklog.model import TopicPartition
-from sparklog.transactions.ending import end
+from sparklog.transactions.end_group import Ends
 
 TAKE_OVER: Final = "TAKE OVER TRANSACTIONAL IDS"
 
@@ -103,7 +103,7 @@ def _taken_over(
         catalog.log.commit(partial(_resting, ids=ids, offsets=offsets))
     for one in ids:
         if one.status not in _RESTING:
-            end(catalog, partial(_prepared, one=one, offsets=offsets.get(one.producer_id, ())))
+            Ends(catalog).end(partial(_prepared, one=one, offsets=offsets.get(one.producer_id, ())))
     after = catalog.image().transactional_ids.by_id
     return [
         TakenId(name, after[name].producer_id, str(after[name].status), aborted(one), problem)
@@ -130,7 +130,7 @@ def _without_hanging(
                     state = log.producers.get(producer_id)
                     producer = Producer(producer_id, state.epoch if state else 0)
                     where = TransactionPartition(topic.topic_id, number)
-                    end(catalog, partial(to_abort_in, place=where, producer=producer))
+                    Ends(catalog).end(partial(to_abort_in, place=where, producer=producer))
                     found.setdefault(producer_id, []).append(str(place))
     return lambda one: tuple(found.get(one.producer_id, ()))
 

@@ -85,13 +85,18 @@ class Request:
             self._outcome = error
             self.is_settled = True
 
+    @property
+    def outcome(self) -> Committed | BaseException:
+        """The outcome: an error, or the answer."""
+        if self._outcome is None:
+            return CommitOutcomeUnknownError("a request that nobody planned was settled")
+        return self._outcome
+
     def answer(self) -> Committed:
         """Return or raise the outcome."""
-        if isinstance(self._outcome, Committed):
-            return self._outcome
-        if self._outcome is None:
-            raise CommitOutcomeUnknownError("a request that nobody planned was settled")
-        raise self._outcome
+        if isinstance(self.outcome, BaseException):
+            raise self.outcome
+        return self.outcome
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ synced before the commit is answered, unless the log was opened with `flush=Fals
 
 import logging
 import os
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from threading import Lock
 from typing import Final
@@ -160,21 +160,43 @@ class MetadataLog(FollowedLog):
         have landed and the slot cannot be read.
         """
         request = Request(plan, topics, is_patient=patient)
+        self._commit([request])
+        answer = request.answer()
+        if answer.edit is not None and housekeeping:
+            self._keep_house()
+        return answer
+
+    def commit_each(
+        self, plans: Sequence[Plan], topics: Collection[str]
+    ) -> list[Committed | BaseException]:
+        """Commit the edits of several plans as `commit` does one, together; return the outcomes.
+
+        The plans run one after another, each on the image that the one before leaves. One that
+        fails does not stop the others.
+        """
+        requests = [Request(plan, topics) for plan in plans]
+        self._commit(requests)
+        answers = [request.outcome for request in requests]
+        if any(isinstance(one, Committed) and one.edit is not None for one in answers):
+            self._keep_house()
+        return answers
+
+    def _commit(self, requests: Sequence[Request]) -> None:
+        """Commit requests, durably; each gets its outcome."""
         if not (self._is_probed or self.files.is_local):
             # A bucket may have moved to a store that ignores the condition of a put.
             probe_conditional_put(self.files)
         self._is_probed = True
         with self._queueing:
-            self._queue.append(request)
+            self._queue += requests
         with self._committing:
-            if not request.is_settled:
-                self._lead(request)
-        answer = request.answer()
-        if self._flush or not self.files.is_local:
-            self.sync(answer.image.version)
-        if answer.edit is not None and housekeeping:
-            self._keep_house()
-        return answer
+            for request in requests:
+                if not request.is_settled:
+                    self._lead(request)
+        outcomes = [request.outcome for request in requests]
+        versions = [one.image.version for one in outcomes if isinstance(one, Committed)]
+        if versions and (self._flush or not self.files.is_local):
+            self.sync(max(versions))
 
     def _keep_house(self) -> None:
         """Call `after_commit`. The commit has landed, so a failure is told to the log alone."""

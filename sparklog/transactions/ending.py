@@ -6,7 +6,8 @@
                 span; offsets are appended to __consumer_offsets, which takes them as any others
 
 What is written follows from the image. If the commit's image asks for other bytes (an append to a
-partition that had none, a claim of an offsets partition), it is written again.
+partition that had none, a claim of an offsets partition), it is written again. `end_group` does
+both, for all ends that come together.
 """
 
 from collections.abc import Callable, Iterator
@@ -16,8 +17,6 @@ from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.errors import CommitConflictError, ErrorCode
-from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage
 from sparklog.metadata.producers import ProducerState
@@ -25,63 +24,19 @@ from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import AbortedRange, SegmentEntry, TopicPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
-from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of, written
+from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of
 
 END: Final = "END TRANSACTION"
-TRIES: Final = 20
-"""How often an end is written at most."""
 
 Decision = Callable[[Image], Ending | None]
 """Says what is to be ended on an image; None for nothing (any more)."""
 
 
-class _Stale(Exception):  # noqa: N818 - no error: the end is written again
-    """The commit's image asks for bytes that were not written."""
+class StaleEndError(Exception):
+    """The commit's image asks for bytes that were not written: the end is written again."""
 
 
-def end(catalog: Catalog, decide: Decision) -> Ending | None:
-    """End a transaction, durably; return its end, or None when `decide` finds none.
-
-    Raises what `decide` raises, CommitConflictError when others kept changing what the end
-    consists of, and as `MetadataLog.commit`.
-    """
-    for _ in range(TRIES):
-        image = catalog.log.image()
-        ending = decide(image)
-        if ending is None:
-            return None
-        ids = list(_topic_ids(image, ending))
-        image, now_ms = catalog.log.image(ids), catalog.clock.now_ms()
-        places = written(catalog, {one.data for one in _pieces(image, ending, now_ms)})
-        found: list[Ending | None] = []
-
-        def plan(
-            image: Image,
-            places: dict[bytes, Slot] = places,
-            now_ms: int = now_ms,
-            ids: list[str] = ids,
-            found: list[Ending | None] = found,
-        ) -> Edit | Done:
-            newest = decide(image)
-            found.append(newest)
-            if newest is None:
-                return Done()
-            if not set(_topic_ids(image, newest)) <= set(ids):
-                raise _Stale
-            return _edit(image, newest, places, now_ms)
-
-        try:
-            catalog.log.commit(plan, ids)
-        except _Stale:
-            continue
-        return found[-1]
-    raise CommitConflictError(
-        f"what a transaction has to end kept changing, {TRIES} times in a row",
-        code=ErrorCode.CONCURRENT_TRANSACTIONS,
-    )
-
-
-def _topic_ids(image: Image, ending: Ending) -> Iterator[str]:
+def topics_of(image: Image, ending: Ending) -> Iterator[str]:
     """Yield the topics that an end writes to: those that are there."""
     for topic_id in dict.fromkeys(one.topic_id for one in ending.before.partitions):
         topic = image.topic(topic_id)
@@ -97,7 +52,7 @@ def _live(image: Image, topic_id: str) -> TopicImage | None:
     return None if topic is None or topic.closed_ms is not None else topic
 
 
-def _pieces(image: Image, ending: Ending, now_ms: int) -> Iterator[Piece]:
+def pieces_of(image: Image, ending: Ending, now_ms: int) -> Iterator[Piece]:
     """Yield what an end appends: markers where the transaction has records, then offsets."""
     before = ending.before
     kind = COMMIT if ending.is_commit else ABORT
@@ -135,12 +90,12 @@ def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> by
     return offsets_batch(records, now_ms, leader_epoch)
 
 
-def _edit(image: Image, ending: Ending, places: dict[bytes, Slot], now_ms: int) -> Edit | Done:
-    """Return the edit of the end. Raises _Stale when bytes of it were not written."""
+def edit_of(image: Image, ending: Ending, places: dict[bytes, Slot], now_ms: int) -> Edit | Done:
+    """Return the edit of the end. Raises StaleEndError when bytes of it were not written."""
     topics: dict[str, list[Piece]] = {}
-    for piece in _pieces(image, ending, now_ms):
+    for piece in pieces_of(image, ending, now_ms):
         if piece.data not in places:
-            raise _Stale
+            raise StaleEndError
         topics.setdefault(piece.topic_id, []).append(piece)
     edits = {
         topic_id: _topic_edit(image.topics[topic_id], ending, pieces, places, now_ms)

@@ -29,7 +29,7 @@ from sparklog.metadata.transactions import (
     TransactionalId,
     TransactionPartition,
 )
-from sparklog.transactions.ending import end
+from sparklog.transactions.end_group import Ends
 from sparklog.transactions.timeouts import without_expired
 
 RANDOM_BYTES: Final = 5
@@ -45,6 +45,7 @@ class Transactions:
     def __init__(self, catalog: Catalog, timeout_max_ms: int = TIMEOUT_MAX_MS) -> None:
         self._catalog = catalog
         self._timeout_max_ms = timeout_max_ms
+        self.ends = Ends(catalog)
 
     def init(self, transactional_id: str, timeout_ms: int, expected: Producer = NOBODY) -> Producer:
         """Return the producer of a transactional id, with the next epoch.
@@ -109,7 +110,7 @@ class Transactions:
         """End a transaction; return the producer that goes on. What was ended so before is ended.
 
         With `bumps` the producer goes on with another epoch (KIP-890). Raises as `to_end` and
-        `ending.end`.
+        `Ends.end`.
         """
         start = _random_start()
         seen: list[TransactionalId] = []
@@ -122,7 +123,7 @@ class Transactions:
             seen.append(found)
             return None
 
-        end(self._catalog, decide)
+        self.ends.end(decide)
         return _producer(seen[-1])
 
     def abort(self, transactional_id: str, number: int | None = None) -> bool:
@@ -130,7 +131,7 @@ class Transactions:
 
         With `number` only the id's transaction of this number.
         """
-        ended = end(self._catalog, lambda image: to_abort(image, transactional_id, number))
+        ended = self.ends.end(lambda image: to_abort(image, transactional_id, number))
         return ended is not None
 
     def abort_in(self, place: TransactionPartition, producer: Producer) -> None:
@@ -138,7 +139,7 @@ class Transactions:
 
         One that belongs to no transactional id, as of an imported log, ends in this partition.
         """
-        end(self._catalog, lambda image: to_abort_in(image, place, producer))
+        self.ends.end(lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:
         """Forget ids without an open transaction that were last used before a time."""

@@ -1,5 +1,7 @@
 """The end of a transaction while others come between: what is written, and written again."""
 
+import os
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -8,11 +10,11 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.coordinator.offsets_topic import claim, offsets_topic
-from sparklog.errors import CommitConflictError, StorageError
+from sparklog.errors import CommitConflictError, ProducerFencedError, StorageError
 from sparklog.metadata.transaction_plans import Producer
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
-from sparklog.transactions import ending, pieces
+from sparklog.transactions import end_group, pieces
 from tests.transactions import Client, Instance, new_log_dir
 
 
@@ -42,7 +44,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
             events.pop(0)()
         return found
 
-    monkeypatch.setattr(ending, "written", written)
+    monkeypatch.setattr(end_group, "written", written)
     return events
 
 
@@ -69,7 +71,8 @@ def test_a_claim_that_comes_between_gets_markers_of_its_epoch(
 def test_one_that_its_producer_has_ended_is_not_aborted(
     instance: Instance, client: Client, meanwhile: list[Callable[[], object]]
 ) -> None:
-    meanwhile.append(client.commit)
+    other = Instance(instance.catalog.files.uri)  # ends in one process wait for each other
+    meanwhile.append(lambda: other.transactions.end(client.step, is_commit=True))
 
     assert not instance.transactions.abort("id")
     assert instance.values()[0] == ["x"]
@@ -78,10 +81,40 @@ def test_one_that_its_producer_has_ended_is_not_aborted(
 def test_gives_up_when_it_keeps_changing(
     instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ending, "written", lambda *_: {})
+    monkeypatch.setattr(end_group, "written", lambda *_: {})
 
     with pytest.raises(CommitConflictError, match="kept changing, 20 times in a row"):
         client.commit()
+
+
+def test_those_that_wait_are_ended_together(instance: Instance, client: Client) -> None:
+    """Goal: one segment and one entry. Method: others come while the first one is written."""
+    others = [Client(instance, name) for name in ("a", "b", "c")]
+    for one in others:
+        one.init()
+        one.produce("y")
+    others[2].producer = others[1].producer  # fenced: it stops nobody
+    errors: list[Exception] = []
+    threads = [threading.Thread(target=_commit, args=(one, errors)) for one in others]
+    version = instance.catalog.image().version
+    with instance.transactions.ends.leading:
+        for thread in threads:
+            thread.start()
+        while instance.transactions.ends.waiting < len(threads):
+            os.sched_yield()
+    for thread in threads:
+        thread.join()
+
+    assert instance.catalog.image().version == version + 1
+    assert [type(one) for one in errors] == [ProducerFencedError]
+    assert not any(instance.state(name).is_open for name in ("a", "b"))
+
+
+def _commit(client: Client, errors: list[Exception]) -> None:
+    try:
+        client.commit()
+    except ProducerFencedError as error:
+        errors.append(error)
 
 
 def test_what_cannot_be_written_ends_nothing(

@@ -12,7 +12,7 @@ from sparklog.cli.output import print_json, print_table
 from sparklog.errors import InvalidOptionError
 
 if TYPE_CHECKING:
-    from sparklog.metadata.image import TopicImage
+    from sparklog.metadata.image import Image, TopicImage
     from sparklog.model import TopicDescription
 
 Named = Annotated[
@@ -114,25 +114,50 @@ class DescribeArguments(CommonArguments):
 
 
 def describe(arguments: DescribeArguments) -> None:
-    """Show partitions with their offsets, segments and bytes, and the configs that are set."""
+    """Show partitions with their offsets, open transactions, and the configs that are set."""
     from sparklog.config import TopicConfig
 
     catalog = arguments.catalog()
     names = [*(arguments.names or ()), *([arguments.topic] if arguments.topic else ())]
     topics = [catalog.topic(name) for name in names] or list(catalog.topics().values())
     for topic in topics:
-        partitions = _partitions(topic, catalog.topic_image(topic))
+        image = catalog.image(topic)
+        partitions = _partitions(topic, image.topics[topic.topic_id])
+        opened = _opened(topic, image, catalog.clock.now_ms())
         entries = TopicConfig.parse(topic.configs).describe()
         configs = {e.name: e.value for e in entries if arguments.all_configs or not e.is_default}
         if arguments.is_json:
-            print_json(_as_json(topic) | {"configs": configs, "partitions": partitions})
+            rest = {"configs": configs, "partitions": partitions, "transactions": opened}
+            print_json(_as_json(topic) | rest)
             continue
         title = f"{topic.name}  id {topic.topic_id}  partitions {topic.num_partitions}"
         shown = _shown(partitions)
         rows = [[row[name] for name in shown] for row in partitions]
         print_table(title, [name.replace("_", " ") for name in shown], rows)
+        if opened:
+            title = f"open transactions of {topic.name}"
+            columns = [name.replace("_", " ") for name in opened[0]]
+            print_table(title, columns, [list(one.values()) for one in opened])
         for name, value in configs.items():
             print(f"{name}={value}")
+
+
+def _opened(topic: "TopicDescription", image: "Image", now_ms: int) -> list[dict[str, Any]]:
+    """Return the open transactions of a topic, and for how long each has been open."""
+    from sparklog.metadata.open_transactions import opened_in
+
+    logs = sorted(image.topics[topic.topic_id].partitions.items())
+    return [
+        {
+            "partition": one.partition,
+            "first_offset": one.first_offset,
+            "producer_id": one.producer_id,
+            "transactional_id": one.transactional_id,
+            "open_for_s": None if one.since_ms is None else max(now_ms - one.since_ms, 0) // 1000,
+        }
+        for _, log in logs
+        for one in opened_in(topic.topic_id, log, image.transactional_ids)
+    ]
 
 
 _PARTITION_COLUMNS = (

@@ -3,6 +3,7 @@
     job             a job as steps: each has rows that describe it, and `execute`
     build_index     indexes made anew where they are missing or wrong
     retention       old segments removed
+    abort_transactions  transactions ended that their producers do not end
     compact         the latest record of each key kept
     merge_segments  small segments packed into sealed ones
     vacuum          files unlinked that nothing refers to

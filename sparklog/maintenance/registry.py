@@ -7,6 +7,7 @@ read no other list.
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
+from sparklog.maintenance.abort_transactions import abort_transactions
 from sparklog.maintenance.build_index import build_index
 from sparklog.maintenance.build_table import build_table
 from sparklog.maintenance.compact import compact
@@ -66,6 +67,13 @@ JOBS: Final[Mapping[str, ScheduledJob]] = {
                 "check": JobOption("Read every log, not only sizes."),
                 "rebuild": JobOption("Build every index anew."),
             },
+        ),
+        ScheduledJob(
+            "abort_transactions",
+            abort_transactions,
+            "Abort transactions that are open for longer than their timeouts.",
+            "transaction.abort.timed.out.transaction.cleanup.interval.ms",
+            10_000,
         ),
         ScheduledJob(
             "retention",

@@ -29,6 +29,7 @@ from sparklog.spark.position import Json, Position
 from sparklog.spark.read_task import RangePartition, ReadTask
 from sparklog.spark.selection import selected
 from sparklog.spark.splits import split_ranges
+from sparklog.spark.waiting import Waiting, held_back
 from sparklog.storage.files import Files
 from sparklog.storage.log_dir import open_log_dir
 
@@ -53,6 +54,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._task = ReadTask(files, options)
         self._initial: Json | None = None
         self._newest: Position | None = None
+        self._waiting: Waiting | None = None
         self._is_available_now = False
         self._last_batch_ms = 0
 
@@ -121,8 +123,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ended.to_json()
 
     def reportLatestOffset(self) -> Json | None:
-        """Return the ends that were seen last, for the query's progress to show the lag."""
-        return None if self._newest is None else offsets_json(self._newest.offsets)
+        """Return the ends that were seen last, for the query's progress to show the lag.
+
+        Where a stream waits at an open transaction this says so (`sparklog.spark.waiting`).
+        """
+        if self._newest is None:
+            return None
+        ends: Json = offsets_json(self._newest.offsets)
+        return ends if self._waiting is None else ends | self._waiting.told()
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
         """Return what to read of a micro-batch; what is lost of it is an error, or a warning."""
@@ -166,6 +174,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         ids = {topic.name: topic.topic_id for topic in wanted.values()}
         ends = {key: log.log_end_offset for key, log in logs.items()}
         begins = before.begins(Position(ends, ids, before.offsets))
+        held = held_back(wanted, readers, self._isolation)
+        if held and self._waiting is None:
+            self._waiting = Waiting(self._catalog, self._clock)
+        if self._waiting is not None:
+            self._waiting.look(held)
         stable = {key: log.end_offset(self._isolation) for key, log in logs.items()}
         offsets = {key: max(stable[key], min(begins[key], ends[key])) for key in wanted}
         return Position(offsets, ids, cluster=open_log_dir(self._files).cluster_id)

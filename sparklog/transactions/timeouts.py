@@ -1,6 +1,5 @@
 """Transactions that take longer than they may, and transactional ids that nobody uses any more."""
 
-from collections.abc import Iterable
 from typing import Final
 
 from sparklog.metadata.edit import Done, Edit
@@ -8,6 +7,10 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.transactions import TransactionalId, TransactionalIds
 
 EXPIRE: Final = "EXPIRE TRANSACTIONAL IDS"
+ID_EXPIRATION_MS: Final = 7 * 24 * 3600 * 1000
+"""transactional.id.expiration.ms's default."""
+CLOCKS_MS: Final = 5 * 60_000
+"""No two machines' clocks are so far apart."""
 
 
 class OpenSince:
@@ -23,12 +26,26 @@ class OpenSince:
         return [one for key, one in opened.items() if boot_ms - self._seen_ms[key] > one.timeout_ms]
 
 
+def long_overdue(ids: TransactionalIds, now_ms: int) -> list[TransactionalId]:
+    """Return those that were begun CLOCKS_MS more than their timeouts ago, by the log's times."""
+    return [
+        one for one in ids.open.values() if now_ms - one.started_ms > one.timeout_ms + CLOCKS_MS
+    ]
+
+
+def expired(ids: TransactionalIds, before_ms: int) -> list[TransactionalId]:
+    """Return those without an open transaction that were last used before a time, by name."""
+    return [
+        one for _, one in sorted(ids.by_id.items()) if not one.is_open and one.used_ms < before_ms
+    ]
+
+
 def without_expired(image: Image, before_ms: int) -> Edit | Done:
     """Return the edit that forgets ids without an open transaction last used before a time.
 
     `transactional.id.expiration.ms` says how long ago that is.
     """
-    gone = sorted(_expired(image.transactional_ids.by_id.values(), before_ms))
+    gone = [one.transactional_id for one in expired(image.transactional_ids, before_ms)]
     if not gone:
         return Done()
     return Edit(
@@ -36,7 +53,3 @@ def without_expired(image: Image, before_ms: int) -> Edit | Done:
         parameters={"transactionalIds": ", ".join(gone)},
         transactional_ids=dict.fromkeys(gone),
     )
-
-
-def _expired(ids: Iterable[TransactionalId], before_ms: int) -> Iterable[str]:
-    return (one.transactional_id for one in ids if not one.is_open and one.used_ms < before_ms)

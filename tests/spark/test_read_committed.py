@@ -4,6 +4,7 @@ The broker wrote a transaction that was committed (offsets 0 to 9, its marker 10
 aborted (11 to 20, 21), one that was committed (22 to 31, 32), and plain records.
 """
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sparklog.interop.import_log import ImportOptions, import_log_dir
 from sparklog.spark import consume
 from tests.compat.cases import BROKER
 from tests.logs import catalog, new_topic, rows
+from tests.transactions import Client, new_log_dir
 
 pytestmark = pytest.mark.spark
 
@@ -117,3 +119,24 @@ class TestStream:
             sink.start(copy).awaitTermination()
 
         assert [row.offset for row in rows(copy, TOPIC)[0]] == expected
+
+    def test_that_waits_for_a_transaction_says_so_in_its_progress(
+        self, spark: SparkSession, tmp_path: Path
+    ) -> None:
+        path = str(tmp_path / "open")
+        client = Client(new_log_dir(path, "t"), "etl-1")
+        client.init()
+        client.produce("x")
+        source = spark.readStream.format("sparklog").options(subscribe="t")
+        source = source.options(startingOffsets="earliest", **{"isolation.level": "read_committed"})
+        sink = source.load(path).writeStream.format("noop")
+        sink = sink.option("checkpointLocation", str(tmp_path / "waiting"))
+        query = sink.trigger(availableNow=True).start()
+        query.awaitTermination()
+        progress = query.lastProgress
+        assert progress is not None
+        latest = json.loads(progress["sources"][0]["latestOffset"])
+
+        assert latest["t"] == {"0": 0, "1": 0}
+        assert latest["$waiting"]["t-0"]["transactional_id"] == "etl-1"
+        assert latest["$waiting"]["t-0"]["log_end_offset"] == 1

@@ -2,7 +2,10 @@
 
 import pytest
 
+from sparklog.metadata.edit import OpenTransaction
 from tests.command_line import CommandLine
+from tests.edits import edited
+from tests.transactions import Client, new_log_dir
 
 
 class TestCreate:
@@ -104,6 +107,27 @@ class TestDescribe:
                 "bytes": 0,
             }
         ]
+
+    def test_open_transactions_with_their_age(self, sparklog: CommandLine) -> None:
+        instance = new_log_dir(sparklog.log_dir, "t")
+        client = Client(instance, "etl-1")
+        client.init()
+        client.produce("x", 1)
+        topic = instance.catalog.topic("t")
+        opened = {0: (OpenTransaction(5, 0),)}
+        edited(instance.catalog, topic, transactions=opened)
+        client.produce("y", 0, attributes=0)
+        (found,) = sparklog.done("topic", "describe", "t", "--format", "json").json
+        lines = sparklog.done("topic", "describe", "t").lines
+
+        fields = ("partition", "first_offset", "transactional_id")
+        assert [tuple(one[name] for name in fields) for one in found["transactions"]] == [
+            (0, 0, None),
+            (1, 0, "etl-1"),
+        ]
+        assert found["transactions"][1]["open_for_s"] > 0
+        assert "open transactions of t" in lines
+        assert [line for line in lines if "etl-1" in line]
 
     def test_all_shows_defaults(self, flights: CommandLine) -> None:
         lines = flights.done("topic", "describe", "flights", "--all").lines

@@ -8,15 +8,18 @@ from typing import Any
 
 import pytest
 
-from sparklog.clock import SystemClock
+from sparklog.clock import ManualClock, SystemClock
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
-from sparklog.maintenance.registry import ScheduledJob
+from sparklog.maintenance.registry import JOBS, ScheduledJob
+from sparklog.maintenance.runner import NOTHING_TO_DO
 from sparklog.maintenance.timetable import RETRY_MS
 from sparklog.spark.jobs import scheduler as scheduler_module
 from sparklog.spark.jobs.scheduler import SKIPPED_MS, Scheduler
 from sparklog.spark.jobs.scheduler_config import Schedule, SchedulerConfig, parse
+from tests.client_batches import NOW_MS
 from tests.maintenance import context_of, new_topic
+from tests.transactions import TIMEOUT_MS, Client, Instance, new_log_dir
 
 HOUR_MS = 3_600_000
 
@@ -179,3 +182,22 @@ class TestTitle:
         found = parse(f'log.dirs = ["log"]\n{text}').schedules
 
         assert next(one.title for one in found if one.job.name == "verify") == title
+
+
+def test_a_scheduler_alone_ends_transactions_that_take_too_long(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path, clock = str(tmp_path / "alone"), ManualClock(NOW_MS)
+    client = Client(new_log_dir(path, "t"))
+    client.init()
+    client.produce("x")
+    monkeypatch.setattr(scheduler_module, "SystemClock", lambda: clock)
+    job = Schedule(job=JOBS["abort_transactions"], interval_ms=10_000, topics=(), options={})
+    scheduler = Scheduler(config([path], job))
+    scheduler.run(job, path)
+    clock.advance(TIMEOUT_MS + 1)
+    scheduler.run(job, path)
+    first, second = runs(capsys)
+
+    assert (first["exit_code"], first["steps"], second["exit_code"]) == (NOTHING_TO_DO, [], 0)
+    assert (second["steps"][0]["aborted"], Instance(path).state().status) == (1, "CompleteAbort")

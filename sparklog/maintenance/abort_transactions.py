@@ -1,0 +1,88 @@
+"""Timeouts of transactions as a job: for log dirs that no gateway serves, and beside gateways.
+
+A transaction is overdue when this process has seen it open for longer than its timeout; no clocks
+are compared. A process that looks once has seen nothing: for it a transaction is overdue when it
+was begun by the log's time so long ago that no difference of clocks explains it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from sparklog.errors import SparklogError
+from sparklog.maintenance.job import JobContext, Outcome, Step
+from sparklog.metadata.log import MetadataLog
+from sparklog.metadata.transactions import TransactionalId
+from sparklog.transactions.timeouts import ID_EXPIRATION_MS, OpenSince, expired, long_overdue
+
+SUBJECT: Final = "__transaction_state"
+"""What the one step is about, under the name of Kafka's topic."""
+
+_SEEN: Final[WeakKeyDictionary[MetadataLog, OpenSince]] = WeakKeyDictionary()
+"""Since when this process sees the transactions of each log open."""
+
+
+def abort_transactions(
+    context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
+) -> Iterator[Step]:
+    """Abort transactions that are open for longer than transaction.timeout.ms; fence producers.
+
+    With topics only those that have written to one of them. And forget ids without an open
+    transaction that nobody has used for transactional.id.expiration.ms, its default, where no
+    gateway does that.
+    """
+    del options
+    overdue, unused = _overdue(context, topics), _unused(context)
+    if not overdue and not unused:
+        return
+    now_ms = context.clock.now_ms()
+    rows = [
+        *({"abort": one.transactional_id, **_age(one.started_ms, now_ms)} for one in overdue),
+        *({"forget": one.transactional_id, **_age(one.used_ms, now_ms)} for one in unused),
+    ]
+    yield Step(topic=SUBJECT, rows=rows, execute=lambda: _execute(context, overdue, unused))
+
+
+def _age(since_ms: int, now_ms: int) -> dict[str, int]:
+    return {"age_s": max(now_ms - since_ms, 0) // 1000}
+
+
+def _overdue(context: JobContext, topics: Sequence[str]) -> list[TransactionalId]:
+    ids = context.catalog.image().transactional_ids
+    since = _SEEN.setdefault(context.catalog.log, OpenSince())
+    seen = [*since.overdue(ids, context.clock.boot_ms()), *long_overdue(ids, _now(context))]
+    chosen = {topic.topic_id for topic in context.topics(topics)}
+    found = {one.transactional_id: one for one in seen}
+    return [
+        one
+        for _, one in sorted(found.items())
+        if not topics or any(place.topic_id in chosen for place in one.partitions)
+    ]
+
+
+def _unused(context: JobContext) -> list[TransactionalId]:
+    image = context.catalog.image()
+    if image.brokers:
+        return []
+    return expired(image.transactional_ids, _now(context) - ID_EXPIRATION_MS)
+
+
+def _now(context: JobContext) -> int:
+    return context.clock.now_ms()
+
+
+def _execute(
+    context: JobContext, overdue: Sequence[TransactionalId], unused: Sequence[TransactionalId]
+) -> Outcome:
+    # Loaded where there is something to end: it writes segments.
+    from sparklog.transactions.steps import Transactions
+
+    transactions, aborted, problems = Transactions(context.catalog), 0, []
+    for one in overdue:
+        try:
+            aborted += transactions.abort(one.transactional_id, one.number)
+        except SparklogError as error:
+            problems.append(f"transactional id {one.transactional_id!r}: {error}")
+    if unused:
+        transactions.expire(_now(context) - ID_EXPIRATION_MS)
+    return Outcome(counts={"aborted": aborted, "forgotten": len(unused)}, problems=problems)

@@ -7,6 +7,7 @@ from sparklog.clock import ManualClock
 from sparklog.errors import SparklogError
 from sparklog.group_commit.append_slots import Append, AppendCounts, Outcome, Slot
 from sparklog.group_commit.append_writer import AppendWriter
+from sparklog.log_writer import SharedSegment
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
@@ -16,20 +17,21 @@ from tests.client_batches import NOW_MS
 class Appender:
     """An instance that appends to the topics of a log dir; something may happen while it writes."""
 
-    def __init__(self, log_dir: str, files: Files | None = None) -> None:
+    def __init__(self, log_dir: str, files: Files | None = None, *, flush: bool = False) -> None:
         self.log_dir = log_dir
         self.counts = AppendCounts()
         self.catalog = Catalog(files or open_files(log_dir), ManualClock(NOW_MS))
-        self.writer = AppendWriter(self.catalog, self.counts, flush=False)
+        self.writer = AppendWriter(self.catalog, self.counts, flush=flush)
         self.meanwhile: list[Callable[[], object]] = []
-        write = self.writer._write
+        write = self.writer._written
 
-        def written(topics: Any) -> None:
-            write(topics)
+        def written(topics: Any) -> SharedSegment:
+            shared = write(topics)
             if self.meanwhile:
                 self.meanwhile.pop(0)()
+            return shared
 
-        self.writer._write = written  # type: ignore[method-assign] # something happens there
+        self.writer._written = written  # type: ignore[method-assign] # something happens there
 
     def topic_id(self, name: str) -> str:
         """The id of a topic, or the name where there is none."""

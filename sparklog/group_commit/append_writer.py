@@ -1,9 +1,9 @@
 """A group of client batches, of any number of topics, to one shared segment and one commit.
 
     check     every batch as a leader does; one that is refused does not stop the others
-    write     the small partitions of all topics into one shared segment, durably; large ones into
-              segments of their own
-    commit    one entry; a topic that it refuses (deleted) is left out of it
+    write     the small partitions of all topics into one shared segment; large ones into segments
+              of their own
+    commit    all durable, then one entry; a topic that it refuses (deleted) is left out of it
 
 When an import or a vacuum came between, or retries of the same batches at another instance, they
 are written again, PLANS_MAX times at most.
@@ -61,8 +61,8 @@ class AppendWriter:
         topics = self._checked(slots, image, now_ms)
         if not topics:
             return None
-        self._write(topics)
-        committed = self._commit(topics)
+        shared = self._written(topics)
+        committed = self._commit(topics, shared)
         for one in topics:
             if one.error is None:
                 one.settle(committed.image)
@@ -99,18 +99,19 @@ class AppendWriter:
             for one, found in checked.items()
         ]
 
-    def _write(self, topics: Sequence[TopicAppends]) -> None:
-        """Write all batches, durably."""
+    def _written(self, topics: Sequence[TopicAppends]) -> SharedSegment:
+        """Write all batches; return the segment of the small ones, which is not durable yet."""
         shared = SharedSegment(self._catalog.files, self._catalog.clock)
         try:
             self._write_small(topics, shared)
             for one in topics:
                 if one.large:
                     self._write_large(one, shared)
-            shared.close()
+            shared.complete()
         except BaseException:
             shared.abort()
             raise
+        return shared
 
     def _write_small(self, topics: Sequence[TopicAppends], shared: SharedSegment) -> None:
         small = [partition for one in topics for partition in one.small]
@@ -131,8 +132,12 @@ class AppendWriter:
         files, clock = self._catalog.files, self._catalog.clock
         topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
 
-    def _commit(self, topics: Collection[TopicAppends]) -> Committed:
-        """Commit topics in one entry, but for those that are refused."""
+    def _commit(self, topics: Collection[TopicAppends], shared: SharedSegment) -> Committed:
+        """Commit topics in one entry, but for those that are refused.
+
+        The disk syncs the shared segment while the edit is made, and no longer: an edit that is
+        planned names durable files.
+        """
         tries: list[int] = []
 
         def plan(image: Image) -> Edit | Done:
@@ -146,6 +151,7 @@ class AppendWriter:
                 return Done()
             names = [one.plan.topic.name for one in topics if one.topic_id in edits]
             told = {"topics": ", ".join(names), **told_of(edits.values())}
+            shared.sync()
             return Edit(
                 operation=PRODUCE,
                 parameters=told,

@@ -52,10 +52,19 @@ class SharedSegment:
 
     def close(self) -> None:
         """Complete the file, durably if one of its writers asked for that."""
+        self.complete()
+        self.sync()
+
+    def complete(self) -> None:
+        """Complete the file. It is made durable meanwhile; `sync` waits for that."""
         if self._file is not None:
             self._file.close()
-            if self._is_durable:
-                self._files.sync([self._file.path])
+
+    def sync(self) -> None:
+        """Wait until the file is durable, if one of its writers asked for that; once."""
+        if self._file is not None and self._is_durable:
+            self._files.sync([self._file.path])
+            self._is_durable = False
 
     def abort(self) -> None:
         """Drop the file if it is still being written."""

@@ -39,6 +39,7 @@ from sparklog.storage.local import LocalFiles
 from tests.appends import Appender, told
 from tests.client_batches import NOW_MS, client_batch
 from tests.logs import FOREVER, OWN_FILES, append, catalog, image, log_files, rows, values
+from tests.tracing import TracingFiles
 
 
 def raise_epoch(log_dir: str) -> None:
@@ -132,6 +133,33 @@ class TestGroup:
         world.append(("x", 0, batch))
 
         assert world.counts == AppendCounts(batches=2, records=4, bytes=2 * len(batch), commits=1)
+
+
+class TestDurable:
+    """The disk syncs a group while its edit is made; no entry names what is not on the disk."""
+
+    def test_before_the_entry(self, log_dir: str) -> None:
+        files = TracingFiles(LocalFiles(log_dir))
+        world = Appender(log_dir, files, flush=True)
+        files.trace.clear()
+
+        world.append(("t", 0, client_batch("a")), ("t", 1, client_batch("b")))
+
+        kinds = [one.kind for one in files.trace if one.kind in ("create", "sync", "put_new")]
+        assert kinds == ["create", "sync", "put_new"]
+
+    def test_or_nothing_lands(self, log_dir: str, monkeypatch: pytest.MonkeyPatch) -> None:
+        world = Appender(log_dir, flush=True)
+        with monkeypatch.context() as patched:
+            patched.setattr(LocalFiles, "sync", lambda *_: raised(StorageFullError("full")))
+            assert world.append(("t", 0, client_batch("a"))) == [StorageFullError]
+
+        assert world.append(("t", 0, client_batch("b"))) == [0]
+        assert values(log_dir) == {0: ["b"]}
+
+
+def raised(error: Exception) -> None:
+    raise error
 
 
 class TestRefused:

@@ -42,7 +42,7 @@ def lag_of(committed: int | None, log_end_offset: int | None) -> int | None:
     """Return the lag in records: never negative; None where one of the two is not known."""
     if committed is None or log_end_offset is None:
         return None
-    return max(log_end_offset - committed, 0)
+    return log_end_offset - committed if log_end_offset > committed else 0
 
 
 def lag_ms_of(lag: int, timestamp: int | None, now_ms: int) -> int | None:

@@ -59,6 +59,24 @@ def compact(
             yield failing_step(topic.name, error)
 
 
+def compact_partition(
+    context: JobContext, topic: TopicDescription, partition: int
+) -> Outcome | None:
+    """Compact one partition in one round; None when its dirty ratio does not ask for it.
+
+    Raises CommitConflictError, and as reading a segment does.
+    """
+    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
+    due = due_partition(
+        context.catalog.partition(topic, partition),
+        config,
+        now_ms,
+        {"force": False, "reindex": False},
+        records_max=ROUND_RECORDS,
+    )
+    return None if due is None else _Compaction(context, topic, config, [due], now_ms).run()
+
+
 def _rounds(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> Iterator[Step]:

@@ -1,6 +1,7 @@
-"""Tidying: an instance merges the ends of the logs that it leads, and takes part in no other job.
+"""Tidying: an instance merges the ends of the logs that it leads, and compacts its groups' commits.
 
-So a log dir that gateways write, and no scheduler looks after, keeps few rows.
+So a log dir that gateways write, and no scheduler looks after, keeps few rows, and a partition of
+__consumer_offsets is short when another instance has to read it. No other job is the gateway's.
 """
 
 import asyncio
@@ -8,8 +9,10 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
+from sparklog.maintenance.compact import compact_partition
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.tail import merge_tails
 from sparklog.metadata.catalog import Catalog
@@ -18,6 +21,8 @@ from sparklog.wire.instances import Instances, leader_of
 
 INTERVAL_S: Final = 1.0
 """How long it rests between two looks."""
+DIRTY_BYTES: Final = 16 * 1024 * 1024
+"""So much of a partition is read again by its next coordinator besides what is compacted."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -30,6 +35,8 @@ class Tidying:
         self._thread = ThreadPoolExecutor(1, "tidy")
         self.merged = 0
         """Segments that were merged away since the start."""
+        self.compacted = 0
+        """Partitions of __consumer_offsets that were compacted since the start."""
 
     def start(self) -> None:
         """Begin."""
@@ -48,11 +55,29 @@ class Tidying:
             await asyncio.shield(loop.run_in_executor(self._thread, self.tidy))
 
     def tidy(self) -> None:
-        """Merge the tails that are due. An error is told to the log alone."""
-        try:
-            self._merge(self._catalog.image())
-        except SparklogError as error:
-            log.warning("tails were not merged: %s", error)
+        """Merge and compact what is due. An error is told to the log alone."""
+        for work in (self._merge, self._compact):
+            try:
+                work(self._catalog.image())
+            except SparklogError as error:
+                log.warning("logs were not tidied: %s", error)
+
+    def _compact(self, image: Image) -> None:
+        """Compact partitions of __consumer_offsets that this instance coordinates."""
+        topic = image.names.get(OFFSETS_TOPIC)
+        opened = None if topic is None else image.topic(topic.topic_id)
+        if topic is None or opened is None or not opened.is_open:
+            return
+        alive, own = self._instances.alive, self._instances.own.node_id
+        context = JobContext(self._catalog, LocalFleet())
+        for number, one in sorted(opened.partitions.items()):
+            dirty = sum(entry.log_bytes for entry in one.entries(one.cleaner_offset))
+            is_own = leader_of(f"{OFFSETS_TOPIC}-{number}", alive).node_id == own
+            if is_own and dirty >= DIRTY_BYTES:
+                outcome = compact_partition(context, topic, number)
+                self.compacted += outcome is not None
+                for problem in () if outcome is None else outcome.problems:
+                    log.warning("%s-%d was not compacted: %s", OFFSETS_TOPIC, number, problem)
 
     def _merge(self, image: Image) -> None:
         alive, own = self._instances.alive, self._instances.own.node_id

@@ -19,6 +19,8 @@ Offsets = Mapping[tuple[str, int], int]
 class GroupMember:
     """A member that asks in one version of each API: the newest ones unless told."""
 
+    session = SESSION
+
     def __init__(self, client: Client, group: str = "readers", **versions: int) -> None:
         self.client = client
         self.group = group
@@ -47,8 +49,8 @@ class GroupMember:
             ApiKey.JOIN_GROUP,
             version,
             group_id=self.group,
-            session_timeout=SESSION,
-            rebalance_timeout=SESSION,
+            session_timeout=self.session,
+            rebalance_timeout=self.session,
             member_id=self.member_id,
             group_instance_id=instance_id,
             protocol_type="consumer",

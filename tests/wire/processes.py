@@ -29,6 +29,12 @@ class GatewayProcess:
             time.sleep(0.02)
         raise RuntimeError(f"the gateway ended with {self._process.returncode}")
 
+    @property
+    def pid(self) -> int:
+        """The id of the process that runs."""
+        assert self._process is not None
+        return self._process.pid
+
     def kill(self) -> None:
         """Kill it, as `kill -9` does."""
         assert self._process is not None

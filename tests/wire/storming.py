@@ -24,6 +24,8 @@ from tests.wire.gateways import Client
 from tests.wire.grouping import GroupMember
 from tests.wire.processes import gateway_process, until
 
+SUBSCRIPTION = b"\0\0" + b"\0\0\0\0" + b"\xff" * 4
+"""Of no topics: a broker reads what consumers say."""
 REST_S = 0.1
 """Between two heartbeats."""
 LEAST, MOST = 30, 50
@@ -106,10 +108,13 @@ class Storming(threading.Thread):
         while is_in and not self.leaves.is_set():
             is_in = self._work(member, partitions) and member.heartbeat() is ErrorCode.none
             self.leaves.wait(REST_S)
+        self.leaves.wait(0 if partitions else REST_S)
 
     def _assigned(self, member: GroupMember) -> list[int]:
         """The partitions of the member in a new generation; none when it has to try again."""
-        joined = member.join(b"subscription")
+        joined = member.join(SUBSCRIPTION)
+        is_unknown = joined.error_code is ErrorCode.unknown_member_id
+        member.member_id = "" if is_unknown else member.member_id
         dealt = self._dealt(joined.members) if joined.leader == member.member_id else None
         synced = member.sync(dealt)
         found: list[int] = json.loads(synced.assignment or b"[]")

@@ -3,14 +3,19 @@
 from pathlib import Path
 
 import pytest
+from kio.schema.errors import ErrorCode
 
 from sparklog.admin import NewTopic
+from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
+from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.tail import SLICES_MAX
+from sparklog.metadata.image import PartitionLog
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire import tidying
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway, gateway
+from tests.wire.grouping import GroupMember, alone
 from tests.wire.test_produce import produce_request
 
 
@@ -50,3 +55,60 @@ def test_an_error_is_told_to_the_log(
     monkeypatch.setattr(tidying, "merge_tails", fails)
     running.server.gateway.tidying.tidy()
     assert "the disk is gone" in caplog.text
+
+
+class TestGroups:
+    @pytest.fixture
+    def commits(self, running: RunningGateway, client: Client) -> GroupMember:
+        """A member that has committed 40 times, among them slices that became a segment."""
+        running.server.gateway.admin.create_topics([NewTopic("t", 1)])
+        member = alone(client)
+        for offset in range(SLICES_MAX + 8):
+            assert member.commit({("t", 0): offset}) == [ErrorCode.none]
+        running.server.gateway.tidying.tidy()
+        return member
+
+    def test_an_instance_compacts_its_own(
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        before = offsets_log(running)
+        assert (before.cleaner_offset, running.server.gateway.tidying.compacted) == (0, 0)
+        monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
+        running.server.gateway.tidying.tidy()
+        log = offsets_log(running)
+        assert running.server.gateway.tidying.compacted == 1
+        assert log.cleaner_offset > SLICES_MAX
+        assert log.log_end_offset == before.log_end_offset
+        assert sum(one.record_count or 0 for one in log.entries()) < 12
+        assert commits.heartbeat() is ErrorCode.none
+        assert commits.commit({("t", 0): 99}) == [ErrorCode.none]
+        read = running.server.gateway.admin.list_consumer_group_offsets("readers")
+        assert [one and one.offset for one in read.values()] == [99]
+
+    def test_what_is_not_dirty_enough_is_left(
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
+        for _ in range(2):
+            running.server.gateway.tidying.tidy()
+        assert running.server.gateway.tidying.compacted == 1
+
+    def test_a_problem_is_told_to_the_log(
+        self,
+        running: RunningGateway,
+        commits: GroupMember,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
+        found = Outcome(problems=["a segment is damaged"])
+        monkeypatch.setattr(tidying, "compact_partition", lambda *_: found)
+        running.server.gateway.tidying.tidy()
+        assert "was not compacted: a segment is damaged" in caplog.text
+
+
+def offsets_log(running: RunningGateway) -> PartitionLog:
+    """The partition of the group `readers`."""
+    catalog = running.server.gateway.catalog
+    topic = catalog.topic("__consumer_offsets")
+    return catalog.partition(topic, partition_of("readers", topic.num_partitions))

@@ -5,7 +5,7 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Tells the time to the rims; the core is handed `now_ms` as a plain number."""
+    """Gives the time to the rims; the core gets `now_ms` as a plain number."""
 
     def now_ms(self) -> int:
         """Wall clock, milliseconds since the epoch."""
@@ -14,7 +14,7 @@ class Clock(Protocol):
     def boot_ms(self) -> int:
         """Milliseconds since the machine started, sleep included: for deadlines and ages.
 
-        Nobody sets this clock, so it never jumps.
+        This clock cannot be set, so it never jumps.
         """
         ...
 
@@ -50,7 +50,7 @@ class ManualClock:
         return int(self._boot_ms)
 
     def sleep_ms(self, ms: float) -> None:
-        """Waiting is moving forward: nothing sleeps."""
+        """Move forward by `ms` at once: nothing sleeps."""
         self.advance(max(1, round(ms)))
 
     def advance(self, ms: int) -> None:

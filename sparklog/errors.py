@@ -82,7 +82,7 @@ class SparklogError(Exception):
 
 
 class SparklogWarning(UserWarning):
-    """Something was done otherwise than asked, and nothing is lost by it."""
+    """A call was carried out in another way than asked, and no data is lost."""
 
 
 class UsageError(SparklogError):
@@ -204,13 +204,13 @@ class InvalidFrameError(InvalidRequestError):
 
 
 class SaslAuthenticationError(UsageError):
-    """A client that is not whom it says to be, or that breaks the rules of its mechanism."""
+    """A client that fails to prove its name, or breaks the rules of its mechanism."""
 
     code = ErrorCode.SASL_AUTHENTICATION_FAILED
 
 
 class InvalidGroupIdError(UsageError):
-    """A group has a name that is not empty."""
+    """A group with an empty name, which no group may have."""
 
     code = ErrorCode.INVALID_GROUP_ID
 
@@ -222,7 +222,7 @@ class GroupIdNotFoundError(UsageError):
 
 
 class GroupNotEmptyError(UsageError):
-    """The group has members: what they have read is theirs to say."""
+    """The group has members: only they may commit or delete its offsets."""
 
     code = ErrorCode.NON_EMPTY_GROUP
 
@@ -267,7 +267,7 @@ class CorruptRecordError(CorruptionError):
 
 
 class CorruptIndexError(CorruptionError):
-    """A damaged `.index` or `.timeindex`; readers do without it and warn."""
+    """A damaged `.index` or `.timeindex`; readers warn, and scan the segment instead."""
 
 
 class CorruptMetadataError(CorruptionError):
@@ -281,11 +281,11 @@ class UnsupportedCodecError(CorruptRecordError):
 
 
 class UnknownRecordTypeError(CorruptRecordError):
-    """A record of `__consumer_offsets` whose key is of a type that is not known here."""
+    """A record of `__consumer_offsets` whose key has a type that sparklog does not know."""
 
 
 class PassedOverError(CorruptionError):
-    """A file that `dump-log` cannot dump: it says so in a line and goes on with the next."""
+    """A file that `dump-log` cannot dump: it prints a line and goes on with the next file."""
 
 
 class StorageError(SparklogError):
@@ -320,21 +320,21 @@ class CommitError(SparklogError):
 
 
 class ThrottlingQuotaExceededError(CommitError):
-    """Too much waits for its commit already; these records were not taken."""
+    """Too many bytes wait for their commit already; these records were not taken."""
 
     code = ErrorCode.THROTTLING_QUOTA_EXCEEDED
     retriable = True
 
 
 class CommitConflictError(CommitError):
-    """Others kept winning until the time was up; nothing was changed."""
+    """Other commits kept landing first until the time was up; nothing was changed."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
     retriable = True
 
 
 class CommitOutcomeUnknownError(CommitError):
-    """It may have landed. Replay with the same txnAppId and txnVersion to learn the offsets."""
+    """The commit may have landed. Replay it with the same txnAppId and txnVersion to learn."""
 
     code = ErrorCode.REQUEST_TIMED_OUT
 
@@ -369,13 +369,13 @@ class OutOfOrderSequenceError(CommitError):
 
 
 class InvalidProducerEpochError(CommitError):
-    """A producer's batch of an epoch that is over: another producer took its id on."""
+    """A batch of a producer epoch that is over: another producer has taken the id over."""
 
     code = ErrorCode.INVALID_PRODUCER_EPOCH
 
 
 class ProducerFencedError(CommitError):
-    """A transactional id has another producer by now, or its epoch is over."""
+    """A transactional id that has another producer by now, or a newer epoch."""
 
     code = ErrorCode.PRODUCER_FENCED
 

@@ -1,8 +1,8 @@
 """A fleet runs one task over many works: in this process, or as tasks of Spark.
 
-A task is a function of one work. It is picklable where works may go to another process. When it
-fails with an error of sparklog's own, that error is the answer to its work: so one damaged segment
-stops its own partition alone. Any other error is raised.
+A task is a function of one work. It must be picklable if works may go to another process. When a
+task fails with an error of sparklog's own, that error is the answer to its work: so a damaged
+segment stops only its own partition. Any other error is raised.
 
 `LocalFleet` works in this process, `sparklog.spark.jobs.fleet.SparkFleet` on Spark's executors.
 """
@@ -37,13 +37,14 @@ more are done."""
 
 
 class Answers(Protocol[Kept_co]):
-    """The answers of a shuffle's reducers, kept where they were made until `close`.
+    """The answers of a shuffle's reducers, kept in the reducers' processes until `close`.
 
-    They may be larger than this process: it sees what `view` makes of each, and hands them on.
+    They may not fit into this process: it gets only the results of `view`, and passes the answers
+    on.
     """
 
     def view(self, look: Callable[[Kept_co], Seen]) -> list[Seen | SparklogError]:
-        """Return what `look` makes of each answer, in no order; the error of a reducer as it is."""
+        """Return the result of `look` for each answer, in no order; a reducer's error as it is."""
         ...
 
     def join(
@@ -66,7 +67,7 @@ class Answers(Protocol[Kept_co]):
 
 
 class Fleet(Protocol):
-    """Does works, several at a time where it can. `what` is the title of a progress bar."""
+    """Runs tasks, several at a time if it can. `what` is the title of a progress bar."""
 
     def map(
         self, task: Callable[[Work], Answer], works: Sequence[Work], what: str
@@ -85,10 +86,11 @@ class Fleet(Protocol):
         count: int,
         what: str,
     ) -> Answers[Answer]:
-        """Send what the mapper makes of each work to `count` reducers; keep their answers.
+        """Send the mapper's values for each work to `count` reducers; keep their answers.
 
         A reducer that gets no value is not called and has no answer. An error of a mapper is
-        raised, at the latest by `view`: one that must not end the job is sent as a value.
+        raised, at the latest by `view`. A mapper sends an error as a value if it must not end the
+        job.
         """
         ...
 
@@ -115,8 +117,8 @@ def no_bar(what: str, count: int) -> Iterator[Advance]:
 class LocalFleet:
     """Does works in this process, in `threads` threads; None is a thread for each core.
 
-    With one thread the calling thread does them, one after the other. A shuffle always uses the
-    calling thread: it is for small logs, and specifies what Spark's has to answer.
+    With one thread the calling thread runs the tasks, one after another. A shuffle always runs in
+    the calling thread: it is for small logs, and specifies the answers of Spark's shuffle.
     """
 
     def __init__(self, threads: int | None = 1, bar: Bar = no_bar) -> None:

@@ -1,7 +1,7 @@
-"""Prometheus' metrics that services share: plain numbers, told when somebody asks.
+"""Prometheus metrics that services share: plain numbers, turned into metrics at a scrape.
 
-They are counted by the event loop alone: the locks of prometheus_client would take longer than all
-other work around a request.
+Only the event loop counts: the locks of prometheus_client would take longer than all other work
+around a request.
 """
 
 from bisect import bisect_left
@@ -56,7 +56,7 @@ class Latencies:
         self._seconds[labels] += seconds
 
     def metric(self) -> Metric:
-        """Return it as Prometheus has it: buckets that hold those below them, and the sum."""
+        """Return the metric for Prometheus: cumulative buckets, and the sum."""
         found = HistogramMetricFamily(self._name, self._about, labels=self._labels)
         bounds = [*map(str, SECONDS), "+Inf"]
         for labels, buckets in self._buckets.items():

@@ -63,7 +63,7 @@ class Grant(BaseModel):
 
 
 class Principal(BaseModel):
-    """Somebody who was authenticated: a name, and grants."""
+    """An authenticated client: a name, and grants."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
     name: str
@@ -89,7 +89,7 @@ class Principal(BaseModel):
 
 
 class Token(Principal):
-    """One token of the file: whoever shows it has its grants."""
+    """One token of the file: a client that shows it has its grants."""
 
     sha256: str = Field(pattern="^[0-9a-f]{64}$")
 

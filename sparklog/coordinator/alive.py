@@ -1,7 +1,7 @@
-"""Whether gateways live, for whoever is none: their signs of life change while one looks.
+"""Whether gateways live, for a process that is no gateway: a living one changes its sign of life.
 
-A gateway that was killed stays among the brokers until another one declares it dead. No clocks are
-compared: who looks waits.
+A gateway that was killed stays among the brokers until another one declares it dead. The process
+compares no clocks: it waits, and looks whether the signs of life change.
 """
 
 from collections.abc import Iterable

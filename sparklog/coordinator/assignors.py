@@ -1,7 +1,7 @@
 """Assignors: which member of a consumer group reads which partition (KIP-848's `uniform`, `range`).
 
 An assignor is a function of the members and of the topics that they read. It gives every partition
-of a topic that somebody reads to one member that reads it.
+of a topic that a member reads to exactly one such member.
 """
 
 from collections.abc import Callable, Mapping
@@ -14,7 +14,7 @@ NOTHING: Final[Partitions] = frozenset()
 
 
 class Reader(NamedTuple):
-    """A member as an assignor sees it; `assigned` is what its target was so far."""
+    """A member as an assignor sees it; `assigned` is its target so far."""
 
     topic_ids: frozenset[str]
     assigned: Partitions = NOTHING
@@ -27,7 +27,7 @@ Assignor = Callable[[Readers, Mapping[str, int]], dict[str, Partitions]]
 
 
 def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
-    """Give everybody the same number of partitions, and move as few as that takes.
+    """Give every member the same number of partitions, and move as few partitions as possible.
 
     Members that read different topics may differ by more than one, as far as topics allow.
     """
@@ -69,8 +69,8 @@ def _has_moved(found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, l
 def in_ranges(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
     """Give each reader of a topic a range of its partitions, the first ones one more (`range`).
 
-    Members stand in the order of their instance ids, then the others by member id: those who read
-    the same topics have the same ranges of each.
+    Static members come first, by instance id, then the others by member id. So members that read
+    the same topics get the same ranges of each topic.
     """
     found: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in readers}
     for topic_id, count in counts.items():

@@ -1,11 +1,12 @@
-"""The machine of one group of the consumer protocol (KIP-848): every heartbeat moves it on.
+"""The state machine of a group of the consumer protocol (KIP-848): each heartbeat is a step.
 
-    1  what the member tells is taken; other topics to read, or others to share with: epoch + 1
-    2  the group's epoch is ahead of the target's: an assignor makes a new target for everybody
+    1  the member's subscription is noted; if the topics or the members changed: epoch + 1
+    2  the group's epoch is ahead of the target's: an assignor makes a new target for all members
     3  the member goes one step towards its own target (`reconciled`)
 
-A member that leaves, or is silent for its session, is removed; its partitions are given to others
-at their heartbeats. Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ConsumerGroup).
+A member that leaves, or sends no heartbeat during its session, is removed; other members get its
+partitions at their heartbeats. Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager,
+ConsumerGroup).
 """
 
 from collections import Counter
@@ -145,7 +146,7 @@ class ConsumerGroup:
         return _epoch_problem(member, request)
 
     def _joined(self, request: ConsumerHeartbeat, out: Effects) -> ConsumerMember:
-        """Return a member as the group has it; a static one takes the place of its former self."""
+        """Return a member as the group has it; a static one replaces the one of its instance id."""
         known_id = request.member_id
         if request.instance_id is not None:
             known_id = self._static_ids.get(request.instance_id, known_id)
@@ -191,7 +192,7 @@ class ConsumerGroup:
         out.records.append(records.epoch_record(self.group_id, self.epoch, self._metadata_hash))
 
     def _assign(self, request: ConsumerHeartbeat, out: Effects) -> None:
-        """Make the target of this epoch, and write what is new in it."""
+        """Make the target of this epoch, and write the changes in it."""
         read = {
             member_id: self._subscriptions.topic_ids(member, request.topics)
             for member_id, member in self.members.items()
@@ -331,7 +332,7 @@ class ConsumerGroup:
 
 
 def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return a member with what a heartbeat tells of it."""
+    """Return a member with the fields that a heartbeat brings."""
     told: dict[str, Any] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
@@ -352,8 +353,8 @@ def _or_none(timeout_ms: int) -> int | None:
 def _epoch_problem(member: ConsumerMember, request: ConsumerHeartbeat) -> tuple[int, str] | None:
     """Return why a heartbeat's epoch is refused.
 
-    The epoch before is taken from a member that has nothing which it was not given: the answer that
-    told it the new one may have been lost.
+    A member may send the previous epoch if it owns only partitions that it was assigned: the answer
+    with the new epoch may have been lost.
     """
     epoch, owned = request.epoch, request.owned
     if epoch < JOIN_EPOCH or epoch == member.epoch:

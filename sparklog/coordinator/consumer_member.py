@@ -1,11 +1,11 @@
 """A member of a consumer group (KIP-848), and how it comes to its target assignment.
 
     STABLE ──target changes──▶ UNREVOKED_PARTITIONS ──it has given them up──▶ UNRELEASED_PARTITIONS
-      ▲                                                 others have, too              │
+      ▲                                         other members have given theirs up    │
       └───────────────────────────────────────────────────────────────────────────────┘
 
-A partition is given to a member when no other one has it: a member that must give some up keeps
-its epoch until it has said so. Rules of Kafka's CurrentAssignmentBuilder.
+A member gets a partition when no other member has it. A member that must give partitions up keeps
+its epoch until it has confirmed that. The rules are those of Kafka's CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerMember:
-    """One member: the subscription that it told, and the assignment that it was told."""
+    """One member: the subscription that it sent, and the assignment that it was sent."""
 
     member_id: str
     instance_id: str | None = None
@@ -62,8 +62,8 @@ def reconciled(
 ) -> ConsumerMember:
     """Return a member that is not at its target one step nearer; the same one when it must wait.
 
-    `owned` is what it says it has, None when it did not say. `is_free`: nobody has a partition, nor
-    still has to give it up.
+    `owned` are the partitions that the member reports, None when it reports none. `is_free` says
+    whether no member has a partition or still has to give it up.
     """
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -1,7 +1,7 @@
-"""What consumers tell each other through a group: their topics, and their partitions.
+"""The messages that consumers exchange through a group: their topics, and their partitions.
 
-    subscription   int16 version | topics | …      what a member sends when it joins
-    assignment     int16 version | partitions | …  what its leader gives it
+    subscription   int16 version | topics | …      a member sends it when it joins
+    assignment     int16 version | partitions | …  the leader sends it to a member
 
 See the schemas ConsumerProtocolSubscription and ConsumerProtocolAssignment.
 """

@@ -1,8 +1,8 @@
 """The records of a consumer group: its epochs, its members, and their assignments (KIP-848).
 
 3  group             epoch of the group, hash of what it reads       6  group    epoch of the target
-5  group, member     what the member has told                        7  member   its target
-8  group, member     its epoch, state, and assignment
+5  group, member     the member's subscription                       7  member   its target 8
+group, member     its epoch, state, and assignment
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ def target_epoch_record(group_id: str, epoch: int) -> Record:
 
 
 def member_record(group_id: str, member: ConsumerMember) -> Record:
-    """Return the record of what a member has told."""
+    """Return the record of a member's subscription."""
     value = {
         "instanceId": member.instance_id,
         "rackId": member.rack_id,
@@ -76,7 +76,7 @@ def no_member_records(group_id: str, member_id: str) -> list[Record]:
 
 
 def no_group_records(group_id: str, member_ids: Iterable[str]) -> list[Record]:
-    """Return the records that delete a group, whoever had a target in it."""
+    """Return the records that delete a group and the targets of its members."""
     members = [one for member_id in member_ids for one in no_member_records(group_id, member_id)]
     kinds = (CONSUMER_TARGET, CONSUMER_EPOCH)
     return members + [write_record(kind, {"groupId": group_id}) for kind in kinds]

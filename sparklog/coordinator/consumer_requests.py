@@ -63,7 +63,7 @@ def _malformed(request: ConsumerHeartbeat) -> str | None:
 
 
 def described_consumers(group: object) -> DescribedConsumers | None:
-    """Return a group as ConsumerGroupDescribe tells; None when it is not one of this protocol."""
+    """Return a group for ConsumerGroupDescribe; None when it is not one of this protocol."""
     if not isinstance(group, ConsumerGroup):
         return None
     members = tuple(

@@ -1,4 +1,4 @@
-"""The machine of one group of the classic protocol.
+"""The state machine of one group of the classic protocol.
 
     Empty ─join─▶ PreparingRebalance ─all have joined, or the time is over─▶ CompletingRebalance
       ▲                  ▲    ▲                                                     │ the leader's
@@ -37,7 +37,7 @@ NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
 
 
 class Group:
-    """One group. `save` writes its record; `new_id` returns text that nobody has had before."""
+    """One group. `save` writes its record; `new_id` returns a text that is never returned twice."""
 
     def __init__(
         self,
@@ -192,7 +192,7 @@ class Group:
     # ---------------------------------------------------------------------------------- rebalance
 
     def _rebalance(self, now: Now, out: Effects) -> None:
-        """Begin a rebalance, unless one has begun; end it when nobody else is waited for."""
+        """Begin a rebalance, unless one has begun; end it when all members have joined."""
         if self.state is State.PREPARING:
             if not self._is_initial and self.members.have_all_joined:
                 self._complete_join(now, out)
@@ -308,7 +308,7 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
 
     def is_alive(self, member_id: str, now: Now) -> None:
-        """Note that a member has shown itself."""
+        """Note that a member has sent a request."""
         self._session(member_id, self.members[member_id].session_timeout_ms, now)
 
     def leave(self, request: LeaveRequest, token: Token, now: Now, out: Effects) -> None:
@@ -330,7 +330,7 @@ class Group:
         return problem
 
     def _after_leaving(self, has_shrunk: bool, now: Now, out: Effects) -> None:
-        """Members have gone, or ids that were pending: a rebalance need not wait for them."""
+        """Go on after members, or pending ids, have left: a rebalance need not wait for them."""
         if self.state is State.PREPARING or (has_shrunk and self.state is not State.EMPTY):
             self._rebalance(now, out)
 
@@ -358,12 +358,12 @@ class Group:
 
     @property
     def is_unused(self) -> bool:
-        """Whether it was never more than asked for: no generation, no member, no pending id."""
+        """Whether nothing was ever done in it: no generation, no member, no pending id."""
         is_empty = self.state is State.EMPTY and self.generation == 0
         return is_empty and not self.members.pending
 
     def end_timers(self) -> None:
-        """The group goes: it has no members, but ids may be pending."""
+        """Cancel the timers of pending ids: the group is deleted, and has no members."""
         for member_id in self.members.pending:
             self._timers.cancel(Timer(self.group_id, MEMBER, member_id))
 
@@ -382,7 +382,7 @@ class Group:
         self.members.remove(member)
 
     def _release(self, member: Member, code: int, out: Effects) -> None:
-        """Answer what waits in a member's name with an error."""
+        """Answer a member's waiting requests with an error."""
         if member.joining is not None:
             out.answer(member.joining, JoinAnswer(code, member.member_id))
             member.joining = None

@@ -1,12 +1,12 @@
-"""Groups straight from the log, for whoever is not their coordinator.
+"""Groups read and changed in the log, by processes that are not their coordinator.
 
     read     a shard for each partition of __consumer_offsets follows the log
-    change   a shard is asked, and what it would write is appended at the end that it has read
-    planned  the same, but for the append: it goes into an entry with others' writes
+    change   the shard answers the request; its records are appended at the end that it has read
+    planned  the same without the append: the records go into an entry with other writes
 
-A coordinator that lives follows such an append before it answers. Members of a group move its
-offsets, nobody else; where no gateway is left that they could be members at, they are removed
-first, under a leader epoch of this change's own.
+A living coordinator reads such an append before it answers its next request. Only members change
+the offsets of a group that has members. If no gateway is left, so that no member can be connected,
+the change first removes the members, under a new leader epoch that it claims.
 """
 
 from collections.abc import Iterable, Sequence
@@ -64,9 +64,9 @@ PRODUCE_VERSION: Final = 13
 
 
 class PlannedAppend(NamedTuple):
-    """Records for a partition of __consumer_offsets, for where it still ends at what was read.
+    """Records to append to a partition of __consumer_offsets, if it still ends where it was read.
 
-    `leader_epoch` is the one that a claim of this change has made, None for whichever there is.
+    `leader_epoch` is the epoch that this change has claimed; None: any epoch will do.
     """
 
     topic: TopicDescription
@@ -127,14 +127,14 @@ class GroupLog:
         """The last commits, as far as partitions were read."""
 
     def ask(self, group_id: str, request: Request) -> Any:
-        """Return the answer to a request that changes nothing, by the log as it is now.
+        """Return the answer to a request that changes nothing, from the newest log.
 
         Raises CorruptRecordError, MissingFileError.
         """
         return self.ask_all([(group_id, request)])[0]
 
     def ask_all(self, asked: Iterable[tuple[str, Request]]) -> list[Any]:
-        """Return the answers to requests for groups; each partition is looked at once.
+        """Return the answers to requests for groups; each partition is read once.
 
         Raises as `ask`.
         """
@@ -167,9 +167,9 @@ class GroupLog:
     def commits_since(
         self, group_id: str, since_ms: int
     ) -> list[tuple[TopicPartition, CommittedOffset]]:
-        """Return what a group has committed since a time, as far as compaction has left it.
+        """Return the commits of a group since a time that compaction has left.
 
-        In the order of the log; of its last COMMITS_MAX records. Raises as `ask`.
+        They are in the order of the log, from its last COMMITS_MAX records. Raises as `ask`.
         """
         topic = self._topic()
         if topic is None:
@@ -184,7 +184,7 @@ class GroupLog:
         return read.found
 
     def change(self, group_id: str, request: Request) -> Any:
-        """Return the answer to a request, when what it changes is durable.
+        """Return the answer to a request, when its changes are durable.
 
         Raises GroupNotEmptyError, CommitConflictError when others keep writing to the partition,
         and what an append and `ask` may raise.
@@ -206,10 +206,10 @@ class GroupLog:
         )
 
     def planned(self, commits: Iterable[CommitRequest]) -> list[PlannedAppend]:
-        """Return what commits append, a batch for each partition, for an entry with other writes.
+        """Return the batch that commits append to each partition, for an entry with other writes.
 
-        Members that no gateway has any more are removed by the same records. Raises
-        GroupNotEmptyError, and what `ask` may raise.
+        The same records remove members, if no gateway is left that they could be connected to.
+        Raises GroupNotEmptyError, and what `ask` may raise.
         """
         with self._lock:
             topic = offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
@@ -232,8 +232,8 @@ class GroupLog:
     def expire(self, *, dry_run: bool = False) -> dict[int, int]:
         """Remove the offsets that have expired; return how many of each partition.
 
-        A gateway does that itself: while there is one nothing is removed. What others have written
-        to meanwhile is left to the next time.
+        Gateways remove expired offsets themselves, so nothing is removed while there is one. A
+        partition that another process has written to meanwhile is left to the next call.
         """
         removed: dict[int, int] = {}
         with self._lock:
@@ -274,9 +274,9 @@ class GroupLog:
         return found
 
     def _without_members(self, found: _Followed, group_id: str, effects: Effects) -> int | None:
-        """Remove a group's members where no gateway has them; return the epoch for that.
+        """Remove a group's members if no gateway lives; return the leader epoch that was claimed.
 
-        None where nothing was removed. Raises GroupNotEmptyError while a gateway lives.
+        None if there was nothing to remove. Raises GroupNotEmptyError while a gateway lives.
         """
         wall_ms = self._catalog.clock.now_ms()
         gone = _members(found.shard, group_id)
@@ -293,7 +293,7 @@ class GroupLog:
         return epoch
 
     def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
-        """Append at the end that was read. False: others were first; it is to be read anew."""
+        """Append at the end that was read. False: another append was first, so read again."""
         # Loaded with the first change: the kernels take a while.
         from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
         from sparklog.group_commit.append_writer import AppendWriter
@@ -322,7 +322,7 @@ def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:
 
 
 def _answered(shard: Shard, request: Request, effects: Effects, wall_ms: int) -> Any:
-    """Return the answer to a request that is answered at once; add the records that it takes."""
+    """Return the answer to a request that is answered at once; add its records to `records`."""
     found = shard.handle(request, None, Now(0, wall_ms))
     effects.records += found.records
     return found.answers[-1][1]

@@ -1,7 +1,7 @@
 """The record of a group: written at the end of a rebalance, read when a shard is loaded.
 
-A group without members is Empty then, one with members Stable: its members go on in their
-generation, with the one protocol that was chosen.
+A loaded group without members is Empty. A loaded group with members is Stable: the members keep
+their generation and the chosen protocol.
 """
 
 from typing import Any, Final
@@ -50,7 +50,7 @@ def no_group_record(group_id: str) -> Record:
 
 
 def restore(group: Group, value: dict[str, Any]) -> None:
-    """Set a new group to what its record says."""
+    """Set a new group to the state in its record."""
     group.protocol_type = value["protocolType"] or None
     group.generation = value["generation"]
     group.protocol = value["protocol"]
@@ -75,7 +75,7 @@ def restore(group: Group, value: dict[str, Any]) -> None:
 
 
 def described(group: Group) -> DescribedGroup:
-    """Return a group as DescribeGroups tells: protocol, metadata and assignments when Stable."""
+    """Return a group for DescribeGroups: protocol, metadata and assignments when Stable."""
     is_stable = group.state is State.STABLE
     protocol = (group.protocol or "") if is_stable else ""
     members = tuple(
@@ -93,7 +93,7 @@ def described(group: Group) -> DescribedGroup:
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Return the topics that a group of consumers reads; None when its members do not say."""
+    """Return the topics that a group of consumers reads; None when its members name none."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     found: set[str] = set()

@@ -4,9 +4,9 @@
                   ▲       ▲               lag in time      now - the timestamp of record 6
          committed 6     ends at 10
 
-A committed offset is that of the next record to read. Compaction may have removed records, so what
-is left to read may be fewer than the lag says; retention may have removed the first of them, then
-the time counts from the first one that is left.
+A committed offset is that of the next record to read. Compaction may have removed records, so fewer
+records than the lag may be left to read. If retention has removed the next record, the lag in time
+counts from the first record that is left.
 """
 
 from collections.abc import Iterable
@@ -19,9 +19,10 @@ from sparklog.model import TopicPartition
 class PartitionLag(NamedTuple):
     """A partition that a group has committed, or one of its members reads.
 
-    `current_offset` is None where nothing is committed, the log's offsets where the topic is not
-    there (any more). `lag_ms` and `state` are None also where they were not asked for, `lag_ms`
-    where the record has no time, `state` where there is a lag and no window of commits.
+    `current_offset` is None if nothing is committed; the log's offsets are None if the topic does
+    not exist (any more). `lag_ms` and `state` are None if they were not asked for. `lag_ms` is
+    None, too, if the record has no time; `state`, if there is a lag and too few commits for a
+    window.
     """
 
     partition: TopicPartition
@@ -46,9 +47,9 @@ def lag_of(committed: int | None, log_end_offset: int | None) -> int | None:
 
 
 def lag_ms_of(lag: int, timestamp: int | None, now_ms: int) -> int | None:
-    """Return the lag in time, of a record that is next to be read and has this timestamp.
+    """Return the lag in time, given the timestamp of the next record to read.
 
-    0 when caught up, or when no record is left to read (`timestamp` is None); None for a record
+    0 when the lag is 0, or when no record is left to read (`timestamp` is None); None for a record
     without a time (-1).
     """
     if lag == 0 or timestamp is None:

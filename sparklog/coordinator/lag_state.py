@@ -1,12 +1,13 @@
-"""The state of a partition that a group reads, and of the group, as Burrow tells them.
+"""The state of a partition that a group reads, and of the group, by Burrow's rules.
 
-No bound on the lag is needed: what counts is how commits and lag go on over a window of commits.
+The rules need no bound on the lag: they look at the trend of commits and lag in a window of
+commits.
 
-    OK       caught up, or was so in the window, or the lag shrinks somewhere in it
-    WARN     commits go on, and the lag never shrinks: the group is slower than the producers
-    STOP     no commit for longer than the window is, and the log end was not reached lately
-    STALL    commits go on, always of the same offset
-    REWIND   an offset was committed that lies before another one, which is not reached again
+    OK       the lag is 0, or was 0 in the window, or has shrunk in the window
+    WARN     commits continue, and the lag never shrinks: the group is slower than the producers
+    STOP     the last commit is longer ago than the window lasts, and the lag was not 0 lately
+    STALL    commits continue, always with the same offset
+    REWIND   the committed offset went back, and has not reached its former value again
 
     a group  ERR with a partition in STOP, STALL or REWIND; else WARN with one in WARN; else OK
 
@@ -32,11 +33,11 @@ class LagState(StrEnum):
 
 _BAD: Final = frozenset({LagState.STOP, LagState.STALL, LagState.REWIND})
 LEAST: Final = 2
-"""So many commits make a window: of one alone nobody can say how often they come."""
+"""The least commits of a window: a single one does not show how often commits come."""
 
 
 class SeenCommit(NamedTuple):
-    """A commit of the window; `lag` is that of its moment, None where it is not known."""
+    """A commit of the window; `lag` is the lag at its time, None if that is unknown."""
 
     offset: int
     committed_ms: int
@@ -48,8 +49,8 @@ def partition_state(
 ) -> LagState | None:
     """Return the state of a partition from the commits of its window, oldest first.
 
-    `ends` are the log's ends of the last minutes, `lag` is today's. None where the lag is not
-    known, or there is one and no window.
+    `ends` are the log end offsets of the last minutes, `lag` is the present lag. None if the lag is
+    unknown, or if there is a lag and no window.
     """
     if lag is None:
         return None
@@ -71,7 +72,7 @@ def partition_state(
 
 
 def group_state(states: Iterable[LagState | None]) -> LagState | None:
-    """Return the state of a group from those of its partitions; None where none is known."""
+    """Return the state of a group from the states of its partitions; None if all are unknown."""
     known = {one for one in states if one is not None}
     if not known:
         return None
@@ -81,13 +82,13 @@ def group_state(states: Iterable[LagState | None]) -> LagState | None:
 
 
 def _has_stopped(commits: Sequence[SeenCommit], now_ms: int) -> bool:
-    """Whether nothing was committed for longer than from the first commit to the last."""
+    """Whether the time since the last commit is longer than from the first commit to the last."""
     first_ms, last_ms = commits[0].committed_ms, commits[-1].committed_ms
     return now_ms - last_ms > last_ms - first_ms
 
 
 def _is_rewound(commits: Sequence[SeenCommit]) -> bool:
-    """Whether offsets went back, and have not come to where they were then."""
+    """Whether the offset went back, and has not reached its former value again."""
     offsets = [one.offset for one in commits]
     back = next((at for at, (a, b) in enumerate(pairwise(offsets)) if b < a), None)
     return back is not None and max(offsets[back + 1 :]) < offsets[back]

@@ -1,8 +1,8 @@
-"""The last commits of each group and partition, as the offsets topic tells them.
+"""The last commits of each group and partition, from __consumer_offsets.
 
-It is filled while the topic is read. What compaction removes from the topic later stays here. A
-commit that comes within a second of the one before takes its place and keeps its time, as in
-Burrow (`min-distance`): so the window of a reader that commits all the time is no moment.
+A window is filled while the topic is read, and keeps commits that compaction removes from the topic
+later. A commit within a second of the previous one replaces its offset and keeps its time, as in
+Burrow (`min-distance`). So the window of a consumer that commits very often still covers some time.
 """
 
 from array import array
@@ -32,7 +32,7 @@ class CommitWindow:
     def saw(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
         """Take a commit of the topic; None says that the offset was deleted.
 
-        One that is not younger than the last was seen before: the topic is read again.
+        A commit that is not younger than the last one was seen before: the topic is read again.
         """
         with self._lock:
             of_group = self._commits.setdefault(group_id, {})
@@ -54,8 +54,8 @@ class CommitWindow:
     ) -> list[SeenCommit]:
         """Return the commits of a partition, oldest first.
 
-        `end_at` gives the log's end at a time. It is asked once for each commit, unless it does not
-        know.
+        `end_at` returns the log end offset at a time. It is called once for each commit, and again
+        if it did not know the answer.
         """
         with self._lock:
             found = self._commits.get(group_id, {}).get(place, array("q"))

@@ -7,7 +7,7 @@ from sparklog.coordinator.requests import Protocol, Token
 
 @dataclass(eq=False, slots=True)
 class Member:
-    """One member. A token is that of a request that waits; None when none does."""
+    """One member. A token stands for a waiting request; None when no request waits."""
 
     member_id: str
     instance_id: str | None
@@ -32,5 +32,5 @@ class Member:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for an answer that comes with the rebalance: it need not heartbeat."""
+        """Whether it waits for an answer of the rebalance, and so need not send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)

@@ -79,12 +79,12 @@ class Members:
 
     @property
     def joining(self) -> int:
-        """How many wait for their rebalance."""
+        """How many members wait for the end of the rebalance."""
         return sum(one.joining is not None for one in self._by_id.values())
 
     @property
     def have_all_joined(self) -> bool:
-        """Whether nobody else is waited for."""
+        """Whether all members wait for the rebalance, and no id is pending."""
         return not self.pending and self.joining == len(self._by_id)
 
     @property
@@ -109,7 +109,7 @@ class Members:
         return max(sorted(votes), key=lambda name: votes[name])
 
     def elect_leader(self) -> bool:
-        """Have a leader that has joined. False when no member has."""
+        """Choose a leader among the members that have joined. False when there is none."""
         leader = self._by_id.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True

@@ -5,8 +5,8 @@
     not flexible         string: int16 size (-1: null); bytes, array: int32 size
 
 A schema is a tuple of (name, type) fields; a type is one of `_NUMBERS`, "string", "bytes", "uuid",
-a one-item list (an array of that type), a tuple (a struct) or a Tagged. Nothing asks for more
-memory than the bytes that are there can fill.
+a one-item list (an array of that type), a tuple (a struct) or a Tagged. The reader never allocates
+more memory than the bytes of the message can fill.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""Whether offsets may be committed in the name of a group, before anybody asks the group."""
+"""Checks of offsets to be committed that need no look at the group."""
 
 from collections.abc import Mapping
 from typing import Final

@@ -1,4 +1,4 @@
-"""Committed offsets: who may commit and delete them, when they expire (OffsetMetadataManager)."""
+"""Committed offsets: checks of commits and deletions, and expiry (OffsetMetadataManager)."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -47,7 +47,7 @@ def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset 
 
 
 def offset_of(value: Mapping[str, Any]) -> CommittedOffset:
-    """Return the offset that a record's value says."""
+    """Return the offset in a record's value."""
     expires_ms = value.get("expireTimestamp", -1)
     return CommittedOffset(
         value["offset"],
@@ -63,9 +63,9 @@ def expired(
 ) -> Iterator[TopicPartition]:
     """Yield the partitions whose offsets of a group have expired (offsets.retention.minutes).
 
-    Of an empty group, counted from when it became empty; of one whose members do not use the group
-    for more than offsets, and of topics that a stable group does not read any more, from the
-    commit. Others keep theirs.
+    The retention of an empty group's offsets begins when the group became empty. It begins with the
+    commit if the members use the group for offsets alone, or if a stable group does not read the
+    topic any more. All other offsets stay.
     """
     since = _since(group)
     for place, offset in offsets.items():
@@ -78,7 +78,7 @@ def expired(
 
 
 def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int | None]:
-    """Return a function that gives when the retention of an offset began; None: it has not."""
+    """Return a function: the time when the retention of an offset began; None: not yet."""
     if isinstance(group, ConsumerGroup):
         return lambda place, offset: None if group.reads(place.topic) else offset.committed_ms
     if group.state is State.EMPTY and group.protocol_type is not None:

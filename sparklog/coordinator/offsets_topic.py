@@ -1,7 +1,7 @@
-"""__consumer_offsets: a topic like others, which coordinators alone append to.
+"""__consumer_offsets: a topic like others, but only coordinators append to it.
 
-A coordinator claims a partition by an edit that raises its leader epoch, and then reads it. Every
-append carries the epoch: those of a coordinator that was claimed from are refused.
+A coordinator claims a partition by an edit that raises the partition's leader epoch, and then reads
+the partition. Every append carries the epoch. So appends of a former coordinator are refused.
 """
 
 import os
@@ -42,7 +42,7 @@ def offsets_topic(catalog: Catalog, clock: Clock, num_partitions: int) -> TopicD
 def claim(catalog: Catalog, topic: TopicDescription, partition: int) -> int | None:
     """Raise a partition's leader epoch; return the new one.
 
-    None when somebody else has claimed the partition meanwhile. Raises UnknownTopicError.
+    None when another process has claimed the partition meanwhile. Raises UnknownTopicError.
     """
     topic_id = topic.topic_id
     seen = catalog.topic_image(topic).partition(partition).leader_epoch
@@ -72,7 +72,7 @@ class Replays(Protocol):
 def load(
     catalog: Catalog, topic: TopicDescription, partition: int, shard: Replays, start: int = 0
 ) -> int:
-    """Have a shard replay a partition from an offset on; return the one behind the last record.
+    """Replay a partition into a shard from an offset on; return the offset after the last record.
 
     Records of aborted transactions do not count. Raises CorruptRecordError, MissingFileError.
     """

@@ -1,4 +1,4 @@
-"""What a shard is asked, and what it answers. Names and meanings are the protocol's."""
+"""The requests of a shard, and its answers. Names and meanings are the protocol's."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -22,7 +22,7 @@ Token = Any
 
 
 class Now(NamedTuple):
-    """The time: `timer_ms` of a clock that nobody sets, `wall_ms` since the epoch for records."""
+    """The time: `timer_ms` of a clock that is never set, `wall_ms` since the epoch for records."""
 
     timer_ms: int
     wall_ms: int
@@ -36,9 +36,9 @@ class Protocol(NamedTuple):
 
 
 class JoinRequest(NamedTuple):
-    """JoinGroup. `needs_member_id`: a new member is first told its id (KIP-394, from version 4).
+    """JoinGroup. `needs_member_id`: a new member first gets an id (KIP-394, from version 4).
 
-    `skips_assignment`: a leader may be told that it assigns nothing (KIP-814, from version 9).
+    `skips_assignment`: the answer may tell a leader to assign nothing (KIP-814, from version 9).
     """
 
     group_id: str
@@ -55,7 +55,7 @@ class JoinRequest(NamedTuple):
 
 
 class JoinedMember(NamedTuple):
-    """A member as its leader is told."""
+    """A member as its leader sees it."""
 
     member_id: str
     instance_id: str | None
@@ -63,7 +63,7 @@ class JoinedMember(NamedTuple):
 
 
 class JoinAnswer(NamedTuple):
-    """The answer to JoinGroup; `members` are told to the leader alone."""
+    """The answer to JoinGroup; only the leader gets `members`."""
 
     error_code: int
     member_id: str
@@ -139,7 +139,7 @@ class CommittedOffset(NamedTuple):
 class CommitRequest(NamedTuple):
     """OffsetCommit. `retention_ms` is -1 unless given (versions 2 to 4). Times are not set yet.
 
-    One that `is_transactional` (TxnOffsetCommit) is judged, and nothing is committed.
+    If it `is_transactional` (TxnOffsetCommit), it is checked, and nothing is committed.
     """
 
     group_id: str
@@ -153,7 +153,7 @@ class CommitRequest(NamedTuple):
 
     @property
     def names_nobody(self) -> bool:
-        """Whether it says nothing of a member."""
+        """Whether it names no member."""
         is_known = self.member_id != NO_MEMBER or self.instance_id is not None
         return self.generation == NO_GENERATION and not is_known
 
@@ -204,7 +204,7 @@ class DescribeRequest(NamedTuple):
 
 
 class DescribedMember(NamedTuple):
-    """A member as DescribeGroups tells."""
+    """A member in the answer to DescribeGroups."""
 
     member_id: str
     instance_id: str | None
@@ -215,7 +215,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """The answer to DescribeGroups; None is a group that is not there."""
+    """The answer to DescribeGroups; None is a group that does not exist."""
 
     state: str
     protocol_type: str
@@ -226,8 +226,8 @@ class DescribedGroup(NamedTuple):
 class ConsumerHeartbeat(NamedTuple):
     """ConsumerGroupHeartbeat (KIP-848). None, and -1 as a timeout, say that nothing has changed.
 
-    `owned` is what the member has. `topics` are all topics by name; `may_read` says which of them
-    a regular expression may find for this member.
+    `owned` are the partitions that the member has. `topics` are all topics by name; `may_read` says
+    which of them a regular expression of this member may match.
     """
 
     group_id: str
@@ -247,14 +247,14 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether it says everything, as a member does that joins or lost an answer."""
+        """Whether all fields are given: a member sends them when it joins or has lost an answer."""
         subscribes = self.topic_names is not None or self.topic_regex is not None
         says_all = subscribes and self.rebalance_timeout_ms != -1 and self.owned is not None
         return self.epoch == JOIN_EPOCH or says_all
 
 
 class ConsumerAnswer(NamedTuple):
-    """The answer to ConsumerGroupHeartbeat; an `assignment` of None is the one told before."""
+    """The answer to ConsumerGroupHeartbeat; an `assignment` of None has not changed."""
 
     error_code: int
     message: str | None = None
@@ -271,7 +271,7 @@ class ConsumerDescribeRequest(NamedTuple):
 
 
 class DescribedConsumer(NamedTuple):
-    """A member as ConsumerGroupDescribe tells."""
+    """A member in the answer to ConsumerGroupDescribe."""
 
     member_id: str
     instance_id: str | None
@@ -286,7 +286,7 @@ class DescribedConsumer(NamedTuple):
 
 
 class DescribedConsumers(NamedTuple):
-    """The answer to ConsumerGroupDescribe; None is a group that is not there, or another kind."""
+    """The answer to ConsumerGroupDescribe; None: no such group, or one of another protocol."""
 
     state: str
     epoch: int
@@ -300,7 +300,7 @@ class ListRequest(NamedTuple):
 
 
 class ListedGroup(NamedTuple):
-    """A group as ListGroups tells."""
+    """A group in the answer to ListGroups."""
 
     group_id: str
     protocol_type: str
@@ -325,7 +325,7 @@ Request = (
 
 
 class Effects:
-    """What a request, or a timer, led to: answers and records, in their order."""
+    """The effects of a request or a timer: answers and records, in their order."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[Token, Any]] = []

@@ -1,11 +1,11 @@
 """A shard: the groups and the committed offsets of one partition of __consumer_offsets.
 
     replay    a record of the partition, in the order of the log; then `loaded`
-    handle    a request to answers, at once or later, and to records that are to be appended
-    tick      the timers that are due, to the same
+    handle    takes a request; returns answers, at once or later, and records to append
+    tick      runs the timers that are due; returns the same
 
-Answers of a call may be sent when its records, and those of the calls before, are durable. When
-they cannot be appended the shard is forgotten, and another is loaded from the log.
+The answers of a call may be sent when its records, and those of earlier calls, are durable. If the
+records cannot be appended, the caller drops the shard, and loads another one from the log.
 """
 
 from collections.abc import Callable
@@ -69,7 +69,7 @@ _EXPIRY: Final = Timer("", "expiry")
 
 
 class Shard:
-    """One partition's groups. `new_id` returns text that nobody has had before."""
+    """One partition's groups. `new_id` returns a text that is never returned twice."""
 
     def __init__(self, limits: GroupLimits, new_id: Callable[[], str]) -> None:
         self._limits = limits
@@ -82,7 +82,7 @@ class Shard:
     # ------------------------------------------------------------------------------------- loading
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record of the log. Kinds that belong to other protocols are passed over.
+        """Take a record of the log. Kinds of other protocols are ignored.
 
         Raises CorruptRecordError.
         """
@@ -137,7 +137,7 @@ class Shard:
 
     @property
     def next_ms(self) -> int | None:
-        """When `tick` has something to do, by the timers' clock."""
+        """The time, by the timers' clock, when `tick` next has something to do."""
         return self._timers.next_ms
 
     def tick(self, now: Now) -> Effects:
@@ -337,13 +337,13 @@ class Shard:
         return self._groups.get(group_id) or self._classic(group_id)
 
     def _classic(self, group_id: str) -> Group:
-        """Put a new group of the classic protocol in place of what there is, and return it."""
+        """Replace a group, if there is one, by a new one of the classic protocol; return it."""
         group = Group(group_id, self._limits, self._timers, self._save, self._new_id)
         self._groups[group_id] = group
         return group
 
     def _consumers(self, group_id: str) -> ConsumerGroup:
-        """Put a new group of the consumer protocol in place of what there is, and return it."""
+        """Replace a group, if there is one, by a new one of the consumer protocol; return it."""
         group = ConsumerGroup(group_id, self._limits, self._timers)
         self._groups[group_id] = group
         return group
@@ -352,7 +352,7 @@ class Shard:
         self._out.records.append(group_record(group))
 
     def _forget_unused(self, group_id: str) -> None:
-        """Forget a group that the log does not know, and nobody uses."""
+        """Forget a group that is neither in the log nor in use."""
         group = self._groups.get(group_id)
         if group is not None and group.is_unused and not self._offsets.get(group_id):
             self._offsets.pop(group_id, None)
@@ -387,7 +387,7 @@ def _has_members(group: AnyGroup) -> bool:
 
 
 def _is_empty(group: AnyGroup) -> bool:
-    """Whether nobody is in a group, or has been told an id to join it with."""
+    """Whether a group has neither a member nor a pending id."""
     is_pending = isinstance(group, Group) and bool(group.members.pending)
     return not _has_members(group) and not is_pending
 

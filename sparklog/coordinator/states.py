@@ -11,7 +11,7 @@ REVOCATION: Final = "revocation"
 
 
 class State(StrEnum):
-    """The states of a group, as DescribeGroups spells them. A dead group is one that is gone."""
+    """The states of a group, as DescribeGroups spells them. A dead group is deleted."""
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"

@@ -1,8 +1,8 @@
 """The topics that the members of a consumer group read: named ones, and those that match.
 
-A regular expression is RE2's (KIP-848) and matches a whole name. It is looked up again when topics
-have come or gone. A subscription that a record brought is looked up among all topics until its
-member shows itself: only then is it known which ones the member may read.
+A regular expression is RE2's (KIP-848) and matches a whole name. It is matched again when topics
+were created or deleted. A subscription that was loaded from a record is matched against all topics
+until its member sends a request: only the request shows which topics the member may read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,9 +31,9 @@ class Subscriptions:
         self._matches: dict[str, _Matches] = {}
 
     def take(self, member: ConsumerMember, topics: Topics, may_read: Callable[[str], bool]) -> bool:
-        """Look up what a member's regular expression finds among topics it may read.
+        """Match a member's regular expression against the topics that it may read.
 
-        True when it was not known before.
+        True when the matches are new.
         """
         regex, known = member.topic_regex, self._matches.get(member.member_id)
         if not regex:
@@ -49,7 +49,7 @@ class Subscriptions:
         self._matches.pop(member_id, None)
 
     def names(self, member: ConsumerMember, topics: Topics | None = None) -> frozenset[str]:
-        """Return the names of the topics that a member reads; of named ones all, there or not."""
+        """Return the names of a member's topics; named ones even if they do not exist."""
         known = self._matches.get(member.member_id)
         matched: frozenset[str] = frozenset()
         if known is not None:
@@ -68,7 +68,7 @@ class Subscriptions:
         return any(topic in self.names(one) for one in members)
 
     def hash_of(self, members: Iterable[ConsumerMember], topics: Topics) -> int:
-        """Return a number that is another one when the members read other topics or partitions."""
+        """Return a number that changes when the members read other topics or partitions."""
         names = frozenset[str]().union(*(self.names(one, topics) for one in members))
         found = blake2b(digest_size=8)
         for name in sorted(names):

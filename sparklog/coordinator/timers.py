@@ -1,4 +1,4 @@
-"""Timers: keys with a deadline each. To put one off costs nothing until it would have been due."""
+"""Timers: keys with a deadline each. Moving a deadline costs nothing until the old one is due."""
 
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush

@@ -1,4 +1,4 @@
-"""Transactions: what is written to any topics, and a group's offsets, become visible by one entry.
+"""Transactions: one entry makes records of any topics, and a group's offsets, visible.
 
     InitProducerId ─▶ edit                      the transactional id's next epoch
     AddPartitions… ─▶ edit                      a transaction is open
@@ -6,6 +6,6 @@
     TxnOffsetCommit ─▶ edit                      offsets wait in the metadata
     EndTxn ──────────▶ shared segment ─▶ edit    markers of all partitions, and the group's offsets
 
-`Transactions` has the steps, for any thread of any process: the state of every transactional id
-lies in the metadata log, so nobody coordinates. `ending` writes the end.
+`Transactions` has the steps, for any thread of any process. The state of every transactional id is
+in the metadata log, so there is no coordinator. `ending` writes the end.
 """

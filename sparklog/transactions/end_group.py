@@ -1,12 +1,12 @@
 """Ends of transactions that come together: one shared segment and one entry for all of them.
 
-    end(decide)      waits while a group is under way; whoever comes first then leads all that wait
+    end(decide)      waits while a group is written; the first thread then writes all that wait
     written          one shared segment with the markers and offsets of every end
     committed        one entry; the plans run one after another, each on the image that the one
                      before leaves
 
-An end that fails does not stop the others. One whose commit's image asks for other bytes than were
-written is written again, with those that are so as well.
+An end that fails does not stop the others. If the commit's image asks for other bytes than were
+written for an end, the end is written again, together with all such ends.
 """
 
 from copy import copy
@@ -26,7 +26,7 @@ TRIES: Final = 20
 
 
 class _End:
-    """One end that waits: what decides on it, and its outcome."""
+    """One end that waits: the function that decides on it, and its outcome."""
 
     def __init__(self, decide: Decision) -> None:
         self.decide = decide
@@ -45,7 +45,7 @@ class _End:
 
 
 class _Plan:
-    """The plan of one end, on what was written for its group."""
+    """The plan of one end, given the bytes that were written for its group."""
 
     def __init__(
         self, end: _End, places: dict[bytes, Slot], now_ms: int, ids: frozenset[str]
@@ -77,14 +77,14 @@ class Ends:
 
     @property
     def waiting(self) -> int:
-        """How many ends wait for the group that is under way."""
+        """How many ends wait until the present group is written."""
         return len(self._queue)
 
     def end(self, decide: Decision) -> Ending | None:
         """End a transaction, durably; return its end, or None when `decide` finds none.
 
-        Raises what `decide` raises, CommitConflictError when others kept changing what the end
-        consists of, and as `MetadataLog.commit`.
+        Raises the errors of `decide`, CommitConflictError when other commits kept changing the
+        parts of the end, and as `MetadataLog.commit`.
         """
         own = _End(decide)
         with self._queueing:
@@ -132,7 +132,7 @@ class Ends:
 
 
 def _decided(ends: list[_End], image: Image) -> list[tuple[_End, Ending]]:
-    """Return the ends that there are; the others get their outcome."""
+    """Return the transactions to end; requests that end none get their outcome."""
     decided: list[tuple[_End, Ending]] = []
     for one in ends:
         try:

@@ -2,12 +2,12 @@
 
     written     one shared segment: a marker (one for all partitions of a leader epoch: base offset
                 and epoch lie outside the checksum) and a batch of offsets for each group
-    committed   a row of each partition names the marker; rows of an aborted transaction know its
-                span; offsets are appended to __consumer_offsets, which takes them as any others
+    committed   a row of each partition names the marker; rows of an aborted transaction have its
+                range of offsets; the offsets of groups are appended to __consumer_offsets
 
-What is written follows from the image. If the commit's image asks for other bytes (an append to a
-partition that had none, a claim of an offsets partition), it is written again. `end_group` does
-both, for all ends that come together.
+The bytes follow from the image. If the commit's image asks for other bytes (after an append to a
+partition that had none, or a claim of an offsets partition), they are written again. `end_group`
+writes and commits, for all ends that come together.
 """
 
 from collections.abc import Callable, Iterator
@@ -33,11 +33,11 @@ Decision = Callable[[Image], Ending | None]
 
 
 class StaleEndError(Exception):
-    """The commit's image asks for bytes that were not written: the end is written again."""
+    """The commit's image asks for bytes that were not written: write the end again."""
 
 
 def topics_of(image: Image, ending: Ending) -> Iterator[str]:
-    """Yield the topics that an end writes to: those that are there."""
+    """Yield the existing topics that an end writes to."""
     for topic_id in dict.fromkeys(one.topic_id for one in ending.before.partitions):
         topic = image.topic(topic_id)
         if topic is not None and topic.closed_ms is None:
@@ -164,7 +164,7 @@ def _topic_edit(
 
 
 def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
-    """Return a producer's state behind its marker: a new epoch has no batches yet."""
+    """Return a producer's state after its marker: a new epoch has no batches yet."""
     known = log.producers.get(producer_id)
     if known is not None and known.epoch == epoch:
         return known
@@ -172,7 +172,7 @@ def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
 
 
 def _with_span(entry: SegmentEntry, producer_id: int, first: int, last: int) -> SegmentEntry:
-    """Return a row that knows an aborted transaction, by its first offset and its marker's."""
+    """Return a row with an aborted transaction added: its first offset and its marker's offset."""
     base = entry.base_offset
     spans = {*entry.aborted, AbortedRange(producer_id, first - base, last - base)}
     return entry._replace(aborted=tuple(sorted(spans)))

@@ -1,7 +1,7 @@
 """Small batches that one entry appends beside others: markers, and offsets of groups.
 
-They lie in one shared segment. A batch is whole before its offset is known: base offset and leader
-epoch lie outside of its checksum, and a reader takes the offset from the row.
+They lie in one shared segment. A batch is complete before its offset is known: base offset and
+leader epoch lie outside its checksum, and a reader takes the offset from the row.
 """
 
 from collections.abc import Iterable, Sequence

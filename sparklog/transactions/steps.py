@@ -40,7 +40,7 @@ TRIES: Final = 5
 
 
 class Transactions:
-    """The transactional ids of a log dir, and what producers do with them."""
+    """The transactional ids of a log dir, and the steps of their producers."""
 
     def __init__(self, catalog: Catalog, timeout_max_ms: int = TIMEOUT_MAX_MS) -> None:
         self._catalog = catalog
@@ -53,8 +53,8 @@ class Transactions:
         An open transaction is aborted first.
 
         Raises UsageError for a timeout out of bounds (INVALID_TRANSACTION_TIMEOUT),
-        ProducerFencedError for an `expected` producer that is not the newest,
-        CommitConflictError when others keep coming between.
+        ProducerFencedError for an `expected` producer that is not the newest, CommitConflictError
+        when other commits keep coming in between.
         """
         if not 0 < timeout_ms <= self._timeout_max_ms:
             raise UsageError(
@@ -96,9 +96,9 @@ class Transactions:
         *,
         adds_group: bool = True,
     ) -> None:
-        """Leave offsets of a group to the end of a transaction. Raises as `with_offsets`.
+        """Keep offsets of a group, to commit them at the end of the transaction.
 
-        The topic that they are committed to is made where there is none.
+        Creates __consumer_offsets if it does not exist. Raises as `with_offsets`.
         """
         if OFFSETS_TOPIC not in self._catalog.topics():
             offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
@@ -107,7 +107,7 @@ class Transactions:
         )
 
     def end(self, step: Step, *, is_commit: bool, bumps: bool = True) -> Producer:
-        """End a transaction; return the producer that goes on. What was ended so before is ended.
+        """End a transaction; return the producer that goes on. An end that is repeated is no error.
 
         With `bumps` the producer goes on with another epoch (KIP-890). Raises as `to_end` and
         `Ends.end`.
@@ -129,15 +129,16 @@ class Transactions:
     def abort(self, transactional_id: str, number: int | None = None) -> bool:
         """Abort the open transaction of an id, and fence its producer; return whether it was open.
 
-        With `number` only the id's transaction of this number.
+        With `number` only if the open transaction has this number.
         """
         ended = self.ends.end(lambda image: to_abort(image, transactional_id, number))
         return ended is not None
 
     def abort_in(self, place: TransactionPartition, producer: Producer) -> None:
-        """Abort what a producer has open in a partition: the whole transaction of its id.
+        """Abort the transaction that a producer has open in a partition: in all its partitions.
 
-        One that belongs to no transactional id, as of an imported log, ends in this partition.
+        If it belongs to no transactional id, as in an imported log, it ends in this partition
+        alone.
         """
         self.ends.end(lambda image: to_abort_in(image, place, producer))
 

@@ -1,4 +1,4 @@
-"""Transactions that take longer than they may, and transactional ids that nobody uses any more."""
+"""Transactions that have timed out, and transactional ids that have expired."""
 
 from typing import Final
 

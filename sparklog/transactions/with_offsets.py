@@ -1,11 +1,11 @@
 """Writes to any topics and offsets of groups in one entry, without a transaction.
 
-    judged      each group is asked as for a commit of its own (`coordinator.group_log`)
+    checked     each group, as for a commit of its own (`coordinator.group_log`)
     written     one shared segment: a batch of offsets for each partition of __consumer_offsets
-    committed   one entry has all of it, where those partitions still end at what was read
+    committed   one entry has all writes, if these partitions still end where they were read
 
-Where others have written to such a partition meanwhile, the groups are asked again; the other
-writes stay as they are.
+If another process has written to such a partition meanwhile, the groups are checked again; the
+other writes stay as they are.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -35,7 +35,7 @@ _Planned = tuple[PlannedAppend, Piece, int]
 
 
 class _Moved(Exception):  # noqa: N818 - no error: the groups are asked again
-    """A partition of __consumer_offsets does not end any more where it was read."""
+    """A partition of __consumer_offsets has grown since it was read."""
 
 
 def commit_with_offsets(
@@ -110,7 +110,7 @@ def has_landed(
 ) -> bool:
     """Whether this write has landed already, in all its topics and with its offsets.
 
-    Raises InvalidOptionError where it has landed in some: that was another write.
+    Raises InvalidOptionError if it has landed in some of them only: that was another write.
     """
     found = {one.name: catalog.is_committed(one, app_id, version) for one in topics}
     if any(offsets.values()):

@@ -25,9 +25,9 @@ from sparklog.transactions.timeouts import OpenSince
 from tests.broker_files import TRANSACTIONAL, batch, marker, patched, write_segment
 from tests.command_line import CommandLine
 from tests.compat.cases import BROKER
+from tests.crashes import END_WRITES, Crash, Fails
 from tests.transactions import Client, Instance
 from tests.unit.interop.conftest import Interop, export
-from tests.unit.transactions.test_bank import WRITES, Crash, Fails
 
 ONGOING, PREPARE_COMMIT, PREPARE_ABORT = BrokerStatus.ONGOING, 2, 3
 READ = TopicPartition("t", 1)
@@ -197,7 +197,7 @@ class TestPrepared:
         assert returning(instance, EPOCH_MAX - 1).commit() == Producer(8, 0)
 
     @pytest.mark.parametrize("is_behind", [False, True])
-    @pytest.mark.parametrize("at", range(1, WRITES + 1))
+    @pytest.mark.parametrize("at", range(1, len(END_WRITES) + 1))
     def test_a_crash_leaves_it_to_the_next_import(
         self, broker: Interop, at: int, *, is_behind: bool
     ) -> None:

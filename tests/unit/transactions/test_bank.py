@@ -5,9 +5,9 @@ transfers. Whoever dies leaves a transaction that its successor, or an instance,
 """
 
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from sparklog.coordinator.offsets_topic import offsets_topic
 from sparklog.metadata.image import Image
+from tests.crashes import END_WRITES, Crash, Fails
 from tests.transactions import Client, Instance, new_log_dir
 
 TOPICS = ("debit", "credit")
@@ -115,46 +116,12 @@ def _check(instances: list[Instance], tellers: list[Teller]) -> None:
         )
 
 
-WRITES = 3
-"""An end makes the shared segment, syncs it, and puts the entry."""
+COUNTS = {"commit": len(END_WRITES), "abort": len(END_WRITES) - 1}
+"""An abort has no offsets to write."""
 
 
-class Fails:
-    """A store that fails at its n-th write, before or behind it."""
-
-    def __init__(self, files: object, at: int, *, is_behind: bool) -> None:
-        self._files = files
-        self._left = at
-        self._is_behind = is_behind
-
-    def __getattr__(self, name: str) -> object:
-        found = getattr(self._files, name)
-        return self._failing(found) if name in ("create", "put_new", "sync") else found
-
-    def _failing(self, call: Callable[..., object]) -> Callable[..., object]:
-        def failing(*arguments: object, **options: object) -> object:
-            self._left -= 1
-            if self._left == 0 and not self._is_behind:
-                raise Crash
-            found = call(*arguments, **options)
-            if self._left == 0:
-                raise Crash
-            return found
-
-        return failing
-
-
-class Crash(BaseException):
-    """The process ends here."""
-
-
-@pytest.mark.parametrize("ends", ["commit", "abort"])
-@pytest.mark.parametrize("is_behind", [False, True])
-@pytest.mark.parametrize("at", range(1, WRITES + 1))
-def test_a_crash_at_any_write_leaves_all_or_nothing(
-    tmp_path: Path, at: int, *, is_behind: bool, ends: str
-) -> None:
-    path = str(tmp_path / "log")
+def open_in_all(path: str) -> Client:
+    """A producer with an open transaction in all partitions, and with a group's offset."""
     instance = new_log_dir(path, *TOPICS)
     offsets_topic(instance.catalog, instance.catalog.clock, 1)
     client = Client(instance)
@@ -163,7 +130,31 @@ def test_a_crash_at_any_write_leaves_all_or_nothing(
         for partition in (0, 1):
             client.produce("x", partition, topic)
     client.offsets("g", 7, "debit")
-    dying = Instance(path, Fails(instance.catalog.files, at, is_behind=is_behind))  # type: ignore[arg-type] # it is one, but for the crash
+    return client
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+def test_these_are_the_writes_of_an_end(tmp_path: Path, *, is_commit: bool) -> None:
+    path = str(tmp_path / "log")
+    client = open_in_all(path)
+    files: Any = Fails(client.instance.catalog.files)
+    Instance(path, files).transactions.end(client.step, is_commit=is_commit)
+    marker_alone = [one for at, one in enumerate(END_WRITES) if at != 1]
+
+    assert files.done == (list(END_WRITES) if is_commit else marker_alone)
+
+
+@pytest.mark.parametrize("is_behind", [False, True])
+@pytest.mark.parametrize(
+    ("ends", "at"),
+    [(ends, at + 1) for ends in ("commit", "abort") for at in range(COUNTS[ends])],
+)
+def test_a_crash_at_any_write_leaves_all_or_nothing(
+    tmp_path: Path, at: int, *, is_behind: bool, ends: str
+) -> None:
+    path = str(tmp_path / "log")
+    client = open_in_all(path)
+    dying = Instance(path, Fails(client.instance.catalog.files, at, is_behind=is_behind))
     step, is_commit = client.step, ends == "commit"
     with pytest.raises(Crash):
         dying.transactions.end(step, is_commit=is_commit)

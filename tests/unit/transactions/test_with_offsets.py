@@ -28,14 +28,16 @@ from sparklog.storage.files import Files
 from sparklog.transactions import pieces, with_offsets
 from sparklog.transactions.with_offsets import GroupOffsets, commit_with_offsets, has_landed
 from tests.client_batches import NOW_MS
+from tests.crashes import Crash, Fails
 from tests.group_language import GROUP, Groups, stable
 from tests.group_logs import append_records
 from tests.logs import columns
 from tests.transactions import Instance, new_log_dir
 from tests.unit.test_admin_groups import joins
-from tests.unit.transactions.test_bank import WRITES, Crash, Fails
 
 PLACE = TopicPartition("in", 0)
+WRITES = ("create", "write", "close", "sync", "put_new")
+"""A shared segment with a batch of offsets, and the entry."""
 ALL = {"out": {0: ["x"], 1: []}, "late": {0: ["x"], 1: []}}
 NOTHING: dict[str, dict[int, list[str]]] = {"out": {0: [], 1: []}, "late": {0: [], 1: []}}
 
@@ -235,8 +237,16 @@ class TestOthers:
         assert (row.max_leader_epoch, int.from_bytes(data[12:16], "big")) == (1, 1)
 
 
+def test_these_are_the_writes_of_a_commit(log_dir: str) -> None:
+    writes = [write(opened(log_dir), "out")]
+    files: Any = Fails(open_files(log_dir))
+    commit_with_offsets(opened(log_dir, files), writes, to(5), operation=PRODUCE)
+
+    assert files.done == list(WRITES)
+
+
 @pytest.mark.parametrize("is_behind", [False, True])
-@pytest.mark.parametrize("at", range(1, WRITES + 1))
+@pytest.mark.parametrize("at", range(1, len(WRITES) + 1))
 def test_a_crash_at_any_write_leaves_all_or_nothing(
     log_dir: str, at: int, *, is_behind: bool
 ) -> None:
@@ -246,7 +256,8 @@ def test_a_crash_at_any_write_leaves_all_or_nothing(
     """
     identity = {"app_id": "app", "version": 1}
     writes = [write(opened(log_dir), topic, **identity) for topic in ("out", "late")]
-    dying = opened(log_dir, Fails(open_files(log_dir), at, is_behind=is_behind))  # type: ignore[arg-type] # it is one, but for the crash
+    files: Any = Fails(open_files(log_dir), at, is_behind=is_behind)
+    dying = opened(log_dir, files)
     with pytest.raises(Crash):
         commit_with_offsets(dying, writes, to(5), operation=PRODUCE)
     assert (seen(log_dir), offset(log_dir)) in [(ALL, 5), (NOTHING, 1)]

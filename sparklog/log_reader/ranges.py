@@ -4,8 +4,9 @@
     last batch    the index's entry below the limit; headers are walked from it
     range         handed on without being read
 
-Offsets and sizes in headers are held against the batches around them; checksums are left to whoever
-decodes. A segment that is not sealed is copied, and its batches get the log's base offsets.
+Offsets and sizes in headers are compared with the batches around them; checksums are left to the
+reader that decodes the records. A segment that is not sealed is copied, and its batches get the
+log's base offsets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

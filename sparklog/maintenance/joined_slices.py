@@ -4,7 +4,7 @@
     batch │ batch │ …        one scan, every checksum verified, offsets of the log
 
 Alone each would cost as much as a megabyte does. Slices that are not as their rows say are not
-joined: whoever copies one after another tells which batch of which file is wrong.
+joined here: the caller copies them one after another, and the error names the batch and its file.
 """
 
 from collections.abc import Iterator, Sequence

@@ -109,7 +109,7 @@ def _seldom_collected() -> Iterator[None]:
 
 
 def skipped(lease: Lease) -> Outcome:
-    """Return the outcome of a step that somebody else is at."""
+    """Return the outcome of a step that another process works on."""
     until = datetime.fromtimestamp(lease.expires_ms / 1000, UTC).isoformat(timespec="seconds")
     return Outcome(counts={"skipped": 1}, notes=[f"held by {lease.owner} until {until}"])
 

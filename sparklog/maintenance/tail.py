@@ -1,4 +1,4 @@
-"""The ends of logs, kept tidy by whoever writes them: slices of shared segments become segments.
+"""The ends of logs, kept tidy by the gateways: slices of shared segments become segments.
 
 A group commit leaves a slice in every partition that it touched, and a row for each. A tail is due
 when one of these holds:

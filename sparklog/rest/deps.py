@@ -188,7 +188,7 @@ def _authorization(request: Request) -> str | None:
 
 async def check_cluster(service: Service, cluster_id: str) -> None:
     """Raise ApiError (404) for another cluster than this log dir's, LogDirError without one."""
-    if (await service.lookup(lambda: cluster_id_of(service))) != cluster_id:
+    if (await service.read_files(lambda: cluster_id_of(service))) != cluster_id:
         raise ApiError(404, f"unknown cluster {cluster_id!r}: GET /v3/clusters tells this one's id")
 
 

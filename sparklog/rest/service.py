@@ -63,7 +63,7 @@ class Service:
         self._admin = ThreadPoolExecutor(1, "admin")
         self._health = ThreadPoolExecutor(1, "health")
 
-    async def lookup(
+    async def read_files(
         self,
         question: Callable[[], Answer],
     ) -> Answer:
@@ -120,7 +120,7 @@ class Service:
         places = [(reader.topic.topic_id, number) for number in partitions if number < count]
         if self._quick.issuperset(places):
             return self._timed(reader, places, question)
-        return await self.lookup(lambda: self._timed(reader, places, question))
+        return await self.read_files(lambda: self._timed(reader, places, question))
 
     def _timed(
         self,
@@ -180,7 +180,9 @@ class Service:
         newest.
         """
         at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
-        return await self.lookup(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
+        return (
+            await self.read_files(lambda: self.topics.reader(topic)) if at_hand is None else at_hand
+        )
 
     async def check_topic(self, topic: str) -> None:
         """Raise UnknownTopicError for a topic that does not exist, before the body is read.
@@ -188,7 +190,7 @@ class Service:
         A topic that was deleted lately may pass: the commit refuses it.
         """
         if not self.topics.has_seen(topic):
-            await self.lookup(lambda: self.topics.topic(topic))
+            await self.read_files(lambda: self.topics.topic(topic))
 
     async def past_reader(self, topic: str, wanted: AsOf) -> TopicReader:
         """Return a reader of a topic as one commit left it.

@@ -181,7 +181,7 @@ class Files(Protocol):
         ...
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
-        """As `read`, with the range told the other way round, but mapped where that is possible.
+        """Bytes [start, start + length), as `read` gives them, but mapped where that is possible.
 
         Mapped pages count as memory of this process while the view lives: walk a large file in
         windows.

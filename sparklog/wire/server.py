@@ -26,10 +26,10 @@ from sparklog.wire.side_port import SidePort
 
 BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
+"""How often slow and idle connections are looked for."""
 SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread that merges or folds runs before another may: a commit gives Python's lock up
 ten times, and would wait Python's 5 ms each time to have it back."""
-"""How often slow and idle connections are looked for."""
 LET_GO_SWEEPS: Final = 60
 """After so many looks files are closed that nobody may need any more: some are deleted."""
 log: Final = logging.getLogger("sparklog.gateway")

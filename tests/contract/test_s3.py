@@ -4,6 +4,7 @@ import socket
 from collections.abc import Iterator
 from pathlib import Path
 
+import boto3
 import deltalake
 import pyarrow as pa
 import pytest
@@ -37,6 +38,21 @@ def strict_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server
     process.wait()
 
 
+def encryption_of(log_dir: S3LogDir, name: str) -> tuple[str, str]:
+    """How a file is encrypted, and with which key, as another client is told."""
+    options = log_dir.options
+    client = boto3.client(
+        "s3",
+        endpoint_url=options["AWS_ENDPOINT_URL"],
+        region_name=options["AWS_REGION"],
+        aws_access_key_id=options["AWS_ACCESS_KEY_ID"],
+        aws_secret_access_key=options["AWS_SECRET_ACCESS_KEY"],
+    )
+    bucket, _, prefix = log_dir.uri.removeprefix("s3://").partition("/")
+    found = client.head_object(Bucket=bucket, Key=f"{prefix}/{name}")
+    return found["ServerSideEncryption"], found["SSEKMSKeyId"]
+
+
 class TestSettings:
     def test_delta_rs_takes_them_as_they_are(self, files: Files) -> None:
         uri = f"{files.uri}/table"
@@ -65,6 +81,18 @@ class TestSettings:
         files.write_new("a", b"abc")
 
         assert bytes(files.read("a")) == b"abc"
+
+    def test_say_how_the_store_encrypts(self, s3_log_dir: S3LogDir) -> None:
+        own = {"AWS_SERVER_SIDE_ENCRYPTION": "aws:kms", "AWS_SSE_KMS_KEY_ID": "key-of-ours"}
+        files = open_files(s3_log_dir.uri, s3_log_dir.options | own)
+        files.put_new("put", b"abc")
+        with files.create("written") as file:
+            file.write(bytes(6 * 1024 * 1024))
+
+        assert [encryption_of(s3_log_dir, name) for name in ("put", "written")] == [
+            ("aws:kms", "key-of-ours"),
+            ("aws:kms", "key-of-ours"),
+        ]
 
 
 class TestLogDir:

@@ -16,6 +16,9 @@ from typing import Any
 from zipfile import ZipFile
 
 import pytest
+from confluent_kafka import Producer
+
+from tests.wire.processes import free_port
 
 pytestmark = [
     pytest.mark.spark,
@@ -25,7 +28,11 @@ pytestmark = [
 
 ROOT = Path(__file__).parents[2]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-START_S = 60
+START_S = 300
+WHEELS = ("rest", "gateway", "testing", "spark", "registry")
+"""Extras whose requirements are wheels."""
+EXTRAS = {"rest": ["rest"], "gateway": ["gateway"], "spark": ["jobs", "compact"]}
+"""A command of each extra that has one."""
 ROUND_TRIP = """
 import sys
 import sparklog.spark
@@ -128,10 +135,14 @@ class TestWheel:
         alone(environment)
         environment.install(f"{wheel}[rest]")
         answers(environment)
+        environment.install(f"{wheel}[gateway]")
+        serves_clients(environment)
         environment.install(f"{wheel}[testing]")
         environment.run("python", "-c", "import sparklog.testing")
         environment.install(f"{wheel}[spark]")
         runs_spark(environment)
+        environment.install(f"{wheel}[delta-spark]")
+        environment.run("python", "-c", "from delta import configure_spark_with_delta_pip")
         environment.install(f"{wheel}[registry]")
         decodes_avro(environment)
 
@@ -150,15 +161,28 @@ def alone(environment: Environment) -> None:
     """The command line works; a command whose extra is missing names it."""
     environment.run("sparklog", "--log-dir", "log", "topic", "create", "t")
     environment.run("sparklog", "--log-dir", "log", "get-offsets", "--topic", "t")
-    for extra, command in (("rest", ["rest"]), ("spark", ["jobs", "compact"])):
+    for extra, command in EXTRAS.items():
         ended = environment.run("sparklog", "--log-dir", "log", *command, code=1)
         assert f"pip install 'sparklog[{extra}]'" in ended.stderr
 
 
 def answers(environment: Environment) -> None:
     """The service answers."""
-    with service(environment) as address, urllib.request.urlopen(f"{address}/topics") as answer:
+    rest = service(environment, "rest", "--port", "0", says=r"http://127\.0\.0\.1:\d+")
+    with rest as address, urllib.request.urlopen(f"{address}/topics") as answer:
         assert json.load(answer) == ["t"]
+
+
+def serves_clients(environment: Environment) -> None:
+    """librdkafka, of the environment of the tests, produces; the command line consumes."""
+    address = f"127.0.0.1:{free_port()}"
+    with service(environment, "gateway", "--listen", address):
+        producer = Producer({"bootstrap.servers": address})
+        producer.produce("t", b"hello", b"key")
+        assert producer.flush(START_S) == 0
+
+    told = environment.run("sparklog", "--log-dir", "log", "consume", "t", "-f", "%k %s\\n").stdout
+    assert told == "key hello\n"
 
 
 def runs_spark(environment: Environment) -> None:
@@ -190,19 +214,19 @@ def decodes_avro(environment: Environment) -> None:
 
 
 @contextmanager
-def service(environment: Environment) -> Iterator[str]:
-    """`sparklog rest` on a port that the system chose: its address."""
-    log = environment.folder / "rest.log"
+def service(environment: Environment, *command: str, says: str = "") -> Iterator[str]:
+    """A service of the log dir: what it says when it listens, if it says so."""
+    log = environment.folder / f"{command[0]}.log"
     with log.open("wb") as out:
         process = subprocess.Popen(
-            [environment.bin / "sparklog", "rest", "--log-dir", "log", "--port", "0"],
+            [environment.bin / "sparklog", *command, "--log-dir", "log"],
             cwd=environment.folder,
             env=environment.variables(),
             stderr=out,
         )
     try:
         deadline = time.monotonic() + START_S
-        while (found := re.search(r"http://127\.0\.0\.1:\d+", log.read_text())) is None:
+        while (found := re.search(says, log.read_text())) is None:
             assert time.monotonic() < deadline, log.read_text()
             time.sleep(0.05)
         yield found[0]
@@ -215,7 +239,7 @@ def service(environment: Environment) -> Iterator[str]:
 def test_there_are_wheels_for_later_pythons(version: str) -> None:
     """But for PySpark and delta-spark, which are one source distribution for all versions."""
     extras = PROJECT["optional-dependencies"]
-    chosen = [one for extra in ("rest", "testing", "spark", "registry") for one in extras[extra]]
+    chosen = [one for extra in WHEELS for one in extras[extra]]
     wanted = [*PROJECT["dependencies"], *chosen]
     wheels = [one for one in wanted if not one.startswith(("pyspark", "sparklog"))]
     options = ["--only-binary=:all:", "--python-version", version, "--target", "unused"]

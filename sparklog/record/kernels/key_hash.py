@@ -1,7 +1,7 @@
 """A 64-bit hash of keys: XXH64 with seed 0, the same on every machine and in every release.
 
 Numbers are int64 with the bits of XXH64's unsigned ones. Equal hashes do not mean equal keys:
-whoever drops records compares the bytes.
+before a record is dropped, the bytes of the keys are compared.
 """
 
 from typing import Final

@@ -33,7 +33,7 @@ BrokerId = Annotated[int, Path(description="The broker", ge=0, lt=2**31, example
 
 
 async def _described(service: Service, topic: str) -> TopicDescription:
-    return await service.lookup(lambda: service.topics.topic(topic))
+    return await service.read_files(lambda: service.topics.topic(topic))
 
 
 # --- clusters ------------------------------------------------------------------------------------
@@ -44,7 +44,7 @@ async def read_clusters(request: Request) -> models3.ClusterList:
     """The clusters: this log dir."""
     token_of(request)
     service = service_of(request)
-    cluster_id = await service.lookup(lambda: cluster_id_of(service))
+    cluster_id = await service.read_files(lambda: cluster_id_of(service))
     here = str(request.base_url).rstrip("/") + "/v3/clusters"
     return models3.ClusterList(
         metadata=models3.ListMetadata(self=here), data=[Links(request, cluster_id).cluster()]
@@ -91,7 +91,7 @@ async def read_cluster_topics(
     """The topics that the token may read."""
     token, service = token_of(request), service_of(request)
     links = await links_to(request, cluster_id)
-    topics = await service.lookup(service.topics.topics)
+    topics = await service.read_files(service.topics.topics)
     names = [name for name in topics if token.allows(Scope.READ, name)]
     names, following = page.of(names, str, str)
     data = [links.topic(topics[name]) for name in names]
@@ -130,7 +130,7 @@ async def create_topic(
     if wanted.validate_only:
         response.status_code = 200
         return Links(request, cluster_id).topic(topic)
-    links = Links(request, await service.lookup(lambda: cluster_id_of(service)))
+    links = Links(request, await service.read_files(lambda: cluster_id_of(service)))
     response.headers["Location"] = links.at(f"/topics/{topic.name}").self
     return links.topic(topic)
 

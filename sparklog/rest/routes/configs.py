@@ -34,7 +34,7 @@ async def read_all_configs(request: Request, cluster_id: ClusterId, page: PageAs
     """Every config of every topic that the token may read; a page has the configs of its topics."""
     token, service = token_of(request), service_of(request)
     links = await links_to(request, cluster_id)
-    topics = await service.lookup(service.topics.topics)
+    topics = await service.read_files(service.topics.topics)
     names = [name for name in topics if token.allows(Scope.READ, name)]
     names, following = page.of(names, str, str)
     mine = [topics[name] for name in names]
@@ -77,7 +77,7 @@ async def _readable(
     """Return the links and a topic to somebody who may read it. Raises ApiError."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
-    return links, await service.lookup(lambda: service.topics.topic(topic))
+    return links, await service.read_files(lambda: service.topics.topic(topic))
 
 
 @router.get("/{topic}/configs/{name}")

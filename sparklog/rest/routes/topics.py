@@ -15,7 +15,7 @@ router = APIRouter(tags=["topics"])
 async def read_topics(request: Request) -> list[str]:
     """The names of the topics that the token may read."""
     token = token_of(request)
-    topics = await request.app.state.service.lookup(request.app.state.service.topics.topics)
+    topics = await request.app.state.service.read_files(request.app.state.service.topics.topics)
     return [name for name in topics if token.allows(Scope.READ, name)]
 
 
@@ -23,7 +23,7 @@ async def read_topics(request: Request) -> list[str]:
 async def read_topic(request: Request, topic: TopicName) -> models.TopicOut:
     """A topic, its configs and partitions."""
     service = allowed(request, Scope.READ, topic)
-    found = await service.lookup(lambda: service.topics.topic(topic))
+    found = await service.read_files(lambda: service.topics.topic(topic))
     return models.TopicOut(
         name=topic,
         configs={one.name: one.value for one in TopicConfig.parse(found.configs).describe()},

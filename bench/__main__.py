@@ -35,6 +35,7 @@ PARTS = (
     "cold",
     "rest",
     "gateway",
+    "groups",
     "transactions",
 )
 BY_HAND = ("jobs_compact_memory",)

@@ -17,15 +17,13 @@ from typing import Any, Final, NamedTuple
 from sparklog.coordinator.alive import one_lives
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.lag_window import CommitWindow
-from sparklog.coordinator.offsets import offset_of
+from sparklog.coordinator.offsets import read_commit
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, claim, load, offsets_topic
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import (
-    GROUP_RECORDS,
     OFFSETS_TOPIC,
     Record,
     is_offset,
-    read_record,
 )
 from sparklog.coordinator.requests import (
     CommitRequest,
@@ -110,10 +108,9 @@ class _Commits:
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take a record."""
         if is_offset(key) and value is not None:
-            record = read_record(GROUP_RECORDS, key, value)
-            if record.key["group"] == self._group_id and record.value is not None:
-                place = TopicPartition(record.key["topic"], record.key["partition"])
-                self.found.append((place, offset_of(record.value)))
+            group_id, place, offset = read_commit(key, value)
+            if group_id == self._group_id and offset is not None:
+                self.found.append((place, offset))
 
 
 class GroupLog:

@@ -1,12 +1,19 @@
 """Committed offsets: checks of commits and deletions, and expiry (OffsetMetadataManager)."""
 
+import struct
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from sparklog.coordinator.consumer_group import ConsumerGroup
 from sparklog.coordinator.group import Group
 from sparklog.coordinator.group_record import subscribed_topics
-from sparklog.coordinator.records import OFFSET_COMMIT, Record, write_record
+from sparklog.coordinator.records import (
+    GROUP_RECORDS,
+    OFFSET_COMMIT,
+    Record,
+    read_record,
+    write_record,
+)
 from sparklog.coordinator.requests import (
     NO_EPOCH,
     NO_GENERATION,
@@ -25,6 +32,12 @@ WITH_EXPIRY: Final = 1
 
 GROUP_ID_SINCE: Final = 9
 """The first version of OffsetCommit that is told GROUP_ID_NOT_FOUND, and knows member epochs."""
+
+_KEY: Final = struct.Struct(">hh")
+_SIZE: Final = struct.Struct(">h")
+_PARTITION: Final = struct.Struct(">i")
+_VALUE: Final = struct.Struct(">hqih")
+_TIME: Final = struct.Struct(">q")
 
 AnyGroup = Group | ConsumerGroup
 Offsets = dict[TopicPartition, CommittedOffset]
@@ -56,6 +69,39 @@ def offset_of(value: Mapping[str, Any]) -> CommittedOffset:
         value["commitTimestamp"],
         None if expires_ms < 0 else expires_ms,
     )
+
+
+def read_commit(
+    key: bytes, value: bytes | None
+) -> tuple[str, TopicPartition, CommittedOffset | None]:
+    """Return the group, the partition and the offset of a commit's record; None deletes it.
+
+    What a replay mostly reads, key and a value of version 3, is taken apart at once, all other
+    bytes by their schemas. Raises CorruptRecordError.
+    """
+    try:
+        _, size = _KEY.unpack_from(key)
+        (topic_size,) = _SIZE.unpack_from(key, 4 + size)
+        topic_at = 6 + size
+        (partition,) = _PARTITION.unpack_from(key, topic_at + topic_size)
+        is_plain = min(size, topic_size) >= 0 and len(key) == topic_at + topic_size + 4
+        group_id, topic = key[4 : 4 + size].decode(), key[topic_at:-4].decode()
+        if value is None:
+            version, length, found = VERSION, 0, None
+        else:
+            version, offset, epoch, length = _VALUE.unpack_from(value)
+            (committed_ms,) = _TIME.unpack_from(value, _VALUE.size + length)
+            is_plain = is_plain and len(value) == _VALUE.size + length + _TIME.size
+            metadata = value[_VALUE.size : _VALUE.size + length].decode()
+            found = CommittedOffset(offset, epoch, metadata, committed_ms)
+        if is_plain and version == VERSION and length >= 0:
+            return group_id, TopicPartition(topic, partition), found
+    except (struct.error, UnicodeDecodeError):
+        pass  # its schema says what is wrong with it
+    record = read_record(GROUP_RECORDS, key, value)
+    place = TopicPartition(record.key["topic"], record.key["partition"])
+    offset_or_none = None if record.value is None else offset_of(record.value)
+    return record.key["group"], place, offset_or_none
 
 
 def expired(

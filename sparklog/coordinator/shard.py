@@ -22,15 +22,15 @@ from sparklog.coordinator.offsets import (
     expired,
     fetch_problem,
     keeps_offsets,
-    offset_of,
     offset_record,
+    read_commit,
 )
 from sparklog.coordinator.records import (
-    COMMIT_TYPES,
     CONSUMER_EPOCH,
     GROUP_METADATA,
     GROUP_RECORDS,
     CoordinatorRecord,
+    is_offset,
     read_record,
 )
 from sparklog.coordinator.requests import (
@@ -86,20 +86,19 @@ class Shard:
 
         Raises CorruptRecordError.
         """
+        if is_offset(key):
+            group_id, place, offset = read_commit(key, value)
+            if offset is not None:
+                self._group(group_id)
+            self._put(group_id, place, offset)
+            if offset is None:
+                self._forget_unused(group_id)
+            return
         try:
             record = read_record(GROUP_RECORDS, key, value)
         except UnknownRecordTypeError:
             return
-        if record.type in COMMIT_TYPES:
-            group_id = record.key["group"]
-            place = TopicPartition(record.key["topic"], record.key["partition"])
-            if record.value is not None:
-                self._group(group_id)
-                self._put(group_id, place, offset_of(record.value))
-            else:
-                self._put(group_id, place, None)
-                self._forget_unused(group_id)
-        elif record.type == GROUP_METADATA:
+        if record.type == GROUP_METADATA:
             group_id = record.key["group"]
             self._groups.pop(group_id, None)
             if record.value is not None:

@@ -10,9 +10,10 @@ decode later: a header key that is not UTF-8, offset deltas with gaps, a stream 
 more than 256 MiB; and one with attributes that clients do not set (LogAppendTime, delete horizon).
 """
 
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from sparklog.config import TopicConfig
@@ -96,7 +97,8 @@ def check_client_batch(
     2, for counts, offsets and sequences that do not agree, control batches, damaged records, and a
     missing key where the topic is compacted; CorruptRecordError for a wrong checksum or size;
     UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above max.message.bytes;
-    RecordBatchTooLargeError above segment.bytes.
+    RecordBatchTooLargeError above segment.bytes. Errors that name a missing key or a time have
+    `records`: which ones of the batch are refused, counted from 0.
     """
     view = byte_view(data)
     header = _one_batch(view, produce_version)
@@ -111,7 +113,7 @@ def check_client_batch(
     times = _walked(view, header, payload, config)
     is_append_time = config.timestamp_type is TimestampType.LOG_APPEND_TIME
     if not is_append_time:
-        _check_times(times, config, now_ms)
+        _check_times(view, times, config, now_ms)
     stored = _Stored(header, now_ms if is_append_time else times.largest, config)
     return ClientBatch(
         data=stored.data(view, payload),
@@ -215,7 +217,8 @@ def _walked(view: Bytes, header: BatchHeader, payload: Bytes, config: TopicConfi
         raise InvalidRecordError(("" if is_whole else which) + _REASONS[problem])
     if keyless != kernels.NO_RECORD and config.is_compacted:
         raise InvalidRecordError(
-            f"record {keyless + 1} of {header.record_count} has no key, and the topic is compacted"
+            f"record {keyless + 1} of {header.record_count} has no key, and the topic is compacted",
+            records=_places(pc.is_null(_column(view, "key"))),
         )
     if bits > _ASCII:
         _check_header_keys(view)
@@ -230,22 +233,35 @@ def _check_header_keys(view: Bytes) -> None:
         raise InvalidRecordError(str(error.args[0])) from None
 
 
-def _check_times(times: _Times, config: TopicConfig, now_ms: int) -> None:
+def _check_times(view: Bytes, times: _Times, config: TopicConfig, now_ms: int) -> None:
     """LogValidator.validateTimestamp; records without a time are taken."""
     if times.are_missing:
         return
     if times.earliest < 0:
         raise InvalidTimestampError(
             f"timestamp {times.earliest} is negative; allowed are milliseconds since 1970, from 0, "
-            f"and -1 for none"
+            f"and -1 for none",
+            records=_places(np.asarray(_column(view, "timestamp")) < NO_TIMESTAMP),
         )
     before, after = config.message_timestamp_before_max_ms, config.message_timestamp_after_max_ms
     if now_ms - times.earliest > before or times.latest - now_ms > after:
+        found = np.asarray(_column(view, "timestamp"))
+        is_outside = (now_ms - found > before) | (found - now_ms > after)
         raise InvalidTimestampError(
             f"timestamps from {times.earliest} to {times.latest}; now it is {now_ms}, and allowed "
             f"are message.timestamp.before.max.ms={before} and message.timestamp.after.max.ms="
-            f"{after} around it"
+            f"{after} around it",
+            records=_places(is_outside & (found != NO_TIMESTAMP)),
         )
+
+
+def _column(view: Bytes, name: str) -> Any:
+    return getattr(decode(view, scan_batches(view).batches, columns=(name,)), name)
+
+
+def _places(is_refused: Any) -> tuple[int, ...]:
+    """Return which records of the batch are refused, counted from 0."""
+    return tuple(np.flatnonzero(np.asarray(is_refused)).tolist())
 
 
 class _Stored:

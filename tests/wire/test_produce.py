@@ -101,6 +101,19 @@ class TestRefused:
         asked = produce_request(9, topic.name, (0, bytes(batch)))
         assert answers(client.ask(asked)) == [(0, ErrorCode.corrupt_message, -1)]
 
+    @pytest.mark.parametrize("version", range(8, 14))
+    def test_the_records_that_are_to_blame_are_named(
+        self, running: RunningGateway, client: Client, version: int
+    ) -> None:
+        compacted = NewTopic("keyed", 1, {"cleanup.policy": "compact"})
+        [topic] = running.server.gateway.admin.create_topics([compacted])
+        batch = client_batch("a", "b", "c", keys=[None, b"k", None])
+        asked = produce_request(version, named(topic, version), (0, batch))
+        [answer] = client.ask(asked).responses[0].partition_responses
+        assert int(answer.error_code) == ErrorCode.invalid_record
+        assert [one.batch_index for one in answer.record_errors] == [0, 2]
+        assert "record 1 of 3 has no key" in answer.error_message
+
     def test_acks_that_no_producer_may_ask_for(
         self, client: Client, topic: TopicDescription
     ) -> None:

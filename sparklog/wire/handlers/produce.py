@@ -180,6 +180,19 @@ def _write_partition(writer: Writer, version: int, partition: int, outcome: Outc
     if version >= 5:
         writer.int64(done.log_start_offset)
     if version >= 8:
-        writer.array(0)  # record errors
+        _write_record_errors(writer, getattr(outcome, "records", ()))
         writer.string(_message(outcome))
     writer.tags()
+
+
+def _write_record_errors(writer: Writer, places: Sequence[int]) -> None:
+    """Name the records for which a batch is refused (KIP-467).
+
+    Clients tell those apart whose batch is refused for another record. The partition's message is
+    that of each.
+    """
+    writer.array(len(places))
+    for place in places:
+        writer.int32(place)
+        writer.string(None)
+        writer.tags()

@@ -29,11 +29,16 @@ def checked(data: bytes, version: int = 13, **config: str) -> ClientBatch:
     return check_client_batch(data, parsed, NOW_MS, version)
 
 
-def code(data: bytes, version: int = 13, **config: str) -> ErrorCode:
-    """The code of the error with which the batch is refused."""
-    with pytest.raises(SparklogError) as refused:
+def refused(data: bytes, version: int = 13, **config: str) -> SparklogError:
+    """The error with which the batch is refused."""
+    with pytest.raises(SparklogError) as found:
         checked(data, version, **config)
-    return refused.value.code
+    return found.value
+
+
+def code(data: bytes, version: int = 13, **config: str) -> ErrorCode:
+    """The code of that error."""
+    return refused(data, version, **config).code
 
 
 def read(batch: ClientBatch) -> list[Record]:
@@ -163,6 +168,23 @@ class TestRefused:
 
         assert code(data, cleanup_policy="compact") == ErrorCode.INVALID_RECORD
         assert checked(data, cleanup_policy="delete").record_count == 2
+
+    @pytest.mark.parametrize("codec", [PLAIN, COMPRESSED])
+    def test_the_records_that_are_to_blame_are_named(self, codec: Codec) -> None:
+        limits: Any = {"message_timestamp_before_max_ms": str(DAY_MS)}
+        keyless = client_batch("a", "b", "c", keys=[None, b"k", None], codec=codec)
+        old = client_batch("a", "b", "c", times=[NOW_MS, NOW_MS - DAY_MS - 1, -1], codec=codec)
+        negative = client_batch("a", "b", "c", times=[-7, NOW_MS, -1], codec=codec)
+
+        assert vars(refused(keyless, cleanup_policy="compact"))["records"] == (0, 2)
+        assert vars(refused(old, **limits))["records"] == (1,)
+        assert vars(refused(negative))["records"] == (0,)
+
+    def test_a_record_without_a_key_and_with_a_header_key_that_is_not_utf_8(self) -> None:
+        batch = raw_batch(raw_record(bytes([0, 0, 0, 1, 0, 2, 2, 0xFF, 0])), 1)
+
+        assert "header key" in refused(batch).message
+        assert code(batch, cleanup_policy="compact") == ErrorCode.INVALID_RECORD
 
     def test_more_bytes_than_the_topic_allows(self) -> None:
         data = client_batch("a" * 2000)

@@ -37,6 +37,8 @@ PARTS = (
     "gateway",
     "groups",
     "transactions",
+    "gateway_fetch",
+    "gateway_memory",
 )
 BY_HAND = ("jobs_compact_memory",)
 """Run only when asked for: they take too long, or need more disk than there may be."""

@@ -19,12 +19,6 @@ class GatewayProcess:
         self._command += ["--listen", self.address, *options]
         self._process: subprocess.Popen[bytes] | None = None
 
-    @property
-    def pid(self) -> int:
-        """The number of its process."""
-        assert self._process is not None
-        return self._process.pid
-
     def start(self) -> None:
         """Start it; return when it accepts connections."""
         self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)

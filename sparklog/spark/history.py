@@ -8,9 +8,11 @@ from collections.abc import Mapping, Sequence
 from functools import reduce
 from typing import Any, Final
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.errors import AnalysisException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql.functions import lit, when
 
-from sparklog.errors import UsageError
+from sparklog.errors import MissingFileError, UsageError
 from sparklog.model import TopicPartition
 from sparklog.spark.connect import is_connect
 from sparklog.spark.history_plan import TablePart, TimeBound
@@ -43,6 +45,35 @@ def require_delta(spark: SparkSession) -> None:
     )
 
 
+FILE_SYSTEMS: Final = {
+    "s3a": ("org.apache.hadoop.fs.s3a.S3AFileSystem", "org.apache.hadoop:hadoop-aws:3.5.0"),
+    "abfss": (
+        "org.apache.hadoop.fs.azurebfs.SecureAzureBlobFileSystem",
+        "org.apache.hadoop:hadoop-azure:3.5.0",
+    ),
+    "gs": (
+        "com.google.cloud.hadoop.fs.gcs.GoogleHadoopFileSystem",
+        "com.google.cloud.bigdataoss:gcs-connector:hadoop3-2.2.31",
+    ),
+}
+"""By scheme the class of Hadoop that reads it, and the jar that has it; 3.5.0 is Spark 4.2's."""
+
+
+def require_file_system(spark: SparkSession, location: str) -> None:
+    """Raise UsageError, which names the jar, unless the session has Hadoop's class for a location.
+
+    A server of Spark Connect does not tell which classes it has.
+    """
+    scheme = location.partition("://")[0]
+    name, jar = FILE_SYSTEMS.get(scheme, ("", ""))
+    if name and not is_connect(spark) and not _has_class(spark, name):
+        raise UsageError(
+            f"{location}: this session cannot read {scheme}://: start it with {jar} among "
+            f"spark.jars.packages, and with credentials (docs/table.md, Object stores); "
+            f"history=log reads the log without them"
+        )
+
+
 def _has_class(spark: SparkSession, name: str) -> bool:
     """Whether the JVM has a class; PySpark has no public call that tells."""
     try:
@@ -54,10 +85,17 @@ def _has_class(spark: SparkSession, name: str) -> bool:
 
 
 def table_rows(spark: SparkSession, part: TablePart, columns: Sequence[str]) -> DataFrame:
-    """Return a part of a table, in no order."""
+    """Return a part of a table, in no order; all rows are of one topic, which is not read."""
     whole = table_at(spark, part)
     condition = part.condition()
-    return (whole if condition is None else whole.filter(condition)).select(*columns)
+    found = whole if condition is None else whole.filter(condition)
+    return found.select(*(_topic(part.topic) if one == "topic" else one for one in columns))
+
+
+def _topic(name: str) -> Column:
+    """Return the column `topic` as a constant, nullable as that of a log is."""
+    constant = lit(name)
+    return when(constant.isNotNull(), constant).alias("topic")
 
 
 def table_at(spark: SparkSession, part: TablePart) -> DataFrame:
@@ -65,10 +103,25 @@ def table_at(spark: SparkSession, part: TablePart) -> DataFrame:
 
     Its files are plain Parquet (a table with deletion vectors or column mapping is not sound), so
     few of them are read without Delta, whose planning takes a second or more for each action.
+
+    Raises MissingFileError for files that somebody has deleted; a server of Spark Connect, and
+    delta-spark, say so when they read them.
     """
     if part.files:
-        return spark.read.schema(output_schema(COLUMNS)).parquet(*part.files)
+        return _files(spark, part)
     return spark.read.format("delta").option("versionAsOf", part.version).load(part.location)
+
+
+def _files(spark: SparkSession, part: TablePart) -> DataFrame:
+    try:
+        return spark.read.schema(output_schema(COLUMNS)).parquet(*part.files)
+    except AnalysisException as error:
+        if error.getCondition() != "PATH_NOT_FOUND":
+            raise
+        raise MissingFileError(
+            f"the table of topic {part.topic!r} lacks a file: {error.getMessage()}; `sparklog jobs "
+            f"build_table --rebuild --topic {part.topic}` builds it anew, history=log reads the log"
+        ) from None
 
 
 def stitched(
@@ -79,6 +132,8 @@ def stitched(
 ) -> DataFrame:
     """Return the rows of the log and of parts of tables; at least one of both must be there."""
     require_delta(spark)
+    for part in parts:
+        require_file_system(spark, part.location)
     frames = [table_rows(spark, part, columns) for part in parts]
     return reduce(DataFrame.unionAll, frames if log is None else [*frames, log])
 

@@ -78,7 +78,23 @@ CONNECTOR = JarSet(
     SPARK_HAS,
     ("org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",),
 )
-JAR_SETS = (KAFKA, DELTA, CONNECTOR)
+# Users take hadoop-aws with all of Amazon's SDK in one jar of 600 MB; the parts that it needs here
+# come to 15 MB.
+_AWS = "software.amazon.awssdk"
+_AWS_PARTS = ("s3", "s3-transfer-manager", "sts", "apache-client")
+HADOOP_AWS = JarSet(
+    "hadoop-aws-3.5.0",
+    ("org.apache.hadoop:hadoop-aws:3.5.0", *(f"{_AWS}:{part}:2.35.4" for part in _AWS_PARTS)),
+    (
+        (_AWS, "bundle"),
+        ("software.amazon.encryption.s3", "*"),
+        *(("org.apache.hadoop", f"hadoop-{one}") for one in ("client-api", "client-runtime")),
+        ("org.apache.hadoop", "hadoop-common"),
+        ("io.netty", "*"),
+        *SPARK_HAS[1:],
+    ),
+)
+JAR_SETS = (KAFKA, DELTA, CONNECTOR, HADOOP_AWS)
 
 
 def cache_dir() -> Path:

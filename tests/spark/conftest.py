@@ -7,7 +7,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from sparklog.spark import session
-from tests.kafka.jars import CONNECTOR, DELTA, JarsUnavailableError, is_offline, jars
+from tests.kafka.jars import CONNECTOR, DELTA, HADOOP_AWS, JarsUnavailableError, is_offline, jars
 from tests.logs import new_topic
 
 TASK_TRIES = 2
@@ -41,7 +41,7 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
 
 def delta_settings() -> dict[str, str]:
     try:
-        found = [*jars(DELTA), *jars(CONNECTOR)]
+        found = [*jars(DELTA), *jars(CONNECTOR), *jars(HADOOP_AWS)]
     except JarsUnavailableError:
         if is_offline():
             return {}  # the tests that need them skip

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from sparklog.admin import AdminClient
-from sparklog.errors import OffsetOutOfRangeError, SparklogWarning, UsageError
+from sparklog.errors import MissingFileError, OffsetOutOfRangeError, SparklogWarning, UsageError
 from sparklog.maintenance.build_table import build_table
 from sparklog.spark import consume, create_table, stream_history
 from sparklog.storage.local import LocalFiles
@@ -145,6 +145,14 @@ class TestAuto:
         auto = read("auto")
         assert "MapInArrow" not in plan_of(auto)
         assert rows(auto) == rows(read("log"))
+
+    def test_names_a_file_that_somebody_has_deleted(self, read: Read, log_dir: str) -> None:
+        (file,) = table_path(log_dir).glob("*.parquet")
+        file.unlink()
+
+        with pytest.raises(MissingFileError, match=f"{file.name}.*build_table --rebuild"):
+            read("auto")
+        assert read("log").count() == 30
 
     def test_needs_delta_spark(
         self, spark: SparkSession, read: Read, monkeypatch: pytest.MonkeyPatch

@@ -1,14 +1,19 @@
-"""A log in an object store: produce and consume with settings given as options."""
+"""A log in an object store: produce and consume with settings given as options; its table."""
+
+from collections.abc import Callable, Iterator
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.admin import AdminClient, NewTopic
-from sparklog.errors import StorageError
+from sparklog.errors import StorageError, UsageError
+from sparklog.fleet import LocalFleet
+from sparklog.maintenance.job import JobContext
 from sparklog.spark import consume, produce, register
-from tests.logs import rows
+from tests.logs import catalog, rows
 from tests.s3 import S3LogDir, s3_log_dir, s3_server
 from tests.spark.frames import numbers
+from tests.tables import WITH_TABLE, build, counted
 
 __all__ = ["s3_log_dir", "s3_server"]
 
@@ -51,3 +56,58 @@ class TestObjectStore:
         with pytest.raises(StorageError) as caught:
             produce(numbers(spark, 10), s3_log_dir.uri, "t", **nowhere)
         assert storage["storage.AWS_SECRET_ACCESS_KEY"] not in str(caught.value)
+
+
+Read = Callable[..., DataFrame]
+
+
+class TestHistory:
+    @pytest.fixture
+    def read(
+        self, spark: SparkSession, s3_log_dir: S3LogDir, storage: dict[str, str]
+    ) -> Iterator[Read]:
+        """Reads a topic of ten records in its table and five behind it; Spark has credentials."""
+        place, options = s3_log_dir
+        AdminClient(place, options).create_topics([NewTopic("old", 2, WITH_TABLE)])
+        produce(numbers(spark, 10, "value key"), place, "old", **storage)
+        reports = build(JobContext(catalog(place, options), LocalFleet()))
+        assert counted(reports, "records") == [10]
+        produce(numbers(spark, 5, "value key"), place, "old", **storage)
+        settings = hadoop_settings(options)
+        for name, value in settings.items():
+            spark.conf.set(name, value)
+        yield lambda **given: consume(spark, place, subscribe="old", **given, **storage)
+        for name in settings:
+            spark.conf.unset(name)
+
+    @pytest.mark.parametrize("files_max", [32, 0])
+    def test_is_that_of_the_log(
+        self, read: Read, files_max: int, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Below 32 files Spark reads them itself, beyond by delta-spark."""
+        monkeypatch.setattr("sparklog.spark.history_plan.FILES_MAX", files_max)
+        options = {"includeHeaders": "true"}
+
+        auto, log = (read(history=one, **options).collect() for one in ("auto", "log"))
+        assert len(log) == 15
+        assert sorted(map(str, auto)) == sorted(map(str, log))
+
+    def test_may_be_read_alone(self, read: Read) -> None:
+        assert read(history="table").count() == 10
+
+    def test_needs_hadoops_jar(self, read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sparklog.spark.history._has_class", lambda _, name: "s3a" not in name)
+
+        with pytest.raises(UsageError, match="start it with org.apache.hadoop:hadoop-aws:3.5.0"):
+            read(history="auto")
+
+
+def hadoop_settings(options: dict[str, str]) -> dict[str, str]:
+    """What docs/table.md says that Spark needs; `spark.hadoop.` before each where it is started."""
+    return {
+        "fs.s3a.endpoint": options["AWS_ENDPOINT_URL"],
+        "fs.s3a.endpoint.region": options["AWS_REGION"],
+        "fs.s3a.access.key": options["AWS_ACCESS_KEY_ID"],
+        "fs.s3a.secret.key": options["AWS_SECRET_ACCESS_KEY"],
+        "fs.s3a.path.style.access": "true",
+    }

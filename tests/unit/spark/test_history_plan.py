@@ -105,6 +105,15 @@ class TestPlan:
         with pytest.warns(SparklogWarning, match="is ahead of its log.*reading the log"):
             assert self.plan(str(backup)).tables == []
 
+    def test_reads_the_log_where_somebody_has_deleted_the_table(self, log_dir: str) -> None:
+        (table,) = Path(log_dir).glob("t-*/table")
+        shutil.rmtree(table)
+        plan = self.plan(log_dir)
+
+        assert (plan.tables, [(one.start, one.end) for one in plan.log]) == ([], [(0, 5)])
+        build(log_dir)
+        assert [one.spans for one in self.plan(log_dir).tables] == [{0: [(0, 5)]}]
+
     def test_names_the_files_of_a_table_that_has_few(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:

@@ -12,8 +12,8 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def run_soak(seed: int, seconds: float) -> tuple[int, str]:
-    """Run `python -m tests.soak`; return its exit code and what it printed.
+def run_soak(seed: int, seconds: float, program: str = "tests.soak") -> tuple[int, str]:
+    """Run `python -m tests.soak`, or another program; return its exit code and what it printed.
 
     With the JIT, whatever the caller does without: the run is to be as fast as users' programs are.
     """

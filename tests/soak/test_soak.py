@@ -1,6 +1,6 @@
 """Minutes to hours of killing: `make soak`, SPARKLOG_SOAK_SECONDS long, 10 minutes if not said.
 
-`python -m tests.soak --seed N` runs one again.
+`python -m tests.soak --seed N` runs one again, and so does `python -m tests.soak.transactions`.
 """
 
 import os
@@ -18,6 +18,8 @@ ROUND_S = 120.0
 """A run starts from an empty log, so that seeds vary and a history fits into memory."""
 POWER_CUTS = 0.1
 """The share of the time for power cuts."""
+TRANSACTIONS = 0.2
+"""The share of the time for transactions."""
 
 pytestmark = pytest.mark.soak
 
@@ -26,7 +28,7 @@ class TestKilledAtRandom:
     def test_nothing_is_lost_doubled_torn_or_moved(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        left = SECONDS * (1 - POWER_CUTS)
+        left = SECONDS * (1 - POWER_CUTS - TRANSACTIONS)
         while left > 0:
             code, said = run_soak(secrets.randbelow(1_000_000), min(ROUND_S, left))
             with capsys.disabled():
@@ -34,6 +36,16 @@ class TestKilledAtRandom:
             left -= ROUND_S
 
             assert code == 0, said
+
+
+class TestTransactions:
+    def test_are_whole_and_come_once(self, capsys: pytest.CaptureFixture[str]) -> None:
+        seed = secrets.randbelow(1_000_000)
+        code, said = run_soak(seed, SECONDS * TRANSACTIONS, "tests.soak.transactions")
+        with capsys.disabled():
+            print(f"\n{said}")
+
+        assert code == 0, said
 
 
 class TestPowerCuts:

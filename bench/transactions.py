@@ -49,7 +49,7 @@ def run(settings: Settings) -> list[Figure]:
 
 def _written(places: Places, producers: int, settings: Settings) -> list[Figure]:
     """Return transactions a second, and how long one takes."""
-    each = (50 if settings.quick else 1_000) if producers == 1 else (20 if settings.quick else 300)
+    each = max((100 if settings.quick else 1_000) // producers, 50)
     found: dict[str, list[list[float]]] = {place: [] for place in places}
     for _ in range(settings.rounds):
         for place, address in places.items():

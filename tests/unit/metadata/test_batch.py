@@ -5,10 +5,11 @@ from collections.abc import Iterator
 import pytest
 
 from sparklog.errors import CommitOutcomeUnknownError, StorageError, TopicExistsError
-from sparklog.metadata.batch import Batch, Plan, Request
+from sparklog.metadata.batch import Batch, Committed, Plan, Request
 from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
 from sparklog.metadata.image import Image
-from tests.metadata_language import description, of_topic
+from tests.edits import segment
+from tests.metadata_language import description, new_log, of_topic, producing, topic_id
 
 
 def named_dup(number: int) -> Edit:
@@ -83,3 +84,20 @@ def test_a_request_that_nobody_planned_has_no_outcome() -> None:
 
     with pytest.raises(CommitOutcomeUnknownError, match="nobody planned"):
         batch.requests[0].answer()
+
+
+def test_plans_of_one_caller_share_an_entry() -> None:
+    log = new_log()
+
+    def broken(_: Image) -> Edit:
+        raise StorageError("broken")
+
+    plans = [producing(segment()), broken, lambda _: Done(), producing(segment())]
+    first, failed, nothing, last = log.commit_each(plans, [topic_id(0)])
+
+    assert isinstance(first, Committed)
+    assert isinstance(last, Committed)
+    assert isinstance(nothing, Committed)
+    assert isinstance(failed, StorageError)
+    assert nothing.edit is None
+    assert first.image.version == last.image.version == log.image().version == 2

@@ -1,6 +1,5 @@
 """The end of a transaction while others come between: what is written, and written again."""
 
-import os
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +14,7 @@ from sparklog.metadata.transaction_plans import Producer
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
 from sparklog.transactions import end_group, pieces
+from tests.metadata_language import wait_until
 from tests.transactions import Client, Instance, new_log_dir
 
 
@@ -100,8 +100,7 @@ def test_those_that_wait_are_ended_together(instance: Instance, client: Client) 
     with instance.transactions.ends.leading:
         for thread in threads:
             thread.start()
-        while instance.transactions.ends.waiting < len(threads):
-            os.sched_yield()
+        wait_until(lambda: instance.transactions.ends.waiting == len(threads))
     for thread in threads:
         thread.join()
 

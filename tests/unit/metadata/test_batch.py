@@ -92,7 +92,7 @@ def test_plans_of_one_caller_share_an_entry() -> None:
     def broken(_: Image) -> Edit:
         raise StorageError("broken")
 
-    plans = [producing(segment()), broken, lambda _: Done(), producing(segment())]
+    plans: list[Plan] = [producing(segment()), broken, lambda _: Done(), producing(segment())]
     first, failed, nothing, last = log.commit_each(plans, [topic_id(0)])
 
     assert isinstance(first, Committed)

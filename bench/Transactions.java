@@ -66,6 +66,7 @@ public class Transactions {
         for (int i = 0; i < records; i++) {
             producer.send(new ProducerRecord<>(topic, i % PARTITIONS, time, null, VALUE));
         }
+        producer.flush(); // else EndTxn may overtake the batches: the client has a race
         producer.commitTransaction();
     }
 

@@ -45,7 +45,9 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in no order
     unless `ordered` is true.
 
-    Offsets are settled now: whenever the DataFrame runs, and however often, it reads these.
+    Offsets are settled now: whenever the DataFrame runs, and however often, it reads these, and
+    from the segments of now, as long as vacuum leaves them: what is erased or compacted meanwhile
+    is in all of its tasks or in none.
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError, and UsageError when the
     session's workers cannot run it. What goes wrong while it runs is raised by Spark
     (PythonException), whose last line is the error of sparklog.errors.
@@ -55,9 +57,9 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     columns = output_columns(parsed)
     files = open_files(fspath(log_dir), storage)
     if parsed["history"] == "log":
-        from sparklog.spark.plan import plan_read
+        from sparklog.spark.plan import plan_pinned
 
-        ranges = planned(spark, files, parsed, plan_read)
+        ranges = planned(spark, files, parsed, plan_pinned)
         return remember_ends(log_rows(spark, files, parsed, ranges), ranges)
     if parsed["groupId"] is not None:
         raise InvalidOptionError(

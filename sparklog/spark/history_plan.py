@@ -18,7 +18,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription, TopicPartition
 from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import Bound, parse_bounds
-from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges
+from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges, with_pins
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
 from sparklog.storage.files import Files
@@ -104,8 +104,9 @@ def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
         by_log += [replace(one, start=start, end=end) for start, end in parts.log]
         if parts.table:
             spans.setdefault(one.topic_id, {})[one.partition] = parts.table
+    by_log = split_ranges(by_log, options["minPartitions"], options["maxRecordsPerPartition"])
     return HistoryPlan(
-        split_ranges(by_log, options["minPartitions"], options["maxRecordsPerPartition"]),
+        with_pins(catalog, by_log),
         [replace(tables[topic_id], spans=found) for topic_id, found in spans.items()],
     )
 

@@ -1,7 +1,7 @@
 """From options to offset ranges: what a batch reads, and where a stream begins, decided once."""
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +15,11 @@ from sparklog.errors import (
 )
 from sparklog.log_reader import EARLIEST, LATEST, TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
-from sparklog.metadata.image import Slice
+from sparklog.metadata.image import Slice, TopicImage
 from sparklog.model import READ_UNCOMMITTED, UNKNOWN_OFFSET, TopicPartition
 from sparklog.spark.groups import starting_bounds
 from sparklog.spark.offsets import Bound, Bounds, parse_bounds
+from sparklog.spark.pins import pinned, pinned_slices
 from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
 
@@ -27,7 +28,8 @@ from sparklog.spark.splits import split_ranges
 class ReadRange:
     """The offsets [start, end) of a partition, of the topic that has that id.
 
-    `cleaner_offset` is that of the version that is read; None where the newest one is read.
+    `cleaner_offset` is that of the version that is read; None where the newest one is read. `pin`
+    names the segments that it was planned on (`sparklog.spark.pins`); None: the newest ones.
     """
 
     topic: str
@@ -36,6 +38,7 @@ class ReadRange:
     start: int
     end: int
     cleaner_offset: int | None = None
+    pin: bytes | None = None
 
     @property
     def size(self) -> int:
@@ -52,6 +55,26 @@ def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
     return split_ranges(
         plan_ranges(catalog, options), options["minPartitions"], options["maxRecordsPerPartition"]
     )
+
+
+def plan_pinned(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
+    """Return the ranges of `plan_read`, with the segments that they have now. Raises as it."""
+    return with_pins(catalog, plan_read(catalog, options))
+
+
+def with_pins(catalog: Catalog, ranges: Sequence[ReadRange]) -> list[ReadRange]:
+    """Return ranges with the segments that they have now.
+
+    What is gone by now, a topic or offsets, has no pin: the tasks tell.
+    """
+    image = catalog.log.image({one.topic_id for one in ranges})
+    return [replace(one, pin=_pin(image.topic(one.topic_id), one)) for one in ranges]
+
+
+def _pin(topic: TopicImage | None, wanted: ReadRange) -> bytes | None:
+    if topic is None or topic.closed_ms is not None:
+        return None
+    return pinned(topic.partition(wanted.partition), wanted.start, wanted.end)
 
 
 def plan_ranges(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
@@ -231,7 +254,7 @@ def _check_uncleaned(wanted: ReadRange, cleaner_offset: int) -> None:
 
 
 class SliceFinder:
-    """Finds the segments of planned ranges, where each topic has them now."""
+    """Finds the segments of planned ranges: the pinned ones, else those that topics have now."""
 
     def __init__(self, catalog: Catalog, isolation: str, *, fails: bool) -> None:
         """`fails` says whether data that is no longer there is an error."""
@@ -253,6 +276,8 @@ class SliceFinder:
             return []
         _check_uncleaned(wanted, reader.partition(wanted.partition).cleaner_offset)
         within = within_log(reader, wanted, self._isolation, fails=self._fails)
+        if wanted.pin is not None:
+            return pinned_slices(wanted.pin, within.start, within.end)
         return list(reader.slices(within.partition, within.start, within.end))
 
     def _reader(self, wanted: ReadRange) -> TopicReader | None:

@@ -77,7 +77,7 @@ class ReadTask:
         self, wanted: ReadRange, slices: list[Slice], error: MissingFileError
     ) -> list[Slice]:
         """Return where the rest is now: files are merged, compacted and expired meanwhile."""
-        found = self.finder().slices(wanted)
+        found = self.finder().slices(replace(wanted, pin=None))
         if found == slices:
             raise MissingFileError(
                 f"{wanted.topic}-{wanted.partition}, from offset {wanted.start} on: {error}"
@@ -94,8 +94,8 @@ def _catalog(files: bytes) -> Catalog:
 class RangesTask:
     """The function of `mapInArrow` that reads the ranges whose numbers it is given.
 
-    Where a range lies is looked up when it is read: it fails, or is cut, when retention has removed
-    records of it since it was planned.
+    A range fails, or is cut, when retention has removed records of it since it was planned. Of what
+    else has become of its segments it sees nothing while their files are there.
     """
 
     def __init__(self, task: ReadTask, ranges: Sequence[ReadRange]) -> None:

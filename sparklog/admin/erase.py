@@ -11,7 +11,7 @@ records were. A record that is produced meanwhile, behind those ends, is not loo
 any point it is run again. No entry of the history, and no file, holds a key.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final, NamedTuple
@@ -29,7 +29,7 @@ from sparklog.admin.erase_segment import (
     stretches_between,
     without,
 )
-from sparklog.admin.erase_table import TableErased, erase_table
+from sparklog.admin.erase_table import TableErased, erase_table, strangers
 from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError
 from sparklog.fleet import Fleet
@@ -39,6 +39,7 @@ from sparklog.metadata.catalog import Catalog, Write, topic_directory
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import Image, TopicImage
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
+from sparklog.table.of_topic import table_directory
 
 ERASE: Final = "ERASE"
 ROUNDS_MAX: Final = 100
@@ -276,8 +277,6 @@ class _Erasure:
         longest_ms = max(
             max(one.delete_delay_ms, one.orphan_retention_ms) for one in self._delays()
         )
-        quarantine = f"{topic_directory(self.topic)}/{QUARANTINE}"
-        aside = sum(1 for _ in self.catalog.files.list(quarantine, recursive=True))
         return EraseReport(
             topic=self.topic.name,
             keys=len(self.keys),
@@ -289,8 +288,16 @@ class _Erasure:
             moved=self.moved,
             table=table,
             files_gone_ms=self.catalog.clock.now_ms() + longest_ms,
-            outside=(*([f"{aside} files in {quarantine}"] if aside else []), *OUTSIDE),
+            outside=(*self._strange(), *OUTSIDE),
         )
+
+    def _strange(self) -> Iterator[str]:
+        """Yield what of the topic's directory no erase reaches."""
+        quarantine = f"{topic_directory(self.topic)}/{QUARANTINE}"
+        if aside := sum(1 for _ in self.catalog.files.list(quarantine, recursive=True)):
+            yield f"{aside} files in {quarantine}"
+        if others := strangers(self.catalog, self.topic):
+            yield f"{others} files in {table_directory(self.topic)} that no commit of it names"
 
     def _delays(self) -> list[TopicConfig]:
         """Return the configs whose delays decide when the last file goes.

@@ -18,9 +18,10 @@ from sparklog.fleet import Fleet
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
+from sparklog.table.delta_log import DELTA_LOG
 from sparklog.table.footer import opened
 from sparklog.table.of_topic import ERASED, Change, commit, delta_log, table_directory
-from sparklog.table.parquet import OURS, WrittenFile, write_files
+from sparklog.table.parquet import OURS, WrittenFile, born_ms_of, write_files
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
@@ -117,6 +118,21 @@ def erase_table(
         clean.update(one.path for one in change.written)
         done = TableErased(done.rows + found.rows, done.files + found.files)
     raise CommitConflictError(f"the table of topic {topic.name!r}: others were faster too often")
+
+
+def strangers(catalog: Catalog, topic: TopicDescription) -> int:
+    """Return how many files of other writers are left to their own VACUUM: no commit names them."""
+    directory = table_directory(topic)
+    paths = [
+        one.path.removeprefix(f"{directory}/")
+        for one in catalog.files.list(directory, recursive=True)
+    ]
+    data = [one for one in paths if one.endswith(".parquet") and not one.startswith(DELTA_LOG)]
+    if all(born_ms_of(one) is not None for one in data):
+        return 0
+    snapshot = delta_log(catalog.files, topic, catalog.clock).snapshot()
+    named = snapshot.files.keys() | snapshot.removed.keys()
+    return sum(1 for one in data if born_ms_of(one) is None and one not in named)
 
 
 def _hits(

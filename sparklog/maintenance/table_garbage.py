@@ -1,30 +1,27 @@
 """Files of a topic's table that go: those that its Delta log does not name any more, or never did.
 
     removed by a commit      after `sparklog.reader.grace.ms` and `file.delete.delay.ms`: until
-                             then a reader may have a plan with it
+                             then a reader may have a plan with it; whoever has written it, unless
+                             the table has foreign changes, for what is erased must go
     named by no commit       after `sparklog.orphan.retention.ms`, by the time in its name; a build
                              that takes longer is refused at its commit
-    of another name          another engine's, left to its own VACUUM
+    of another name          another engine's, that no commit names: left to its own VACUUM
 
 The entries and checkpoints of the Delta log are cleaned by who commits (`table.delta_log`).
 """
 
-import re
 from collections.abc import Iterable, Iterator
 from functools import partial
-from typing import Final
 
 from sparklog.config.topic import TopicConfig
-from sparklog.log.names import uuid7_ms
 from sparklog.maintenance.deleting import delete_files, problems_of
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.model import TopicDescription
 from sparklog.storage.files import FileStat
 from sparklog.table.delta_log import DELTA_LOG
 from sparklog.table.of_topic import delta_log, table_directory
+from sparklog.table.parquet import born_ms_of
 from sparklog.table.snapshot import Snapshot
-
-_NAME: Final = re.compile(r"part-([0-9a-f-]{36})\.parquet")
 
 
 def table_steps(
@@ -52,13 +49,18 @@ def _is_garbage(
     context: JobContext, topic: TopicDescription, file: FileStat, snapshot: Snapshot
 ) -> bool:
     path = file.path.removeprefix(f"{table_directory(topic)}/")
-    name = _NAME.fullmatch(path)
-    if name is None or path in snapshot.files:
+    born_ms = born_ms_of(path)
+    if path in snapshot.files or (born_ms is None and not _is_removed(topic, path, snapshot)):
         return False
     config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
     if path in snapshot.removed:
         return snapshot.removed[path] <= now_ms - config.delete_delay_ms
-    return uuid7_ms(name[1]) < now_ms - config.orphan_retention_ms
+    return born_ms is not None and born_ms < now_ms - config.orphan_retention_ms
+
+
+def _is_removed(topic: TopicDescription, path: str, snapshot: Snapshot) -> bool:
+    """Whether another engine's file was removed from a table that is sound."""
+    return path in snapshot.removed and not snapshot.problems(topic.topic_id)
 
 
 def _delete(context: JobContext, doomed: list[FileStat]) -> Outcome:

@@ -11,6 +11,7 @@ are written as segments are: under a name that is used once, synced before any c
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sparklog.log.names import uuid7
+from sparklog.log.names import uuid7, uuid7_ms
 from sparklog.storage.files import Files, NewFile
 from sparklog.table.footer import encoded, joined, spans
 from sparklog.table.schema import ARROW_SCHEMA, STATISTICS, Action
@@ -43,6 +44,15 @@ _OPTIONS: Final[dict[str, Any]] = {
     "write_page_index": True,
     "store_schema": False,
 }
+
+
+_NAME: Final = re.compile(r"part-([0-9a-f-]{36})\.parquet")
+
+
+def born_ms_of(name: str) -> int | None:
+    """Return when a file of ours was made, by its name; None for another writer's."""
+    found = _NAME.fullmatch(name)
+    return None if found is None else uuid7_ms(found[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,16 +3,17 @@
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 
-from sparklog.admin.erase import erase
-from sparklog.errors import (
-    CommitConflictError,
-)
+from sparklog.admin.erase import OUTSIDE, erase
+from sparklog.clock import ManualClock
+from sparklog.errors import CommitConflictError
 from sparklog.maintenance.verify import verify
-from tests.erasing import ALICE, SECRET, Meanwhile, build_beside, erased, keyed, swept
+from tests.erasing import ALICE, SECRET, Meanwhile, build_beside, erased, holding, keyed, swept
 from tests.logs import append, catalog
 from tests.maintenance import run
 from tests.metadata_logs import CrashError, CrashingLocalFiles
+from tests.sweeping import DAY_MS, later, sweep
 from tests.tables import build, problems, table_of, topic_with_table
 
 
@@ -115,3 +116,51 @@ class TestTable:
         erased(log_dir, ALICE)
 
         assert table_of(log_dir)["offset"].to_pylist() == [1, 2, 4, 5, 7, 8]
+
+
+class TestOtherWriters:
+    """Somebody runs OPTIMIZE on the table; its files have names that are not ours."""
+
+    @pytest.fixture
+    def log_dir(self, tmp_path: Path) -> str:
+        found = topic_with_table(tmp_path / "log", partitions=1)
+        for _ in range(2):
+            for _ in range(2):
+                keyed(found)
+                build(found)
+            delta(found).optimize.compact()
+        return found
+
+    def test_leave_old_versions_that_vacuum_takes(self, log_dir: str) -> None:
+        report = erased(log_dir, ALICE)
+        sweep(log_dir, clock=ManualClock(report.files_gone_ms))
+
+        assert report.table == (12, 1)
+        assert report.outside == OUTSIDE
+        assert holding(log_dir, ALICE, SECRET) == []
+        assert len(delta(log_dir).to_pyarrow_table()) == 24
+
+    def test_leave_files_that_no_commit_names_to_the_report(self, log_dir: str) -> None:
+        (path, *_) = (Path(log_dir) / one for one in holding(log_dir, SECRET) if "-c000." in one)
+        path.with_name("part-00000-killed-c000.parquet").write_bytes(path.read_bytes())
+        report = erased(log_dir, ALICE)
+        sweep(log_dir, clock=ManualClock(report.files_gone_ms))
+
+        assert report.outside[0].startswith("1 files in t-")
+        assert ["killed" in one for one in holding(log_dir, SECRET)] == [True]
+
+    def test_keep_their_files_while_they_have_changed_rows(self, log_dir: str) -> None:
+        delta(log_dir).delete("offset = 1")
+        before = files_of(log_dir)
+        sweep(log_dir, clock=later(4 * DAY_MS))
+
+        assert {one for one in before if "-c000." in one} <= files_of(log_dir)
+
+
+def delta(log_dir: str) -> DeltaTable:
+    (directory,) = Path(log_dir).glob("t-*/table")
+    return DeltaTable(directory)
+
+
+def files_of(log_dir: str) -> set[str]:
+    return {path.name for path in Path(log_dir).glob("t-*/table/*.parquet")}

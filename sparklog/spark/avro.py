@@ -5,7 +5,8 @@ A value is read by the schema that wrote it, into the reader's schema (Avro's sc
 
 from collections.abc import Iterator, Sequence
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, Final
+from operator import itemgetter
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from pyspark.sql import DataFrame
 from pyspark.sql.pandas.types import from_arrow_schema
@@ -53,17 +54,15 @@ class AvroTask:
         """Return the decoded values, their schemas' ids, and their errors."""
         import pyarrow as pa
 
-        decode = AvroDecoder(self._schemas)
-        rows = [decode(value) for value in values]
+        rows = AvroDecoder(self._schemas).decoded(values)
         kind = self._added.types[0]
         try:
-            found = _array([row[0] for row in rows], kind)
+            found = _array(rows.values, kind)
         except (pa.ArrowException, OverflowError, ValueError, TypeError):
             # A value that Avro lets pass does not fit its type: find it.
-            rows = [_fitting(row, kind) for row in rows]
-            found = _array([row[0] for row in rows], kind)
-        ids, errors = ([row[at] for row in rows] for at in (1, 2))
-        return [found, pa.array(ids, pa.int32()), pa.array(errors, pa.string())]
+            _fit(rows, kind)
+            found = _array(rows.values, kind)
+        return [found, pa.array(rows.ids, pa.int32()), pa.array(rows.errors, pa.string())]
 
 
 def _array(values: "Sequence[Any]", kind: "pa.DataType") -> "pa.Array":
@@ -72,57 +71,78 @@ def _array(values: "Sequence[Any]", kind: "pa.DataType") -> "pa.Array":
 
     if not pa.types.is_struct(kind) or not kind.num_fields:
         return pa.array(values, kind)
-    rows = [value or {} for value in values]
-    fields = [pa.array([row.get(one.name) for row in rows], one.type) for one in kind]
-    is_null = pa.array([value is None for value in values], pa.bool_())
-    return pa.StructArray.from_arrays(fields, fields=[*kind], mask=is_null)
+    nothing = dict.fromkeys(kind.names)
+    is_null = [value is None for value in values]
+    rows = [value or nothing for value in values] if any(is_null) else values
+    fields = [pa.array([*map(itemgetter(one.name), rows)], one.type) for one in kind]
+    return pa.StructArray.from_arrays(fields, fields=[*kind], mask=pa.array(is_null, pa.bool_()))
 
 
-Row = tuple[Any, int | None, str | None]
-"""A decoded value, its schema's id, its error."""
+class Rows(NamedTuple):
+    """Decoded values, their schemas' ids, and their errors, each as many as there were values."""
+
+    values: list[Any]
+    ids: list[int | None]
+    errors: list[str | None]
 
 
 class AvroDecoder:
-    """Decodes values one by one."""
+    """Decodes values. The loop is all that a value costs beside fastavro, so it is one function."""
 
     def __init__(self, schemas: AvroSchemas) -> None:
+        self._reader = schemas.reader
+        self._writers = {
+            b"\0" + schema_id.to_bytes(4, "big", signed=True): (schema_id, writer)
+            for schema_id, writer in schemas.writers.items()
+        }
+
+    def decoded(self, values: Sequence[bytes | None]) -> Rows:
+        """Return what values hold; never raises."""
         from fastavro import schemaless_reader
 
-        self._read = schemaless_reader
-        self._schemas = schemas
+        reader, writers, count = self._reader, self._writers, len(values)
+        rows = Rows([None] * count, [None] * count, [None] * count)
+        found, ids, errors = rows
+        for at, data in enumerate(values):
+            if data is None:
+                continue
+            known = writers.get(data[:_HEADER_BYTES])
+            if known is None:
+                ids[at], errors[at] = _unknown(data)
+                continue
+            ids[at], writer = known
+            source = BytesIO(data)
+            source.seek(_HEADER_BYTES)
+            try:
+                value = schemaless_reader(source, writer, reader)
+            except Exception as error:  # noqa: BLE001 - fastavro raises whatever broken bytes lead to
+                errors[at] = _told(error)
+                continue
+            if source.tell() == len(data):
+                found[at] = value
+            else:
+                left = len(data) - source.tell()
+                errors[at] = f"{left} bytes follow the value: another schema wrote it"
+        return rows
 
-    def __call__(self, data: bytes | None) -> Row:
-        """Return what a value holds; never raises."""
-        if data is None:
-            return None, None, None
-        if len(data) < _HEADER_BYTES or data[0]:
-            return None, None, "no header of Confluent's: the first byte must be 0, an id follow"
-        schema_id = int.from_bytes(data[1:_HEADER_BYTES], "big", signed=True)
-        writer = self._schemas.writers.get(schema_id)
-        if writer is None:
-            return None, schema_id, f"{UNKNOWN_ID} {schema_id}"
-        source = BytesIO(data)
-        source.seek(_HEADER_BYTES)
-        try:
-            value = self._read(source, writer, self._schemas.reader)
-        except Exception as error:  # noqa: BLE001 - fastavro raises whatever broken bytes lead to
-            return None, schema_id, _told(error)
-        if source.tell() < len(data):
-            left = len(data) - source.tell()
-            return None, schema_id, f"{left} bytes follow the value: another schema wrote it"
-        return value, schema_id, None
+
+def _unknown(data: bytes) -> tuple[int | None, str]:
+    """Return the schema's id of a value that no known schema wrote, if any, and its error."""
+    if len(data) < _HEADER_BYTES or data[0]:
+        return None, "no header of Confluent's: the first byte must be 0, an id follow"
+    schema_id = int.from_bytes(data[1:_HEADER_BYTES], "big", signed=True)
+    return schema_id, f"{UNKNOWN_ID} {schema_id}"
 
 
-def _fitting(row: Row, kind: "pa.DataType") -> Row:
-    """Return a row whose value has this type; its error otherwise."""
+def _fit(rows: Rows, kind: "pa.DataType") -> None:
+    """Turn values that do not have this type into errors."""
     import pyarrow as pa
 
-    value, schema_id, error = row
-    try:
-        pa.array([value], kind)
-    except (pa.ArrowException, OverflowError, ValueError, TypeError) as unfit:
-        return None, schema_id, _told(unfit)
-    return value, schema_id, error
+    for at, value in enumerate(rows.values):
+        try:
+            pa.array([value], kind)
+        except (pa.ArrowException, OverflowError, ValueError, TypeError) as unfit:
+            rows.values[at], rows.errors[at] = None, _told(unfit)
 
 
 def _told(error: Exception) -> str:

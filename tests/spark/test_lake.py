@@ -17,6 +17,7 @@ from sparklog.errors import SchemaError, UsageError
 from sparklog.spark import consume, decode, latest, upsert_table
 from sparklog.spark.upsert import Merge
 from tests.logs import append, new_topic
+from tests.spark.newest_log import Newest, NewestLog
 
 pytestmark = pytest.mark.spark
 
@@ -122,10 +123,6 @@ class TestStreams:
         assert counts["keys"].asDict() == {"records": 3, "errors": 2, "unknown_ids": 1}
 
 
-Newest = dict[tuple[int, str], tuple[int, str]]
-"""Offset and value of each key of each partition."""
-
-
 def newest_of(df: DataFrame) -> Newest:
     rows = df.select("partition", "key", "offset", "value").collect()
     found = {(row.partition, row.key.decode()): (row.offset, row.value.decode()) for row in rows}
@@ -133,33 +130,12 @@ def newest_of(df: DataFrame) -> Newest:
     return found
 
 
-class Keyed:
-    """A topic of two partitions, the dictionary of what is newest in it, and its table."""
+class Keyed(NewestLog):
+    """A topic, the dictionary of what is newest in it, and its table in a session."""
 
     def __init__(self, spark: SparkSession, folder: Path) -> None:
-        self.spark, self.folder = spark, folder
-        self.log_dir = new_topic(folder / "log", "t", 2)
-        self.table = f"delta.`{folder / 'table'}`"
-        self.expected: Newest = {}
-        self._ends = [0, 0]
-
-    def put(self, partition: int, *pairs: tuple[str, str | None]) -> None:
-        """Append keys and values; a value of None is a tombstone."""
-        append(self.log_dir, partition, [v for _, v in pairs], keys=[key for key, _ in pairs])
-        for key, value in pairs:
-            self.expected.pop((partition, key), None)
-            if value is not None:
-                self.expected[partition, key] = self._ends[partition], value
-            self._ends[partition] += 1
-
-    def put_randomly(self, chance: random.Random) -> None:
-        """Append updates and tombstones."""
-        for _ in range(3):
-            pairs = [
-                (chance.choice("abcde"), chance.choice((None, f"{chance.random()}")))
-                for _ in range(chance.randint(1, 6))
-            ]
-            self.put(chance.randrange(2), *pairs)
+        super().__init__(folder)
+        self.spark = spark
 
     def run(self, checkpoint: str = "checkpoint", **options: Any) -> None:
         """Let the stream read to the end."""
@@ -190,8 +166,8 @@ class Keyed:
     def kill(self) -> None:
         """Let the stream run in a driver that is killed (-9) after its MERGE."""
         command = [sys.executable, "-m", "tests.spark.killed_upsert", self.log_dir]
-        folders = [self.table, str(self.folder / "checkpoint")]
-        driver = subprocess.run([*command, *folders], cwd=ROOT, check=False, capture_output=True)
+        command += [self.table, str(self.folder / "checkpoint"), "merged"]
+        driver = subprocess.run(command, cwd=ROOT, check=False, capture_output=True)
         assert driver.returncode == -signal.SIGKILL, driver.stderr
 
     def rows(self) -> Newest:

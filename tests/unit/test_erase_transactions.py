@@ -147,8 +147,7 @@ class TestMeanwhile:
 
         def closed(segment: SharedSegment) -> None:
             close(segment)
-            if others:
-                others.pop()()
+            others.pop()()
 
         monkeypatch.setattr(SharedSegment, "close", closed)
         getattr(client, end)()

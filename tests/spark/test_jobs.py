@@ -243,7 +243,7 @@ class TestDriver:
 
 
 class TestPlannedBefore:
-    """A DataFrame has its offsets and segments when it is made; it looks for files that are gone."""
+    """A DataFrame has offsets and segments when it is made; it looks for files that are gone."""
 
     def test_a_compaction_is_seen_when_vacuum_was_there(
         self, spark: SparkSession, compacted: str

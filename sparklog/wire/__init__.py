@@ -7,9 +7,9 @@
     versions     THE table: the APIs that are served, and their versions
     messages     bodies of requests and answers, by kio                      sans I/O
     writing      bodies of the answers that are written often, by hand       sans I/O
-    handlers     a request to its answer; one module for what belongs together
+    handlers     a request to its answer; one module for related APIs
     gateway      the state that handlers share: topics, commits, instances
 
-A handler calls the library and knows no socket. A produce is one entry of the metadata log for all
-requests that wait for it; a fetch hands on bytes of segments. Every instance serves every topic.
+A handler calls the library and knows no socket. All produce requests that wait share one entry of
+the metadata log; a fetch passes bytes of segments on. Every instance serves every topic.
 """

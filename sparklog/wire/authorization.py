@@ -1,9 +1,9 @@
-"""Authorization: the scope that a request needs, and the code of a client that does not have it.
+"""Authorization: the scope that a request needs, and the code for a client that does not have it.
 
-Every handler asks `call.allows(scope, name, resource)` before it does or tells anything, with the
-name that the client gave: whether a topic exists is not told. It answers `DENIED[resource]` for
-that topic, group or id, and serves the others of the request. What a request only looks at needs
-`call.sees(name)`, which any scope gives.
+Every handler calls `call.allows(scope, name, resource)` before it acts or answers, with the name
+that the client gave: so a refusal does not show whether a topic exists. The handler answers
+`DENIED[resource]` for this topic, group or id, and serves the others of the request. A request that
+only lists a resource needs `call.sees(name)`, which any scope gives.
 
     Produce, InitProducerId without an id    WRITE topic (of InitProducerId: any, KIP-679)
     Fetch, ListOffsets, OffsetForLeaderEpoch, DescribeProducers

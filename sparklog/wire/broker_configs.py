@@ -33,7 +33,7 @@ FIXED: Final = (
 
 
 def broker_configs(settings: Settings, node_id: int) -> list[Config]:
-    """Return every config of an instance, by name. Secrets are told without their value."""
+    """Return every config of an instance, by name. Secrets have no value."""
     found = [_of_setting(settings, name, node_id) for name in Settings.model_fields]
     found += [default_of(name, TOPIC_CONFIG_KEYS[topic]) for topic, name in SYNONYMS.items()]
     for name, value, kind, doc in FIXED:

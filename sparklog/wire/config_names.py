@@ -1,7 +1,7 @@
-"""Configs as DescribeConfigs tells them: Kafka's numbers of sources and types, and its synonyms.
+"""Configs for DescribeConfigs: Kafka's numbers of sources and types, and its synonyms.
 
-A topic config's default stands in a broker config, mostly of another name: the synonym. Those of
-other units (log.roll.hours) are left out, as Kafka does.
+The default of a topic config is a broker config, mostly of another name: the synonym. Synonyms of
+other units (log.roll.hours) are left out, as in Kafka.
 """
 
 from collections.abc import Mapping
@@ -78,7 +78,7 @@ class Synonym(NamedTuple):
 
 
 class Config(NamedTuple):
-    """One config of a resource, as DescribeConfigs tells it. A sensitive value is not told."""
+    """One config of a resource, for DescribeConfigs. A sensitive one has no value there."""
 
     name: str
     value: str | None
@@ -125,7 +125,7 @@ def default_of(name: str, key: ConfigKey) -> Config:
 
 
 def check_no_code(values: Mapping[str, object]) -> None:
-    """Refuse topic configs that name code: a client may not make a writer run what is installed.
+    """Refuse topic configs that name code: no client may choose code that a writer runs.
 
     Raises InvalidConfigError.
     """

@@ -1,11 +1,11 @@
 """One client: frames in, answers out, in the order of its requests.
 
-A request begins when those before it are answered, as in a broker. Produce requests behind produce
-requests begin at once, so that pipelined ones share an entry. A client that sends more than may
-wait, or takes nothing of what is sent, is not read from until that changes.
+A request begins when all earlier ones are answered, as in a broker. Produce requests after produce
+requests begin at once, so that pipelined ones share an entry. The gateway stops reading from a
+client that has sent more than may wait, or that does not read its answers, until that changes.
 
-Until the client is authenticated it may ask for versions and authenticate, nothing else. A client
-that is idle, or slow, is cut off (`overdue`).
+Before a client is authenticated it may only ask for versions and authenticate. The gateway closes
+the connection of a client that is idle or slow (`close_overdue`).
 """
 
 import asyncio
@@ -119,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Forget what waits: nobody takes the answers. What was accepted is committed."""
+        """Forget the waiting requests and their answers. Accepted records are still committed."""
         self._is_closing = True
         self._waiting.clear()
         self._end_fetch()
@@ -132,7 +132,7 @@ class Connection(asyncio.BufferedProtocol):
             self._address = None
 
     def pause_writing(self) -> None:
-        """Begin no further request: the client takes nothing."""
+        """Begin no further request: the client does not read."""
         self._sender.pause()
 
     def resume_writing(self) -> None:
@@ -149,7 +149,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close_when_answered()
 
     def _go_on(self) -> None:
-        """Begin the requests whose turn it is."""
+        """Begin the requests that need not wait any more."""
         while self._waiting and self._may_begin(self._waiting[0]):
             frame = self._waiting.popleft()
             try:
@@ -167,7 +167,7 @@ class Connection(asyncio.BufferedProtocol):
         )
 
     def _waits_for_room(self, frame: memoryview) -> bool:
-        """Whether too many records wait for their commit; then go on when they do not any more."""
+        """Whether too many records wait for their commit; if so, go on when there is room again."""
         if not _is_produce(frame) or self._gateway.appends.has_room:
             return False
         if self._room is None:
@@ -233,9 +233,9 @@ class Connection(asyncio.BufferedProtocol):
             self._frames.max_bytes = self._gateway.settings.socket_request_max_bytes
 
     def _failed(self, error: BaseException) -> None:
-        """Close the connection, as a broker does with what it cannot understand.
+        """Close the connection, as a broker does after a request that it cannot understand.
 
-        What is no SparklogError is a bug, and is told with its trace.
+        An error that is no SparklogError is a bug, and is logged with its trace.
         """
         if isinstance(error, SparklogError):
             self.cut_off("invalid request", error)
@@ -244,7 +244,7 @@ class Connection(asyncio.BufferedProtocol):
             self.cut_off("internal error", repr(error))
 
     def cut_off(self, why: str, told: object) -> None:
-        """Close the connection at once; what is in progress is not answered."""
+        """Close the connection at once; requests in progress are not answered."""
         log.warning("%s: connection closed: %s: %s", self.session.peer, why, told)
         self._gateway.metrics.closed(why)
         self._waiting.clear()
@@ -260,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
             self.cut_off("timeout", why)
 
     def _overdue(self, now: float) -> str | None:
-        """Return the setting by which the time is up."""
+        """Return the setting whose time is over."""
         settings = self._gateway.settings
         if not self._is_reading:
             self._frame_began = self._frame_began and now
@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
         return None
 
     def _hold(self, count: int) -> None:
-        """Count bytes of requests that came, or went, of this connection."""
+        """Count bytes of this connection's requests: received, or (below 0) done with."""
         self._held_bytes += count
         self._gateway.limits.add(count)
 
@@ -288,7 +288,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hold(self._large_bytes)
 
     def _end_fetch(self) -> None:
-        """Let nobody wait for records for a client that has gone. A fetch is alone in progress."""
+        """End the waiting fetch of a client that has gone; no other request is in progress then."""
         slot = self._slots[0] if self._slots else None
         if slot is not None and slot.work is not None and slot.header.api_key == ApiKey.FETCH:
             slot.work.cancel()

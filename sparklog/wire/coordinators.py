@@ -1,8 +1,8 @@
-"""The coordinator of each group: which instance it is, and the shards that this one owns.
+"""The coordinator of each group: its instance, and the shards that this instance owns.
 
-A partition of __consumer_offsets belongs to the instance that rendezvous hashing gives it. The
-instance claims it at the first request: it raises the leader epoch, then reads the partition. From
-then on appends of an earlier owner are refused.
+Rendezvous hashing gives each partition of __consumer_offsets to an instance. The instance claims
+the partition at the first request: it raises the leader epoch, then reads the partition. From then
+on appends of an earlier owner are refused.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ class Coordinators:
         """Until when a partition is not claimed (CLOCK_BOOTTIME)."""
 
     async def coordinator_of(self, group_id: str) -> Instance:
-        """Return the instance that a group belongs to. The topic is made where there is none."""
+        """Return the instance that a group belongs to. Creates __consumer_offsets if needed."""
         topic = await self._topic()
         return self._owner(partition_of(group_id, topic.num_partitions))
 
@@ -89,7 +89,7 @@ class Coordinators:
         return found
 
     def close(self) -> None:
-        """Give the shards up: what waits is answered with an error."""
+        """Give the shards up: waiting requests are answered with an error."""
         for shard in list(self._shards.values()):
             shard.end(NotCoordinatorError("the gateway ends"))
 
@@ -109,7 +109,7 @@ class Coordinators:
         return topic
 
     async def _owned(self, topic: TopicDescription, number: int) -> OwnedShard:
-        """Return the shard of a partition as the log has it now; it is claimed if it was not.
+        """Return the shard of a partition as the log has it now; claim the partition if needed.
 
         Raises NotCoordinatorError when it belongs to another instance.
         """
@@ -131,14 +131,14 @@ class Coordinators:
             shard.end(problem or NotCoordinatorError("given up"))
 
     async def _follows(self, topic: TopicDescription, shard: OwnedShard, start: int) -> bool:
-        """Have a shard read what others have appended from an offset on; False: it cannot."""
+        """Let a shard read the records that others have appended from an offset on, if it can."""
         read = _Records()
         look = partial(load, self._gateway.catalog, topic, shard.partition, read, start)
         end = await self._gateway.lookup(look)
         return shard.follow(start, read.records, end)
 
     async def _claimed(self, topic: TopicDescription, number: int) -> OwnedShard:
-        """Return a shard that is claimed and read, once for all who ask meanwhile."""
+        """Return a shard, claimed and read; concurrent calls share one claim."""
         task = self._claims.get(number)
         if task is None:
             task = asyncio.ensure_future(self._claim(topic, number))

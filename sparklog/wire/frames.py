@@ -1,7 +1,7 @@
 """Bytes of a connection to frames: a size of four bytes, big endian, and so many bytes.
 
-A small frame is copied out of the buffer that sockets are read into: one for all connections of an
-event loop, for between `space` and `received` nothing else runs. A frame that is larger than the
+Sockets are read into one buffer for all connections of an event loop, because nothing else runs
+between `space` and `received`. A small frame is copied out of it. A frame that is larger than the
 buffer gets memory of its own, and the socket is read into that.
 """
 
@@ -33,7 +33,7 @@ class Frames:
 
     @property
     def large_bytes(self) -> int:
-        """The size of the large frame that is coming in; 0 when there is none."""
+        """The size of the large frame that is being received; 0 when there is none."""
         return 0 if self._large is None else len(self._large)
 
     @property

@@ -1,4 +1,4 @@
-"""The state of a running gateway: what its handlers share."""
+"""The state of a running gateway, which its handlers share."""
 
 import asyncio
 import logging
@@ -47,13 +47,13 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 class Gateway:
-    """One instance, for one event loop. A log dir is made where there is none."""
+    """One instance, for one event loop. Creates the log dir if there is none."""
 
     def __init__(self, settings: Settings, clock: Clock, endpoints: tuple[Endpoint, ...]) -> None:
         """Open or make the log dir, and join its brokers at these addresses.
 
-        Raises LogDirError for what is no log dir, DuplicateBrokerRegistrationError for a node id
-        that another gateway has.
+        Raises LogDirError if the directory is no log dir, DuplicateBrokerRegistrationError for a
+        node id that another gateway has.
         """
         self.settings = settings
         self.clock = clock
@@ -117,7 +117,7 @@ class Gateway:
         return await self.newest_image(*topics)
 
     def image_at_hand(self) -> Image | None:
-        """Return the same without waiting; None when there may be a newer one."""
+        """Return the newest image without waiting; None when there may be a newer one."""
         image = self.topics.image_at_hand()
         if image is not None:
             self.instances.saw(image.brokers)
@@ -126,7 +126,7 @@ class Gateway:
     async def newest_image(self, *topics: TopicDescription) -> Image:
         """Return the newest image with these topics opened, also of an object store.
 
-        What is not in it is not there.
+        A topic that is not in it does not exist.
         """
         image = self.topics.image_at_hand(is_newest=True)
         if image is None or not are_open(image, topics):
@@ -145,15 +145,15 @@ class Gateway:
         self.watch.saw(image)
 
     async def lookup(self, question: Callable[[], Answer]) -> Answer:
-        """Run something that may read files."""
+        """Run a function that may read files."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
 
     async def administer(self, question: Callable[[], Answer]) -> Answer:
-        """Run something with `admin`, after everything else that was asked of it."""
+        """Run a function with `admin`, after all earlier calls."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
     async def transact(self, step: Callable[[], Answer]) -> Answer:
-        """Take a step of a transaction; those that come together share their commits."""
+        """Take a step of a transaction; concurrent steps share their commits."""
 
         def taken() -> tuple[Answer, Image]:
             return step(), self.catalog.log.image()
@@ -164,7 +164,7 @@ class Gateway:
         return answer
 
     async def kafka_metrics(self) -> bytes:
-        """Return topics and groups as kafka_exporter tells them."""
+        """Return metrics of topics and groups with kafka_exporter's names."""
         alive = self.instances.alive
         brokers = {one.node_id: f"{one.host}:{one.port}" for one in alive}
         return await self.lookup(
@@ -180,10 +180,11 @@ class Gateway:
         return (await self.administer(lambda: self.admin.create_topics(topics)))[0]
 
     async def close(self) -> None:
-        """Finish what was accepted: everything is committed and answered.
+        """Finish all accepted requests: commit and answer them.
 
-        The other instances are told first: clients that look for a leader find them. A client has
-        its answers before its connection is closed; one that takes none is waited for.
+        The gateway first leaves the brokers, so that clients that look for a leader find other
+        instances. It closes a connection when the client has read its answers, and waits for a
+        client that is slow.
         """
         self._beating.cancel()
         loop = asyncio.get_running_loop()
@@ -204,7 +205,7 @@ class Gateway:
         self.let_go()
 
     def forget(self, connection: "Connection") -> None:
-        """Take note that a connection is closed."""
+        """Note that a connection is closed."""
         self.connections.discard(connection)
         if not self.connections:
             self._all_left.set()
@@ -215,7 +216,7 @@ class Gateway:
             connection.cut_off("shutdown", why)
 
     def let_go(self) -> None:
-        """Close the files that requests have opened; those to come open them again."""
+        """Close the files that requests have opened; later requests open them again."""
         self.topics.let_go()
         self.ranges.let_go()
 
@@ -223,12 +224,12 @@ class Gateway:
 def _load_kernels() -> None:
     """Load the kernels of a produce, which takes longer than all other modules.
 
-    Clients that ask for something else are answered meanwhile.
+    Other requests are answered meanwhile.
     """
     import_module("sparklog.record.client_batch")
 
 
 def are_open(image: Image, topics: Iterable[TopicDescription]) -> bool:
-    """Whether an image has opened topics, those that it has."""
+    """Whether all of these topics that an image has are opened in it."""
     found = (image.topic(topic.topic_id) for topic in topics)
     return all(topic is None or topic.is_open for topic in found)

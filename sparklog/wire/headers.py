@@ -2,7 +2,7 @@
 
     request   int16 api key, int16 version, int32 correlation id, nullable string client id;
               from the API's first flexible version on tagged fields behind it (header v2, else v1)
-    answer    int32 correlation id; tagged fields behind it from the first flexible version on,
+    answer    int32 correlation id; tagged fields after it from the first flexible version on,
               but never for ApiVersions: a client must understand it before versions are known
 
 Header v0, without a client id, belongs to ControlledShutdown alone, which is not served.

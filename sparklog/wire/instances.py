@@ -8,7 +8,7 @@ from sparklog.metadata.cluster import Broker, Endpoint
 
 
 class Instance(NamedTuple):
-    """One gateway, at the address that clients are told: that of its first listener."""
+    """One gateway, at the address that clients get: that of its first listener."""
 
     node_id: int
     host: str

@@ -1,8 +1,8 @@
 """Limits of a gateway's connections: how many there may be, and how many bytes of requests.
 
-A request larger than a connection's buffer counts as a whole as soon as its size is known, if there
-is any room; its bytes are read then. It may be larger than what is left, so that a large request
-comes through (SimpleMemoryPool).
+A request that is larger than a connection's buffer is read only when there is room. Then it counts
+with its whole size. It may be larger than the room that is left, so that a large request is not
+refused for ever (SimpleMemoryPool).
 """
 
 from collections import Counter, deque
@@ -49,7 +49,7 @@ class Limits:
         return 0 <= most <= self.request_bytes
 
     def add(self, count: int) -> None:
-        """Count bytes that came, or, below zero, went; call those that wait while there is room."""
+        """Count received bytes (below zero: done with); call waiters while there is room."""
         self.request_bytes += count
         while count < 0 and self._waiting and not self.is_full:
             self._waiting.popleft()()

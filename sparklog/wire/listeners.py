@@ -65,7 +65,7 @@ def _bound(settings: Settings, text: str, told: str | None, names: Counter[str])
 
 
 def _shared(settings: Settings, text: str, first: Listener) -> Bound:
-    """Return the bootstrap listener: it has the first one's name, so that it leads to those."""
+    """Return the bootstrap listener: it has the first listener's name and leads to its kind."""
     host, port = address(text, "bootstrap")
     check_listening(host, settings.tokens_file)
     bound = bound_to(host, port, is_shared=True)
@@ -105,7 +105,7 @@ def address(text: str, option: str) -> tuple[str, int]:
 
 
 def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
-    """Return what clients are told of listeners, each name once."""
+    """Return the endpoints of listeners for clients, each name once."""
     found = {one.name: one for one in reversed(listeners)}
     return tuple(
         Endpoint(name, found[name].advertised_host, found[name].advertised_port)

@@ -1,8 +1,8 @@
 """Membership: a gateway joins the brokers of its log dir, shows that it lives, and leaves.
 
-Joining, leaving and being declared dead are edits. A sign of life is none: every gateway overwrites
-a small file of its own. The others look whether it changes, and judge by their own clock since the
-machine's start: no two clocks are compared.
+Joining, leaving and being declared dead are edits. A sign of life is no edit: every gateway
+overwrites a small file of its own. The others look whether this file changes, and measure time by a
+clock that counts from their machine's start: clocks of two machines are never compared.
 
     node id     the given one; else that of a broker with the same addresses, which is this gateway
                 before a crash; else the smallest free one
@@ -29,7 +29,7 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 class Membership:
-    """One gateway among those of its log dir. It waits for the storage: no event loop's business.
+    """One gateway of its log dir. Its methods block on the storage: call none in an event loop.
 
     `incarnation` is a name that no other start of a gateway has.
     """
@@ -48,8 +48,8 @@ class Membership:
     ) -> Broker:
         """Register this gateway; return it with its node id.
 
-        A given id that another broker has is free when that one is dead, which takes DEAD_MS to
-        see. Raises DuplicateBrokerRegistrationError when it is alive.
+        If another broker has the given id, the call waits DEAD_MS to see whether that broker is
+        dead. Raises DuplicateBrokerRegistrationError when it is alive.
         """
         if node_id is not None:
             self._wait_for(node_id, endpoints)
@@ -97,7 +97,7 @@ class Membership:
         self._files.overwrite(sign_path(self._own.node_id), orjson.dumps(sign))
 
     def _look(self, node_id: int, incarnation: str) -> None:
-        """Take note of a broker's sign of life, and since when it is this one."""
+        """Note a broker's sign of life, and the time since which it is the same."""
         sign = sign_of_life(self._files, node_id) + incarnation.encode()
         known = self._seen.get(node_id)
         if known is None or known[0] != sign:
@@ -110,7 +110,7 @@ class Membership:
         return self._clock.boot_ms() - known[1] >= DEAD_MS
 
     def _wait_for(self, node_id: int, endpoints: tuple[Endpoint, ...]) -> None:
-        """Look at the broker that has an id until it is seen to live, or to be dead."""
+        """Watch the broker that has an id until it shows that it lives, or is dead."""
         held = self._log.image().brokers.get(node_id)
         if held is None or held.endpoints == endpoints:
             return
@@ -142,7 +142,7 @@ def _node_id(image: Image, endpoints: tuple[Endpoint, ...]) -> int:
 
 
 def left(membership: Membership) -> None:
-    """Leave; a storage that fails is told to the log: the others will see that this one is gone."""
+    """Leave; log a failing storage: the other gateways will see that this one is gone."""
     try:
         membership.leave()
     except SparklogError as error:

@@ -1,11 +1,11 @@
 """Bodies of requests and answers, by kio's schemas: one class for each API and version.
 
-    parse     kio reads a request whose sizes have been found true, and from which tagged fields
-              that are not known have been left out (KIP-482)
+    parse     checks the sizes in a request, cuts unknown tagged fields out (KIP-482), and lets
+              kio read the rest
     encode    the fields of an answer, as a mapping, in the order and types of kio's class
 
-A mapping may have fields that its version does not have, and may leave out those that have a
-default or a zero: a handler says everything that it knows, whatever the version. Times are
+A mapping may have fields that the version does not have, and may leave out fields whose value is
+the default or zero: so a handler returns all its fields, whatever the version. Times are
 milliseconds, error codes and durations numbers; None is null.
 """
 
@@ -80,8 +80,8 @@ class _Layout(NamedTuple):
 def parse(api_key: int, version: int, frame: memoryview, at: int) -> Any:
     """Return the body of a request, as an instance of kio's class for its API and version.
 
-    Raises InvalidRequestError for one that is cut, or has lying sizes. Bytes behind it are ignored,
-    as a broker does: librdkafka 2.16 sends some behind Metadata.
+    Raises InvalidRequestError for a body that is cut or has wrong sizes. Bytes after the body are
+    ignored, as in a broker: librdkafka 2.16 sends some after Metadata.
     """
     read, layout = _reader(api_key, version)
     frame, at = _checked(layout, frame, at)
@@ -221,8 +221,8 @@ def _write_value(writer: Writer, part: _Part, value: Any) -> None:
 def _checked(layout: _Layout, frame: memoryview, at: int) -> tuple[memoryview, int]:
     """Return the frame and the place of a body whose sizes are true, without unknown tagged fields.
 
-    kio makes room for as many items as an array says that it has: a size must be true before kio
-    sees it. Raises InvalidRequestError.
+    kio allocates as many items as an array claims to have, so its size must be checked before.
+    Raises InvalidRequestError.
     """
     walk = _Walk(frame, at)
     try:

@@ -3,8 +3,8 @@
     request ──▶ shard ──▶ answers ────────────────▶ sent when everything before them is durable
                      └──▶ records ──▶ AppendCommit ──▶ with the leader epoch of the claim
 
-An append that does not land ends the ownership: what waits is answered with an error, and the
-groups are read from the log again.
+An append that does not land ends the ownership: waiting requests are answered with an error, and
+the groups are read from the log again.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ Answers = list[tuple["asyncio.Future[Any]", Any]]
 
 
 class Claimed(NamedTuple):
-    """A partition that this instance has claimed: by which leader epoch, and its end then."""
+    """A partition that this instance has claimed: the leader epoch of the claim, and its end."""
 
     topic: TopicDescription
     partition: int
@@ -43,7 +43,7 @@ class Claimed(NamedTuple):
 
 
 class OwnedShard:
-    """One partition of __consumer_offsets, from its claim to the end of it. For one event loop."""
+    """One partition of __consumer_offsets while this instance owns it. For one event loop."""
 
     def __init__(
         self,
@@ -53,7 +53,7 @@ class OwnedShard:
         clock: Clock,
         on_end: "Callable[[OwnedShard, SparklogError], None]",
     ) -> None:
-        """`shard` holds what the claimed partition has.
+        """`shard` holds the records of the claimed partition.
 
         `on_end` is called when the ownership ends, before the answers.
         """
@@ -77,7 +77,7 @@ class OwnedShard:
         return Now(self._clock.boot_ms(), self._clock.now_ms())
 
     def ask(self, request: Request) -> "asyncio.Future[Any]":
-        """Take a request; its answer comes when what it tells is durable."""
+        """Take a request; its answer comes when the state in it is durable."""
         token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.add(token)
         token.add_done_callback(self._waiting.discard)
@@ -85,9 +85,9 @@ class OwnedShard:
         return token
 
     def problem(self, image: Image) -> SparklogError | None:
-        """Return why the shard is not what an image has; None when it is.
+        """Return why the shard differs from the partition in an image; None when it does not.
 
-        Somebody else has claimed the partition, or has appended to it, or the topic is gone. The
+        Another process has claimed the partition, or has appended to it, or the topic is gone. The
         image has the topic opened.
         """
         topic = image.topic(self._topic.topic_id)
@@ -101,7 +101,7 @@ class OwnedShard:
         return None
 
     def follows_from(self, image: Image) -> int | None:
-        """Return from which offset on the shard has to read others' records; None: it need not.
+        """Return the offset from which the shard has to read others' records; None for none.
 
         The image has the topic opened.
         """
@@ -113,9 +113,9 @@ class OwnedShard:
         return self._end_offset if is_own and log.log_end_offset > self._end_offset else None
 
     def follow(self, start: int, records: Sequence[Record], end: int) -> bool:
-        """Take the offsets that others have committed, as those of ended transactions.
+        """Take the offsets that others have committed, for instance with ended transactions.
 
-        Returns False for records that are no offsets. A shard that is not at `start` any more stays
+        Returns False for records that are no offsets. A shard that has moved on from `start` stays
         as it is.
         """
         if not all(is_offset(one.key) for one in records):

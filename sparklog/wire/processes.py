@@ -1,7 +1,7 @@
 """Processes: several instances on one machine, as `--processes` asks for.
 
-Every number of an instance (ports, node id, the side port) is one higher than that of the one
-before it. A process that is killed is started again; one that ends with an error ends all.
+Each instance has numbers (ports, node id, side port) that are one higher than those of the previous
+instance. A process that is killed is started again; a process that ends with an error ends all.
 """
 
 import multiprocessing
@@ -59,7 +59,7 @@ def _higher(address: str, number: int) -> str:
 
 
 class Processes:
-    """The processes of all instances. `start` makes one of settings."""
+    """The processes of all instances. `start` starts a process with settings."""
 
     def __init__(self, settings: Settings, start: Start) -> None:
         self._start = start

@@ -29,7 +29,7 @@ class ProducerIds:
         self._lock = asyncio.Lock()
 
     async def next(self) -> int:
-        """Return an id that nobody has. Raises as `MetadataLog.commit`."""
+        """Return an id that was never given before. Raises as `MetadataLog.commit`."""
         async with self._lock:
             found = next(self._left, None)
             if found is None:

@@ -3,7 +3,7 @@
     PLAIN                   the user is a token's name, the password the token (`sparklog.tokens`)
     SCRAM-SHA-256, -512     users of the log dir (`sparklog users`), with the token file's grants
 
-What an exchange does is the mechanism's; who may choose it, and when, is the handlers'.
+An exchange follows its mechanism. The handlers decide when a client may choose a mechanism.
 """
 
 import os

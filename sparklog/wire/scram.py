@@ -5,8 +5,8 @@
     client   c=biws,r=<nonce + more>,p=<proof>
     server   v=<signature>
 
-The server knows no password: `credential` keeps a salted key (ScramFormatter). A user that there is
-not gets a salt, too, and fails with the proof: who exists is not told.
+The server knows no password: `credential` keeps a salted key (ScramFormatter). A user that does not
+exist gets a salt, too, and fails only with the proof: so the answers do not show which users exist.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ HASHES: Final[Mapping[str, str]] = {"SCRAM-SHA-256": "sha256", "SCRAM-SHA-512": 
 """The hash of each mechanism."""
 
 ITERATIONS: Final = 4096
-"""The least, and what a user gets who asks for no number (ScramMechanism.minIterations)."""
+"""The least number, and the default (ScramMechanism.minIterations)."""
 ITERATIONS_MAX: Final = 16384
 SALT_BYTES: Final = 20
 
@@ -32,7 +32,7 @@ _FINAL: Final = re.compile(r"(c=([^,]*),r=([^,]+)),p=([A-Za-z0-9+/=]+)")
 
 
 def credential(mechanism: str, salted: bytes, salt: bytes, iterations: int) -> ScramCredential:
-    """Return what a server keeps of a salted password."""
+    """Return the keys that a server stores of a salted password."""
     kind = HASHES[mechanism]
     client_key = hmac.digest(salted, b"Client Key", kind)
     stored_key = hashlib.new(kind, client_key).digest()
@@ -45,7 +45,7 @@ def salted_password(mechanism: str, password: str, salt: bytes, iterations: int)
 
 
 class _Begin(NamedTuple):
-    """What the first two messages said."""
+    """The content of the first two messages."""
 
     user: str
     header: str
@@ -103,7 +103,7 @@ class ScramExchange:
         return answer.encode()
 
     def _made_up(self, user: str) -> ScramCredential:
-        """Return the credential of a user that there is not: its own, and of no password."""
+        """Return a credential for a user that does not exist: no password fits it."""
         salt = hmac.digest(self._secret, user.encode(), "sha256")[:SALT_BYTES]
         return ScramCredential(salt, b"", b"", ITERATIONS)
 

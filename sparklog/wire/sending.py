@@ -1,12 +1,12 @@
 """Answers to the socket: pieces in their order, as fast as the client takes them.
 
     bytes, views                     sent as they lie, several with one call
-    ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages, nobody copies them
+    ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages without a copy
     smaller ranges                   read when it is their turn, several for one call
 
-The transport is not written to: a duplicate of its descriptor is, for uvloop has no sendfile. Under
-TLS everything goes through the transport, which encrypts it; ranges are read then. What the client
-does not take waits as ranges, not as bytes.
+The sender writes to a duplicate of the transport's descriptor, because uvloop has no sendfile.
+Under TLS it writes to the transport, which encrypts, so ranges are read first. Ranges that the
+client has not read yet wait as ranges, not as bytes.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ BUFFERS_MAX: Final = 256
 
 
 class Sent:
-    """What a gateway has sent, in numbers that only grow."""
+    """Counts of the bytes that a gateway has sent; they only grow."""
 
     def __init__(self) -> None:
         self.sendfile_calls = 0
@@ -44,7 +44,7 @@ class Sent:
 
 
 class Sender:
-    """What one connection sends. `resumed` is called when a paused one has nothing left to send."""
+    """Sends one connection's answers. `resumed` is called when a paused one has sent all."""
 
     def __init__(self, transport: Any, sent: Sent, resumed: Callable[[], None]) -> None:
         self._transport = transport
@@ -61,13 +61,14 @@ class Sender:
 
     @property
     def is_paused(self) -> bool:
-        """Whether the client has not taken all that was sent."""
+        """Whether the client has not read everything that was sent."""
         return bool(self._pieces) or self._is_blocked
 
     def stuck_since(self, now: float) -> float | None:
-        """Return when the client was first seen to take nothing more; None when it takes all.
+        """Return the time since when the client has read nothing; None if it has read everything.
 
-        `now` is the time of this look. One that has taken some since the last look is not stuck.
+        `now` is the time of this call. A client that has read some bytes since the last call is not
+        stuck.
         """
         if not self.is_paused:
             self._stuck = None
@@ -89,7 +90,7 @@ class Sender:
         self._is_blocked = True
 
     def resume(self) -> None:
-        """Note that it is not any more."""
+        """Note that the transport's buffer has room again."""
         self._is_blocked = False
         self._go_on()
 
@@ -100,7 +101,7 @@ class Sender:
             self._transport.close()
 
     def close(self) -> None:
-        """Let go of what was not sent."""
+        """Drop everything that was not sent."""
         self._pieces.clear()
         if self._socket is not None:
             asyncio.get_running_loop().remove_writer(self._socket.fileno())
@@ -109,7 +110,7 @@ class Sender:
     # -------------------------------------------------------------------------------------- sending
 
     def _go_on(self) -> None:
-        """Send until all is sent, the client takes no more, or others must have their turn."""
+        """Send until all is sent, the client reads no more, or it is time for other connections."""
         if self._transport.is_closing():
             return
         try:
@@ -147,7 +148,7 @@ class Sender:
             self._resumed()
 
     def _send_some(self, own: socket.socket) -> int:
-        """Send of the first pieces what the socket takes; return how many bytes."""
+        """Send as much of the first pieces as the socket takes; return how many bytes."""
         first = self._pieces[0]
         if isinstance(first, FileRange) and (first.size >= SENDFILE_BYTES or first is self._rest):
             count = os.sendfile(own.fileno(), first.file.fileno(), first.start, first.size)

@@ -1,7 +1,7 @@
 """The server: listeners, signals, and an end without losses.
 
-On SIGTERM or SIGINT: no new connections and no new requests; waiting fetches are answered with what
-there is; everything accepted is committed and acknowledged; then the process ends.
+On SIGTERM or SIGINT the server takes no new connections and no new requests, answers waiting
+fetches with the records there are, commits and acknowledges everything it has accepted, and ends.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ SWITCH_INTERVAL_S: Final = 0.0005
 """How long a thread that merges or folds runs before another may: a commit gives Python's lock up
 ten times, and would wait Python's 5 ms each time to have it back."""
 LET_GO_SWEEPS: Final = 60
-"""After so many looks files are closed that nobody may need any more: some are deleted."""
+"""After so many looks all kept files are closed, because some of them may be deleted."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -39,10 +39,10 @@ class Server:
     """A gateway and its listeners. For one event loop."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
-        """Bind the addresses, and open the log dir, or make it.
+        """Bind the addresses, and open or create the log dir.
 
-        Raises LogDirError for what is no log dir, InvalidOptionError, and OSError for an address
-        that is taken.
+        Raises LogDirError if the directory is no log dir, InvalidOptionError, and OSError for an
+        address that is taken.
         """
         self._settings = settings
         self._tls = tls_of(settings)
@@ -94,10 +94,10 @@ class Server:
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
 
     async def close(self) -> None:
-        """Finish what was started: everything accepted is committed and answered.
+        """Finish all accepted requests: commit and answer them.
 
-        Requests have shutdown_timeout_ms for it; then their connections are cut off. To close it
-        again does nothing.
+        They have shutdown_timeout_ms for it; then their connections are closed. A second call does
+        nothing.
         """
         if self._is_closed:
             return
@@ -132,7 +132,7 @@ async def _serve(settings: Settings) -> None:
 
 
 def serve(settings: Settings) -> None:
-    """Serve until a signal, in processes of their own when there are to be several.
+    """Serve until a signal; several instances get a process each.
 
     Raises as `Server`; SystemExit when one of several processes failed.
     """

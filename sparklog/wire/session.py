@@ -1,4 +1,4 @@
-"""Session: what is known of the client at the other end of a connection."""
+"""Session: the client at the other end of a connection."""
 
 import asyncio
 from typing import Any
@@ -9,7 +9,7 @@ from sparklog.wire.settings import Listener
 
 
 class Session:
-    """A client: the listener it came to, and whom it has shown to be (None: nobody yet)."""
+    """A client: its listener, and its principal (None: not authenticated yet)."""
 
     __slots__ = (
         "exchange",

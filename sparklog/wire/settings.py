@@ -14,10 +14,10 @@ MIB = 1024 * 1024
 
 
 class Listener(NamedTuple):
-    """An address that the gateway listens at, and the one that clients are told.
+    """An address that the gateway listens at, and the address that clients get.
 
-    Listeners of the same name on all instances belong together: a client that came to one is told
-    the addresses of the others (as Kafka's listener.name).
+    Listeners of the same name on all instances belong together: a client of one gets the addresses
+    of the others (as Kafka's listener.name).
     """
 
     host: str
@@ -29,7 +29,7 @@ class Listener(NamedTuple):
 
 
 class Settings(BaseSettings):
-    """What an operator decides. Storage settings (`AWS_…`) are read by sparklog.storage itself."""
+    """The settings of an operator. sparklog.storage reads its own (`AWS_…`) itself."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
 
@@ -38,88 +38,93 @@ class Settings(BaseSettings):
     listen: tuple[str, ...] = ("127.0.0.1:9092",)
     """Where to listen, HOST:PORT or SSL://HOST:PORT; port 0 takes a free one."""
     advertise: tuple[str, ...] = ()
-    """What clients are told instead, HOST:PORT, one for each `listen`."""
+    """The address that clients get instead, HOST:PORT, one for each `listen`."""
     node_id: Annotated[int, Field(ge=0)] | None = None
-    """The broker's node.id; none: the smallest free one, after a crash the one of this address."""
+    """The broker's node.id; by default the smallest free one, after a crash that of this
+    address.
+    """
     rack: str | None = None
     """The broker.rack of this instance."""
     processes: Positive = 1
-    """So many instances, on consecutive ports; each number of an instance is one higher."""
+    """How many instances to start, on consecutive ports and with consecutive node ids."""
     bootstrap: str | None = None
-    """An address that all processes share, HOST:PORT: who answers first names the others."""
+    """An address at which all processes listen, HOST:PORT: each tells clients all addresses."""
     metrics_listen: str | None = None
-    """Where GET /metrics and /ready are answered, HOST:PORT; none: nowhere."""
+    """The address of GET /metrics and /ready, HOST:PORT; by default there is none."""
 
     tokens_file: Path | None = None
-    """Tokens and grants (sparklog.tokens); none: whoever reaches the gateway may do everything."""
+    """Tokens and grants (sparklog.tokens); without it every client may do everything."""
     sasl_enabled_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     """The mechanisms that clients may choose (sasl.enabled.mechanisms)."""
     ssl_certificate_file: Path | None = None
     """The certificate of SSL:// listeners, with its chain (PEM)."""
     ssl_key_file: Path | None = None
-    """Its key (PEM)."""
+    """The key of the certificate (PEM)."""
 
     auto_create_topics_enable: bool = False
-    """Whether a topic that a client asks for is made (auto.create.topics.enable)."""
+    """Whether a topic is created when a client asks for it (auto.create.topics.enable)."""
     num_partitions: Positive = 1
-    """Partitions of a topic whose creator names no number (num.partitions)."""
+    """Partitions of a topic that is created without a number (num.partitions)."""
 
     offsets_topic_num_partitions: Positive = 50
-    """Partitions of __consumer_offsets when it is made (offsets.topic.num.partitions)."""
+    """Partitions of __consumer_offsets when it is created (offsets.topic.num.partitions)."""
     offsets_retention_minutes: Positive = 7 * 24 * 60
     """How long committed offsets of an empty group are kept (offsets.retention.minutes)."""
     offsets_retention_check_interval_ms: Positive = 600_000
-    """How often they are looked at (offsets.retention.check.interval.ms)."""
+    """How often the gateway looks for expired offsets (offsets.retention.check.interval.ms)."""
     offset_metadata_max_bytes: Positive = 4_096
-    """Characters of metadata that a commit may bring (offset.metadata.max.bytes)."""
+    """Characters of metadata that a committed offset may have (offset.metadata.max.bytes)."""
     group_initial_rebalance_delay_ms: Annotated[int, Field(ge=0)] = 3_000
     """How long an empty group waits for members (group.initial.rebalance.delay.ms)."""
     group_min_session_timeout_ms: Positive = 6_000
     """The least session timeout of a member (group.min.session.timeout.ms)."""
     group_max_session_timeout_ms: Positive = 1_800_000
-    """The largest one (group.max.session.timeout.ms)."""
+    """The largest session timeout of a member (group.max.session.timeout.ms)."""
     group_max_size: Positive = 2**31 - 1
     """Members of a group (group.max.size)."""
     group_consumer_session_timeout_ms: Positive = 45_000
     """How long a member of a consumer group may be silent (group.consumer.session.timeout.ms)."""
     group_consumer_heartbeat_interval_ms: Positive = 5_000
-    """How often one shows itself (group.consumer.heartbeat.interval.ms)."""
+    """How often a member sends a heartbeat (group.consumer.heartbeat.interval.ms)."""
     group_consumer_max_size: Positive = 2**31 - 1
     """Members of a consumer group (group.consumer.max.size)."""
 
     transaction_max_timeout_ms: Positive = 900_000
     """The largest timeout a transaction may have (transaction.max.timeout.ms)."""
     transaction_abort_timed_out_transaction_cleanup_interval_ms: Positive = 10_000
-    """How often transactions are looked for that have timed out
-    (transaction.abort.timed.out.transaction.cleanup.interval.ms)."""
+    """How often the gateway aborts transactions that have timed out
+    (transaction.abort.timed.out.transaction.cleanup.interval.ms).
+    """
     transactional_id_expiration_ms: Positive = 7 * 24 * 3600 * 1000
-    """How long an id that is not used is kept (transactional.id.expiration.ms)."""
+    """How long an unused transactional id is kept (transactional.id.expiration.ms)."""
 
     socket_request_max_bytes: Positive = 100 * MIB
-    """Bytes of one request; more closes the connection (socket.request.max.bytes)."""
+    """Bytes of one request; a larger one closes the connection (socket.request.max.bytes)."""
     sasl_server_max_receive_size: Positive = 512 * 1024
-    """The same before a client is authenticated (sasl.server.max.receive.size)."""
+    """Bytes of one request before a client is authenticated (sasl.server.max.receive.size)."""
     queued_max_request_bytes: Annotated[int, Field(ge=-1)] = -1
-    """Bytes of all requests in progress; no more are read until then (queued.max.request.bytes)."""
+    """Bytes of requests in progress above which no further one is read
+    (queued.max.request.bytes).
+    """
     max_pending_bytes: Positive = 256 * MIB
-    """Bytes of records that may wait for their commit; no more are read until then."""
+    """Bytes of records that wait for their commit, above which no further request is read."""
     max_connections: Annotated[int, Field(ge=0)] = INT_MAX
     """Connections in all (max.connections)."""
     max_connections_per_ip: Annotated[int, Field(ge=0)] = INT_MAX
     """Connections of one address (max.connections.per.ip)."""
     connections_max_idle_ms: Positive = 600_000
-    """How long a connection may ask nothing (connections.max.idle.ms)."""
+    """How long a connection may stay without a request (connections.max.idle.ms)."""
     connection_failed_authentication_delay_ms: Annotated[int, Field(ge=0)] = 100
-    """How long a client waits for a refusal (connection.failed.authentication.delay.ms)."""
+    """The delay of a failed authentication (connection.failed.authentication.delay.ms)."""
     authentication_timeout_ms: Positive = 10_000
     """How long a connection may be open before it is authenticated."""
     receive_timeout_ms: Positive = 60_000
     """How long a client may take to send a request."""
     send_timeout_ms: Positive = 60_000
-    """How long a client may take nothing of an answer."""
+    """How long a client may read nothing of an answer."""
     shutdown_timeout_ms: Positive = 30_000
     """How long requests in progress may take after SIGTERM."""
     poll_interval_ms: Positive = 10
     """How often waiting fetches look for commits, and how old an object store's metadata may be."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """What is logged."""
+    """The least level that is logged."""

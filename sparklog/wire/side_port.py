@@ -1,6 +1,7 @@
-"""The side port: /metrics and /metrics/kafka for Prometheus, /ready for whoever runs gateways.
+"""The side port: /metrics and /metrics/kafka for Prometheus, /ready for operators.
 
-HTTP without a server: a request's first line decides, the connection ends behind the answer.
+It is a minimal HTTP server: it looks at a request's first line alone, and closes the connection
+after the answer.
 """
 
 import asyncio
@@ -17,7 +18,7 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 class SidePort(asyncio.Protocol):
-    """One connection. Two functions give texts, the last one says whether clients are served."""
+    """One connection. Two functions return texts, the last one whether clients are served."""
 
     def __init__(
         self,
@@ -32,7 +33,7 @@ class SidePort(asyncio.Protocol):
         self._transport: Any = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Expect a request, not for long."""
+        """Wait for a request, for a short time."""
         self._transport = transport
         self._timer = asyncio.get_running_loop().call_later(TIMEOUT_S, self._transport.abort)
 
@@ -49,7 +50,7 @@ class SidePort(asyncio.Protocol):
             self._transport.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio's
-        """Expect nothing."""
+        """Stop waiting."""
         self._timer.cancel()
 
     def _end(self, answer: bytes) -> None:

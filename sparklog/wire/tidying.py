@@ -1,7 +1,7 @@
 """Tidying: an instance merges the ends of the logs that it leads, and compacts its groups' commits.
 
-So a log dir that gateways write, and no scheduler looks after, keeps few rows, and a partition of
-__consumer_offsets is short when another instance has to read it. No other job is the gateway's.
+So a log dir keeps few rows even if only gateways write to it and no scheduler runs, and a partition
+of __consumer_offsets is short when another instance has to read it. A gateway runs no other job.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class Tidying:
         self._task = asyncio.get_running_loop().create_task(self._run())
 
     async def close(self) -> None:
-        """End, behind the merge that is under way."""
+        """End after the present merge."""
         self._task.cancel()
         await asyncio.wait([self._task])
         await asyncio.get_running_loop().run_in_executor(None, self._thread.shutdown)

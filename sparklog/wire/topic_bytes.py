@@ -4,8 +4,9 @@
     partition   int16 error code, int32 number, int32 leader, int32 leader epoch (v7),
                 array of int32 replicas, of those in sync, of those offline (v5), tags (v9)
 
-A commit makes a new image of the topics that it touches, but hardly ever a new leader epoch: bytes
-are compared by what is in them, not by the image. What depends on the client is not among them.
+A commit makes a new image of the topics that it touches, but hardly ever a new leader epoch. So the
+bytes of a topic are kept as long as the values in them are the same, whatever the image. They have
+no field that depends on the client.
 """
 
 import struct

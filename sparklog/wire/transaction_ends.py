@@ -1,7 +1,7 @@
-"""Ends of transactions that their producers do not end: every instance looks after all of them.
+"""Ends of transactions that their producers do not end: every instance watches all of them.
 
-A transaction is aborted when this instance has seen it open for longer than its timeout. Whichever
-instance comes first ends it; the others find nothing to do.
+An instance aborts a transaction when it has seen it open for longer than its timeout. The first
+instance ends it; the others find nothing to do.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ MS_PER_S: Final = 1000
 
 
 class TransactionEnds:
-    """The look of one instance at the transactions of its log dir. For one event loop."""
+    """One instance's watch over the transactions of its log dir. For one event loop."""
 
     def __init__(self, gateway: "Gateway") -> None:
         self._gateway = gateway
@@ -43,7 +43,7 @@ class TransactionEnds:
             await asyncio.sleep(interval_ms / MS_PER_S)
 
     async def look(self) -> None:
-        """End what is overdue, and forget ids that have expired. Errors go to the log alone."""
+        """Abort overdue transactions, and forget expired ids. Errors are only logged."""
         gateway = self._gateway
         try:
             ids = (await gateway.image()).transactional_ids

@@ -1,6 +1,6 @@
 """THE table: the APIs that the gateway serves, with Kafka 4.1.1's version ranges.
 
-What is not in it is not announced. `flexible_from` is the first version with tagged fields
+The gateway announces no other API. `flexible_from` is the first version with tagged fields
 (KIP-482). Produce is announced from 0 and served from 3, as Kafka does (KAFKA-18659): librdkafka
 sends uncompressed records to a broker that does not announce 0.
 """

@@ -1,7 +1,7 @@
-"""Watch: fetches that wait for records wait here; one look at the metadata log serves all of them.
+"""Watch: fetches wait here for records; one look at the metadata log serves all of them.
 
-It looks only while somebody waits, every poll_interval_ms; what this instance commits it is told at
-once. A look at a local log dir that finds nothing takes microseconds.
+It looks every poll_interval_ms, and only while a fetch waits. This instance reports its own commits
+at once (`saw`). A look at a local log dir that finds nothing takes microseconds.
 """
 
 import asyncio
@@ -55,10 +55,10 @@ class Watch:
     async def wait(
         self, image: Image, topics: Collection[str], is_wanted: Question, timeout_s: float
     ) -> None:
-        """Return when an image newer than `image` is wanted, or after a time.
+        """Return when an image after `image` has changed a topic (of these ids), or after a time.
 
-        It is asked for only when one of the topics (ids) has changed. Returns at once when the
-        gateway ends. A failure to read wakes everybody: each asks again, and is told.
+        Returns at once when the gateway ends. A failure to read wakes all fetches: each reads
+        again, and gets the error.
         """
         seen = self._image
         is_late = seen is not None and seen.version > image.version and is_wanted(seen)
@@ -76,7 +76,7 @@ class Watch:
             self._forget(waiter)
 
     def saw(self, image: Image) -> None:
-        """Wake those who want this image. Called with what this instance has committed, too."""
+        """Wake the fetches whose topics this image changes; called for own commits, too."""
         before, self._image = self._image, image
         if before is not None and before.version >= image.version:
             self._image = before
@@ -88,7 +88,7 @@ class Watch:
                     waiter.wake()
 
     def close(self) -> None:
-        """Wake everybody; from now on nobody waits."""
+        """Wake all fetches; from now on none waits."""
         self.is_closed = True
         self._wake_all()
 

@@ -1,8 +1,8 @@
 """Handlers: a request to its answer.
 
-A handler takes a Call and returns a Reply, or something to await that gives one. What depends on
-the order of arrival happens in the call itself. A reply is the pieces of the answer's body, in
-their order; None is no answer (acks=0).
+A handler takes a Call and returns a Reply, or an awaitable of one. Work that depends on the order
+of arrival is done in the call itself, not when the result is awaited. A reply is a list of the
+pieces of the answer's body, in their order; None is no answer (acks=0).
 """
 
 from collections.abc import Awaitable, Callable, Mapping

@@ -1,7 +1,7 @@
 """ApiVersions: the table of versions, and the features (KIP-511, KIP-584).
 
-A version that is not served is answered in version 0, with UNSUPPORTED_VERSION and the table: the
-client asks again with one that is.
+A request of a version that is not served gets an answer of version 0, with UNSUPPORTED_VERSION and
+the table. The client then asks again with a version that is served.
 """
 
 from typing import Final

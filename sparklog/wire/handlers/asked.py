@@ -1,6 +1,6 @@
-"""What one request asks of several resources: each has its own outcome.
+"""A request for several resources: each has its own outcome.
 
-An outcome is what the library gave, or a SparklogError: its code and message are the answer's.
+An outcome is the library's result, or a SparklogError: the answer has its code and message.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ NO_TIME: Final = timedelta(0)
 
 
 def refused(code: ErrorCode, message: str) -> UsageError:
-    """Return the error of something that only the protocol knows, and that is not allowed."""
+    """Return the error for a field that only the protocol has, with a value that is not allowed."""
     return UsageError(message, code=code)
 
 
@@ -42,7 +42,7 @@ def check_admin(call: Call, topic: str) -> None:
 def check_values(values: Mapping[str, object], code: ErrorCode) -> None:
     """Raise SparklogError for values that no topic config may get over the protocol.
 
-    `code` is that of null, for which Kafka has two.
+    `code` is the error code for null: it depends on the API.
     """
     nulls = [name for name, value in values.items() if value is None]
     if nulls:
@@ -57,12 +57,12 @@ async def outcomes(
     do: Callable[[dict[Key, Wanted]], Iterable[Any]],
     timeout: timedelta = NO_TIME,
 ) -> dict[Key, Any]:
-    """Return what became of each entry of a request, by its key.
+    """Return the outcome of each entry of a request, by its key.
 
-    `prepare` makes of an entry what the library takes, and raises SparklogError for one that is
-    refused; `do` does the others in the thread of the administrator, and gives an outcome for each.
-    An entry whose key comes twice is refused. After `timeout` (0 or less: never) an entry's outcome
-    is REQUEST_TIMED_OUT, and what was begun goes on, as in a broker.
+    `prepare` converts an entry to the library's argument, and raises SparklogError to refuse it.
+    `do` carries out the others in the thread of the administrator, and returns an outcome for each.
+    An entry whose key comes twice is refused. After `timeout` (0 or less: never) the outcome of the
+    unfinished entries is REQUEST_TIMED_OUT, and the work goes on, as in a broker.
     """
     found: dict[Key, Any] = {}
     wanted: dict[Key, Wanted] = {}
@@ -100,5 +100,5 @@ async def _done(
 
 
 def _told(work: "asyncio.Future[Any]") -> None:
-    """Take note of a failure that no answer tells any more."""
+    """Log a failure that comes too late for the answer."""
     work.exception()

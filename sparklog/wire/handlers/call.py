@@ -1,4 +1,4 @@
-"""Call: one request, with everything that its handler may ask."""
+"""Call: one request, with everything that its handler needs."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ Reply = Sequence[Piece] | None
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Call:
-    """A request of a client. The frame is the request's alone: nobody writes over it."""
+    """A request of a client. The frame belongs to the request, and is never written over."""
 
     gateway: "Gateway"
     session: Session
@@ -44,7 +44,7 @@ class Call:
         return principal is not None and principal.allows(scope, name, resource)
 
     def sees(self, name: str, resource: Resource = Resource.TOPIC) -> bool:
-        """Whether the client may know of a resource: any scope lets it (Kafka's DESCRIBE)."""
+        """Whether the client may see a resource: any scope allows it (Kafka's DESCRIBE)."""
         principal = self.session.principal
         return principal is not None and principal.sees(name, resource)
 
@@ -59,7 +59,7 @@ class Call:
         return messages.parse(header.api_key, header.version, self.frame, header.body_at)
 
     def answer(self, fields: Mapping[str, Any]) -> Reply:
-        """Return an answer of these fields (`messages`)."""
+        """Return an answer with these fields (`messages`)."""
         return [messages.encode(self.header.api_key, self.version, fields)]
 
     def writer(self) -> Writer:

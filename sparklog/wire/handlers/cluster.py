@@ -1,7 +1,7 @@
 """DescribeCluster, and requests for things that a log dir never has.
 
-Partitions are not moved, for they lie in no broker; there are no ACLs, which are grants of the file
-of tokens, and no quotas.
+There are no reassignments, because no broker holds a partition; no ACLs, because grants are in the
+file of tokens; and no quotas.
 """
 
 from typing import Final

@@ -1,7 +1,8 @@
 """DescribeConfigs, ListConfigResources: every config of a topic or of a broker, with its sources.
 
-An instance tells its own settings, so a client asks the broker whose configs it wants. The default
-of all brokers (the broker without a name) holds none: nothing is set for all instances at once.
+An instance returns its own settings, so a client asks the broker whose configs it wants. The
+default of all brokers (the broker without a name) has no configs: no setting is shared by all
+instances.
 """
 
 from collections.abc import Mapping, Sequence
@@ -32,7 +33,7 @@ async def describe_configs(call: Call) -> Reply:
 
 
 async def list_config_resources(call: Call) -> Reply:
-    """Return the answer: what DescribeConfigs may be asked of (KIP-1142).
+    """Return the answer: the resources that DescribeConfigs takes (KIP-1142).
 
     Topics and brokers have configs here; client metrics, groups and loggers have none. Version 0
     asks for client metrics alone.

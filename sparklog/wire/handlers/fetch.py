@@ -1,9 +1,10 @@
 """Fetch: record batches as they lie in the segments, now or when there are enough of them.
 
-A fetch is answered at once when there are fetch.min.bytes, when any partition has an error, or when
-it does not want to wait; else when that changes, and at the latest after fetch.max.wait.ms (Kafka's
-ReplicaManager.fetchMessages, DelayedFetch). Fetch sessions (KIP-227) are declined: every answer has
-session id 0, and a client then names all its partitions each time.
+A fetch is answered at once if there are fetch.min.bytes, if any partition has an error, or if
+fetch.max.wait.ms is 0. Otherwise it is answered when one of these becomes true, and at the latest
+after fetch.max.wait.ms (Kafka's ReplicaManager.fetchMessages, DelayedFetch). Fetch sessions
+(KIP-227) are declined: every answer has session id 0, and a client then names all its partitions
+each time.
 """
 
 import asyncio
@@ -39,7 +40,7 @@ def fetch(call: Call) -> Reply | Awaitable[Reply]:
 
 
 def _at_once(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics] | None:
-    """Return what there is in the newest image, without waiting for anything; else None."""
+    """Return the batches in the newest image if that needs no wait, else None."""
     image = gateway.topics.image_at_hand(is_newest=True)
     if image is None or not are_open(image, request.known(image)):
         return None
@@ -79,7 +80,7 @@ def _is_due(request: FetchRequest, topics: Topics) -> bool:
 
 
 async def _read(gateway: Gateway, request: FetchRequest) -> tuple[Image, Topics]:
-    """Return what there is, of the newest image where that makes a difference."""
+    """Return the batches there are, from the newest image if that may change the answer."""
     image = await gateway.image()
     image = await gateway.image(*request.known(image))
     tries = 0

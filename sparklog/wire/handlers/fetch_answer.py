@@ -46,13 +46,13 @@ class Fetched:
 
     @property
     def is_urgent(self) -> bool:
-        """Whether the client has to know it at once."""
+        """Whether the answer must not wait for more records."""
         return bool(self.error_code or self.diverging or self.preferred_replica != UNKNOWN)
 
 
 @dataclass(frozen=True, slots=True)
 class TopicFetched:
-    """The answers for one topic of a request, which named it so."""
+    """The answers for one topic, by the name or id that the request used."""
 
     name: str | None
     topic_id: bytes

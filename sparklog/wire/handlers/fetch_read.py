@@ -1,4 +1,4 @@
-"""What the log has for a fetch, as of one image: errors, offsets, and where the batches lie."""
+"""The log's answer to a fetch, as of one image: errors, offsets, and the ranges of the batches."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -32,7 +32,7 @@ class _Limits(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchRequest:
-    """A request, as kio has it, and what follows from it."""
+    """A request, as kio has it, and values derived from it."""
 
     call: Call
     asked: Any
@@ -50,12 +50,12 @@ class FetchRequest:
 
     @property
     def min_bytes(self) -> int:
-        """How many bytes of batches are worth an answer (KafkaApis.handleFetchRequest)."""
+        """How many bytes of batches end the wait (KafkaApis.handleFetchRequest)."""
         asked: int = self.asked.min_bytes
         return min(asked, self.max_bytes)
 
     def known(self, image: Image) -> Sequence[TopicDescription]:
-        """Return the topics of the request that are there."""
+        """Return the topics of the request that exist."""
         found = (self._topic(image, one) for one in self.asked.topics)
         return [topic for topic in found if topic is not None]
 
@@ -65,7 +65,7 @@ class FetchRequest:
         return image.names.get(asked.topic)
 
     def marks(self, image: Image) -> Sequence[object]:
-        """Return what must change in the log before the same request has another answer."""
+        """Return numbers of the log: while they are the same, the request has the same answer."""
         logs = (
             log_of(image, self._topic(image, topic), one.partition)
             for topic in self.asked.topics
@@ -81,8 +81,8 @@ class FetchRequest:
     ) -> Sequence[TopicFetched]:
         """Return the answers for all partitions; `image` has opened the topics.
 
-        Raises BlockingIOError with `at_once` when anything would have to be waited for, and
-        MissingFileError, which is an answer with `is_last`.
+        Raises BlockingIOError with `at_once` if a read would have to wait. Raises MissingFileError,
+        unless `is_last`: then it becomes an answer.
         """
         answers = []
         left, at_least_one = self.max_bytes, True

@@ -47,7 +47,7 @@ async def _coordinator(call: Call, key: str, key_type: int) -> Fields:
 
 
 def _any_instance(call: Call, key: str) -> Fields:
-    """Return an instance for a transactional id: all serve all, but they share the work."""
+    """Return an instance for a transactional id: all serve every id, and so share the work."""
     if not call.sees(key, Resource.TRANSACTIONAL_ID):
         return _no_coordinator(key, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, None)
     return _told(call, key, leader_of(f"transaction {key}", call.gateway.instances.alive))

@@ -29,14 +29,14 @@ MEMBER_LIST_SINCE: Final = 3
 
 
 async def asked(call: Call, request: Request, group_id: str) -> Any:
-    """Return the answer of a group's coordinator, or the code of the error that there was."""
+    """Return the answer of a group's coordinator, or the code of its error."""
     if not call.allows(Scope.READ, group_id, Resource.GROUP):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
     return await answer_of(call, request, group_id)
 
 
 async def answer_of(call: Call, request: Request, group_id: str) -> Any:
-    """Return the same for a client that may ask."""
+    """Return the same without a check of the client's grants."""
     try:
         return await call.gateway.coordinators.ask(request, group_id)
     except SparklogError as error:

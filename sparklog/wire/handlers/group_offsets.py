@@ -51,7 +51,7 @@ async def offset_commit(call: Call) -> Reply:
 
 
 def given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:
-    """Return the offsets that a request commits."""
+    """Return the offsets in a request to commit."""
     return {
         TopicPartition(topic.name, one.partition_index): CommittedOffset(
             one.committed_offset,
@@ -107,9 +107,9 @@ async def offset_fetch(call: Call) -> Reply:
 
 
 async def _fetched(call: Call, request: Any, *, is_stable: bool) -> Fields:
-    """Return the fields of one group. A group that is not there has no offsets, and no error.
+    """Return the fields of one group. A group that does not exist has no offsets, and no error.
 
-    With `is_stable` an offset that an open transaction may change is not told (KIP-447).
+    With `is_stable` an offset that an open transaction may change is left out (KIP-447).
     """
     group_id, topics = request.group_id, request.topics
     wanted: Sequence[TopicPartition] | None = None

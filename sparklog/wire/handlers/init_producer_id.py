@@ -1,7 +1,8 @@
 """InitProducerId: the id and the epoch of an idempotent or a transactional producer.
 
-Without a transactional id a producer that begins anew gets another id, as from a broker, with epoch
-0. With one it gets the id's next epoch; what its predecessor has left open is aborted.
+A producer without a transactional id gets a new producer id with epoch 0 at each start, as from a
+broker. A producer with a transactional id gets the next epoch of this id; an open transaction of
+its predecessor is aborted.
 """
 
 from datetime import timedelta

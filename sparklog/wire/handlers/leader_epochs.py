@@ -8,7 +8,7 @@ from sparklog.wire.handlers.partitions import NO_EPOCH, readable
 
 
 async def offset_for_leader_epoch(call: Call) -> Reply:
-    """Return the answer: of each partition the largest epoch up to one asked for, and its end."""
+    """Return the answer: per partition the largest epoch up to the requested one, and its end."""
     request, gateway = call.request(), call.gateway
     image = await gateway.newest_image()
     known = [image.names[one.topic] for one in request.topics if one.topic in image.names]

@@ -31,7 +31,7 @@ class _Answer(NamedTuple):
 
 
 async def list_offsets(call: Call) -> Reply:
-    """Return the answer, of the newest version: who asks for an end gets the end."""
+    """Return the answer, from the newest version: an end is never out of date."""
     request, gateway = call.request(), call.gateway
     image = await gateway.newest_image()
     known = [image.names[one.name] for one in request.topics if one.name in image.names]

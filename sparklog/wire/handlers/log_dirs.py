@@ -1,7 +1,7 @@
-"""DescribeLogDirs: the sizes of partitions, each told by the instance that leads it.
+"""DescribeLogDirs: the sizes of partitions, each from the instance that leads it.
 
-So the sizes that all brokers tell add up to those of the log dir. A size is that of the live
-segments; slices of shared segments count for their partitions.
+So the sizes from all brokers add up to those of the log dir. A size is that of the live segments;
+slices of shared segments count for their partitions.
 """
 
 import shutil

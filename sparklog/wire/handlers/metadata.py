@@ -23,7 +23,7 @@ from sparklog.wire.writing import Writer
 
 
 class _Missing(NamedTuple):
-    """A topic that cannot be told, and why."""
+    """A topic that cannot be described, and the reason."""
 
     name: str | None
     topic_id: UUID

@@ -1,6 +1,6 @@
-"""Authorized operations, as Metadata and DescribeCluster tell them: a bit for each.
+"""Authorized operations, for Metadata and DescribeCluster: a bit for each.
 
-Numbers are those of AclOperation; which scope has which operation is said in `authorization`.
+Numbers are those of AclOperation; `authorization` says which scope allows which operation.
 """
 
 from collections.abc import Mapping

@@ -1,4 +1,4 @@
-"""Partitions as requests name them: found, and the leader epoch that the client knows checked."""
+"""Partitions of requests: looked up, and the client's leader epoch checked."""
 
 from typing import Final
 
@@ -33,8 +33,8 @@ def readable(
 ) -> PartitionLog | int:
     """Return a partition's log that the client may read, else the error.
 
-    A client whose leader epoch is behind must refresh its metadata. One ahead has seen what is not
-    here yet (Partition.checkCurrentLeaderEpoch).
+    A client with an older leader epoch must refresh its metadata. A client with a newer one has
+    seen a change that this instance has not seen yet (Partition.checkCurrentLeaderEpoch).
     """
     if not call.allows(Scope.READ, name):
         return DENIED[Resource.TOPIC]

@@ -82,7 +82,7 @@ class _Sent(NamedTuple):
 
 
 def _append(call: Call, parts: Sequence[_Part], image: Image) -> _Sent:
-    """Hand the batches on, but for those without a topic."""
+    """Pass the batches on, except those without a topic."""
     outcomes: list[Outcome] = []
     appends: list[Append] = []
     slots: list[int] = []
@@ -98,7 +98,7 @@ def _append(call: Call, parts: Sequence[_Part], image: Image) -> _Sent:
 
 
 def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
-    """Return why a client may not produce to a topic, None for one to which it may."""
+    """Return why a client may not produce to a topic; None if it may."""
     name = known.name if known is not None else topic
     if isinstance(name, str) and not call.allows(Scope.WRITE, name):
         return Failed(ErrorCode.TOPIC_AUTHORIZATION_FAILED, f"no write access to {name!r}")
@@ -114,7 +114,7 @@ def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) ->
 async def _looked_up(
     call: Call, parts: Sequence[_Part], before: "asyncio.Future[_Sent] | None"
 ) -> _Sent:
-    """Look topics up in the newest image, then hand the batches on, behind the request before."""
+    """Look topics up in the newest image, then pass the batches on, after the previous request."""
     if before is not None:
         await asyncio.wait([before])
     return _append(call, parts, await call.gateway.newest_image())

@@ -1,7 +1,7 @@
-"""DescribeProducers: the producers of partitions that are remembered, and their open transactions.
+"""DescribeProducers: the remembered producers of partitions, and their open transactions.
 
-Each instance knows all of them (KIP-664 asks the leader). A producer that left a transaction open
-long ago is found so; `kafka-transactions.sh` has no other way.
+Each instance knows all of them (KIP-664 asks the leader). `kafka-transactions.sh` finds a producer
+that has left a transaction open only by this request.
 """
 
 from typing import Any, Final
@@ -18,7 +18,7 @@ NONE_YET: Final = -1
 
 
 async def describe_producers(call: Call) -> Reply:
-    """Return the answer: of each partition the producers that are remembered, by their ids."""
+    """Return the answer: for each partition the remembered producers, by their ids."""
     request, gateway = call.request(), call.gateway
     image = await gateway.newest_image()
     known = [image.names[one.name] for one in request.topics if one.name in image.names]

@@ -1,7 +1,8 @@
-"""SaslHandshake and SaslAuthenticate: a client shows whom it is.
+"""SaslHandshake and SaslAuthenticate: a client proves its name.
 
-Behind version 0 of the handshake the messages of the mechanism come as frames of their own, without
-a header (`sasl_token`). A connection that fails is told so a little later, and closed.
+After version 0 of the handshake the messages of the mechanism come as frames of their own, without
+a header (`sasl_token`). If the authentication fails, the answer comes after a delay, and the
+connection is closed.
 """
 
 import asyncio
@@ -45,7 +46,7 @@ async def sasl_authenticate(call: Call) -> Reply:
 
 
 def _answered(call: Call, **fields: object) -> Reply:
-    """Return an answer of a session that does not end (KIP-368)."""
+    """Return an answer for a session without an end (KIP-368)."""
     return call.answer({"session_lifetime": 0, **fields})
 
 

@@ -20,7 +20,7 @@ _Fields = dict[str, Any]
 
 
 async def describe_topic_partitions(call: Call) -> Reply:
-    """Return the answer. Without names it tells all topics that the client may see."""
+    """Return the answer. Without names it has all topics that the client may see."""
     request = call.request()
     image = await call.gateway.image()
     names = sorted({one.name for one in request.topics})
@@ -47,7 +47,7 @@ async def describe_topic_partitions(call: Call) -> Reply:
 
 
 class _Page:
-    """The partitions that one answer tells. `following` is where the next one begins."""
+    """The partitions in one answer. `following` is where the next answer begins."""
 
     def __init__(self, limit: int, start: int) -> None:
         self._left = limit
@@ -57,7 +57,7 @@ class _Page:
     def of(
         self, call: Call, image: Image, names: Iterable[str]
     ) -> Iterator[tuple[TopicDescription | _Fields, Sequence[int]]]:
-        """Yield topics and their partitions, or answers that tell why there are none."""
+        """Yield topics and their partitions, or answers with the reason why there are none."""
         for name in names:
             problem = _code(call, image, name)
             if problem is not None:

@@ -1,7 +1,7 @@
 """CreateTopics, DeleteTopics, CreatePartitions.
 
-Replication is the storage's. A replication factor is accepted whatever it is, for Kafka's clients
-ask for 3 from habit, and the answer tells 1. A manual assignment gives the number of partitions.
+The storage replicates. Every replication factor from 1 on is accepted, because Kafka's clients
+usually ask for 3; the answer says 1. A manual assignment gives the number of partitions.
 """
 
 from collections.abc import Mapping, Sequence

@@ -1,7 +1,7 @@
-"""DescribeTransactions, ListTransactions, WriteTxnMarkers: what an operator asks.
+"""DescribeTransactions, ListTransactions, WriteTxnMarkers: requests of an operator.
 
-`kafka-transactions abort` sends a marker for one partition. An open transaction has no half, so it
-ends the whole transaction, and fences its producer.
+`kafka-transactions abort` sends a marker for one partition. A transaction cannot end in a part of
+its partitions, so the marker aborts the whole transaction, and fences its producer.
 """
 
 import re
@@ -61,7 +61,7 @@ def _described(call: Call, image: Image, name: str) -> Fields:
 
 
 async def list_transactions(call: Call) -> Reply:
-    """Return the answer: each id is listed by one instance, for clients ask all of them."""
+    """Return the answer: one instance lists each id, because clients ask all instances."""
     request, gateway = call.request(), call.gateway
     image, now_ms = await gateway.newest_image(), gateway.clock.now_ms()
     try:
@@ -138,7 +138,7 @@ def _answered(name: str, codes: Sequence[tuple[int, int]]) -> Fields:
 
 
 async def _aborted(call: Call, marker: Any, name: str, number: int) -> int:
-    """End the transaction of a producer that is open in a partition; return the code."""
+    """Abort a producer's transaction that is open in a partition; return the code."""
     if marker.transaction_result:
         return ErrorCode.INVALID_REQUEST
     topic = (await call.gateway.newest_image()).names.get(name)

@@ -1,7 +1,7 @@
 """AddPartitionsToTxn, EndTxn: the steps of a transactional producer.
 
-Any instance takes any step: each is a commit. PRODUCER_FENCED is told as INVALID_PRODUCER_EPOCH to
-clients from before it (KIP-588).
+Any instance takes any step: each is a commit. Older clients get INVALID_PRODUCER_EPOCH instead of
+PRODUCER_FENCED (KIP-588).
 """
 
 from collections.abc import Callable

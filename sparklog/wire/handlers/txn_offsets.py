@@ -1,7 +1,7 @@
 """AddOffsetsToTxn, TxnOffsetCommit: a group's offsets that are committed if a transaction is.
 
-They wait in the metadata until the end of their transaction, which appends them to
-__consumer_offsets in its one entry. The group's coordinator judges them as it does a commit.
+The offsets wait in the metadata. The entry that ends the transaction appends them to
+__consumer_offsets. The group's coordinator checks them as it checks a commit.
 """
 
 from typing import Any, Final
@@ -71,7 +71,7 @@ async def txn_offset_commit(call: Call) -> Reply:
 async def _left(
     call: Call, request: Any, offsets: list[PendingOffset]
 ) -> dict[TopicPartition, int]:
-    """Leave offsets to the end of their transaction; return the code of each."""
+    """Keep offsets until the end of their transaction; return the code of each."""
     adds_group, transactions = call.version >= ADDS_SINCE, call.gateway.transactions
     code = await taken(
         call,

@@ -1,7 +1,8 @@
 """DescribeUserScramCredentials, AlterUserScramCredentials (KIP-554): users, by kafka-configs.
 
-A request has for each user what is set and what is removed; a user of which one thing is refused
-stays as it is (ScramControlManager). Keys are never told, nor is a password sent: clients salt it.
+A request sets and removes credentials of users. If one change of a user is refused, none of that
+user's changes is made (ScramControlManager). An answer never has keys, and a request never has a
+password: clients salt it.
 """
 
 from collections import Counter
@@ -22,7 +23,7 @@ NUMBERS: Final = dict(enumerate(SCRAM_MECHANISMS, start=1))
 
 
 class _Refused(NamedTuple):
-    """Why a user is not served."""
+    """The reason why a user's changes are refused."""
 
     error_code: int
     error_message: str
@@ -89,7 +90,7 @@ def _credential(one: Any) -> ScramCredential:
 
 
 def _refused(image: Image, request: Any) -> dict[str, _Refused]:
-    """Return the users of which something is refused, each with the first reason."""
+    """Return the users with a refused change, each with the first reason."""
     found: dict[str, _Refused] = {}
     keys = [(one.name, one.mechanism) for one in (*request.deletions, *request.upsertions)]
     for key, count in Counter(keys).items():

@@ -1,12 +1,12 @@
 """Administration of a log dir: topics, configs and offsets.
 
-client     AdminClient, with the names and rules of Kafka's own: all that is asked, or nothing
-each       the same, each topic for itself: all that can be done, and an error for the rest
+client     AdminClient, with the names and rules of Kafka's own: each call changes all, or nothing
+each       the same for each topic separately: the allowed changes, and an error for each other
 groups     consumer groups: their members and offsets, without a gateway
 transactions  transactional ids: listed, described, their transactions aborted
-lags       how far groups are behind the ends of the logs
-lag_states, log_ends  the states of their partitions, from commits and ends of the last hour
-changes    what both do to a topic: pure functions of its description or image
+lags       how far groups are behind the log ends
+lag_states, log_ends  the states of lags, from the commits and log ends of the last hour
+changes    the changes that both make to a topic: pure functions of its description or image
 """
 
 from sparklog.admin.changes import AlterConfigOp, NewTopic, OpType

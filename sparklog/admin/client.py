@@ -2,9 +2,9 @@
 
     AdminClient(log_dir).create_topics([NewTopic("flights", 4, config={"retention.ms": "-1"})])
 
-A topic exists from the commit that makes it to the one that deletes it: from then on every writer's
-commit is refused, its name is free, and its files go later, when vacuum runs. Until then it can be
-brought back.
+A topic exists from the commit that makes it to the commit that deletes it. From then on every
+commit of a writer is refused, and the name is free. `vacuum` deletes the files later; until then
+the topic can be undeleted.
 """
 
 import os
@@ -76,7 +76,7 @@ class AdminClient:
 
     @property
     def each(self) -> EachTopic:
-        """The same changes, each topic for itself: all that can be done, an error for the rest."""
+        """The same changes for each topic separately: the allowed ones, an error for each other."""
         return EachTopic(self._catalog, self._clock)
 
     def create_topics(
@@ -99,7 +99,7 @@ class AdminClient:
         return wanted
 
     def create_log_dir(self) -> None:
-        """Make the log dir where the directory is missing or empty; one that is there stays.
+        """Make the log dir if the directory is missing or empty; an existing log dir stays.
 
         Raises LogDirError for a directory that holds something else.
         """
@@ -132,7 +132,7 @@ class AdminClient:
         return described(topic, os.urandom(16), self._clock.now_ms())
 
     def delete_topics(self, names: Iterable[str]) -> None:
-        """Delete topics, all or none: writers are refused, names are free, files go later.
+        """Delete topics, all or none: their writers are refused, vacuum deletes the files later.
 
         Raises UnknownTopicError before anything is deleted when one of them does not exist.
         """
@@ -236,10 +236,10 @@ class AdminClient:
         """Remove the records that have one of the keys from a topic's log and table.
 
         The work is done in this process; `sparklog jobs erase` does it with Spark. Offsets become
-        gaps. The report says what was found, and from when on vacuum takes the last file. Raises
-        UnknownTopicError, InvalidOptionError without a key, TopicClosedError, CommitConflictError,
-        CorruptRecordError naming file, position and offset, and UsageError for a table that another
-        writer has changed.
+        gaps. The report has the numbers of records, and the time when vacuum can delete the last
+        file. Raises UnknownTopicError, InvalidOptionError without a key, TopicClosedError,
+        CommitConflictError, CorruptRecordError naming file, position and offset, and UsageError for
+        a table that another writer has changed.
         """
         # It loads the kernels, which what only asks or configures does without.
         from sparklog.admin.erase import erase
@@ -303,17 +303,17 @@ class AdminClient:
     def describe_consumer_groups(self, group_ids: Iterable[str]) -> list[ConsumerGroupDescription]:
         """Return groups with their members, as of the last rebalance. Raises GroupIdNotFoundError.
 
-        What is read is the log: a member that has gone without a word is among them until its
-        coordinator writes that it has.
+        They are read from the log: it has a member that was killed until its coordinator writes
+        that the member has left.
         """
         return [self._groups.described(one) for one in group_ids]
 
     def list_consumer_group_offsets(
         self, group_id: str, partitions: Iterable[Place] | None = None
     ) -> dict[TopicPartition, CommittedOffset | None]:
-        """Return what a group has committed, of all partitions without `partitions`.
+        """Return the committed offsets of a group, by default of all partitions.
 
-        None where nothing is committed; a group that is not there has committed nothing.
+        None where nothing is committed; a group that does not exist has no offsets.
         """
         found = self._groups.offsets(group_id)
         if partitions is None:
@@ -325,9 +325,9 @@ class AdminClient:
     ) -> dict[str, list[PartitionLag]]:
         """Return how far groups are behind, partition by partition; all groups without `group_ids`.
 
-        All are of one moment, with their states over the last commits (`lag_state`). Without
-        `in_time` nothing is read but metadata and groups, and neither times nor states are known.
-        Raises GroupIdNotFoundError, CorruptRecordError, MissingFileError.
+        All lags are of one moment, with states (`lag_state`). Without `in_time` the call reads only
+        metadata and groups, and returns neither lags in time nor states. Raises
+        GroupIdNotFoundError, CorruptRecordError, MissingFileError.
         """
         found = self._lags.of(group_ids, in_time=in_time)
         return {group_id: lags for group_id, (_, lags) in found.items()}
@@ -335,7 +335,7 @@ class AdminClient:
     def alter_consumer_group_offsets(
         self, group_id: str, offsets: Mapping[Place, int | CommittedOffset]
     ) -> None:
-        """Set offsets of a group without members, all or none, in one commit; it is made if new.
+        """Set offsets of a group without members, all or none, in one commit; creates the group.
 
         An int has no metadata. Raises InvalidGroupIdError, GroupNotEmptyError, UnknownTopicError,
         OffsetOutOfRangeError for a negative offset, CommitConflictError.
@@ -379,7 +379,7 @@ class AdminClient:
         self._transactions.abort(transactional_id)
 
     def abort_transaction_at(self, partition: tuple[str, int], start_offset: int) -> None:
-        """Abort the transaction that is open in a partition since an offset, as of an import.
+        """Abort the transaction that began at this offset of a partition, as after an import.
 
         Raises UnknownTopicError, InvalidTxnStateError when none is.
         """

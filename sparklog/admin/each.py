@@ -1,9 +1,8 @@
-"""EachTopic: changes of several topics, each for itself, as Kafka's requests have them.
+"""EachTopic: changes of several topics, each with its own outcome, as in Kafka's requests.
 
-Allowed changes are made, in one commit; each of the others has its error. An outcome is the topic
-after the change, or a UsageError. Errors of the log dir itself (StorageError,
-CommitConflictError …) are raised: then nothing was done, or, after a CommitOutcomeUnknownError, all
-or nothing.
+One commit makes all allowed changes; each of the others has its error. An outcome is the topic
+after the change, or a UsageError. Errors of the log dir itself (StorageError, CommitConflictError
+…) are raised: then nothing was done, or, after a CommitOutcomeUnknownError, all or nothing.
 """
 
 import os
@@ -36,7 +35,7 @@ Change = Callable[[Wanted], TopicDescription]
 
 
 class EachTopic:
-    """Administers the topics of one log dir, each for itself."""
+    """Administers topics of one log dir, each with its own outcome."""
 
     def __init__(self, catalog: Catalog, clock: Clock) -> None:
         self._catalog = catalog
@@ -172,7 +171,7 @@ def _trimmed(
     offsets: Mapping[int, int],
     outcomes: dict[TopicPartition, int | UsageError],
 ) -> TopicEdit | Done:
-    """Return the edit that raises log start offsets, as far as they rise; put down the outcomes."""
+    """Return the edit that raises log start offsets, where they rise; note the outcomes."""
     starts: dict[int, PartitionState] = {}
     for number, wanted in offsets.items():
         partition = TopicPartition(topic.description.name, number)

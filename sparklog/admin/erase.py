@@ -1,14 +1,14 @@
-"""Erase: the records of some keys leave the log of a topic, and its table.
+"""Erase: removes the records of some keys from the log of a topic, and from its table.
 
-    search   every live segment below the ends that the partitions have now
-    log      one commit: segments with a hit replaced by themselves without the records; the other
-             slices of a shared segment that holds one of the records move to files of their own
+    search   every live segment below the present ends of the partitions
+    log      one commit: each segment with a hit is replaced by a copy without the records; if a
+             shared segment has a hit, its other slices move to files of their own
     again    until a search finds nothing: a merge or a compaction may have been faster
-    table    the same, after the log: so no build can copy what is being erased (`erase_table`)
+    table    the same, after the log: so no build can copy erased records (`erase_table`)
 
-A reader that runs reads the old files, which stay until vacuum; a later one finds gaps where the
-records were. A record that is produced meanwhile, behind those ends, is not looked for. Killed at
-any point it is run again. No entry of the history, and no file, holds a key.
+A reader that has begun reads the old files, which stay until vacuum; a later reader finds gaps.
+Records that are produced meanwhile, at or above those ends, are not searched. If `erase` is killed,
+run it again. No entry of the history, and no file, holds a key.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -53,10 +53,10 @@ OUTSIDE: Final = (
 class EraseReport:
     """What `erase` has removed, or would in a dry run.
 
-    `partitions` are the numbers of records by partition. `searched` segments were read, for those
-    that were `spared` a key index answered. `moved` are slices of shared segments, of any topic,
-    that left a file with the records. From `files_gone_ms` on vacuum takes the last file that holds
-    a record. `outside` says what no erase reaches.
+    `partitions` are the numbers of records by partition. `searched` segments were read; `spared`
+    segments were not, because their key index has none of the keys. `moved` slices of shared
+    segments, of any topic, left a file with the records. From `files_gone_ms` on vacuum can delete
+    the last file with a record. `outside` lists the places that no erase reaches.
     """
 
     topic: str
@@ -73,7 +73,7 @@ class EraseReport:
 
     @property
     def records(self) -> int:
-        """How many records of the log are gone."""
+        """How many records were removed from the log."""
         return sum(self.partitions.values())
 
     def as_row(self) -> dict[str, Any]:
@@ -336,7 +336,8 @@ def _planned(
 ) -> TopicEdit | Done:
     """Return the edit that replaces the segments of a topic that are live still.
 
-    What a row has learnt meanwhile, of transactions that have aborted, its successor knows, too.
+    The new row of a segment has all aborted transactions of the old row, also those noted
+    meanwhile.
     """
     landed[image.description.topic_id] = []
     if image.closed_ms is not None:

@@ -1,11 +1,11 @@
 """The tasks of erase: a segment is searched for keys, and written anew without their records.
 
-    search   a key index that has none of the keys' hashes spares the reading of its segment;
-             else every record is looked at, those of open and aborted transactions too
+    search   if the key index has none of the keys' hashes, the segment is not read; otherwise
+             every record is compared, also those of open and aborted transactions
     without  windows, verified -> the records that stay -> one segment of the same offsets
 
-Offsets and times stay. A batch that loses all records stays as a header, as compaction leaves the
-last one of a producer, so every offset that was in a batch still is.
+Offsets and times stay. A batch that loses all records stays as a header, as compaction leaves a
+producer's last batch. So every offset that was in a batch is still in one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,7 @@
-"""Erase in the table of a topic: its files are searched, and those with a hit written anew.
+"""Erase in the table of a topic: its files are searched, and files with a hit written anew.
 
-Every erasure is counted in the table's marks, also one that finds nothing. A build that has read
-the log before the erasure was planned on another count, so its commit is refused.
+The table's marks count every erasure, also one that finds nothing. A build that has read the log
+before the erasure has planned with another count, so its commit is refused.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -32,7 +32,7 @@ BATCH_ROWS: Final = 64 * 1024
 
 
 class TableErased(NamedTuple):
-    """How many rows of how many files have gone."""
+    """How many rows were removed, and from how many files."""
 
     rows: int = 0
     files: int = 0
@@ -84,7 +84,7 @@ def _others(batches: Iterator[pa.RecordBatch], keys: Keys) -> Iterator[pa.Record
 def erase_table(
     catalog: Catalog, topic: TopicDescription, keys: Keys, fleet: Fleet, *, dry_run: bool
 ) -> TableErased:
-    """Erase in a topic's table; the log must be done already. Returns what has gone, or would.
+    """Erase in a topic's table, after the log; return the numbers of removed rows and files.
 
     Raises UsageError for a table that another writer has changed, CommitConflictError, and the
     errors of the tasks.

@@ -89,7 +89,7 @@ class GroupAdmin:
     def commits_since(
         self, group_id: str, since_ms: int
     ) -> list[tuple[TopicPartition, CommittedOffset]]:
-        """Return what a group has committed since a time, in the order of the log."""
+        """Return the commits of a group since a time, in the order of the log."""
         return self._log.commits_since(group_id, since_ms)
 
     def listed(self) -> list[ConsumerGroupListing]:
@@ -106,7 +106,7 @@ class GroupAdmin:
     def read(
         self, group_ids: Iterable[str] | None
     ) -> dict[str, tuple[ConsumerGroupDescription, Mapping[TopicPartition, CommittedOffset]]]:
-        """Return groups and what they have committed, of one moment; all groups for None.
+        """Return groups and their committed offsets, of one moment; all groups for None.
 
         Raises GroupIdNotFoundError.
         """
@@ -159,7 +159,7 @@ class GroupAdmin:
         )
 
     def offsets(self, group_id: str) -> dict[TopicPartition, CommittedOffset]:
-        """Return what a group has committed; nothing of a group that is not there."""
+        """Return the committed offsets of a group; none if it does not exist."""
         answer: OffsetsAnswer = self._log.ask(group_id, FetchRequest(group_id))
         return {place: one for place, one in sorted(answer.offsets.items()) if one is not None}
 
@@ -181,7 +181,7 @@ class GroupAdmin:
         self._log.change(group_id, DeleteGroupRequest(group_id))
 
     def delete_offsets(self, group_id: str, places: Sequence[TopicPartition]) -> None:
-        """Delete offsets of a group without members; those that are not there stay so.
+        """Delete offsets of a group without members; missing ones are no error.
 
         Raises GroupIdNotFoundError, GroupNotEmptyError, CommitConflictError.
         """

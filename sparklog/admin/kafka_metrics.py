@@ -1,7 +1,7 @@
 """Topics and consumer groups for Prometheus, with the names and labels of kafka_exporter.
 
-Dashboards and alerts that were made for kafka_exporter work on them. The log dir is the cluster:
-its storage has one replica of everything, which is in sync.
+Dashboards and alerts made for kafka_exporter work with them. The log dir is the cluster: each
+partition has one replica, which is in sync.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -43,7 +43,7 @@ def _storage(_: TopicDescription) -> int:
 
 
 class KafkaMetrics:
-    """Text of the families. For any number of threads; each call looks at the newest image."""
+    """Text of the families. For any number of threads; each call reads the newest image."""
 
     def __init__(self, catalog: Catalog, lags: Lags | None = None) -> None:
         self._catalog = catalog

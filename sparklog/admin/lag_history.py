@@ -1,7 +1,7 @@
-"""The lag of a group over the last hour: its commits and the ends of the logs, both of the log.
+"""The lag of a group over the last hour, from its commits and the log end offsets.
 
-A commit counts from its moment to the next one. Before the first commit that is known the lag of a
-partition is not: compaction may have removed it.
+A commit counts from its time to the next one. Before the first known commit the lag of a partition
+is unknown: compaction may have removed older commits.
 """
 
 from bisect import bisect_right
@@ -20,7 +20,7 @@ POINTS: Final = 60
 
 
 class LagPoint(NamedTuple):
-    """The lag of a group in records at a time; None where it is not known of any partition."""
+    """The lag of a group in records at a time; None if it is unknown for all partitions."""
 
     time_ms: int
     lag: int | None
@@ -42,7 +42,7 @@ class LagHistory:
         self._ends = ends
 
     def of(self, group_id: str, sees_topic: Callable[[str], bool]) -> list[LagPoint]:
-        """Return the lag of a group in all partitions of topics that are there and may be seen.
+        """Return the lag of a group in all partitions of existing topics that may be seen.
 
         Oldest first, one a minute, up to now. Raises CorruptRecordError, MissingFileError.
         """
@@ -84,7 +84,7 @@ def lags_of(
 ) -> list[int | None]:
     """Return the lag of a partition at times, from its commits, oldest first, and the log's ends.
 
-    None before the first commit, and where the log's end is not known.
+    None before the first commit, and if the log's end is unknown.
     """
     moments = [one.committed_ms for one in commits]
     found: list[int | None] = []

@@ -1,4 +1,4 @@
-"""The states of partitions that groups read: commits, and ends of logs at their moments."""
+"""The states of partitions that groups read, from commits and the log ends at their times."""
 
 from typing import TYPE_CHECKING, Final
 
@@ -27,7 +27,7 @@ class LagStates:
     ) -> LagState | None:
         """Return the state of a partition; `log` is its topic's id and where it ends.
 
-        `ends.follow` was called before. None where there is a lag and no window.
+        Call `ends.follow` before. None if there is a lag and no window of commits.
         """
         if not lag:
             return LagState.OK

@@ -1,6 +1,6 @@
-"""The lag of groups: what they have committed, against the ends of the logs; and their states.
+"""The lag of groups: committed offsets compared with log end offsets; and their states.
 
-All groups are held against one image of the metadata, so no end is older than another.
+All groups are compared with one image of the metadata, so all log ends are of one moment.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

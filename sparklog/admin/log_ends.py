@@ -1,9 +1,9 @@
-"""Where logs ended over the last hour: read from the history of the metadata log, and followed.
+"""The log end offsets of the last hour, read from the history of the metadata log.
 
     a step      time of a commit | the end before it | the end after it
 
-The first question reads back an hour, but no more than COMMITS_MAX commits; each one after it reads
-what is new. A partition that nobody has appended to meanwhile has no steps: its end was today's.
+The first call reads back an hour, but no more than COMMITS_MAX commits; each later call reads new
+commits. A partition without an append in this time has no steps: its end was the present one.
 """
 
 from array import array
@@ -84,7 +84,7 @@ class LogEnds:
                 steps.forget(now_ms - KEPT_MS)
 
     def _read_back(self, newest: int, since_ms: int) -> None:
-        """Read from the newest commit back, and take what is found in the order of the log."""
+        """Read commits from the newest one back, and apply them in the order of the log."""
         self._steps, self._since_ms = {}, 0
         found: list[HistoryRecord] = []
         for one in history(self._catalog.log, None, newest):
@@ -111,7 +111,7 @@ class LogEnds:
                     steps.add(time_ms, start, end)
 
     def at(self, place: Place, time_ms: int, end_offset: int) -> int | None:
-        """Return where a log ended at a time; None where that is not known any more.
+        """Return where a log ended at a time; None if that is not known any more.
 
         `end_offset` is where it ends as of the last `follow`.
         """

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 class TransactionDescription(NamedTuple):
     """A transactional id; `state` is Kafka's: Empty, Ongoing, CompleteCommit, CompleteAbort.
 
-    `started_ms` is None unless a transaction is open; partitions and groups are those of it.
+    `started_ms` is None unless a transaction is open; partitions and groups are those of the open
+    one.
     """
 
     transactional_id: str

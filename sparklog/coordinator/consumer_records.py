@@ -1,8 +1,8 @@
 """The records of a consumer group: its epochs, its members, and their assignments (KIP-848).
 
 3  group             epoch of the group, hash of what it reads       6  group    epoch of the target
-5  group, member     the member's subscription                       7  member   its target 8
-group, member     its epoch, state, and assignment
+5  group, member     the member's subscription                       7  member   its target
+8  group, member     its epoch, state, and assignment
 """
 
 from collections.abc import Iterable, Mapping

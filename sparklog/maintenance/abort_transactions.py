@@ -1,8 +1,8 @@
 """Timeouts of transactions as a job: for log dirs that no gateway serves, and beside gateways.
 
-A transaction is overdue when this process has seen it open for longer than its timeout; no clocks
-are compared. A process that looks once has seen nothing: for it a transaction is overdue when it
-was begun by the log's time so long ago that no difference of clocks explains it.
+A transaction is overdue when this process has seen it open for longer than its timeout; clocks are
+not compared. A process that looks only once compares its clock with the time in the log: a
+transaction is overdue if it is so old that no difference of clocks explains it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -27,9 +27,9 @@ def abort_transactions(
 ) -> Iterator[Step]:
     """Abort transactions that are open for longer than transaction.timeout.ms; fence producers.
 
-    With topics only those that have written to one of them. And forget ids without an open
-    transaction that nobody has used for transactional.id.expiration.ms, its default, where no
-    gateway does that.
+    With topics, only transactions that have written to one of them. If no gateway is registered,
+    also forget ids without an open transaction that were not used for the default of
+    transactional.id.expiration.ms.
     """
     del options
     overdue, unused = _overdue(context, topics), _unused(context)

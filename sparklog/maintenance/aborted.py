@@ -1,4 +1,4 @@
-"""Records of aborted transactions: no reader should see them, so they count for no key."""
+"""Records of aborted transactions: committed readers do not see them, so compaction skips them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace

@@ -7,8 +7,8 @@
     how      a task a segment: read the log, verify every checksum, index, write, fsync
              one commit a topic swaps the paths in the rows
 
-An index is a pure function of its log (LogSegment.recover), so it does not matter who builds it, or
-how often. Readers go on meanwhile: with the old one, or without.
+An index is a pure function of its log (LogSegment.recover), so every builder makes the same.
+Readers continue meanwhile: with the old index, or without one.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class _IndexWork:
 
 @dataclass(frozen=True, slots=True)
 class IndexesMade:
-    """The rows that landed, how many a neighbour had changed before, and what could not be done."""
+    """The rows that landed, how many another process had changed before, and the problems."""
 
     landed: Sequence[SegmentEntry]
     conflicts: int
@@ -109,7 +109,7 @@ def _sizes(files: Files, topic: TopicDescription) -> Sizes:
 def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
     """Return what is wrong with a segment's indexes, None if nothing is.
 
-    `sizes` are those of the files that there are, None where nobody has looked.
+    `sizes` are those of the existing files, None if they were not listed.
     """
     indexes = (
         (entry.index_path, entry.index_bytes),

@@ -1,12 +1,13 @@
-"""The table of a topic as a job: what the log has and the table has not is copied to it.
+"""The table of a topic as a job: copies records of the log that the table does not have yet.
 
     plan       per partition [the table's end, last stable offset), in units of UNIT_BYTES of log
     execute    a task a unit: decode -> Parquet, synced; one commit a step: files and marks
     then       small files are merged, files that are too old are dropped
 
-A step is bounded, so a backfill is many commits. Killed anywhere, a step has happened or not; what
-it wrote is left to vacuum. Of two builds at once one lands: the other finds a mark moved. A unit
-that fails (a damaged segment) holds up its own partitions, and no produce ever waits for a build.
+A step is bounded, so a backfill is many commits. A step that is killed has happened as a whole or
+not at all; vacuum deletes its files then. Of two builds at the same time one lands: the other finds
+that a mark has moved. A unit that fails (a damaged segment) stops its own partitions, and no
+produce ever waits for a build.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -48,7 +49,7 @@ STEP_UNITS: Final = 32
 def build_table(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Copy what is due to the tables of topics with `sparklog.table.enable`.
+    """Copy due records to the tables of topics with `sparklog.table.enable`.
 
     `options["rebuild"]`: empty the table first, and begin at the log start.
     """
@@ -136,7 +137,7 @@ def _units(
 
 
 def _parts(image: TopicImage, marks: Marks) -> Iterator[_Part]:
-    """Yield what the table lacks, in order, no part larger than a unit but for one segment."""
+    """Yield missing parts in order; a part is at most a unit, or one segment if that is larger."""
     for number, log in sorted(image.partitions.items()):
         mark = marks.partitions.get(number)
         start = log.log_start_offset if mark is None else max(mark.end, log.log_start_offset)

@@ -41,7 +41,7 @@ class Leases:
     def held(self, job: str, topic: str) -> Iterator[Lease | None]:
         """Hold the lease of a job on a topic while the block runs; yield None.
 
-        Yields the lease of another owner who holds it; then nothing is held. Where the metadata log
+        If another owner holds it, yields that lease, and holds nothing. Where the metadata log
         cannot be read or written the block runs without a lease: it only saves work.
         """
         name = self._name(job, topic)

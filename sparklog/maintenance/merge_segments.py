@@ -108,7 +108,7 @@ class _Merge:
 
 
 def merge_groups(context: JobContext, topic: TopicDescription, groups: Sequence[Group]) -> Outcome:
-    """Join each group; commit those that are still what they were when they were planned."""
+    """Join each group; commit the groups that have not changed since they were planned."""
     config = TopicConfig.parse(topic.configs)
     works = [
         MergeWork(
@@ -142,7 +142,7 @@ def merge_groups(context: JobContext, topic: TopicDescription, groups: Sequence[
 def _commit(
     context: JobContext, topic: TopicDescription, made: Sequence[_Merge]
 ) -> Sequence[_Merge]:
-    """Swap what can still be swapped, in one commit; return that."""
+    """Replace the groups that have not changed, in one commit; return them."""
     now_ms = context.clock.now_ms()
     landed: list[_Merge] = []
 

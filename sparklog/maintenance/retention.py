@@ -52,7 +52,8 @@ def retention(
 ) -> Iterator[Step]:
     """Remove the segments that retention.ms, retention.bytes or the log start offset let go.
 
-    And what groups have committed and not used for offsets.retention.minutes, its default.
+    Also removes committed offsets of groups that were not used for the default of
+    offsets.retention.minutes.
     """
     del options
     yield from _expired_offsets(context, topics)
@@ -72,7 +73,7 @@ def retention(
 
 
 def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Step]:
-    """Remove what groups have committed and not used for a week, where no gateway does that."""
+    """Remove committed offsets that were not used for a week, if no gateway is registered."""
     if OFFSETS_TOPIC not in (topics or context.catalog.topics()):
         return
     # Loaded where there are groups: the kernels take a while.

@@ -52,7 +52,7 @@ class StepReport:
 class JobRun:
     """One run of a job over topics, all of them when none is named.
 
-    With `leases` a step runs under a lease. A step whose lease somebody else holds is left out and
+    With `leases` a step runs under a lease. A step whose lease another owner holds is left out and
     reported; that is no failure.
     """
 

@@ -7,7 +7,7 @@
                              that takes longer is refused at its commit
     of another name          another engine's, that no commit names: left to its own VACUUM
 
-The entries and checkpoints of the Delta log are cleaned by who commits (`table.delta_log`).
+Each committer cleans the entries and checkpoints of the Delta log (`table.delta_log`).
 """
 
 from collections.abc import Iterable, Iterator

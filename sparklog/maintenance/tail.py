@@ -32,7 +32,7 @@ def merge_tails(
     """Merge the tails of topics that are due, in one commit a topic; yield what each did.
 
     `image` is that of any version; of topics that it has not opened nothing is done. A tail that
-    somebody else changes meanwhile is left to the next call.
+    another process changes meanwhile is left to the next call.
     """
     now_ms = context.clock.now_ms()
     for topic in topics:

@@ -7,8 +7,8 @@
     other files       left alone, and reported
 
 A directory that is named like a topic's, of a topic that the image does not know, is reported, not
-erased: a log dir whose metadata was restored from a backup would lose its newest topics. It is
-erased when somebody asks for it by its name.
+erased: a log dir whose metadata was restored from a backup would lose its newest topics.
+`--drop-unknown` with its name erases it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -104,7 +104,7 @@ def deleted_topic_step(
 
 
 def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Erase a deleted topic: say so, unlink its files, forget it and its slices of shared ones."""
+    """Erase a deleted topic: commit that, unlink its files, forget it and its shared slices."""
     if not _begin_erasing(context, topic):
         return Outcome(counts={"conflicts": 1})  # it came back meanwhile
     keeps_table = not TopicConfig.parse(topic.configs).table_delete
@@ -176,13 +176,13 @@ def _delete_directory(context: JobContext, directory: str, *, keeps_table: bool)
     return Outcome(counts=counts)
 
 
-# --- topics that nobody knows --------------------------------------------------------------------
+# --- topics that the image does not know ---------------------------------------------------------
 
 
 def unknown_topic_steps(
     context: JobContext, found: LogDirFiles, directories: Sequence[str]
 ) -> Iterator[Step]:
-    """Yield a step for each directory that is to be erased, of a topic that nobody knows."""
+    """Yield a step for each directory to erase, of a topic that the image does not know."""
     for directory in directories:
         files = found.lost.pop(directory, None)
         if files is None:
@@ -228,7 +228,7 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
 
 
 def _horizon_ms(image: Image, now_ms: int) -> int:
-    """Return the log dir's horizon: its files are as safe as those of any topic."""
+    """Return the log dir's horizon, by the largest orphan retention of all topics."""
     return max(0, now_ms - max(config.orphan_retention_ms for config in _configs(image)))
 
 

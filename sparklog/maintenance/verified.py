@@ -1,4 +1,4 @@
-"""One segment held against its row and its indexes; a task of `verify`.
+"""Compares one segment with its row and its indexes; a task of `verify`.
 
 The log is walked once: every checksum and every offset is checked, and its row and its index files
 are compared with it. Nothing is written.

@@ -1,11 +1,11 @@
-"""A table held against its log: counts and hashes of ranges of offsets, on both sides.
+"""Compares a table with its log: counts and hashes of ranges of offsets, on both sides.
 
     range    [the later of both starts and the cleaner offset, table end), in parts of RANGE_BYTES
     log      decoded as a committed reader sees it
     table    the row groups that may have rows of the range, by their statistics
     both     sorted by partition and offset, and hashed
 
-What is told names the range. Below the cleaner offset the log has fewer records by right.
+A problem names its range. Below the cleaner offset the log rightly has fewer records.
 """
 
 import hashlib

@@ -1,7 +1,7 @@
 """The only door to the JVM: a session, produce, consume, tables of topics, columns of values.
 
-Importing it loads PySpark and little else: pyarrow, the metadata log and the kernels are loaded
-where a call first needs them, for Spark starts many Python processes.
+Importing it loads PySpark and little else. The first call that needs pyarrow, the metadata log or
+the kernels loads them, because Spark starts many Python processes.
 """
 
 from sparklog.spark.commit_group import commit_group, ends

@@ -1,7 +1,7 @@
-"""What the options of the data source mean, once they are all known: its readers and writers.
+"""The parsed options of the data source, and the readers and writers that they ask for.
 
-Spark makes a data source in one process, plans its read in another and reads in others again: each
-loads what it needs, when it needs it.
+Spark makes a data source in one process, plans its read in a second one and reads in others: each
+loads only the modules that it needs.
 """
 
 import warnings
@@ -31,7 +31,7 @@ _BATCH_ONLY: Final = ("endingOffsets", "endingTimestamp", "endingOffsetsByTimest
 class Access:
     """A log dir and how to read or write it.
 
-    `options` are text, names in lower case: SOURCE_OPTIONS, `path`, and storage.<NAME>. Those of
+    `options` are text, names in lower case: SOURCE_OPTIONS, `path`, and storage.<NAME>. Options of
     the connector that mean nothing without brokers are ignored, with a warning. Raises
     InvalidOptionError.
     """
@@ -47,7 +47,7 @@ class Access:
         return output_schema(output_columns(self._given))
 
     def batch_reader(self, schema: StructType) -> "BatchReader":
-        """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
+        """Return a batch reader for the options. Raises SchemaError if a schema is given."""
         self._check_schema(schema)
         for name in _STREAM_ONLY:
             if self._given[name] is not None:
@@ -69,7 +69,7 @@ class Access:
         return BatchWriter(job, columns, is_done=job.is_committed(catalog))
 
     def stream_reader(self, schema: StructType) -> "StreamReader":
-        """Return a reader of a stream. Raises SchemaError for a schema given."""
+        """Return a reader of a stream. Raises SchemaError if a schema is given."""
         self._check_schema(schema)
         for name in _BATCH_ONLY:
             if self._given[name] is not None:

@@ -24,7 +24,7 @@ _ERROR_CHARS: Final = 200
 
 
 def avro_decoded(df: DataFrame, column: str, schemas: AvroSchemas, into: str) -> DataFrame:
-    """Return the columns of `decode`, of Avro with Confluent's header."""
+    """Return the columns of `decode` for Avro with Confluent's header."""
     import pyarrow as pa
 
     require_workers(df.sparkSession)
@@ -66,7 +66,7 @@ class AvroTask:
 
 
 def _array(values: "Sequence[Any]", kind: "pa.DataType") -> "pa.Array":
-    """Return values as Arrow has them; of records field by field, which is three times as fast."""
+    """Return values as an Arrow array; records field by field, which is three times as fast."""
     import pyarrow as pa
 
     if not pa.types.is_struct(kind) or not kind.num_fields:

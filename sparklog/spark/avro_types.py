@@ -14,8 +14,8 @@
     timestamp-millis, -micros   timestamp[us, UTC]        timestamp
     local-timestamp-…           timestamp[us]             timestamp_ntz
 
-Other logical types (uuid, time-…, duration) are passed over: the value is that of the type below.
-A union of several types, a recursive record, and a decimal of more than 38 digits have no type.
+Other logical types (uuid, time-…, duration) are ignored: the value has the underlying type. A union
+of several types, a recursive record, and a decimal of more than 38 digits have no type.
 """
 
 from typing import Any, Final

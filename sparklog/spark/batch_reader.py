@@ -13,7 +13,7 @@ from sparklog.storage.files import Files
 
 
 class BatchReader(DataSourceReader):
-    """Reads what options (parsed CONSUME_OPTIONS) ask for."""
+    """Reads the ranges that options (parsed CONSUME_OPTIONS) select."""
 
     def __init__(self, files: Files, options: Mapping[str, Any]) -> None:
         self._files = files

@@ -43,12 +43,12 @@ def clustered(df: DataFrame, task: WriteTask) -> DataFrame:
 class AssignTask:
     """The function of `mapInArrow` that chooses the partition of every row.
 
-    A batch that deserves an error passes as it is: the writer meets it again, and says so.
+    An invalid batch passes unchanged: the writer meets it again, and raises the error.
 
-    The partition of a row depends on the row alone. Spark may run a task anew when tasks behind
-    the shuffle are done, and what comes before it (another shuffle) may hand over the same rows in
-    another order. A row that went elsewhere then would be lost or doubled; Spark 4.2 fails such a
-    job.
+    The partition of a row depends on the row alone. Spark may repeat a task when tasks after the
+    shuffle are done already, and an earlier shuffle may then deliver the same rows in another
+    order. If a row went to another partition then, it would be lost or doubled; Spark 4.2 fails
+    such a job.
     """
 
     task: WriteTask

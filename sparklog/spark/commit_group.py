@@ -1,4 +1,4 @@
-"""A batch as a consumer group: where a read ends, and committing that when its records are done."""
+"""A batch as a consumer group: the ends of a read, and their commit after its records are used."""
 
 from collections.abc import Mapping, Sequence
 from os import PathLike, fspath
@@ -24,7 +24,7 @@ _ENDS: Final[WeakKeyDictionary[DataFrame, dict[str, dict[str, int]]]] = WeakKeyD
 
 
 def remember_ends(df: DataFrame, ranges: "Sequence[ReadRange]") -> DataFrame:
-    """Keep where a planned read ends, for `ends`; return the DataFrame."""
+    """Keep the ends of a planned read, for `ends`; return the DataFrame."""
     found: dict[TopicPartition, int] = {}
     for one in ranges:
         place = TopicPartition(one.topic, one.partition)
@@ -36,8 +36,8 @@ def remember_ends(df: DataFrame, ranges: "Sequence[ReadRange]") -> DataFrame:
 def ends(df: DataFrame) -> dict[str, dict[str, int]]:
     """Return where a DataFrame of `consume` ends: {topic: {partition: offset}}, as endingOffsets.
 
-    Partitions that it reads nothing of are left out. Raises InvalidOptionError for any other
-    DataFrame: for one that was made of it, ask before.
+    Partitions without records to read are left out. Raises InvalidOptionError for any other
+    DataFrame, also for one derived from it: call `ends` on the DataFrame of `consume` itself.
     """
     found = _ENDS.get(df)
     if found is None:
@@ -54,9 +54,10 @@ def commit_group(
 ) -> None:
     """Commit offsets as a group, in one commit: those of `ends`, or any {topic: {partition: N}}.
 
-    They are of the next record to read. `options` are storage settings (`storage.<NAME>`). For a
-    client of Spark Connect a task does it. Raises InvalidGroupIdError, GroupNotEmptyError (it has
-    members at a gateway), UnknownTopicError, OffsetOutOfRangeError, CommitConflictError.
+    An offset is that of the next record to read. `options` are storage settings (`storage.<NAME>`).
+    For a client of Spark Connect a task makes the commit. Raises InvalidGroupIdError,
+    GroupNotEmptyError (it has members at a gateway), UnknownTopicError, OffsetOutOfRangeError,
+    CommitConflictError.
     """
     _, storage = parse_options((), options)
     wanted = {"group": group, "offsets": flat(offsets)}

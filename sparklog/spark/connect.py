@@ -1,4 +1,4 @@
-"""Spark Connect: the client may be anywhere, so its reads are planned where the executors run."""
+"""Spark Connect: the client may run anywhere, so its reads are planned in a task."""
 
 import pickle
 import warnings
@@ -79,9 +79,9 @@ def planned(
     options: Mapping[str, Any],
     make: "Callable[[Catalog, Mapping[str, Any]], Plan]",
 ) -> Plan:
-    """Return what `make` plans, here or, for a client of Spark Connect, in a task.
+    """Return the plan of `make`, called here or, for a client of Spark Connect, in a task.
 
-    Raises and warns as it does.
+    Raises and warns as `make` does.
     """
     from sparklog.metadata.catalog import Catalog
 

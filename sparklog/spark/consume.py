@@ -2,7 +2,7 @@
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
 read     a task a range: `mapInArrow` over the numbers of the ranges
-history  the topic's table instead of the log, as far as it goes, if asked for
+history  the topic's table instead of the log, up to the table end, if asked for
          (sparklog.spark.history)
 """
 
@@ -38,8 +38,8 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     `includeHeaders`, `columns`, `minPartitions`, `maxRecordsPerPartition`, `failOnDataLoss`,
     `isolation.level`, `storage.<NAME>`. Options of the connector that mean nothing without brokers
     are ignored, with a warning. Columns are the Kafka source's too (sparklog.spark.schema). With
-    `groupId` and `startingOffsets` "committed" it goes on where that group has committed
-    (`sparklog.spark.commit_group`).
+    `groupId` and `startingOffsets` "committed" the read begins at the offsets that this group has
+    committed (`sparklog.spark.commit_group`).
 
     `history` "log" reads the log. "auto" reads the topics' tables as far as they hold the same
     rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in no order

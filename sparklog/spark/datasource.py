@@ -37,7 +37,7 @@ class SparklogDataSource(DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return what `format(…)` takes."""
+        """Return the name that `format(…)` takes."""
         return "sparklog"
 
     def __init__(self, options: Mapping[str, str]) -> None:
@@ -52,7 +52,7 @@ class SparklogDataSource(DataSource):
         return with_options(schema, self._given) if self._is_new_table else schema
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """Return a reader of what the options ask for. Raises SchemaError for a schema given."""
+        """Return a batch reader for the options. Raises SchemaError if a schema is given."""
         return self._reading(schema).batch_reader(plain(schema))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
@@ -79,13 +79,13 @@ class SparklogDataSource(DataSource):
         return self._writing(schema).stream_writer(plain(schema))
 
     def _reading(self, schema: StructType) -> Access:
-        """Return what the options mean to a reader; without a log dir, of the table they are."""
+        """Return the parsed options of a reader; without a log dir those of the SQL table."""
         if PATH in self._given:
             return Access(self._given)
         return Access({**options_of(schema), **self._given})
 
     def _writing(self, schema: StructType) -> Access:
-        """Return what the options mean to a writer; without any, of the table that has all columns.
+        """Return the parsed options of a writer; without any those of the SQL table, if it is one.
 
         INSERT INTO gives no option and all columns of the table, in their order.
         """

@@ -35,7 +35,7 @@ def decode(
     into: str = "decoded",
     observation: Observation | str = "sparklog.decode",
 ) -> DataFrame:
-    """Return a DataFrame, batch or stream, with what a binary or string column holds.
+    """Return a DataFrame, batch or stream, with the decoded values of a binary or string column.
 
     Adds three columns: `into`, the decoded value; `_schema_id` (int), the id in Confluent's header;
     `_error` (string). A value that is broken, or whose schema is unknown, has `into` null and an
@@ -46,9 +46,9 @@ def decode(
     from `df` itself, if it is no stream.
 
     With `registry` (the configuration of confluent-kafka's SchemaRegistryClient, or a client)
-    values are Avro with Confluent's header. The schemas of all versions of `subject` are fetched
-    now, in this process, once; tasks do not speak to the registry. `schema` is the reader's schema
-    as Avro's JSON; None: the newest version's.
+    values are Avro with Confluent's header. This call fetches the schemas of all versions of
+    `subject`, once; tasks do not ask the registry. `schema` is the reader's schema as Avro's JSON;
+    None: the newest version's.
 
     `observation` names Spark's observed metrics `records`, `errors` and `unknown_ids`: an
     Observation for a batch, a name for a stream, whose progress has them in `observedMetrics`.

@@ -1,7 +1,7 @@
 """The first error of a task ends the job: the other tasks would write in vain.
 
-Spark tells the driver of a finished task at once, but only through accumulators; what the tasks
-return is seen when all are done, which may be hours after the first bad row.
+The driver gets a task's result only when all tasks are done, perhaps hours after the first bad row.
+An accumulator reaches it as soon as the task ends.
 """
 
 from collections.abc import Callable
@@ -30,7 +30,7 @@ class FirstErrorParam(AccumulatorParam[SparklogError | None]):
     def addInPlace(  # noqa: N802 - Spark's name
         self, value1: SparklogError | None, value2: SparklogError | None
     ) -> SparklogError | None:
-        """Return the first that there is."""
+        """Return the first error, if there is one."""
         if value1 is None and value2 is not None:
             self._noticed()
         return value2 if value1 is None else value1
@@ -46,7 +46,7 @@ class FirstError:
         self.accumulator: Accumulator[SparklogError | None] = context.accumulator(None, param)
 
     def run(self, job: Callable[[], Any]) -> Any:
-        """Return what the job returns, or raise the first error of its tasks as it is."""
+        """Return the job's result, or raise the first error of its tasks as it is."""
         self._context.addJobTag(self._tag)
         try:
             return job()

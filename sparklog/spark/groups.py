@@ -1,8 +1,8 @@
-"""Spark as a consumer group: where it goes on, and how far it has read, for all who look at groups.
+"""Spark as a consumer group: its start at committed offsets, and its commits.
 
-batch    startingOffsets=committed reads from what the group has committed; `ends` tells where
-the read ends, `commit_group` commits that when its records are dealt with
-stream   the checkpoint decides where it goes on; option groupId commits each micro-batch's ends
+batch    startingOffsets=committed begins at the committed offsets; `ends` returns the ends of the
+         read, and `commit_group` commits them after its records are used
+stream   begins at its checkpoint; option groupId commits each micro-batch's ends
 """
 
 import logging
@@ -26,9 +26,9 @@ log: Final = logging.getLogger("sparklog.spark")
 def starting_bounds(
     catalog: Catalog, options: Mapping[str, Any], wanted: Selected, *, streaming: bool = False
 ) -> Bounds:
-    """Return where partitions begin, by options or by what the group has committed.
+    """Return where partitions begin, by the options or by the group's committed offsets.
 
-    Raises InvalidOptionError, and OffsetOutOfRangeError where nothing is committed and
+    Raises InvalidOptionError, and OffsetOutOfRangeError if nothing is committed and
     auto.offset.reset is none.
     """
     if str(options["startingOffsets"]).strip().lower() != "committed":
@@ -51,11 +51,11 @@ def starting_bounds(
 
 
 class GroupCommits:
-    """Commits what a stream has done as a group, on a thread of its own; the newest alone.
+    """Commits a stream's progress as a group, on a thread of its own; only the newest position.
 
-    Committed offsets never go back: after a restart micro-batches run again that were counted. An
-    offset beyond the end of its log (the topic was made anew) does not count. A failure is told to
-    the log, and the next micro-batch commits again.
+    Committed offsets never go back, although micro-batches run again after a restart. A committed
+    offset beyond the end of the log (the topic was created anew) does not count. A failure is
+    logged, and the next micro-batch commits again.
     """
 
     def __init__(self, catalog: Catalog, group_id: str) -> None:
@@ -68,7 +68,7 @@ class GroupCommits:
         self._thread: Thread | None = None
 
     def commit(self, position: Position) -> None:
-        """Have a position committed soon; one that was asked for last is not asked for again."""
+        """Commit a position soon, unless it is the one of the last call."""
         with self._changed:
             if position == self._wanted:
                 return
@@ -79,7 +79,7 @@ class GroupCommits:
             self._changed.notify_all()
 
     def wait(self) -> None:
-        """Wait until what was asked for is committed, or has failed."""
+        """Wait until the last position is committed, or its commit has failed."""
         with self._changed:
             self._changed.wait_for(lambda: self._is_done)
 

@@ -1,7 +1,7 @@
 """A read of the table, and of table and log, as one DataFrame.
 
-The table is read by the JVM, at one version; the log by Python, as ever. Both have the same
-columns: a filter goes through the union, and reaches the statistics of Parquet and of Delta.
+The JVM reads the table, at one version; Python reads the log. Both have the same columns, so Spark
+pushes a filter through the union to the statistics of Parquet and of Delta.
 """
 
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ _CATALOG: Final = "spark.sql.catalog.spark_catalog"
 def require_delta(spark: SparkSession) -> None:
     """Raise UsageError, which names the jars and settings, unless the session reads Delta tables.
 
-    A server of Spark Connect does not tell which classes it has.
+    A server of Spark Connect does not show which classes it has.
     """
     has_settings = (
         DELTA_EXTENSION in (spark.conf.get(_EXTENSIONS, "") or "")
@@ -75,7 +75,7 @@ def require_file_system(spark: SparkSession, location: str) -> None:
 
 
 def _has_class(spark: SparkSession, name: str) -> bool:
-    """Whether the JVM has a class; PySpark has no public call that tells."""
+    """Whether the JVM has a class; PySpark has no public call for it."""
     try:
         loader = spark._jvm.java.lang.Thread.currentThread().getContextClassLoader()  # type: ignore[union-attr] # noqa: SLF001
         loader.loadClass(name)
@@ -130,7 +130,7 @@ def stitched(
     parts: Sequence[TablePart],
     columns: Sequence[str],
 ) -> DataFrame:
-    """Return the rows of the log and of parts of tables; at least one of both must be there."""
+    """Return the union of the log's rows and parts of tables; one of them may be missing."""
     require_delta(spark)
     for part in parts:
         require_file_system(spark, part.location)
@@ -149,7 +149,7 @@ def offsets_at(
 ) -> Mapping[tuple[TopicPartition, int], int]:
     """Return the first offset at or after each time, by partition and time; reads two columns.
 
-    A time that no record is at or after has no answer.
+    A time has no answer if no record is at or after it.
     """
     found: dict[tuple[TopicPartition, int], int] = {}
     places: dict[tuple[str, int], list[TimeBound]] = {}

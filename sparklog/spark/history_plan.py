@@ -1,7 +1,7 @@
 """A read of table and log: which offsets come from where, planned at one version of each.
 
-The table's version is settled first and the log's second: so what was aborted or compacted below
-the table's marks is known to the log's image, and `sparklog.table.stitch` can leave it out.
+The table's version is settled first and the log's second. So the log's image knows every record
+below the table's marks that was aborted or compacted, and `sparklog.table.stitch` can leave it out.
 """
 
 import re
@@ -38,10 +38,10 @@ GROUPS_MAX: Final = 64
 
 @dataclass(frozen=True, slots=True)
 class TablePart:
-    """What is read of one topic's table: its address for Spark, version, spans by partition.
+    """The part of a topic's table to read: its address for Spark, version, spans by partition.
 
-    `marks` are all those of the table; `files` the addresses of its files, none where they are
-    many: then delta-spark finds them.
+    `marks` are all marks of the table. `files` are the addresses of its files; if there are many,
+    it is empty, and delta-spark finds them.
     """
 
     topic: str
@@ -52,7 +52,7 @@ class TablePart:
     spans: Mapping[int, Sequence[Span]] = field(default_factory=dict)
 
     def condition(self) -> str | None:
-        """Return the spans as a condition in SQL; None where they are the whole table."""
+        """Return the spans as a condition in SQL; None if they are the whole table."""
         if all(self.spans.get(number) == [mark] for number, mark in self.marks.items()):
             return None
         groups: dict[tuple[Span, ...], list[int]] = {}
@@ -73,9 +73,9 @@ class HistoryPlan:
 
 
 def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
-    """Return where to read what `plan_read` would read. Raises what that raises.
+    """Return from where to read the ranges of `plan_read`. Raises as `plan_read`.
 
-    A table with foreign changes is left alone, with a warning.
+    A table with foreign changes is not read, with a warning.
     """
     topics = {topic.topic_id: topic for topic in selected(catalog, options).values()}
     tables = {
@@ -125,7 +125,7 @@ def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
 
 
 def _is_ahead(topic: TopicDescription, table: TablePart, image: TopicImage) -> bool:
-    """Whether the table ends behind the log, which is warned of."""
+    """Whether the table ends after the log's end; warns if so."""
     try:
         check_not_ahead(topic, Marks(table.marks), image)
     except UsageError as error:
@@ -147,7 +147,7 @@ def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePar
 
 @dataclass(frozen=True, slots=True)
 class TimeBound:
-    """A bound that only the table's rows can tell: the first offset at or after a time."""
+    """A bound that only the table's rows determine: the first offset at or after a time."""
 
     part: TablePart
     key: TopicPartition
@@ -156,7 +156,7 @@ class TimeBound:
 
 @dataclass(frozen=True, slots=True)
 class TablePlan:
-    """The tables to read, and each partition's bounds; `ends` are the greatest there may be."""
+    """The tables to read, and each partition's bounds; `ends` are the greatest possible ends."""
 
     tables: Mapping[str, TablePart]
     starting: Mapping[TopicPartition, Bound]
@@ -176,7 +176,7 @@ class TablePlan:
     def parts(
         self, offsets: Mapping[tuple[TopicPartition, int], int], options: Mapping[str, Any]
     ) -> list[TablePart]:
-        """Return what to read; `offsets` answer `times`, without those that no record is at.
+        """Return the parts to read; `offsets` are the answers to `times` that have one.
 
         Raises OffsetOutOfRangeError as `plan_read` does.
         """
@@ -219,10 +219,10 @@ class TablePlan:
 
 
 def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
-    """Return what options ask for of the tables alone.
+    """Return the plan of a read that uses the tables alone.
 
-    Raises InvalidOptionError, UnknownTopicError, UsageError for a topic without a table, or
-    with one that is no copy of its log any more.
+    Raises InvalidOptionError, UnknownTopicError, UsageError for a topic without a table, or with a
+    table that is no copy of its log any more.
     """
     wanted = selected(catalog, options)
     tables = {topic.name: _required(catalog, topic) for topic in wanted.values()}
@@ -259,7 +259,7 @@ def _ends(
     known: Iterable[TopicPartition],
     tables: Mapping[str, TablePart],
 ) -> dict[TopicPartition, int]:
-    """Return where each partition's table ends, as of the version that is asked for."""
+    """Return the table end of each partition, as of the requested version."""
     past = as_of(catalog, options)
     ends = {key: tables[key.topic].marks[key.partition].end for key in known}
     if past is catalog:
@@ -275,7 +275,7 @@ def _ends(
 
 
 def _bounded(bound: Bound, mark: Mark, found: int | None) -> int | None:
-    """Return the offset of a bound; None for a time that no record is at or after."""
+    """Return the offset of a bound; None for a time if no record is at or after it."""
     if bound.timestamp is not None:
         return found
     return {EARLIEST: mark.start, LATEST: mark.end}.get(bound.offset, bound.offset)
@@ -291,7 +291,7 @@ def _group(spans: Sequence[Span], numbers: Sequence[int]) -> str:
 
 
 def _by_arrays(spans: Mapping[int, Sequence[Span]]) -> str:
-    """Return bounds looked up by partition; several spans of one partition stand beside them."""
+    """Return a lookup of bounds by partition; it also covers several spans of one partition."""
     several = {number: found for number, found in spans.items() if len(found) > 1}
     size = max(spans) + 1
     lows, highs = [0] * size, [0] * size

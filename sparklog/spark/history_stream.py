@@ -1,14 +1,14 @@
 """Streams over history: the table first, then the log, as two queries that meet at the marks.
 
     checkpoint/table         the checkpoint of the first query: Delta's own stream, until it has
-                             read what was there
-    checkpoint/handover      which version of the table it has read, and the marks of that version;
-                             put once
-    checkpoint/log           the checkpoint of the second: the log, from those marks on
+                             read the present table
+    checkpoint/handover      the version of the table that it has read, and the marks of that
+                             version; put once
+    checkpoint/log           the checkpoint of the second query: the log, from those marks on
 
-Killed at any point and called again, it goes on where it was. Once the hand-over is there the first
-query is never started again, so no row comes twice; the second begins where the first ended, so
-none is missing.
+If the program is killed at any point, the next call continues. Once the hand-over exists the first
+query is never started again, so no row comes twice; the second query begins where the first ended,
+so no row is missing.
 """
 
 import json
@@ -63,7 +63,7 @@ class HistoryStream:
         self._topic = self._catalog.topic(topic)
 
     def start(self) -> StreamingQuery:
-        """Run the first query to its end, unless that was done; return the second, running."""
+        """Run the first query to its end, unless it has ended; return the second, running."""
         offsets = _handed_over(self._kept, self._topic)
         if offsets is None:
             offsets = self._hand_over()

@@ -1,4 +1,4 @@
-"""How much of what is new a micro-batch takes: the connector's admission control.
+"""How many new offsets a micro-batch takes: the connector's admission control.
 
 Source: org.apache.spark.sql.kafka010.KafkaMicroBatchStream (rateLimit, delayBatch).
 """
@@ -29,7 +29,7 @@ _UNIT_MS: Final[dict[str, Fraction | int]] = {
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a stream's options say; None sets no limit."""
+    """The limits of a stream's options; None sets no limit."""
 
     max_offsets: int | None
     min_offsets: int | None
@@ -52,7 +52,7 @@ class Limits:
         return limits
 
     def waits(self, start: Offsets, end: Offsets, since_last_ms: int) -> bool:
-        """Whether too little is new for a micro-batch, and the last one not too long ago."""
+        """Whether a micro-batch must wait: too few new offsets, and the last batch was recent."""
         if self.min_offsets is None or since_last_ms >= self.max_delay_ms:
             return False
         return sum(_sizes(start, end).values()) < self.min_offsets

@@ -1,4 +1,4 @@
-"""The newest record of each key: latest(), and what a table of it is kept by."""
+"""The newest record of each key: latest(), and the reduction that upsert_table() uses."""
 
 from os import PathLike
 from typing import Any
@@ -20,8 +20,8 @@ def latest(
 
     A key whose newest record is a tombstone (its value is null) is left out, and so are records
     without a key. Options are those of `consume`, but `isolation.level` is read_committed unless
-    given: the record of an aborted transaction is nobody's newest. Columns are those of `consume`.
-    Offsets are settled now. Raises what `consume` raises.
+    given: a record of an aborted transaction is never the newest of its key. Columns are those of
+    `consume`. Offsets are settled now. Raises what `consume` raises.
     """
     if not {"isolation.level", "isolation_level"} & options.keys():
         options["isolation.level"] = READ_COMMITTED

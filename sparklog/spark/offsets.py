@@ -1,11 +1,11 @@
-"""The connector's ways to name topics, partitions and where to begin and end.
+"""The connector's options for topics, partitions, starts and ends.
 
     assign                 {"topic": [0, 1]}
     …Offsets               earliest | latest | {"topic": {"0": 23, "1": -2}} | {"topic": "earliest"}
     …OffsetsByTimestamp    {"topic": {"0": 1700000000000}}
 
--2 is earliest and -1 latest, as in the connector. Better than there: JSON may name some partitions
-only (the others keep the default), and a topic may say "earliest" or "latest" as a whole.
+-2 is earliest and -1 latest, as in the connector. Beyond the connector, the JSON may name only some
+partitions (the others keep the default), and may give "earliest" or "latest" for a whole topic.
 """
 
 import json
@@ -30,7 +30,7 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """A bound for every partition: those named, those of whole topics, and everybody else's."""
+    """A bound for every partition: of named partitions, of whole topics, and the default."""
 
     default: Bound
     partitions: Mapping[TopicPartition, Bound]
@@ -45,9 +45,9 @@ class Bounds:
 def parse_bounds(options: Mapping[str, Any], side: str, *, streaming: bool = False) -> Bounds:
     """Return the bounds that options ask for; `side` is "starting" or "ending".
 
-    A time for all beats times by partition, and these beat offsets (the connector's order). What
-    no option names starts at the earliest offset, in a stream at the latest. Raises
-    InvalidOptionError naming the option.
+    A time for all partitions wins over times by partition, and these win over offsets (the
+    connector's order). A partition that no option names starts at the earliest offset, in a stream
+    at the latest. Raises InvalidOptionError naming the option.
     """
     time = options[f"{side}Timestamp"]
     if time is not None:

@@ -1,4 +1,4 @@
-"""From options to offset ranges: what a batch reads, and where a stream begins, decided once."""
+"""From options to offset ranges: the ranges of a batch, and the start of a stream."""
 
 import warnings
 from collections.abc import Mapping, Sequence
@@ -47,7 +47,7 @@ class ReadRange:
 
 
 def plan_read(catalog: Catalog, options: Mapping[str, Any]) -> list[ReadRange]:
-    """Return the ranges that options (parsed CONSUME_OPTIONS) ask for; empty ranges are left out.
+    """Return the ranges that options (parsed CONSUME_OPTIONS) select, without empty ones.
 
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError (offsets that retention has
     removed or that do not exist yet, a start after its end, no record at a starting time).
@@ -219,7 +219,8 @@ def _offset(reader: TopicReader, key: TopicPartition, bound: Bound, isolation: s
 def within_log(reader: TopicReader, wanted: ReadRange, isolation: str, *, fails: bool) -> ReadRange:
     """Return the part of a range that the log holds, to a reader of this isolation level.
 
-    What it lost, or does not have yet, is an OffsetOutOfRangeError, or a warning unless `fails`.
+    Offsets that the log has lost, or does not have yet, raise OffsetOutOfRangeError; unless
+    `fails`, they are a warning.
     """
     log = reader.partition(wanted.partition)
     low, high = log.log_start_offset, log.end_offset(isolation)
@@ -237,7 +238,7 @@ def within_log(reader: TopicReader, wanted: ReadRange, isolation: str, *, fails:
 
 
 def lost(error: SparklogError, *, fails: bool) -> None:
-    """Raise an error that says which data is lost, or warn with its text unless `fails`."""
+    """Raise an error that names the lost data; unless `fails`, warn with its text instead."""
     if fails:
         raise type(error)(f"{error}; failOnDataLoss=false reads what there is", **vars(error))
     warnings.warn(f"{error}: reading what there is", SparklogWarning, stacklevel=3)
@@ -266,10 +267,10 @@ class SliceFinder:
     def slices(self, wanted: ReadRange) -> list[Slice]:
         """Return the segments' slices of a range.
 
-        Raises, unless data loss is no error, UnknownTopicError when the topic is gone, even if
-        another one has its name now, and OffsetOutOfRangeError when retention has removed offsets
-        of the range. Raises OffsetOutOfRangeError in any case when the range is of a past version
-        and compaction has passed that, as a plan of the read would (`history.check_readable`).
+        If data loss is an error, raises UnknownTopicError when the topic is gone, even if another
+        topic has its name now, and OffsetOutOfRangeError when retention has removed offsets of the
+        range. Always raises OffsetOutOfRangeError when the range is of a past version that
+        compaction has passed, as planning the read would (`history.check_readable`).
         """
         reader = self._reader(wanted)
         if reader is None:

@@ -71,7 +71,7 @@ class Position:
 
     @classmethod
     def of_json(cls, json: Json) -> "Position":
-        """Return what Spark has kept. Raises UsageError for what is no position of ours."""
+        """Return the position of such a text. Raises UsageError if it is none of sparklog's."""
         try:
             ours = json.get(OURS)
             offsets = _offsets({name: value for name, value in json.items() if name != OURS})

@@ -1,4 +1,4 @@
-"""produce(): a DataFrame to a log, at once visible and with its offsets as the answer.
+"""produce(): writes a DataFrame to a log in one commit, and returns its offsets.
 
 plan      the newest image of each topic
 write     every Spark task encodes its rows straight into segment files, without a shuffle
@@ -33,8 +33,8 @@ def produce(
 
     With a column `offset` records keep their offsets, if these continue the log: in each partition
     the log end offset and those behind it, in the order of the rows of each task. Otherwise, also
-    when somebody else has written meanwhile, UnexpectedAppendOffsetError says where, and nothing is
-    written.
+    when another producer has written meanwhile, UnexpectedAppendOffsetError names the place, and
+    nothing is written.
 
     All partitions of all topics become visible in one commit, and with txnAppId and txnVersion only
     once. Raises the errors of sparklog.errors, also those of tasks; nothing is visible then, but

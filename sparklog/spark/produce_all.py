@@ -44,7 +44,7 @@ def produce_all(
     write lands once, offsets too; a replay computes no rows and gets the first answer.
 
     Raises as `produce`, InvalidOptionError for a txnVersion that has landed in other topics than
-    these, GroupNotEmptyError (a group has members at a gateway: its offsets are theirs),
+    these, GroupNotEmptyError (a group has members at a gateway: only they commit its offsets),
     InvalidGroupIdError, OffsetOutOfRangeError. Nothing of any topic or group is visible then, but
     for CommitOutcomeUnknownError.
     """
@@ -84,7 +84,7 @@ class _JointWrite:
     offsets: "GroupOffsets"
 
     def run(self, given: Mapping[str, Any]) -> ProduceResult:
-        """Write what has not landed."""
+        """Write everything, unless it has landed already."""
         from sparklog.log_writer import PRODUCE
         from sparklog.spark.write_job import result_of
         from sparklog.spark.write_rows import written_segments

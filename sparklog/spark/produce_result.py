@@ -8,11 +8,11 @@ from sparklog.model import OffsetRange, TopicPartition
 
 @dataclass(frozen=True)
 class ProduceResult:
-    """What a produce got.
+    """The result of a produce.
 
-    `ranges` holds the offsets of each partition that got records. `replayed` are the topics that
-    had this write already (by txnAppId and txnVersion); those in `forgotten` had it so long ago
-    that their offsets are no longer known.
+    `ranges` holds the offsets of each partition that got records. `replayed` are the topics in
+    which this write had landed before (by txnAppId and txnVersion). `forgotten` are those of them
+    whose offsets are no longer known.
     """
 
     ranges: Mapping[TopicPartition, OffsetRange]

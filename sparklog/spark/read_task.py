@@ -1,7 +1,7 @@
-"""What one Spark task does of a read: the offsets of a range to Arrow batches, one task a range.
+"""One Spark task of a read: the records of a range as Arrow batches, one task a range.
 
-Everything a task needs travels with it and its partition: it runs anywhere, and perhaps hours after
-it was planned, when files have been merged away, compacted or expired.
+A task and its partition carry everything that the task needs. It may run anywhere, and hours after
+it was planned, when files have been merged, compacted or removed.
 """
 
 import pickle
@@ -24,7 +24,7 @@ from sparklog.storage.files import Files
 
 @dataclass
 class RangePartition(InputPartition):
-    """What one task reads. The slices are hints: files may be merged away before it runs."""
+    """The range of one task. The slices are hints: a merge may replace files before it runs."""
 
     wanted: ReadRange
     slices: list[Slice]

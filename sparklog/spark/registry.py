@@ -1,4 +1,4 @@
-"""The schemas of a subject, from a schema registry: asked for once, in the driver."""
+"""The schemas of a subject, fetched once from a schema registry, in the driver."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AvroSchemas:
-    """Schemas as fastavro has parsed them: those that wrote, by id, and the reader's."""
+    """Schemas, parsed by fastavro: the writers' schemas by id, and the reader's schema."""
 
     writers: Mapping[int, Any]
     reader: Any
@@ -86,7 +86,7 @@ def _with_references(
 
 
 def _avro(schema: Any, named: dict[str, Any]) -> Any:
-    """Return a schema as fastavro wants it; `named` are the named types before it, and then its."""
+    """Return a schema parsed by fastavro; adds its named types to `named`."""
     from fastavro.schema import parse_schema
 
     from sparklog.spark.avro_types import without_other_logical_types

@@ -1,4 +1,4 @@
-"""The columns of records, going in and coming out, as the Kafka sink and source have them.
+"""The columns of written and read records: those of the Kafka sink and source.
 
 in    value (string or binary); optional: key (string or binary), topic (string),
       partition (int), headers (array<struct<key: string, value: binary>>),

@@ -1,4 +1,4 @@
-"""Which partitions a read is about: `assign`, `subscribe` and `subscribePattern`."""
+"""The partitions of a read: `assign`, `subscribe` and `subscribePattern`."""
 
 import re
 from collections.abc import Mapping
@@ -19,8 +19,8 @@ Selected = dict[TopicPartition, TopicDescription]
 def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool = True) -> Selected:
     """Return the partitions that options (parsed CONSUME_OPTIONS) name, in order.
 
-    Raises InvalidOptionError unless exactly one option names them. Raises UnknownTopicError for
-    what does not exist, unless `must_exist` is False: it is left out then.
+    Raises InvalidOptionError unless exactly one option names them. Topics and partitions that do
+    not exist raise UnknownTopicError; with `must_exist` False they are left out.
     """
     check_selectors(options)
     if options["assign"] is not None:
@@ -43,7 +43,7 @@ def selected(catalog: Catalog, options: Mapping[str, Any], *, must_exist: bool =
 
 
 def check_selectors(options: Mapping[str, Any]) -> None:
-    """Raise InvalidOptionError unless one option names what to read, and in a lawful way."""
+    """Raise InvalidOptionError unless exactly one option selects partitions, validly."""
     given = [name for name in _SELECTORS if options[name] is not None]
     if len(given) != 1:
         raise InvalidOptionError(

@@ -1,4 +1,4 @@
-"""A SparkSession that sparklog runs well in."""
+"""A SparkSession with the right settings for sparklog."""
 
 import os
 import subprocess
@@ -46,8 +46,8 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
 def require_workers(spark: SparkSession) -> None:
     """Refuse a session of this machine whose workers run a Python without pyarrow.
 
-    Spark would report it as a ModuleNotFoundError of a worker, or not at all. Raises UsageError.
-    A server of Spark Connect does not tell what its workers run.
+    Spark would report it as a ModuleNotFoundError of a worker, or not at all. Raises UsageError. A
+    server of Spark Connect does not show which Python its workers run.
     """
     if is_connect(spark):
         return
@@ -59,7 +59,7 @@ def require_workers(spark: SparkSession) -> None:
 def require_pyarrow() -> None:
     """Refuse to run in a worker of Spark's whose Python has no pyarrow. Raises UsageError.
 
-    Nobody has looked at the workers of a session that did not go through sparklog before.
+    `require_workers` has not checked a session that has used only `format("sparklog")`.
     """
     if find_spec("pyarrow") is None:
         raise _without_pyarrow(sys.executable, "the Python that has sparklog and its dependencies")

@@ -1,4 +1,4 @@
-"""How offset ranges are cut for parallelism: Spark's KafkaOffsetRangeCalculator.
+"""Cuts offset ranges for parallelism, as Spark's KafkaOffsetRangeCalculator.
 
 1. ranges that are empty are dropped
 2. maxRecordsPerPartition cuts each range into ceil(size / max) pieces

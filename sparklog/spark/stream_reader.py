@@ -1,7 +1,7 @@
-"""The streaming reader of the data source: what is new, how much of it, and where it lies.
+"""The streaming reader of the data source: new offsets, the limits of a batch, its segments.
 
-Spark keeps one reader for a run of a query in a process of its own, which follows the log;
-another one, which plans nothing, travels to the tasks.
+For each run of a query Spark keeps one reader in a process of its own, which follows the log. A
+copy, which plans nothing, travels to the tasks.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ NOT_SELECTED: Final = "is not selected any more"
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
-    """Reads what `options` (parsed CONSUME_OPTIONS and STREAM_OPTIONS) ask for, batch by batch."""
+    """Reads what `options` (parsed CONSUME_OPTIONS and STREAM_OPTIONS) select, batch by batch."""
 
     def __init__(
         self, files: Files, options: Mapping[str, Any], clock: Clock | None = None
@@ -72,7 +72,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return GroupCommits(self._catalog, group_id)
 
     def initialOffset(self) -> Json:
-        """Return where a new stream begins; the same however often it is asked in one run."""
+        """Return where a new stream begins; every call in one run returns the same."""
         if self._initial is None:
             self._initial = Position(plan_start(self._catalog, self._options)).to_json()
         return self._initial
@@ -86,12 +86,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Take notice that the stream is to end at what is there when it looks next."""
+        """Let the stream end at the log ends that it sees in its next look."""
         self._is_available_now = True
         self._newest = None
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
-        """Return where the next micro-batch ends; `start` itself when there is to be none.
+        """Return where the next micro-batch ends; `start` itself if there is none.
 
         The first one is made even if it has no records: from then on the checkpoint knows where
         the stream began.
@@ -133,7 +133,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ends if self._waiting is None else ends | self._waiting.told()
 
     def partitions(self, start: Json, end: Json) -> list[InputPartition]:
-        """Return what to read of a micro-batch; what is lost of it is an error, or a warning."""
+        """Return the ranges of a micro-batch; lost records are an error, or a warning."""
         after = Position.of_json(end)
         begins, ids = Position.of_json(start).begins(after), after.ids or {}
         ranges = [
@@ -155,7 +155,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return self._task.read(partition)
 
     def _look(self, before: Position) -> Position:
-        """Return the ends of what is selected; for AvailableNow, those of the first look."""
+        """Return the ends of the selected partitions; for AvailableNow, those of the first look."""
         if self._newest is None or not self._is_available_now:
             newest = self._ends(before)
             self._check(before, newest)
@@ -184,7 +184,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return Position(offsets, ids, cluster=open_log_dir(self._files).cluster_id)
 
     def _check(self, before: Position, newest: Position) -> None:
-        """See that what the stream has been reading is still there."""
+        """Check that the topics and the log dir of the stream still exist."""
         known, ids = before.ids or {}, newest.ids or {}
         if before.cluster not in (None, newest.cluster):
             problem = (

@@ -1,10 +1,10 @@
 """Options of SQL tables, which Spark's catalog keeps but does not hand to Python data sources.
 
-`CREATE TABLE … USING sparklog OPTIONS (…)` gives them to the data source that is asked for the
-schema, and to none after it: PythonDataSourceV2.getTable drops them (Spark 4.2). A table's schema
-is handed over in every query, so they travel in the metadata of its columns, of every one alike.
+`CREATE TABLE … USING sparklog OPTIONS (…)` gives them to the data source that returns the schema,
+and to no later one: PythonDataSourceV2.getTable drops them (Spark 4.2). Every query passes the
+table's schema on, so the options are kept in the metadata of each of its columns.
 
-Whatever is derived from the table inherits metadata, too. So
+DataFrames derived from the table inherit this metadata, too. So
 
     secrets       storage settings do not travel: a table with one is refused
     reads         options of a table count where no log dir is given
@@ -24,7 +24,7 @@ from sparklog.errors import InvalidOptionError
 OPTIONS: Final = "sparklog.options"
 
 _CREATED: Final = "provider"
-"""The catalog says it of a table that is being created, and nobody else does."""
+"""Only the catalog sets this key, for a table that is being created."""
 _TWICE: Final = "option."
 """The catalog hands every option of a table over twice, once with this before its name."""
 _SPARKS_OWN: Final = frozenset(
@@ -77,5 +77,5 @@ def options_of(schema: StructType) -> dict[str, str]:
 
 
 def plain(schema: StructType) -> StructType:
-    """Return a schema without what was put into it here."""
+    """Return a schema without the options of `with_options`."""
     return StructType([StructField(f.name, f.dataType, f.nullable) for f in schema])

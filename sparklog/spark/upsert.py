@@ -1,4 +1,4 @@
-"""upsert_table(): a Delta table of the newest record of each (partition, key), kept by a stream.
+"""upsert_table(): a stream keeps a Delta table of the newest record of each (partition, key).
 
 micro-batch     reduced to its newest records, tombstones too
 MERGE           a greater offset wins; a tombstone deletes; a tombstone of no row is nothing

@@ -1,9 +1,9 @@
-"""What one Spark task does of a produce: Arrow batches in, segment files out.
+"""One Spark task of a produce: Arrow batches in, segment files out.
 
-A task hands back one row: its number, and either the segments it wrote or the error that a row of
-its input deserves. An error is handed back, not raised, because trying the same rows again would
-only fail again, and because Spark would wrap it in pages of traceback. A retriable one (of the
-storage) is raised as long as Spark has tries left, perhaps on another machine.
+A task returns one row: its number, and either the segments it wrote or the error of an invalid row.
+It returns an error instead of raising it, because Spark would try the same rows again in vain, and
+would wrap the error in pages of traceback. A retriable one (of the storage) is raised as long as
+Spark has tries left, perhaps on another machine.
 """
 
 import pickle
@@ -36,7 +36,7 @@ _BATCHES_A_FEED: Final = 4
 
 
 class TopicSegments(NamedTuple):
-    """What a task wrote of one topic, under the plan as its rows have turned out."""
+    """The segments that a task wrote of one topic, and the plan in its final form."""
 
     plan: WritePlan
     entries: list[SegmentEntry]

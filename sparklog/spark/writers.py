@@ -3,8 +3,8 @@
 A stream's micro-batch is committed once for its (query id, batch id), whatever is killed and run
 again: the transaction rides in the same commit as the segments.
 
-`abort` deletes nothing, for Spark also calls it after a commit that may have landed: files that
-nobody refers to are left to vacuum.
+`abort` deletes nothing, because Spark also calls it after a commit that may have landed. Vacuum
+deletes files that no row names.
 """
 
 import warnings
@@ -33,7 +33,7 @@ _QUERY_ID: Final = "sql.streaming.queryId"
 
 @dataclass
 class Written(WriterCommitMessage):
-    """What one task wrote, by topic; everything that the driver must know of it."""
+    """The result of one task, by topic: everything that the driver needs."""
 
     task: int
     segments: dict[str, TopicSegments]
@@ -41,7 +41,7 @@ class Written(WriterCommitMessage):
 
 
 class RowWriter:
-    """What a task does with its rows, in a batch and in a stream."""
+    """The work of a task on its rows, in a batch and in a stream."""
 
     def __init__(self, job: WriteJob, columns: Sequence[str], *, is_done: bool = False) -> None:
         self.job = job
@@ -91,7 +91,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
         return self._rows.write(iterator)
 
     def commit(self, messages: list[WriterCommitMessage | None], batchId: int) -> None:
-        """Make the micro-batch visible, if it has not been: as its tasks planned it."""
+        """Make the micro-batch visible, as its tasks planned it, unless it is visible already."""
         written = [one for one in _written(messages) if one.segments]
         if not written:
             return
@@ -112,7 +112,7 @@ class StreamWriter(DataSourceStreamArrowWriter):
 
 
 def _written(messages: Sequence[WriterCommitMessage | None]) -> list[Written]:
-    """Return what tasks wrote; says so when it is in very many files."""
+    """Return the segments of all tasks; warns if they are very many."""
     written = [message for message in messages if isinstance(message, Written)]
     files = sum(len(part.entries) for one in written for part in one.segments.values())
     if files > FILES_MAX:

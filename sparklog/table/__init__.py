@@ -1,4 +1,4 @@
-"""The table of a topic: its records a second time, as a Delta table beside the log.
+"""The table of a topic: a second copy of its records, as a Delta table beside the log.
 
     schema       the table's columns, its protocol and its properties
     marks        per partition the offsets that the table holds, as Delta transaction versions

@@ -1,8 +1,9 @@
 r"""The entries of a topic's Delta table: read, put if absent, checkpointed, cleaned.
 
 Version N of the table is the file `_delta_log/<N, 20 digits>.json`, a JSON action a line. It is put
-as an entry of the metadata log is: whole, synced, under a name that only one writer gets; slot
-N + 1 decides, whatever the put answered, for each try has an id of its own (`txnId`).
+like an entry of the metadata log: whole, synced, under a name that only one writer gets. Whatever
+the put answered, the content of slot N + 1 decides whether it landed: each try has an id of its own
+(`txnId`).
 
 Every ten versions a checkpoint holds the whole table, and `_last_checkpoint` names it. Entries that
 are older than thirty days (Delta's logRetentionDuration), and that a checkpoint of that age
@@ -67,9 +68,9 @@ class DeltaLog:
         self._clock = clock
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """Return the table as it is now, or as of a version; version -1 where there is none.
+        """Return the table as it is now, or as of a version; version -1 if there is no table.
 
-        Raises CorruptMetadataError naming the file for what cannot be understood, or is missing.
+        Raises CorruptMetadataError naming the file if it is damaged or missing.
         """
         return self._followed(self._base(version), version)
 
@@ -191,7 +192,7 @@ class DeltaLog:
         return self._id_of(version) == entry_id
 
     def _id_of(self, version: int) -> str | None:
-        """Return the id of the try that has got a slot; None while it is free."""
+        """Return the id of the try that has filled a slot; None while the slot is free."""
         actions = self._entry(version)
         if actions is None:
             return None
@@ -199,7 +200,7 @@ class DeltaLog:
         return str(info.get("txnId", ""))
 
     def _keep_house(self, after: Snapshot) -> None:
-        """Write a checkpoint when it is due, and delete what is too old."""
+        """Write a checkpoint when it is due, and delete entries that are too old."""
         if after.version == 0 or after.version % CHECKPOINT_INTERVAL:
             return
         now_ms = self._clock.now_ms()

@@ -1,4 +1,4 @@
-"""Which offsets of each partition a file of the table holds, as its Parquet footer says it.
+"""The offsets of each partition in a file of the table, from its Parquet footer.
 
     sparklog.ranges   {"0": [first, last], "7": …}
 
@@ -100,5 +100,5 @@ class _Reader:
         return self._at
 
     def close(self) -> None:
-        """Close nothing: the storage does, when nobody reads any more."""
+        """Close nothing: the storage closes the file after its last reader."""
         self.closed = True

@@ -1,14 +1,14 @@
-"""The marks of a table: which offsets of each partition it holds, as Delta transaction versions.
+"""The marks of a table: the offsets of each partition in it, as Delta transaction versions.
 
     appId sparklog/<topic id>/<p>          the table's end of partition p: the table holds nothing
                                            at or above it
-    appId sparklog/<topic id>/<p>/start    its start: the table answers for nothing below it
+    appId sparklog/<topic id>/<p>/start    the table's start: it is not complete below it
     appId sparklog/<topic id>/rows         how many rows the table has
     appId sparklog/<topic id>/version      the table's version that sparklog committed last
     appId sparklog/<topic id>/erasures     how often `erase` has gone through the table
 
-A mark moves in the commit that adds (or drops) the rows, so it says neither more nor less than the
-table holds. Delta's protocol keeps the latest version of each appId.
+A mark moves in the commit that adds (or drops) the rows, so marks and rows always agree. Delta's
+protocol keeps the latest version of each appId.
 """
 
 from collections.abc import Mapping
@@ -37,7 +37,7 @@ class Marks(NamedTuple):
 
 
 def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
-    """Return the marks among Delta's transactions; those of others are passed over."""
+    """Return the marks among Delta's transactions; other applications' ones are ignored."""
     prefix = f"sparklog/{topic_id}/"
     ours = {
         app_id.removeprefix(prefix): version
@@ -58,7 +58,7 @@ def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
 
 
 def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int]:
-    """Return Delta's transactions that turn marks into others; rows and version always."""
+    """Return Delta's transactions for changed marks, and always those of rows and version."""
     found: dict[str, int] = {}
     for partition, mark in sorted(after.partitions.items()):
         old = before.partitions.get(partition)

@@ -1,4 +1,4 @@
-"""Where the table of a topic is, and the commits that sparklog makes there."""
+"""The place of a topic's table, and sparklog's commits to it."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -65,11 +65,12 @@ def check_not_ahead(topic: TopicDescription, marks: Marks, image: TopicImage) ->
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a job does to a table, once it has written its files.
+    """A job's change of a table, after its files are written.
 
-    `planned` are the marks that it was planned on, of the partitions it is about (None: no mark
-    yet), `marks` those after it. `erasures` is how often the table was erased from by then: records
-    that were read from the log before an erasure must not come into the table after it.
+    `planned` are the marks that the plan has seen, of the partitions that change (None: no mark
+    yet), `marks` those after the change. `erasures` is the number of erasures that the plan has
+    seen: records that were read from the log before an erasure must not come into the table after
+    it.
     """
 
     operation: str
@@ -82,15 +83,15 @@ class Change:
 
     @property
     def is_rebuild(self) -> bool:
-        """Whether the table is emptied, whatever was done to it."""
+        """Whether the change empties the table, foreign changes or not."""
         return self.operation == REBUILT
 
 
 def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) -> Snapshot:
     """Commit a change in one entry: its files, and every partition's mark.
 
-    Raises CommitConflictError when somebody has moved a mark, or dropped a file, since it was
-    planned; UsageError for foreign changes.
+    Raises CommitConflictError when another commit has moved a mark, or dropped a file, since the
+    change was planned; UsageError for foreign changes.
     """
 
     def plan(before: Snapshot) -> TableCommit:
@@ -139,7 +140,7 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
 
 
 def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
-    """Refuse files that vacuum may take for orphans by now."""
+    """Refuse files that are so old that vacuum may have deleted them as orphans."""
     limit_ms = TopicConfig.parse(topic.configs).orphan_retention_ms
     if any(now_ms - one.born_ms >= limit_ms > 0 for one in change.written):
         raise LateWriterError(
@@ -149,7 +150,7 @@ def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
 
 
 def _made(topic: TopicDescription, before: Snapshot, now_ms: int, *, is_new: bool) -> list[Action]:
-    """Return the actions that make the table, or give it its own columns again."""
+    """Return the actions that create the table, or restore its columns."""
     if before.exists and not is_new:
         return []
     made = metadata_action(topic.name, topic.topic_id, now_ms, os.urandom(16).hex())

@@ -86,7 +86,7 @@ def write_files(
 ) -> list[WrittenFile]:
     """Write batches (ARROW_SCHEMA), sorted by partition and offset; return the synced files.
 
-    `directory` is the table's. No file for no row. A file that is not complete is dropped.
+    `directory` is the table's. Without rows there is no file. An incomplete file is dropped.
     """
     done: list[WrittenFile] = []
     current: _FileWriter | None = None
@@ -165,7 +165,7 @@ class _FileWriter:
         )
 
     def abort(self) -> None:
-        """Drop the file; what Parquet's writer still has to say goes nowhere."""
+        """Drop the file; later writes of Parquet's writer are ignored."""
         self._sink.is_dropped = True
         self._writer.close()
         self._file.abort()
@@ -190,7 +190,7 @@ class _Sink:
         """Hold nothing back: `write` does not."""
 
     def close(self) -> None:
-        """Close nothing: the file is completed or dropped by who made it."""
+        """Close nothing: `_FileWriter` completes or drops the file."""
 
 
 @dataclass(slots=True)

@@ -52,7 +52,7 @@ def protocol_action() -> Action:
 def has_our_columns(metadata: Action) -> bool:
     """Whether a table with this `metaData` still has the columns that sparklog gave it.
 
-    Properties may change, but for those that turn columns or marks into something else.
+    Properties may change, except those that change the meaning of columns or marks.
     """
     properties = metadata.get("configuration") or {}
     return (

@@ -1,8 +1,8 @@
 """The table of a topic as of one version: made of the actions of its Delta entries. Pure.
 
-Anybody may read the table, and rewrite its files without changing its rows (OPTIMIZE). An entry of
-another writer that changes rows or the table's metadata (appends, DELETE, UPDATE, RESTORE, ALTER)
-is a *foreign change*: from then on the table is no copy of the log, until it is built anew.
+Any program may read the table, and rewrite its files without changing its rows (OPTIMIZE). An entry
+of another writer that changes rows or the table's metadata (appends, DELETE, UPDATE, RESTORE,
+ALTER) is a *foreign change*: from then on the table is no copy of the log, until it is built anew.
 """
 
 import json
@@ -24,7 +24,7 @@ REBUILT: Final = "REBUILD TABLE"
 class DataFile:
     """A Parquet file of the table: its path below the table's directory, size and row count.
 
-    `rows` is None, `max_timestamp` (the text of Delta's statistics) too, where nobody has told.
+    `rows` and `max_timestamp` (the text of Delta's statistics) are None if the writer gave none.
     """
 
     path: str
@@ -51,8 +51,9 @@ class DataFile:
 class Snapshot:
     """The table as of one version; version -1 is no table.
 
-    `files` and `removed` (when, in ms) are by path, `transactions` by application, `metadata` is
-    the content of Delta's action. `foreign` tells of foreign changes, oldest first.
+    `files` and `removed` (times of removal, in ms) are by path, `transactions` by application,
+    `metadata` is the content of Delta's action. `foreign` has a line for each foreign change,
+    oldest first.
     """
 
     version: int = -1
@@ -74,7 +75,7 @@ class Snapshot:
         return marks_of(self.transactions, topic_id)
 
     def problems(self, topic_id: str) -> list[str]:
-        """Return the lines that say why the table is no copy of the log; none if it is one."""
+        """Return the reasons why the table is no copy of the log; none if it is one."""
         found = [*self.foreign]
         rows, known = self.marks(topic_id).rows, [one.rows for one in self.files.values()]
         if self.exists and None not in known and sum(one or 0 for one in known) != rows:

@@ -1,12 +1,12 @@
-"""Which offsets of a read come from the table, and which from the log. Pure.
+"""Decides which offsets of a read come from the table, and which from the log. Pure.
 
     log      start │■■■■■■■■ cleaned ■■■■■■■■│            │ aborted │        │          │ end
     table                 start │■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■│ end
     read     ─── log ────────────────────────┤── table ───┤── log ──┤─ table ┤── log ───┤
 
-The table answers for [start, end) as a committed reader saw the log when it was copied. The log
-answers otherwise below the cleaner offset (compaction has removed records since), where it has no
-segment any more, and to an uncommitted reader where transactions were aborted.
+The table has the records of [start, end) that a committed reader saw when they were copied. The
+log's records differ below the cleaner offset (compaction has removed some since), where the log has
+no segment any more, and, for an uncommitted reader, where transactions were aborted.
 """
 
 from collections.abc import Iterable, Iterator
@@ -33,8 +33,8 @@ NO_MARK: Final = Mark(0, 0)
 def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) -> Stitch:
     """Return where the offsets [start, end) of a partition are to be read.
 
-    `log` is the partition as of a commit that is not older than the table's version: what is
-    aborted below `mark.end` is known there.
+    `log` is the partition as of a commit that is not older than the table's version, so it knows
+    all aborted transactions below `mark.end`.
     """
     low, high = max(start, mark.start, log.cleaner_offset), min(end, mark.end)
     if low >= high:

@@ -1,1 +1,1 @@
-"""The jobs on Spark: their tasks, and the scheduler that runs them by the clock."""
+"""The jobs on Spark: their tasks, and the scheduler that runs them at intervals."""

@@ -35,9 +35,9 @@ TASKS_MAX: Final = 1000
 
 
 class SparkFleet:
-    """Runs works as Spark tasks. `session` is called when the first task is to be run.
+    """Runs works as Spark tasks. `session` is called before the first task runs.
 
-    `pool` is the one of Spark's fair scheduler that its tasks are in, whose name may be new.
+    `pool` is the pool of Spark's fair scheduler for the tasks; its name may be new.
     """
 
     def __init__(
@@ -94,7 +94,7 @@ class SparkFleet:
 
 
 class _SparkAnswers(Generic[Answer]):
-    """Answers on the disks of Spark's executors; one that is lost with its executor is made anew.
+    """Answers on the disks of Spark's executors; Spark computes lost answers again.
 
     `spread` makes an RDD of works.
     """
@@ -151,7 +151,7 @@ def _counter(spread: "RDD[Any]", moved: Callable[[int], None]) -> Any:
 
 
 class _Moved(AccumulatorParam[int]):
-    """Sums, and in the driver calls `moved` with what a task that ended has added."""
+    """Sums, and in the driver calls `moved` with the sum of each task that ends."""
 
     def __init__(self, moved: Callable[[int], None] | None = None) -> None:
         self._moved = moved
@@ -208,7 +208,7 @@ def _joined(
     done: Any,
     pairs: Iterator[tuple[int, _Work | Piece]],
 ) -> Iterator[tuple[int, Result | SparklogError]]:
-    """Do the works that are among the pairs, each with the pieces of its number."""
+    """Run the works that are among the pairs, each with the pieces of its number."""
     works: dict[int, Any] = {}
     pieces: dict[int, list[Piece]] = defaultdict(list)
     for number, value in pairs:

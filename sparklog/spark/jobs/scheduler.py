@@ -43,7 +43,7 @@ from sparklog.storage import open_files
 
 APP_NAME = "sparklog scheduler"
 SKIPPED_MS: Final = 60_000
-"""When a run is repeated that left a step out, because somebody else was at it."""
+"""The time until a run is repeated that left a step out, because another process held it."""
 
 WAKES_S: Final = 1
 """How often the main thread wakes: Python handles a signal there, whichever thread was given it."""
@@ -178,7 +178,7 @@ class Scheduler:
 
 
 def is_skipped(report: StepReport) -> bool:
-    """Return whether a step was left out, for somebody else was at it."""
+    """Return whether a step was left out, because another process held its lease."""
     return report.outcome is not None and "skipped" in report.outcome.counts
 
 

@@ -41,7 +41,7 @@ class Schedule:
 
     @property
     def title(self) -> str:
-        """The job, and what makes it another than that of its defaults, if anything does."""
+        """The job's name, with its topics and the options that differ from their defaults."""
         defaults = self.job.options()
         changed = {name: one for name, one in self.options.items() if one != defaults[name]}
         parts = [*self.topics, *(f"{name}={one}" for name, one in sorted(changed.items()))]
@@ -50,7 +50,7 @@ class Schedule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulerConfig:
-    """What the file says. `metrics_port` is -1 for none, 0 for any free one."""
+    """The configuration. `metrics_port` is -1 for none, 0 for any free one."""
 
     log_dirs: Sequence[str]
     schedules: Sequence[Schedule]
@@ -61,9 +61,9 @@ class SchedulerConfig:
 
 
 def parse(text: str, log_dirs: Sequence[str] = ()) -> SchedulerConfig:
-    """Return the configuration of a TOML text; `log_dirs`, when given, count instead of its own.
+    """Return the configuration of a TOML text; `log_dirs`, when given, replace its log.dirs.
 
-    Raises InvalidConfigError that names the key and what is allowed.
+    Raises InvalidConfigError that names the key and the allowed values.
     """
     try:
         given = dict(_flat(tomllib.loads(text)))

@@ -1,4 +1,4 @@
-"""What the scheduler tells Prometheus; every figure by job and log dir.
+"""The scheduler's metrics for Prometheus; every figure by job and log dir.
 
 sparklog_job_runs_total                      runs that ended
 sparklog_job_failures_total                  those of which a part could not be done
@@ -60,7 +60,7 @@ class JobMetrics:
             self._last_success.labels(*by).set(ended_ms / 1000)
 
     def done(self, by: tuple[str, str], reports: Iterable[StepReport]) -> None:
-        """Count what the steps of a run did."""
+        """Add the counters of a run's steps."""
         for report in reports:
             counts = report.outcome.counts if report.outcome else {}
             for what, count in counts.items():

@@ -117,7 +117,7 @@ class AbortedRange(NamedTuple):
 
 
 class SegmentEntry(NamedTuple):
-    """One segment, as its row in the metadata log says it (`metadata.tables`).
+    """One segment, as in its row of the metadata log (`metadata.tables`).
 
     `base_offset` is the first offset in the log, `file_base_offset` the one the file's own batches
     carry: a reader adds `shift` to an offset in the file. Its batches are `log_bytes` bytes of the
@@ -198,7 +198,7 @@ class SegmentEntry(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class TopicDescription:
-    """A topic as `__cluster_metadata` says it. `configs` holds the overrides only."""
+    """A topic, as in `__cluster_metadata`. `configs` holds the overrides only."""
 
     name: str
     topic_id: str

@@ -75,7 +75,7 @@ class CommonArguments:
             "--storage",
             "-S",
             metavar="NAME=VALUE",
-            help="A storage setting, such as AWS_ENDPOINT_URL; better kept in the environment.",
+            help="A storage setting, such as AWS_ENDPOINT_URL; keep secrets in the environment.",
         ),
     ] = None
     output: Annotated[

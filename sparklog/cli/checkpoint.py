@@ -1,7 +1,7 @@
-"""`sparklog checkpoint`: a stream's checkpoint as offsets, and as a group; a group as a start.
+"""`sparklog checkpoint`: a stream's checkpoint as offsets or as a group; a group as a start.
 
     checkpoint/offsets/7   v1 | metadata | a source's offsets, {"topic": {"partition": N}} | …
-    checkpoint/commits/7   the micro-batch 7 is done: what was read ends at its offsets
+    checkpoint/commits/7   the micro-batch 7 is done: the stream has read up to its offsets
 
 The JSON of a source is that of Spark's Kafka connector, so its checkpoints can be read, too.
 """
@@ -55,7 +55,7 @@ class FromGroupArguments(CommonArguments):
 
 
 def show(arguments: ShowArguments) -> None:
-    """Show how far a stream has read: the ends of its last micro-batch that is done."""
+    """Show how far a stream has read: the end offsets of its last finished micro-batch."""
     batch, found = _read(arguments)
     if arguments.is_json:
         print_json({"batch": batch, "offsets": offsets_json(found)})
@@ -64,7 +64,7 @@ def show(arguments: ShowArguments) -> None:
 
 
 def to_group(arguments: ToGroupArguments) -> None:
-    """Set a group's offsets to how far a stream has read. Without --execute it shows them."""
+    """Set a group's offsets to those of a stream. Without --execute it only shows them."""
     if arguments.execute and arguments.dry_run:
         raise InvalidOptionError("give --dry-run or --execute", option="execute")
     _, found = _read(arguments)
@@ -77,7 +77,7 @@ def to_group(arguments: ToGroupArguments) -> None:
 
 
 def from_group(arguments: FromGroupArguments) -> None:
-    """Print what a group has committed as Spark's startingOffsets takes it, for a new stream."""
+    """Print a group's committed offsets as Spark's startingOffsets, for a new stream."""
     found = arguments.admin().list_consumer_group_offsets(arguments.group)
     offsets = {place: one.offset for place, one in found.items() if one is not None}
     if not offsets:
@@ -91,7 +91,7 @@ def _print(offsets: dict[TopicPartition, int]) -> None:
 
 
 def _read(arguments: ShowArguments | ToGroupArguments) -> tuple[int, dict[TopicPartition, int]]:
-    """The last micro-batch that is done, and its ends. Raises UsageError for no checkpoint."""
+    """The last finished micro-batch and its ends. Raises UsageError if there is no checkpoint."""
     from sparklog.storage import open_files
 
     files = open_files(arguments.checkpoint, arguments.storage_options)
@@ -132,7 +132,7 @@ def _offsets(source: str, path: str) -> dict[TopicPartition, int]:
 
 def add_to(app: typer.Typer) -> None:
     """Register `checkpoint` with its commands."""
-    group = typer.Typer(help="Show how far a stream has read, and make a group of it.")
+    group = typer.Typer(help="Show a stream's offsets, and turn them into a group's.")
     add_command(group, "show", show)
     add_command(group, "to-group", to_group)
     add_command(group, "from-group", from_group)

@@ -61,10 +61,10 @@ class ConsumeArguments(PastArguments):
     ] = None
     json_lines: Annotated[bool, typer.Option("-J", help="As --format json.")] = False
     key_delimiter: Annotated[
-        str | None, typer.Option("-K", help="Print keys, with this before the value.")
+        str | None, typer.Option("-K", help="Print keys, with this text between key and value.")
     ] = None
     delimiter: Annotated[
-        str | None, typer.Option("-D", help="What ends a record, \\n by default.")
+        str | None, typer.Option("-D", help="The text after a record, \\n by default.")
     ] = None
     null: Annotated[bool, typer.Option("-Z", help="Print NULL for null keys and values.")] = False
     follow: Annotated[

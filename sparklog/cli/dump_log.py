@@ -24,7 +24,9 @@ class DumpLogArguments(CommonArguments):
 
     files: Annotated[
         list[str] | None,
-        typer.Option("--files", metavar="FILE,FILE", help="What to dump, separated by commas."),
+        typer.Option(
+            "--files", metavar="FILE,FILE", help="The files to dump, separated by commas."
+        ),
     ] = None
     print_data_log: Annotated[
         bool, typer.Option("--print-data-log", help="Print keys and values of records.")
@@ -33,28 +35,31 @@ class DumpLogArguments(CommonArguments):
         bool, typer.Option("--deep-iteration", help="Print records, not batches only.")
     ] = False
     skip_record_metadata: Annotated[
-        bool, typer.Option("--skip-record-metadata", help="Of a record print key and value only.")
+        bool, typer.Option("--skip-record-metadata", help="Print only key and value of a record.")
     ] = False
     verify_index_only: Annotated[
         bool, typer.Option("--verify-index-only", help="Check indexes, print no entry.")
     ] = False
     index_sanity_check: Annotated[
         bool,
-        typer.Option("--index-sanity-check", help="Check of an index what a starting broker does."),
+        typer.Option("--index-sanity-check", help="Check an index only as a starting broker does."),
     ] = False
     max_message_size: Annotated[
         int, typer.Option("--max-message-size", metavar="BYTES", help="Size of the largest batch.")
     ] = MESSAGE_BYTES
     max_bytes: Annotated[
-        int, typer.Option("--max-bytes", metavar="BYTES", help="Of a log read this much only.")
+        int,
+        typer.Option("--max-bytes", metavar="BYTES", help="Read only this many bytes of a log."),
     ] = INT32_MAX
     key_decoder: Annotated[
         str | None,
-        typer.Option("--key-decoder-class", metavar="CLASS", help="What keys are: String, Long, …"),
+        typer.Option(
+            "--key-decoder-class", metavar="CLASS", help="The decoder of keys: String, Long, …"
+        ),
     ] = None
     value_decoder: Annotated[
         str | None,
-        typer.Option("--value-decoder-class", metavar="CLASS", help="What values are."),
+        typer.Option("--value-decoder-class", metavar="CLASS", help="The decoder of values."),
     ] = None
     offsets_decoder: Annotated[
         bool, typer.Option("--offsets-decoder", help="The records are of __consumer_offsets.")

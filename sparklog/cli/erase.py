@@ -1,4 +1,4 @@
-"""`sparklog erase`: the records of some keys leave the log of a topic, and its table."""
+"""`sparklog erase`: removes the records of some keys from a topic's log and table."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -32,7 +32,7 @@ class EraseArguments(CommonArguments):
         typer.Option("--key-file", metavar="F", help="A file of keys, one a line."),
     ] = None
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would go, change nothing.")
+        bool, typer.Option("--dry-run", help="Count the records; change nothing.")
     ] = False
 
     def keys(self) -> list[bytes]:
@@ -44,7 +44,7 @@ class EraseArguments(CommonArguments):
 def erase(arguments: EraseArguments) -> None:
     """Remove the records that have one of the keys, from a topic's log and its table.
 
-    The offsets become gaps. Files that hold the records go with vacuum, after its delays.
+    The offsets become gaps. Vacuum deletes the files with the records, after its delays.
     """
     from functools import partial
 

@@ -29,7 +29,7 @@ class ExportArguments(CommonArguments):
         typer.Option("--topic", "-t", metavar="TOPIC", help="This topic only; may be repeated."),
     ] = None
     replace: Annotated[
-        bool, typer.Option("--replace", help="Give up what the target holds of these partitions.")
+        bool, typer.Option("--replace", help="Replace the target's files of these partitions.")
     ] = False
     link: Annotated[
         bool,
@@ -40,7 +40,7 @@ class ExportArguments(CommonArguments):
         ),
     ] = False
     no_check: Annotated[
-        bool, typer.Option("--no-check", help="Verify no checksums of what is copied.")
+        bool, typer.Option("--no-check", help="Verify no checksums of the copied batches.")
     ] = False
 
 

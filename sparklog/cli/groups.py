@@ -83,11 +83,11 @@ class ListArguments(CommonArguments):
 
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="STATES", help="Of these states: Stable,Empty."),
+        typer.Option("--state", metavar="STATES", help="Groups in these states: Stable,Empty."),
     ] = None
     type: Annotated[
         str | None,
-        typer.Option("--type", metavar="TYPES", help="Of these types: classic,consumer."),
+        typer.Option("--type", metavar="TYPES", help="Groups of these types: classic,consumer."),
     ] = None
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="With types and states.")] = False
 
@@ -143,12 +143,11 @@ class DescribeArguments(GroupsArguments):
 
 
 def describe(arguments: DescribeArguments) -> None:
-    """Show how far groups have read, how far they are behind, in records and in seconds.
+    """Show the committed offsets of groups, and their lag in records and in seconds.
 
-    LAG-STATE says how it goes on, as Burrow does: OK, WARN, STOP, STALL, REWIND, and of a group OK,
-    WARN, ERR. It is told from the last commits; `-` where there are fewer than two.
-    What is shown is the log: a member that has gone without a word is shown until its coordinator
-    writes that it has.
+    LAG-STATE is Burrow's state of the lag: OK, WARN, STOP, STALL, REWIND; of a group OK, WARN, ERR.
+    It follows from the last commits; `-` if there are fewer than two. Members are shown as in the
+    log: one that was killed is shown until its coordinator writes that it has left.
     """
     if arguments.offsets + arguments.members + arguments.state > 1:
         raise InvalidOptionError("give one of --offsets, --members, --state", option="offsets")

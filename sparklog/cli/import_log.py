@@ -31,14 +31,14 @@ class ImportArguments(CommonArguments):
     ] = None
     config: Annotated[
         list[str] | None,
-        typer.Option("--config", metavar="KEY=VALUE", help="A config of topics that are made."),
+        typer.Option("--config", metavar="KEY=VALUE", help="A config of topics that are created."),
     ] = None
     copy: Annotated[
         bool, typer.Option("--copy", help="Copy sealed segments, too, instead of linking them.")
     ] = False
     no_check: Annotated[
         bool,
-        typer.Option("--no-check", help="Believe the indexes of sealed segments: read none of it."),
+        typer.Option("--no-check", help="Trust the indexes of sealed segments: do not read these."),
     ] = False
     transactional_ids: Annotated[
         bool,
@@ -50,7 +50,7 @@ class ImportArguments(CommonArguments):
     consumer_offsets: Annotated[
         bool,
         typer.Option(
-            "--consumer-offsets", help="Import nothing: print what consumer groups committed."
+            "--consumer-offsets", help="Import nothing: print the committed offsets of groups."
         ),
     ] = False
     group: Annotated[
@@ -60,7 +60,7 @@ class ImportArguments(CommonArguments):
         bool,
         typer.Option(
             "--spark",
-            help="With --consumer-offsets, one group's as Spark's startingOffsets takes them.",
+            help="With --consumer-offsets, one group as Spark's startingOffsets.",
         ),
     ] = False
 

@@ -43,7 +43,9 @@ class JobArguments(CommonArguments):
 
     topic: Annotated[
         list[str] | None,
-        typer.Option("--topic", metavar="T", help="A topic; again for more. Without it all."),
+        typer.Option(
+            "--topic", metavar="T", help="A topic; may be repeated; all if none is named."
+        ),
     ] = None
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Show the plan, change nothing.")] = (
         False

@@ -18,13 +18,13 @@ class LogArguments(CommonArguments):
     """Options of `log`."""
 
     limit: Annotated[
-        int | None, typer.Option("--limit", "-n", min=1, help="At most so many commits.")
+        int | None, typer.Option("--limit", "-n", min=1, help="Show at most this many commits.")
     ] = None
     from_version: Annotated[
-        int | None, typer.Option("--from", min=0, metavar="VERSION", help="The first commit.")
+        int | None, typer.Option("--from", min=0, metavar="VERSION", help="The first version.")
     ] = None
     to_version: Annotated[
-        int | None, typer.Option("--to", min=0, metavar="VERSION", help="The last commit.")
+        int | None, typer.Option("--to", min=0, metavar="VERSION", help="The last version.")
     ] = None
     oldest_first: Annotated[bool, typer.Option("--reverse", help="The oldest commit first.")] = (
         False

@@ -41,7 +41,9 @@ class GetOffsetsArguments(PastArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="All without.", autocompletion=topic_names),
+        typer.Argument(
+            metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
+        ),
     ] = None
     topic: Annotated[
         str | None,
@@ -101,7 +103,7 @@ def get_offsets(arguments: GetOffsetsArguments) -> None:
         if is_wanted(topic.name, partition)
     ]
     if not places:
-        raise UsageError("no topic or partition matches what was asked for")
+        raise UsageError("no topic or partition matches the given names")
     if timestamp not in (LATEST, EARLIEST) and len(places) <= _PLAIN_MAX:
         run_plain()
     found: dict[TopicPartition, int] = {}

@@ -46,13 +46,17 @@ class ProduceArguments(CommonArguments):
         int | None,
         typer.Option("--partition", "-p", help="The partition; -1 lets the partitioner choose."),
     ] = None
-    key: Annotated[str | None, typer.Option("--key", "-k", help="Key of messages without.")] = None
+    key: Annotated[
+        str | None, typer.Option("--key", "-k", help="The key of messages that have none.")
+    ] = None
     key_delimiter: Annotated[
-        str | None, typer.Option("-K", help="What stands between key and value; \\t \\xNN allowed.")
+        str | None, typer.Option("-K", help="The text between key and value; \\t \\xNN allowed.")
     ] = None
     delimiter: Annotated[
         str | None,
-        typer.Option("-D", help="What ends a message, \\n by default; '' takes each file whole."),
+        typer.Option(
+            "-D", help="The text after a message, \\n by default; '' takes each file whole."
+        ),
     ] = None
     headers: Annotated[
         list[str] | None,
@@ -85,7 +89,7 @@ class ProduceArguments(CommonArguments):
             "--commit-every",
             min=1,
             metavar="N",
-            help="Make records visible every N or so; by default all at the end.",
+            help="Commit about every N records; by default all at the end.",
         ),
     ] = None
 

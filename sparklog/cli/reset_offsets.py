@@ -1,4 +1,4 @@
-"""`sparklog groups reset-offsets`: where groups go on reading; shown first, and done on demand."""
+"""`sparklog groups reset-offsets`: new offsets of groups; shown, and with --execute set."""
 
 import csv
 import re
@@ -39,18 +39,20 @@ class ResetArguments(GroupsArguments):
     all_topics: Annotated[
         bool, typer.Option("--all-topics", help="All partitions that the group has committed.")
     ] = False
-    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the start.")] = False
-    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the end.")] = False
+    to_earliest: Annotated[bool, typer.Option("--to-earliest", help="To the log start offset.")] = (
+        False
+    )
+    to_latest: Annotated[bool, typer.Option("--to-latest", help="To the log end offset.")] = False
     to_current: Annotated[
         bool,
-        typer.Option("--to-current", help="To what is committed; the end where nothing is."),
+        typer.Option("--to-current", help="To the committed offset, or else the log end offset."),
     ] = False
     to_offset: Annotated[
         int | None, typer.Option("--to-offset", metavar="N", help="To an offset.")
     ] = None
     shift_by: Annotated[
         int | None,
-        typer.Option("--shift-by", metavar="N", help="On, or back, from what is committed."),
+        typer.Option("--shift-by", metavar="N", help="N records on, or back (-N)."),
     ] = None
     to_datetime: Annotated[
         str | None,
@@ -60,7 +62,9 @@ class ResetArguments(GroupsArguments):
     ] = None
     by_duration: Annotated[
         str | None,
-        typer.Option("--by-duration", metavar="PnDTnHnMnS", help="To a time so long ago: P2DT6H."),
+        typer.Option(
+            "--by-duration", metavar="PnDTnHnMnS", help="To the time this long ago: P2DT6H."
+        ),
     ] = None
     from_file: Annotated[
         Path | None,
@@ -72,14 +76,17 @@ class ResetArguments(GroupsArguments):
     execute: Annotated[bool, typer.Option("--execute", help="Set the new offsets.")] = False
     export: Annotated[
         bool,
-        typer.Option("--export", help="Print CSV: topic,partition,offset; of groups, group first."),
+        typer.Option(
+            "--export", help="Print CSV: topic,partition,offset; if several, group first."
+        ),
     ] = False
 
 
 def reset_offsets(arguments: ResetArguments) -> None:
-    """Set where groups without members go on reading.
+    """Set the offsets of groups without members.
 
-    Without --execute it shows what would be set. Offsets outside the log become its start or end.
+    Without --execute it only shows the new offsets. Offsets outside the log become its start or
+    end.
     """
     if arguments.execute and arguments.dry_run:
         raise InvalidOptionError("give --dry-run or --execute", option="execute")
@@ -94,7 +101,7 @@ def reset_offsets(arguments: ResetArguments) -> None:
 
 
 def _groups_of_file(arguments: ResetArguments) -> list[str]:
-    """All groups that a file names, where all groups are asked for: there may be new ones."""
+    """With --all-groups, all groups that the file names; they may be new."""
     if arguments.from_file is None or not arguments.all_groups:
         return []
     named = [group for group, _, _ in _rows(arguments.from_file) if group is not None]
@@ -118,7 +125,7 @@ def _show(arguments: ResetArguments, planned: Mapping[str, Offsets]) -> None:
 
 
 def _scenario(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Offsets]:
-    """Return what gives the new offsets of a group. Raises InvalidOptionError unless it is one."""
+    """Return the function of the one scenario given; raises InvalidOptionError for none or two."""
     scenarios: dict[str, Callable[[str], Offsets] | None] = {
         "--to-earliest": _at(arguments, admin, EARLIEST) if arguments.to_earliest else None,
         "--to-latest": _at(arguments, admin, LATEST) if arguments.to_latest else None,

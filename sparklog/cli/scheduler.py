@@ -20,7 +20,7 @@ class SchedulerArguments:
     config: Annotated[Path, typer.Option("--config", metavar="FILE", help="A TOML file.")]
     log_dir: Annotated[
         list[str] | None,
-        typer.Option("--log-dir", metavar="DIR", help="Instead of log.dirs; again for more."),
+        typer.Option("--log-dir", metavar="DIR", help="Instead of log.dirs; may be repeated."),
     ] = None
     storage: Annotated[
         list[str] | None,

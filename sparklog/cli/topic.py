@@ -44,7 +44,7 @@ class CreateArguments(CommonArguments):
     ] = 1
     config: Config = None
     if_not_exists: Annotated[
-        bool, typer.Option("--if-not-exists", help="Do nothing when the topic is there already.")
+        bool, typer.Option("--if-not-exists", help="Do nothing when the topic exists already.")
     ] = False
     validate_only: Annotated[
         bool, typer.Option("--validate-only", help="Check, and create nothing.")
@@ -75,7 +75,7 @@ class ListArguments(CommonArguments):
 
     deleted: Annotated[
         bool,
-        typer.Option("--deleted", help="The deleted topics that can come back, with their ids."),
+        typer.Option("--deleted", help="The deleted topics that can be undeleted, with their ids."),
     ] = False
 
 
@@ -105,7 +105,9 @@ class DescribeArguments(CommonArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="All without.", autocompletion=topic_names),
+        typer.Argument(
+            metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
+        ),
     ] = None
     topic: Topic = None
     all_configs: Annotated[
@@ -271,7 +273,7 @@ class UndeleteArguments(CommonArguments):
     topic: Annotated[str | None, typer.Option("--topic", help="The deleted topic.")] = None
     topic_id: Annotated[
         str | None,
-        typer.Option("--topic-id", help="Its id; without, of several the one deleted last."),
+        typer.Option("--topic-id", help="The topic's id; by default the one deleted last."),
     ] = None
 
 

@@ -23,7 +23,7 @@ class ListArguments(CommonArguments):
 
     state: Annotated[
         str | None,
-        typer.Option("--state", metavar="STATES", help="Of these states: Ongoing,Empty."),
+        typer.Option("--state", metavar="STATES", help="Ids in these states: Ongoing,Empty."),
     ] = None
 
 
@@ -59,7 +59,7 @@ class DescribeArguments(CommonArguments):
 
 
 def describe(arguments: DescribeArguments) -> None:
-    """Show one transactional id: its producer, and what its open transaction has written to."""
+    """Show one transactional id: its producer, and its open transaction's partitions and groups."""
     found = arguments.admin().describe_transactions([arguments.name])[0]
     if arguments.is_json:
         print_json(_json(found))
@@ -75,19 +75,20 @@ class AbortArguments(CommonArguments):
     name: Annotated[str | None, typer.Argument(metavar="ID", help="The transactional id.")] = None
     topic: Annotated[
         str | None,
-        typer.Option("--topic", help="Instead: a topic.", autocompletion=topic_names),
+        typer.Option("--topic", help="A topic, instead of an id.", autocompletion=topic_names),
     ] = None
-    partition: Annotated[int, typer.Option("--partition", "-p", help="Its partition.")] = 0
+    partition: Annotated[int, typer.Option("--partition", "-p", help="The topic's partition.")] = 0
     start_offset: Annotated[
         int | None,
-        typer.Option("--start-offset", help="Where the open transaction begins there."),
+        typer.Option("--start-offset", help="The first offset of the open transaction."),
     ] = None
 
 
 def abort(arguments: AbortArguments) -> None:
     """Abort an open transaction, in all its partitions, and fence its producer.
 
-    One of an imported log has no transactional id here: name it by its partition and first offset.
+    A transaction of an imported log may have no transactional id: give its partition and first
+    offset.
     """
     admin = arguments.admin()
     if (arguments.name is None) == (arguments.topic is None):

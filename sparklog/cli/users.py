@@ -27,7 +27,7 @@ class AddArguments(CommonArguments):
 def add(arguments: AddArguments) -> None:
     """Add a user, or give it another password, which is read from the terminal or a pipe.
 
-    Its grants are in the gateway's file of tokens.
+    The user's grants are in the gateway's file of tokens.
     """
     from sparklog.metadata.cluster import SCRAM_MECHANISMS, ScramCredential, UserKey
     from sparklog.metadata.cluster_plans import with_users
@@ -85,7 +85,7 @@ class DeleteArguments(CommonArguments):
 
 
 def delete(arguments: DeleteArguments) -> None:
-    """Delete a user. Connections that it has stay open."""
+    """Delete a user. The user's open connections stay open."""
     from sparklog.metadata.cluster_plans import with_users
 
     log = arguments.catalog().log

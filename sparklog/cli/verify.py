@@ -19,7 +19,9 @@ class VerifyArguments(CommonArguments):
 
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="TOPIC", help="All without.", autocompletion=topic_names),
+        typer.Argument(
+            metavar="TOPIC", help="All topics if none is named.", autocompletion=topic_names
+        ),
     ] = None
     topic: Annotated[
         list[str] | None,
@@ -29,15 +31,15 @@ class VerifyArguments(CommonArguments):
         bool,
         typer.Option(
             "--repair",
-            help="Rebuild indexes; put damaged logs aside and go on with their sound batches.",
+            help="Rebuild indexes; move damaged logs aside, keep sound batches.",
         ),
     ] = False
     records: Annotated[bool, typer.Option("--records", help="Decode every record, too.")] = False
     table: Annotated[
-        bool, typer.Option("--table", help="Hold the tables of topics against their logs.")
+        bool, typer.Option("--table", help="Compare the tables of topics with their logs.")
     ] = False
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Show what would be read, and read nothing.")
+        bool, typer.Option("--dry-run", help="Show which files would be read; read none.")
     ] = False
 
 

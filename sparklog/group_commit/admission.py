@@ -1,8 +1,8 @@
 """Admission: a transactional batch is appended while its transaction is open, in its partition.
 
-The check is made where the append is planned, on the image that the commit continues. So a batch
-that comes late, whoever held it up, does not get into a transaction that is over, and none that
-nobody would end comes to be (KIP-890).
+The plan of the append makes the check, on the image that the commit continues. So a late batch
+never gets into a transaction that is over, and never leaves a transaction open that has no end
+(KIP-890).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -24,7 +24,7 @@ ABORTABLE_FROM: Final = 11
 
 
 class Admission:
-    """The transactions that one plan goes on with; `changed` are those that it has changed."""
+    """The transactions as one plan sees them; `changed` are those that the plan has changed."""
 
     def __init__(self, ids: TransactionalIds) -> None:
         self._ids = ids

@@ -32,7 +32,7 @@ Verdict = int | Duplicate | SparklogError
 
 
 class Decided(NamedTuple):
-    """What one look at a log says to batches, in arrival order; and what is new behind them.
+    """The verdicts on batches, in arrival order, from one look at a log; and the new states.
 
     `producers` are the states of producers that change, `transactions` the partition's open ones if
     some begin here.

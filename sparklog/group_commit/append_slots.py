@@ -1,4 +1,4 @@
-"""Appends that wait for their commit, and what each of them got."""
+"""Appends that wait for their commit, and their outcomes."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 class Append(NamedTuple):
     """One partition's batch of a produce request, as the client sent it.
 
-    With `leader_epoch` it is appended only while that is the partition's: a claim that raises it
-    shuts out those before (FencedLeaderEpochError). With `end_offset` it is appended only there:
-    where it was planned on what the log says (UnexpectedAppendOffsetError).
+    With `leader_epoch` it is appended only while the partition has this epoch: a claim that raises
+    the epoch refuses older appends (FencedLeaderEpochError). With `end_offset` it is appended only
+    if the log ends there, because its content depends on the log (UnexpectedAppendOffsetError).
     """
 
     topic_id: str
@@ -25,7 +25,7 @@ class Append(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The answer to one batch: the offset of its first record, and what Kafka tells besides.
+    """The answer to one batch: the offset of its first record, and Kafka's other fields.
 
     `log_append_time_ms` is -1 unless the topic has LogAppendTime.
     """

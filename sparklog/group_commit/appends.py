@@ -3,10 +3,11 @@
     request ──▶ waiting ──▶ group ──▶ one shared segment, one entry ──▶ answers
                              ▲ what came while the commit before was under way
 
-One group is under way. A request that comes when nothing is does not wait. Behind a group of
-several, the next one waits until as many have come again, for as long as the commit took and
-linger.ms at most: clients that send their next request after an answer come together then, instead
-of taking turns with the others. On an object store, where a commit is dear, a group waits longer.
+One group is committed at a time. A request that comes while no commit is under way does not wait.
+After a group of several requests, the next group waits until as many have come again, for as long
+as the last commit took and linger.ms at most. So clients that send their next request after an
+answer form one group, instead of two that take turns. On an object store, where a commit is
+expensive, a group waits longer.
 """
 
 import asyncio
@@ -84,7 +85,7 @@ class AppendCommit:
         """Take a request; the answer has an outcome for each batch, in their order.
 
         Batches of a partition are appended in the order of the calls. A request is committed even
-        when nobody waits for its answer any more.
+        if its client has gone.
         """
         loop = asyncio.get_running_loop()
         size = sum(len(one.batch) for one in request)

@@ -1,4 +1,4 @@
-"""In and out of Kafka: what its tools print, its brokers' directories, and what they must be given.
+"""In and out of Kafka: the output of its tools, and the log directories of its brokers.
 
 dump_…      what kafka-dump-log.sh prints of a file, character for character
 import_…    a broker's log directory becomes topics here

@@ -1,4 +1,4 @@
-"""ABORT markers for transactions that nobody will end.
+"""ABORT markers for open transactions that have no producer to end them.
 
 A transaction that was open when its log was imported is open here: readers of committed records end
 at it. A broker that mounts the log knows no open transaction (it was stopped cleanly, and the

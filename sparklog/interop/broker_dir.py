@@ -128,8 +128,8 @@ class BrokerDir:
         """Keep a broker from starting on it: hold the lock that a running one holds.
 
         A copy of a directory that is only read has no such file, and is not held. Raises
-        LogDirError when a broker runs on it, StorageError when the file cannot be opened: then
-        nobody knows.
+        LogDirError when a broker runs on it, StorageError when the file cannot be opened, so that a
+        broker may be running.
         """
         flags = os.O_RDWR | os.O_CREAT if is_written else os.O_RDONLY | os.O_NONBLOCK
         with os_errors("open", LOCK_FILE, self.path):

@@ -1,4 +1,4 @@
-"""A `.log` walked as Kafka's FileRecords does it: what it takes for a batch, what it refuses.
+"""Walks a `.log` as Kafka's FileRecords does: the same batches, and the same refusals.
 
     | offset 8 | size 4 | epoch or crc 4 | magic 1 | ...     size counts what follows it
 

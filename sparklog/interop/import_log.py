@@ -59,7 +59,7 @@ class ImportOptions:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionReport:
-    """What became of one partition: the offsets it got, or why it was refused."""
+    """The outcome of one partition: its new offsets, or the reason of a refusal."""
 
     topic_partition: TopicPartition
     added: OffsetRange | None = None
@@ -81,7 +81,7 @@ class PartitionReport:
 
     @property
     def warning(self) -> str | None:
-        """What there is to say of it; None of a partition that was taken whole."""
+        """The warning about the partition; None if all of it was taken."""
         if self.problem is not None:
             return f"{self.topic_partition} was not imported: {self.problem}"
         if self.torn_bytes:
@@ -92,7 +92,7 @@ class PartitionReport:
 
 @dataclass(frozen=True, slots=True)
 class ImportWork:
-    """One partition to take, what is known of it, and where to. Picklable."""
+    """One partition to take, its known state, and its target. Picklable."""
 
     source: PartitionDir
     known: Known

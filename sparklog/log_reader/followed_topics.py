@@ -1,9 +1,9 @@
 """The topics of the log dir as the metadata log has them: what lookups and fetches read.
 
-One look tells whether anything was committed to any topic: whether the next entry is there. Every
-request makes it, so no answer is older than its request. An object store has to be asked over the
-network, so there an answer may be `poll_interval_ms` old. But an answer that tells an end, or that
-something is not there, is always of the newest version.
+One look whether the next entry exists shows whether anything was committed to any topic. Every
+request looks, so no answer is older than its request. An object store is asked over the network, so
+there an answer may be `poll_interval_ms` old. But a log end, and the answer that something does not
+exist, are always of the newest version.
 
 A version that others committed is made durable before it is served, once.
 """
@@ -73,11 +73,11 @@ class FollowedTopics:
             self._seen = _Seen(image, self._clock.boot_ms())
 
     def has_seen(self, name: str) -> bool:
-        """Whether the topic was there when somebody last looked; it may be deleted since."""
+        """Whether the topic existed at the last look; it may be deleted since."""
         return self._seen is not None and name in self._seen.image.names
 
     def topic(self, name: str) -> TopicDescription:
-        """Return a topic. Raises UnknownTopicError; names of other topics are not told."""
+        """Return a topic. Raises UnknownTopicError, which names no other topic."""
         return _named(self.topics(), name)
 
     def reader(self, name: str) -> TopicReader:
@@ -93,7 +93,7 @@ class FollowedTopics:
         raise _unknown(name)
 
     def _reader(self, topic: TopicImage) -> TopicReader:
-        """Return the topic's reader; it stays the same while nobody changes the topic."""
+        """Return the topic's reader; it stays the same until the topic changes."""
         description = topic.description
         known = self._readers.get(description.topic_id)
         if known is None or known.image is not topic:

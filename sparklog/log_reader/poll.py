@@ -19,7 +19,7 @@ class Readers(Protocol):
 
 
 class Poll:
-    """Wakes fetches when a topic has changed; looks only while somebody waits."""
+    """Wakes fetches when a topic has changed; looks only while a fetch waits."""
 
     def __init__(self, readers: Readers, interval_s: float) -> None:
         self._readers = readers
@@ -64,7 +64,7 @@ class Poll:
             waiting.discard(future)
 
     async def _watch(self, topic: str) -> None:
-        """Look again and again, until nobody waits."""
+        """Look again and again, until no fetch waits."""
         known = None
         waiting = self._waiting[topic]
         try:
@@ -81,7 +81,7 @@ class Poll:
             _wake(waiting)
 
     def close(self) -> None:
-        """Wake everybody; from now on nobody waits."""
+        """Wake all fetches; from now on none waits."""
         self._is_closed = True
         for waiting in self._waiting.values():
             _wake(waiting)

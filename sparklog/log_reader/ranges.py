@@ -2,7 +2,7 @@
 
     first batch   the index's floor entry, or where the last fetch ended; headers are walked from it
     last batch    the index's entry below the limit; headers are walked from it
-    range         handed on without being read
+    range         passed on without being read
 
 Offsets and sizes in headers are compared with the batches around them; checksums are left to the
 reader that decodes the records. A segment that is not sealed is copied, and its batches get the

@@ -1,4 +1,4 @@
-"""Rows that a leader would refuse (LogValidator)."""
+"""Checks of rows that a leader would refuse (LogValidator)."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager

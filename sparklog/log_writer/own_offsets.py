@@ -90,7 +90,7 @@ def at_own_offsets(
 ) -> tuple[SegmentEntry, ...]:
     """Return `pending` in the order of its offsets, if they continue the log.
 
-    Raises UnexpectedAppendOffsetError where they do not (any more): somebody else may have written.
+    Raises UnexpectedAppendOffsetError if not, for instance after another producer's write.
     """
     ends: dict[int, int] = {}
     placed = sorted(pending, key=lambda entry: (entry.partition, entry.base_offset))

@@ -48,8 +48,8 @@ class WritePlan:
     """Settings and numbers of a topic for its writers, made once a produce. Picklable.
 
     `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
-    `end_offsets` are the log end offsets that are not 0. A writer numbers its records from there:
-    if nobody commits in between its first segment of each partition is born sealed.
+    `end_offsets` are the log end offsets that are not 0. A writer numbers its records from there.
+    So its first segment of each partition is sealed if there is no other commit in between.
     """
 
     topic: TopicDescription

@@ -156,8 +156,8 @@ class Batch:
     def interrupted(self, request: Request) -> list[Request]:
         """Return the requests without an outcome, after the thread of `request` was interrupted.
 
-        `request` itself is not among them. While an entry is in flight nobody knows whether it
-        lands, so all requests are settled with CommitOutcomeUnknownError.
+        `request` itself is not among them. While an entry is in flight its outcome is unknown, so
+        all requests are settled with CommitOutcomeUnknownError.
         """
         if self.is_in_flight:
             self.fail(

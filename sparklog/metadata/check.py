@@ -121,7 +121,7 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
 
 
 def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
-    """Let a deleted topic be cleared, erased, or brought back as it was; a live one not be erased.
+    """Refuse changes of a deleted topic but clearing, erasing, undeleting; erasing a live one.
 
     Vacuum says that it erases a topic before it unlinks the first file: from then on the topic
     cannot come back.
@@ -261,8 +261,8 @@ def _check_ages(
 ) -> None:
     """Refuse files, named for the first time, that vacuum may have taken for orphans.
 
-    Vacuum commits a horizon before it takes what is older: the topic's for files of its directory,
-    the log dir's (`horizon_ms`) for shared ones. So neither says anything about the other's files.
+    Vacuum commits a horizon before it deletes older files: the topic's horizon for files of its
+    directory, the log dir's (`horizon_ms`) for shared ones. Neither concerns the other's files.
     """
     if not (topic_horizon_ms or horizon_ms):
         return

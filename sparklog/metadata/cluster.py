@@ -1,9 +1,8 @@
 """The log dir as a Kafka cluster: its brokers (gateways), its users, and its producer ids.
 
-A gateway is a broker to clients. Its node id is its own as long as its incarnation holds it; the
-edit that gives the id to another incarnation, or takes it away, names the one it means
-(`Edit.replaces`). So two gateways never share an id, and a late "declared dead" does not remove one
-that was restarted.
+A gateway is a broker to clients. An incarnation of a gateway holds a node id. The edit that gives
+the id to another incarnation, or removes it, names the present holder (`Edit.replaces`). So two
+gateways never share an id, and a late "declared dead" does not remove a gateway that was restarted.
 """
 
 from typing import Final, NamedTuple
@@ -21,7 +20,7 @@ SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 class Endpoint(NamedTuple):
-    """An address that clients are told: the listener's name, host, and port."""
+    """An address for clients: the listener's name, host, and port."""
 
     name: str
     host: str

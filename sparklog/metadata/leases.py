@@ -22,8 +22,8 @@ def acquire(
 ) -> Lease:
     """Claim `name` for `ttl_ms`, or renew the claim; return the lease that is in force.
 
-    It is another owner's while that one has not expired. Expired leases of anybody are dropped.
-    Raises as `MetadataLog.commit`.
+    If another owner's lease has not expired, that lease is returned. Expired leases of all owners
+    are dropped. Raises as `MetadataLog.commit`.
     """
     wanted = Lease(name, owner, now_ms + ttl_ms)
 

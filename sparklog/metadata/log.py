@@ -12,8 +12,8 @@ so no commit lands twice. No segment is written again either: segments are posit
 Committers of one machine take turns. The requests that wait in one process share one entry: their
 plans run one after another, each on the image that the plan before leaves.
 
-Durable: an entry's bytes are synced before it gets its name, always. The directory that names it is
-synced before the commit is answered, unless the log was opened with `flush=False`.
+Durability: an entry's bytes are always synced before it gets its name. The directory that names it
+is synced before the commit is answered, unless the log was opened with `flush=False`.
 """
 
 import logging
@@ -67,7 +67,7 @@ __all__ = [
 COMMIT_TIMEOUT_MS: Final = 120_000
 """How long a commit goes on when others keep winning: Kafka's delivery.timeout.ms."""
 PATIENT_TRIES: Final = 8
-"""How often a job plans without the turn: nobody has to wait for its planning."""
+"""How often a job plans without the turn, so that no other commit waits for its planning."""
 _logger: Final = logging.getLogger(__name__)
 
 
@@ -155,9 +155,9 @@ class MetadataLog(FollowedLog):
         first, up to PATIENT_TRIES times.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
-        of a put (probed once a process); CommitConflictError when others kept winning for two
-        minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError when it may
-        have landed and the slot cannot be read.
+        of a put (probed once a process); CommitConflictError when other commits kept landing first
+        for two minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError
+        when it may have landed and the slot cannot be read.
         """
         request = Request(plan, topics, is_patient=patient)
         self._commit([request])
@@ -199,7 +199,7 @@ class MetadataLog(FollowedLog):
             self.sync(max(versions))
 
     def _keep_house(self) -> None:
-        """Call `after_commit`. The commit has landed, so a failure is told to the log alone."""
+        """Call `after_commit`. The commit has landed, so a failure is only logged."""
         try:
             self._after_commit(self)
         except Exception:

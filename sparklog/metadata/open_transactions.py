@@ -1,4 +1,4 @@
-"""The open transactions of a partition, with what is known of each: what readers wait for."""
+"""The open transactions of a partition, which committed readers wait for, with their details."""
 
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ class OpenedTransaction(NamedTuple):
 
 
 def opened_in(topic_id: str, log: PartitionLog, ids: TransactionalIds) -> list[OpenedTransaction]:
-    """Return what is open in a partition, in the order of first offsets."""
+    """Return the open transactions of a partition, in the order of first offsets."""
     found = []
     for producer_id, first in sorted(log.transactions, key=lambda one: one.first_offset):
         known = ids.of_producer(producer_id)

@@ -2,7 +2,7 @@
 
 A version of the metadata log is a consistent cut over all topics: it says where each partition
 began and ended. Its records are read from today's segments, so it can be read as long as log start
-and cleaner offset have not passed it; else the reader is refused by name.
+and cleaner offset have not passed it; after that a named error refuses the reader.
 """
 
 from collections.abc import Collection, Mapping

@@ -2,7 +2,7 @@
 
 The copy has the entries of its original, so both would go on under one name. `restore` puts an
 entry that begins another incarnation, and gives the copy a new cluster id: committers and followers
-of the original that come upon the copy are refused by name.
+of the original that then find the copy get a named error.
 """
 
 import os

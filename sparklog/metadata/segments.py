@@ -63,7 +63,7 @@ class Rows(NamedTuple):
 
 
 class Later(Generic[T]):
-    """A value that a change makes when somebody asks for it."""
+    """A value that is computed at its first use."""
 
     __slots__ = ("_change", "_value")
 
@@ -138,7 +138,7 @@ class LiveSegments:
 
     @property
     def waiting(self) -> int:
-        """How many changes nobody has looked at yet."""
+        """How many changes are not applied yet."""
         return self._later.waiting
 
     @property

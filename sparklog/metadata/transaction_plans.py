@@ -4,10 +4,10 @@
     with_partitions  AddPartitionsToTxn        begins a transaction if none is open
     with_group       AddOffsetsToTxn           the same
     with_offsets     TxnOffsetCommit           offsets that are committed if the transaction is
-    to_end           EndTxn                    what is to be ended, or that it has been
+    to_end           EndTxn                    the transaction to end, or its repeated end
 
 Rules and codes are those of Kafka 4.1.1's TransactionCoordinator and TransactionMetadata (KIP-98,
-KIP-360, KIP-890). A step whose transaction is over is refused, whoever asks and however late.
+KIP-360, KIP-890). A step whose transaction is over is always refused.
 """
 
 from collections.abc import Iterable, Sequence
@@ -179,7 +179,7 @@ def _with_group(one: TransactionalId, group_id: str) -> TransactionalId:
 def with_offsets(
     image: Image, step: Step, group_id: str, offsets: Sequence[PendingOffset], *, adds_group: bool
 ) -> Edit | Done:
-    """Return the edit that leaves a group's offsets to the end of a transaction.
+    """Return the edit that keeps a group's offsets until the end of a transaction.
 
     With `adds_group` the group need not have been added before (KIP-890). Raises as `of_step`, and
     InvalidTxnStateError for a group that was not added.
@@ -252,9 +252,9 @@ def to_abort(image: Image, transactional_id: str, number: int | None = None) -> 
 
 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
-    """Return the end of what a producer has open in a partition: the transaction of its id.
+    """Return the end of the transaction that a producer has open in a partition.
 
-    One that belongs to no transactional id, as of an imported log, ends in this partition alone.
+    If it belongs to no transactional id, as in an imported log, it ends in this partition alone.
     """
     found = image.transactional_ids.of_producer(producer.producer_id)
     if found is not None and found.is_open and place in found.partitions:

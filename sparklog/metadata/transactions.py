@@ -3,9 +3,9 @@
     TransactionalId      one id: its producer, its epoch, and what its open transaction has touched
     TransactionalIds     all of them, by id and by producer
 
-There is no coordinator that remembers anything: each step of a transaction is a plan on an image,
-made by whichever instance a client asks (`transaction_plans`). States and their names are those of
-Kafka's TransactionState; nothing is ever prepared, because a transaction ends in one entry.
+No coordinator remembers anything: each step of a transaction is a plan on an image, made by the
+instance that the client asks (`transaction_plans`). States and their names are those of Kafka's
+TransactionState; nothing is ever prepared, because a transaction ends in one entry.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -38,7 +38,7 @@ class TransactionPartition(NamedTuple):
 
 
 class PendingOffset(NamedTuple):
-    """A group's offset of a partition, which is committed if its transaction is."""
+    """A group's offset of a partition, which is committed when its transaction commits."""
 
     group_id: str
     topic: str
@@ -116,7 +116,7 @@ class TransactionalIds:
         )
 
     def get(self, transactional_id: str) -> TransactionalId | None:
-        """Return an id's state, None for an id that nobody has used, or that has expired."""
+        """Return an id's state; None for an id that was never used, or has expired."""
         return self.by_id.get(transactional_id)
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:

@@ -1,8 +1,8 @@
 """Committers of one machine take turns, so that they queue up rather than collide.
 
-A lock on the directory of the entries (no file of its own): it goes with the process, however that
-ends. It saves work and nothing rests on it, so a file system without locks, or a holder that hangs,
-costs only retries.
+A turn is a lock on the directory of the entries, without a file of its own. It ends with its
+process, however the process ends. It only saves work, so a file system without locks, or a holder
+that hangs, costs only retries.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ _LONGEST_PAUSE_MS = 0.5
 
 
 class Turn:
-    """The turn for one directory of a log dir. It stays open: one that replaces it is noticed."""
+    """The turn for one directory of a log dir, which stays open, so a replacement is noticed."""
 
     def __init__(self, files: Files, directory: str, clock: Clock) -> None:
         self._path = os.path.join(files.uri, directory) if files.is_local else None

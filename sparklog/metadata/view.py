@@ -1,9 +1,9 @@
 """The metadata log in SQL, for people: `__cluster_metadata` is a Delta table of runs.
 
-A run's row says all there is to say of its key as of version `as_of`, and the newest one counts.
+A run's row has the whole state of its key as of version `as_of`, and the newest row counts.
 `live_rows` is the query for that; any engine that reads Delta runs it (DuckDB: `from
 delta_scan('…/__cluster_metadata')`, Spark: ``from delta.`…/__cluster_metadata` ``). It shows the
-log as the newest fold has it: entries behind that are not rows yet.
+log as of the newest fold: later entries are not rows yet.
 
     select name, partition, log_end_offset from (<live_rows>) …
 """

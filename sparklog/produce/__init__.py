@@ -1,1 +1,1 @@
-"""What a Kafka producer decides before it writes: which partition a record goes to."""
+"""A Kafka producer's decision before it writes: the partition of a record."""

@@ -1,4 +1,4 @@
-"""Which partition each record goes to: Kafka's default, round robin, sticky, or your own.
+"""The partition of each record: Kafka's default, round robin, sticky, or your own function.
 
     default          by key: toPositive(murmur2(key)) % partitions, over all partitions; an empty
                      key is a key. Null keys: sticky (KIP-794)
@@ -52,10 +52,10 @@ def resolve_partitioner(name: str, batch_bytes: int, seed: int) -> Partitioner:
 
 
 def resolve_by_row(name: str, seed: int) -> Partitioner:
-    """The partitioner of that name, but that the partition of a row depends on the row alone.
+    """The partitioner of that name, changed so that a row's partition depends on the row alone.
 
-    Where the named one would look at the rows before, the partition is drawn by a hash of the row's
-    key, value and time, and by `seed`. A function must do so itself. Raises as
+    If the named one depends on earlier rows, a hash of the row's key, value and time, and `seed`,
+    choose the partition instead. A function of your own must depend on the row alone. Raises as
     `resolve_partitioner`.
     """
     if name in BUILT_IN:
@@ -160,7 +160,7 @@ class FunctionPartitioner:
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
         """The function's answer. Raises InvalidOptionError when it is not a partition per row.
 
-        So it does when the function raises, but for our own errors, which pass.
+        An exception of the function is an InvalidOptionError, too; only sparklog's own errors pass.
         """
         try:
             answer = self._function(columns.key, columns.value, num_partitions)

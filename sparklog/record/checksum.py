@@ -1,6 +1,6 @@
 """Checksums of batches: CRC-32C (Castagnoli) for magic 2, CRC-32 (IEEE) for magic 0 and 1.
 
-Where they lie and what they cover stands in `layout`.
+`layout` shows their places and the bytes that they cover.
 """
 
 import zlib

@@ -38,7 +38,7 @@ def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
 
 
 def decoded_columns(columns: Sequence[str]) -> set[str]:
-    """Return what must be decoded: what is asked for, and offsets, which say where to go on."""
+    """Return the columns to decode: the requested ones and offsets, for the next read."""
     return {"offset", *(_DECODED[name] for name in columns if name in _DECODED)}
 
 

@@ -66,7 +66,7 @@ class Rules:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Retained:
-    """What is left, back to back. `min_timestamp` is None when no record is."""
+    """The remaining batches, back to back. `min_timestamp` is None without records."""
 
     data: Bytes
     batches: BatchTable
@@ -77,7 +77,7 @@ class Retained:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Judged:
-    """A run of batches, their records, and what becomes of each."""
+    """A run of batches, their records, and the verdict on each."""
 
     view: Bytes
     run: BatchTable

@@ -169,12 +169,12 @@ def service_of(request: Request) -> Service:
 
 
 def token_of(request: Request, *, is_page: bool = False) -> Token:
-    """Return who asks. Raises ApiError (401)."""
+    """Return the client's token. Raises ApiError (401)."""
     return authenticated(service_of(request).tokens, _authorization(request), is_page=is_page)
 
 
 def allowed(request: Request, scope: Scope, topic: str) -> Service:
-    """Return the service to somebody who may do this with the topic. Raises ApiError (401, 403)."""
+    """Return the service if the client may do this to the topic. Raises ApiError (401, 403)."""
     service = service_of(request)
     check(authenticated(service.tokens, _authorization(request)), scope, topic)
     return service

@@ -42,7 +42,7 @@ class Edge:
         self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or hand on what is none."""
+        """Answer one request, or pass on other events."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

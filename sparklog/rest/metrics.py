@@ -34,7 +34,7 @@ class Metrics:
         self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the numbers that are made when somebody asks."""
+        """Yield the metrics that are computed at a scrape."""
         yield GaugeMetricFamily(
             "sparklog_requests_in_progress", "Requests being answered", self.in_progress
         )

@@ -1,7 +1,7 @@
 """The OpenAPI document: what FastAPI finds out, and what it cannot know.
 
 Bodies are read by the routes, which know the limits, so their schemas are named here; so are the
-errors that every operation may answer with, and who may ask.
+errors that every operation may answer with, and the tokens that it takes.
 """
 
 from copy import deepcopy

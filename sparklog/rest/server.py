@@ -87,7 +87,7 @@ class GuardedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Expect the rest of a body that nobody reads."""
+        """Expect the rest of a body that is not read any more."""
         super().on_response_complete()
         if not self._is_message_complete:
             self._expect(self.body_timeout_s)

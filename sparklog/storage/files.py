@@ -5,9 +5,9 @@ others). A file is written once, front to back, and never changes afterwards: th
 no rename. (Only hints, small files that may be lost, are replaced: `overwrite`.) So three things
 are enough to write safely:
 
-    create … write … close      the whole file, or none that anybody refers to
+    create … write … close      the whole file, or none that anything refers to
     sync(paths)                 files, and the directories that name them, survive a power cut
-    (a commit)                  somebody refers to them; not a matter of this package
+    (a commit)                  the metadata log refers to them; not a matter of this package
 
 A commit itself is one small file, whose name must go to one of several writers:
 

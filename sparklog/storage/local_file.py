@@ -126,7 +126,7 @@ class LocalNewFile(NewFile):
                 file.park(descriptor)
 
     def park(self, descriptor: int) -> None:
-        """Give the descriptor away until the next write; only while nobody writes."""
+        """Give the descriptor away until the next write; only while no write is in progress."""
         self._descriptor = None
         let_go = _sync_and_close if self._durable else os.close
         self._parked = begin(partial(let_go, descriptor))

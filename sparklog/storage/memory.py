@@ -1,6 +1,6 @@
 """Files in memory that fail on request: the reference for the other implementations.
 
-A power cut is `lose_unsynced`: new files nobody synced are gone, and files whose deletion was not
+A power cut is `lose_unsynced`: new files without a sync are gone, and files whose deletion was not
 followed by a sync in the same directory are back. A file of a durable `put_new` is gone unless its
 directory was synced; a file of another `put_new`, unless the file itself was synced.
 """

@@ -308,7 +308,7 @@ class ObjectNewFile(NewFile):
 
 
 def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
-    """The store of an address that `open_files` has checked; asks nobody."""
+    """The store of an address that `open_files` has checked; sends no request."""
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     store = {"s3": "AWS", "gs": "GOOGLE"}.get(scheme, "AZURE")

@@ -16,8 +16,8 @@ _SYNC_FILE_RANGE_WRITE: Final = 2
 def begin_write_back(descriptor: int, start: int, length: int) -> None:
     """Ask for the write-out of [start, start + length) of an open file.
 
-    A hint: it promises nothing, so what it answers is not looked at. An error of the disk is kept
-    by the kernel for the fsync that follows. Where there is no such call, nothing is done.
+    The call is a hint, so its result is ignored. The kernel keeps an error of the disk for the next
+    fsync. On a system without this call nothing is done.
     """
     call = _sync_file_range()
     if call is not None:

@@ -74,7 +74,7 @@ async def read_configs(
 async def _readable(
     request: Request, cluster_id: str, topic: str
 ) -> tuple[Links, TopicDescription]:
-    """Return the links and a topic to somebody who may read it. Raises ApiError."""
+    """Return the links and a topic if the client may read it. Raises ApiError."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
     return links, await service.read_files(lambda: service.topics.topic(topic))

@@ -130,7 +130,7 @@ def _seconds(lag: PartitionLag) -> float | None:
 
 
 async def _group(request: Request, cluster_id: str, group_id: str) -> _Group:
-    """Return a group to somebody who may read it. Raises ApiError (401, 403, 404)."""
+    """Return a group if the client may read it. Raises ApiError (401, 403, 404)."""
     if not token_of(request).allows(Scope.READ, group_id, Resource.GROUP):
         raise ApiError(FORBIDDEN, f"this token has no read access to group {group_id!r}")
     return _Group(await links_to(request, cluster_id), group_id)
@@ -154,7 +154,7 @@ async def _member(request: Request, group_id: str, consumer_id: str) -> MemberDe
 
 
 async def _lags(request: Request, group_id: str) -> list[PartitionLag]:
-    """Return what is known of a group's lag, as far as the token may read the topics."""
+    """Return a group's lags in the topics that the token may read."""
     token, admin = token_of(request), service_of(request).admin
     found = await _asked(request, lambda: admin.consumer_group_lags([group_id])[group_id])
     return [

@@ -316,8 +316,8 @@ def _planned(
         refused.pop(work.topic_partition, None)
         if log.state != known:
             refused[work.topic_partition] = CommitConflictError(
-                f"partition {work.topic_partition.partition}: somebody else wrote to it during the "
-                f"import"
+                f"partition {work.topic_partition.partition}: another process wrote to it during "
+                f"the import"
             )
         elif found.state.grown(known) != known:
             grown[work.topic_partition.partition] = found

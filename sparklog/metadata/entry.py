@@ -247,7 +247,7 @@ def _foreign(number: int, data: bytes, where: str) -> Entry:
         )
     if named:
         raise LogDirError(
-            f"{where}: {operation} of {engine_info} holds {', '.join(sorted(named))}; nobody but "
+            f"{where}: {operation} of {engine_info} holds {', '.join(sorted(named))}; only "
             f"sparklog may write to the metadata log: put the entry aside (sparklog verify "
             f"--repair)"
         )

@@ -122,7 +122,7 @@ def plan_start(catalog: Catalog, options: Mapping[str, Any]) -> dict[TopicPartit
     `options` are parsed ones of CONSUME_OPTIONS. Raises what `plan_read` raises.
     """
     if as_of(catalog, options) is not catalog:
-        raise InvalidOptionError("a stream goes on: versionAsOf and timestampAsOf are for batches")
+        raise InvalidOptionError("versionAsOf and timestampAsOf are for batches, not for streams")
     wanted = selected(catalog, options)
     starting = starting_bounds(catalog, options, wanted, streaming=True)
     _refuse_others(wanted, starting)

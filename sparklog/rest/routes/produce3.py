@@ -68,7 +68,7 @@ async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicNa
     },
 )
 async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
-    """Produce up to 50 records with ids of their own, in one commit; those that failed are told."""
+    """Produce up to 50 records with ids of their own, in one commit; lists those that failed."""
     service = await _writable(request, cluster_id, topic)
     ids, rows, sent = await _read(request, service, batch_of)
     outcome = await _outcome(service, request, topic, rows)

@@ -49,7 +49,7 @@ class TestDescribe:
         assert {"state: Ongoing", "partitions: flights-1", "groups: g"} <= set(lines)
 
     def test_an_unknown_one(self, flights: CommandLine) -> None:
-        assert "nobody has used it" in flights("transactions", "describe", "no").err
+        assert "it was never used" in flights("transactions", "describe", "no").err
 
 
 class TestAbort:

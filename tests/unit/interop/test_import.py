@@ -279,7 +279,7 @@ class TestAgain:
         monkeypatch.setattr(import_log, "take", late)
         problems = {str(one.topic_partition): str(one.problem) for one in interop.run()}
 
-        refused = "partition 1: somebody else wrote to it during the import"
+        refused = "partition 1: another process wrote to it during the import"
         assert problems == {"t-0": "None", "t-1": refused, "u-0": "None"}
         assert interop.offsets("t") == interop.offsets("u") == [0, 1]
 

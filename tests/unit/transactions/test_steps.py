@@ -345,7 +345,7 @@ class TestSteps:
         assert [one.transactional_id for one in instance.transactions.list()] == ["a", "id"]
 
     def test_an_unknown_id_is_not_found(self, instance: Instance) -> None:
-        with pytest.raises(UsageError, match="'x': nobody has used it"):
+        with pytest.raises(UsageError, match="'x': it was never used"):
             instance.state("x")
 
     def test_an_abort_is_that_of_one_transaction(self, client: Client) -> None:

@@ -1,4 +1,4 @@
-"""The files that kafka-dump-log.sh takes, each by its suffix, and what is printed of it.
+"""The files that kafka-dump-log.sh takes, by suffix, and the text that it prints of each.
 
     .log .checkpoint   batches and records        .index .timeindex   entries, compared with the log
     .snapshot          producers                  .txnindex           aborted transactions
@@ -38,7 +38,7 @@ class Dump:
         self.findings = Findings()
 
     def file(self, given: str) -> Iterator[Text]:
-        """Yield what is printed of a file.
+        """Yield the printed text of a file.
 
         Raises, after what stands before it, CorruptionError naming the file where Kafka's tool ends
         with an exception, MissingFileError, and PassedOverError where it says a line and goes on.

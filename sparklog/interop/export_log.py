@@ -1,8 +1,8 @@
-"""Topics as a broker's log directory: into that of a stopped broker, or a new one for its files.
+"""Topics as a broker's log directory: that of a stopped broker, or a new one for the files.
 
-A broker gives a topic its own id and calls a log with another one stray. So the topics are created
-on the target first, with as many partitions; it is stopped; the ids are taken from its
-partition.metadata; it is started again and mounts what it finds.
+A broker gives a topic its own id and calls a log with another id stray. So create the topics on the
+target first, with as many partitions, and stop it. The export takes the ids from its
+partition.metadata. Then start the target again: it mounts the files.
 """
 
 import os

@@ -6,8 +6,8 @@
     indexes                     made anew from the .log, or copied when the .log is not read
     newest .snapshot            the producers, with the batches behind it
 
-Nothing refers to the files before the rows are committed, so a partition that is refused leaves
-orphans for vacuum.
+Nothing refers to the files before the rows are committed. So a refused partition leaves only
+orphans, which vacuum deletes.
 """
 
 from collections.abc import Sequence
@@ -107,7 +107,7 @@ class PartitionImport:
         self._cleaner_offset = 0
 
     def run(self, known: Known) -> ImportedPartition:
-        """Check and take what is new; with nothing new there are no entries.
+        """Check and take new batches; without new ones there are no entries.
 
         Raises CorruptionError naming the file, and the position where there is one, and UsageError
         where sparklog has produced since the last import: nothing refers to any file then.

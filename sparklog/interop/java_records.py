@@ -1,8 +1,9 @@
 """The records of one batch, read as Kafka's classes read them: also of a batch that is damaged.
 
-Slow and exact, for what `record.decode` refuses and for what it leaves out: control batches, and
-message sets one by one. A record that cannot be read raises after those before it were yielded, as
-DefaultRecordBatch's and AbstractLegacyRecordBatch's iterators do; nobody looks at checksums.
+This reader is slow and exact. It is for batches that `record.decode` refuses, and for those that it
+skips: control batches, and message sets one by one. A record that cannot be read raises after the
+records before it were yielded, as in the iterators of DefaultRecordBatch and
+AbstractLegacyRecordBatch. Checksums are not verified.
 """
 
 import struct

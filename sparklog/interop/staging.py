@@ -134,6 +134,6 @@ def replace_file(path: str, data: bytes) -> None:
 
 
 def check_finished(log_dir: str) -> None:
-    """Raise LogDirError where an export was cut off: what is there is half old and half new."""
+    """Raise LogDirError if an export was cut off, so that old and new files are mixed."""
     if os.path.isdir(os.path.join(log_dir, NAME)):
         raise LogDirError(f"{log_dir}: an export into it was cut off ({NAME}): export again")

@@ -1,4 +1,4 @@
-"""JSON bodies: read, parsed, refused; and what OpenAPI says of them."""
+"""JSON bodies: read, parsed, refused; and their descriptions in OpenAPI."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -57,7 +57,7 @@ async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
 
 
 def parsed(body: Text, adapter: TypeAdapter[Model], place: tuple[str, int] = ("", 0)) -> Model:
-    """Return what JSON says. Raises ApiError (422), as `invalid`."""
+    """Return the parsed JSON. Raises ApiError (422), as `invalid`."""
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
@@ -87,7 +87,7 @@ def _placed(loc: tuple[int | str, ...], name: str, first: int) -> tuple[int | st
 
 
 def body_docs(models: type[BaseModel] | Mapping[str, str], example: Any) -> dict[str, Any]:
-    """Return what OpenAPI says of a body: a model, or by content type the name of one."""
+    """Return OpenAPI's description of a body: a model, or by content type the name of one."""
     if not isinstance(models, Mapping):
         models = dict.fromkeys(JSON_TYPES, models.__name__)
     content = {

@@ -171,7 +171,7 @@ class _Exchange:
             raise ConnectionError("the client does not receive") from None
 
     async def refuse(self, refusal: ApiError) -> None:
-        """Answer with an error if nothing was sent yet; else break off what was begun."""
+        """Answer with an error if nothing was sent yet; otherwise break the answer off."""
         if self._has_started:
             raise ConnectionAbortedError(refusal.message)
         body = error_body(refusal.error_code, refusal.message)

@@ -113,7 +113,7 @@ class ApiError(Exception):
 
 
 def refusal_of(error: SparklogError) -> ApiError:
-    """Return what an error of the library is answered with; one about the server is logged."""
+    """Return the answer for an error of the library; log one about the server."""
     answer = ANSWERS[error.code]
     if isinstance(error, UnknownTopicError) and "partition" in vars(error):
         answer = Answer(PARTITION_NOT_FOUND)
@@ -135,7 +135,7 @@ def error_body(error_code: int, message: str) -> bytes:
 
 
 def add_error_handlers(app: FastAPI) -> None:
-    """Leave what FastAPI refuses by itself to the edge, which answers every error in one shape."""
+    """Let the edge answer FastAPI's own refusals, so that all errors have one shape."""
     app.add_exception_handler(RequestValidationError, _on_invalid_request)
     app.add_exception_handler(HTTPException, _on_http_error)
 

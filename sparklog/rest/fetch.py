@@ -164,7 +164,7 @@ def body_in(form: str, page: Page) -> Iterator[bytes | memoryview]:
 
 
 def _until_damage(parts: Iterator[Any]) -> Iterator[Any]:
-    """Yield the parts; what is wrong is told only when it comes first."""
+    """Yield the parts; raise an error only if it comes before the first part."""
     first = next(parts, None)
     return iter(()) if first is None else _rest(first, parts)
 

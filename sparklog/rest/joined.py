@@ -8,7 +8,7 @@ WAITING_BYTES_MAX: Final = 64 * 1024
 
 
 class JoinedWrites:
-    """A transport that gathers what is written to it until the event loop goes on.
+    """A transport that gathers all writes until the next turn of the event loop.
 
     uvicorn writes the head of an answer and then its body: that makes two system calls and two
     packets, and wakes the client up for a head alone. Only `write` and `close` differ from the
@@ -26,7 +26,7 @@ class JoinedWrites:
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
-        """Write, together with what else is written until the loop goes on."""
+        """Write, together with all writes until the next turn of the event loop."""
         if not self._waiting:
             self._loop.call_soon(self._flush)
         self._waiting.append(data)
@@ -35,7 +35,7 @@ class JoinedWrites:
             self._flush()
 
     def close(self) -> None:
-        """Write what waits, and close behind it."""
+        """Write the gathered bytes, then close."""
         self._flush()
         self._transport.close()
 

@@ -12,7 +12,7 @@ from sparklog.tokens import Resource, Scope, Token
 
 
 def groups_of(service: Service, token: Token) -> dict[str, Any]:
-    """Return what the list of groups shows: those that the token may read."""
+    """Return the list of groups for the page: those that the token may read."""
     admin = service.admin
     listed = [one for one in admin.list_consumer_groups() if _may_read(token, one.group_id)]
     lags = admin.consumer_group_lags([one.group_id for one in listed])
@@ -25,7 +25,7 @@ def groups_of(service: Service, token: Token) -> dict[str, Any]:
 
 
 def group_of(service: Service, token: Token, group_id: str) -> dict[str, Any]:
-    """Return what a group shows. Raises ApiError (403), GroupIdNotFoundError."""
+    """Return a group for the page. Raises ApiError (403), GroupIdNotFoundError."""
     if not _may_read(token, group_id):
         raise ApiError(403, f"this token has no read access to group {group_id!r}")
     described: ConsumerGroupDescription

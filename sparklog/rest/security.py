@@ -24,7 +24,7 @@ def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = 
 
 
 def check(token: Token, scope: Scope, topic: str) -> None:
-    """Raise ApiError (403) unless the token allows it; whether the topic exists is not told."""
+    """Raise ApiError (403) unless the token allows it, whether the topic exists or not."""
     if not token.allows(scope, topic):
         raise ApiError(FORBIDDEN, f"this token has no {scope} access to topic {topic!r}")
 

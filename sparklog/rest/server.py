@@ -93,7 +93,7 @@ class GuardedProtocol(HttpToolsProtocol):
             self._expect(self.body_timeout_s)
 
     def eof_received(self) -> None:
-        """Write what waits: the transport closes itself behind this."""
+        """Write the gathered bytes; the transport then closes itself."""
         self.transport.close()
 
     def pause_writing(self) -> None:
@@ -131,7 +131,7 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which wakes waiting fetches when it is told to end."""
+    """uvicorn's server, which wakes waiting fetches when it has to end."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)

@@ -203,14 +203,14 @@ class Service:
         )
 
     async def let_go(self) -> None:
-        """Every now and then forget what lookups left behind; those to come open it again."""
+        """From time to time close the segments that lookups have opened."""
         while True:
             await asyncio.sleep(LET_GO_S)
             self.topics.let_go()
             self._quick.clear()
 
     async def close(self) -> None:
-        """Finish what was accepted: every group is committed and answered."""
+        """Finish all accepted requests: every group is committed and answered."""
         self.poll.close()
         await self.group_commit.close()
         for pool in (self._lookups, self._bulk, self._admin, self._health):

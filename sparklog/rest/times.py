@@ -38,7 +38,7 @@ _NUMBER_MAX: Final = 2**63 - 1
 
 
 def parse_time(text: str | int) -> int:
-    """Return a time as ListOffsets takes it. Raises ApiError (422) for what is no time.
+    """Return a time as ListOffsets takes it. Raises ApiError (422) if the text is no time.
 
     A time before 1970 is 1970: no record is older.
     """

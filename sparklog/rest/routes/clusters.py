@@ -1,4 +1,4 @@
-"""Clusters, brokers, topics and partitions as Confluent's v3 tells and changes them."""
+"""Clusters, brokers, topics and partitions: shown and changed as in Confluent's v3."""
 
 from typing import Annotated
 

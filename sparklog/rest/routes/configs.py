@@ -1,4 +1,4 @@
-"""Topic configs as Confluent's v3 tells and changes them."""
+"""Topic configs: shown and changed as in Confluent's v3."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Annotated, Final
@@ -160,6 +160,6 @@ def _unknown(name: str) -> ApiError:
 
 
 def check_configs(configs: Mapping[str, str]) -> None:
-    """Raise ApiError (400) for a name of code: configs may not run what is installed."""
+    """Raise ApiError (400) for a config that names code: no client may choose code to run."""
     if configs.get(_PARTITIONER, DEFAULT) not in BUILT_IN:
         raise ApiError(BAD_REQUEST, f"{_PARTITIONER} over REST is {', '.join(BUILT_IN)}")

@@ -1,4 +1,4 @@
-"""Consumer groups as Confluent's v3 tells them: members, assignments, lag. They are only read."""
+"""Consumer groups as in Confluent's v3: members, assignments, lag. They cannot be changed."""
 
 from collections.abc import Callable
 from typing import Annotated, TypeVar
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class _Group:
-    """A group that a request may read, and the addresses of what belongs to it."""
+    """A group that a request may read, and the addresses of its parts."""
 
     def __init__(self, links: Links, group_id: str) -> None:
         self.links = links

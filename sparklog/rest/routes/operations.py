@@ -1,4 +1,4 @@
-"""Questions of operators: does the process run, can it serve, what are its counters."""
+"""Routes for operators: whether the process runs, whether it can serve, and its counters."""
 
 from fastapi import APIRouter, Request
 from pydantic import BaseModel

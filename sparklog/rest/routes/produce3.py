@@ -82,7 +82,7 @@ async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicNam
 
 
 async def _read(request: Request, service: Service, read: Callable[[Text], Read]) -> Read:
-    """Return what a body says, which is then let go of."""
+    """Return the parsed body, and free its bytes."""
     body = await received(request)
     return await service.bulk(lambda: read(body))
 

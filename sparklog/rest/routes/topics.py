@@ -1,4 +1,4 @@
-"""Topics as Confluent's v2 tells them."""
+"""Topics as in Confluent's v2."""
 
 from fastapi import APIRouter, Request
 

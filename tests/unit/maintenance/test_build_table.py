@@ -249,6 +249,15 @@ class TestForeignChanges:
         assert "version 1 of the table is WRITE by delta-rs" in line
         assert "build_table --rebuild" in line
 
+    def test_a_restore_is_one(self, log_dir: str) -> None:
+        append(log_dir, 0, ["e"])
+        build(log_dir)
+        delta(log_dir).restore(0)
+
+        (line,) = problems(build(log_dir))
+        assert "version 2 of the table is RESTORE by delta-rs" in line
+        assert "its files hold 5 rows, sparklog has put 6 there" in line
+
     def test_are_undone_by_a_rebuild(self, log_dir: str) -> None:
         delta(log_dir).delete("offset = 0")
         assert counted(build(log_dir, rebuild=True), "rebuilt") == [1]

@@ -1,5 +1,6 @@
 """verify --table: counts and hashes of ranges of offsets in the table and in the log."""
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,21 @@ class TestVerify:
         assert counts["different"] == 1
         assert "WRITE by delta-rs" in problems[0]
         assert problems[1].startswith("t-1: offsets [0, 4): the log has 4 records with hash")
+
+    def test_tells_of_a_restored_log_that_has_outgrown_its_table(
+        self, log_dir: str, tmp_path: Path
+    ) -> None:
+        backup = Path(shutil.copytree(log_dir, tmp_path / "backup"))
+        append(log_dir, 0, ["lost"])
+        build(log_dir)
+        table = Path(delta(log_dir).table_uri.removeprefix("file://"))
+        restored = backup / table.relative_to(log_dir)
+        shutil.rmtree(restored)
+        shutil.copytree(table, restored)
+        append(backup, 0, ["other", "records"])
+        _, problems = told(str(backup))
+
+        assert [line.partition(":")[0] for line in problems] == ["t-0"]
 
     def test_tells_what_it_cannot_read(self, log_dir: str) -> None:
         for uri in delta(log_dir).file_uris():

@@ -47,10 +47,14 @@ NOBODY: Final = Producer()
 
 
 class Step(NamedTuple):
-    """A transactional id, and the producer that takes a step of it."""
+    """A transactional id, and the producer that takes a step of it.
+
+    `number` is that of the transaction which the step belongs to, None where the epoch says so.
+    """
 
     transactional_id: str
     producer: Producer
+    number: int | None = None
 
 
 def edit_of_ids(operation: str, *changed: TransactionalId, next_id: int | None = None) -> Edit:
@@ -124,12 +128,35 @@ def of_step(image: Image, step: Step) -> TransactionalId:
     """Return the id that a step belongs to.
 
     Raises ProducerFencedError for another epoch, and with the code INVALID_PRODUCER_ID_MAPPING for
-    an id that is not known, or has another producer.
+    an id that is not known, or has another producer; InvalidTxnStateError for a step of a
+    transaction that is over.
     """
     known = _mapped(image, step)
     if step.producer != (known.producer_id, known.epoch):
         raise _fenced(known, step)
+    if step.number not in (None, known.begun().number):
+        raise _late(step)
     return known
+
+
+def bound(image: Image, step: Step, *, ends: bool = False) -> Step:
+    """Return a step with the transaction that it belongs to, by the image on its arrival.
+
+    It is the open one; for a step that `ends` one, else the last one, and for others the next.
+    Epochs tell transactions apart for clients of KIP-890 only: an older client's step that was held
+    up is dropped, rather than taken for one of a later transaction.
+    """
+    known = image.transactional_ids.get(step.transactional_id)
+    if known is None:
+        return step
+    return step._replace(number=known.number if ends else known.begun().number)
+
+
+def _late(step: Step) -> InvalidTxnStateError:
+    return InvalidTxnStateError(
+        f"transactional id {step.transactional_id!r}: a step of its transaction {step.number}, "
+        f"which is over"
+    )
 
 
 def _mapped(image: Image, step: Step) -> TransactionalId:
@@ -228,6 +255,8 @@ def to_end(
     is_again = bumps and step.producer == (known.last_producer_id, known.last_epoch)
     if not is_newest and not is_again:
         raise _fenced(known, step)
+    if known.is_open and step.number not in (None, known.number):
+        raise _late(step)
     wanted = TransactionStatus.COMMITTED if is_commit else TransactionStatus.ABORTED
     if is_newest and (known.is_open or (bumps and not is_commit)):
         return _ending(image, known, is_commit=is_commit, bumps=bumps, random_start=random_start)

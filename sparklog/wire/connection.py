@@ -94,6 +94,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take the bytes that came."""
+        if self._gateway.has_stood_still():
+            return
         self._gateway.metrics.in_bytes += nbytes
         try:
             frames = self._frames.received(nbytes)

@@ -32,6 +32,7 @@ from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.sending import Sent
 from sparklog.wire.settings import Settings
+from sparklog.wire.standstill import Standstill
 from sparklog.wire.tidying import Tidying
 from sparklog.wire.topic_bytes import TopicBytes
 from sparklog.wire.transaction_ends import TransactionEnds
@@ -72,6 +73,7 @@ class Gateway:
         self.instances = Instances(instance_of(own))
         self.tidying = Tidying(self.catalog, self.instances)
         self.transaction_ends = TransactionEnds(self)
+        self.standstill = Standstill(clock)
         self.topic_bytes = TopicBytes()
         self.tokens = Tokens(settings.tokens_file)
         self.limits = Limits(settings)
@@ -214,6 +216,13 @@ class Gateway:
         """Close all connections at once."""
         for connection in list(self.connections):
             connection.cut_off("shutdown", why)
+
+    def has_stood_still(self) -> bool:
+        """Close all connections if this process stood still; return whether it did."""
+        is_over = self.standstill.is_over()
+        if is_over:
+            self.cut_off("this instance stood still")
+        return is_over
 
     def let_go(self) -> None:
         """Close the files that requests have opened; later requests open them again."""

@@ -86,6 +86,7 @@ class Server:
         self.gateway.start()
 
     def _close_overdue(self) -> None:
+        self.gateway.has_stood_still()
         for connection in list(self.gateway.connections):
             connection.close_overdue()
         self._sweeps += 1

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from sparklog.errors import CommitError, ErrorCode, SparklogError, UsageError
 from sparklog.metadata.image import Image
-from sparklog.metadata.transaction_plans import Producer, Step
+from sparklog.metadata.transaction_plans import Producer, Step, bound
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.authorization import DENIED
@@ -45,10 +45,16 @@ def may_use(call: Call, transactional_id: str) -> bool:
     return call.allows(Scope.WRITE, transactional_id, Resource.TRANSACTIONAL_ID)
 
 
-def step_of(request: Any) -> Step:
-    """Return the step of a request that names the id and its producer."""
+async def step_of(call: Call, *, has_epoch: bool, ends: bool = False) -> Step:
+    """Return the step of a request that names the id and its producer.
+
+    It is bound to the transaction that is open when it arrives, unless the client `has_epoch`:
+    one for each transaction (KIP-890).
+    """
+    request = call.request()
     producer = Producer(request.producer_id, request.producer_epoch)
-    return Step(request.transactional_id, producer)
+    step = Step(request.transactional_id, producer)
+    return step if has_epoch else bound(await call.gateway.newest_image(), step, ends=ends)
 
 
 async def add_partitions_to_txn(call: Call) -> Reply:
@@ -67,9 +73,10 @@ async def add_partitions_to_txn(call: Call) -> Reply:
         codes = {place: code or ErrorCode.OPERATION_NOT_ATTEMPTED for place, code in codes.items()}
     else:
         found = [TransactionPartition(image.names[one].topic_id, number) for one, number in places]
+        step = bound(image, Step(name, producer))
         answer = await taken(
             call,
-            lambda: call.gateway.transactions.add_partitions(Step(name, producer), found),
+            lambda: call.gateway.transactions.add_partitions(step, found),
             is_fenced_known=call.version >= FENCED_SINCE,
         )
         codes = dict.fromkeys(places, answer or ErrorCode.NONE)
@@ -101,11 +108,11 @@ async def end_txn(call: Call) -> Reply:
     request, transactions = call.request(), call.gateway.transactions
     found: Any = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
     if may_use(call, request.transactional_id):
+        bumps = call.version >= BUMPS_SINCE
+        step = await step_of(call, has_epoch=bumps, ends=True)
         found = await taken(
             call,
-            lambda: transactions.end(
-                step_of(request), is_commit=request.committed, bumps=call.version >= BUMPS_SINCE
-            ),
+            lambda: transactions.end(step, is_commit=request.committed, bumps=bumps),
             is_fenced_known=call.version >= FENCED_SINCE,
         )
     if isinstance(found, ErrorCode):

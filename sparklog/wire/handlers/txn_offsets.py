@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from sparklog.coordinator.requests import NO_GENERATION, NO_MEMBER, CommitRequest
 from sparklog.errors import ErrorCode
+from sparklog.metadata.transaction_plans import Step
 from sparklog.metadata.transactions import PendingOffset
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
@@ -28,9 +29,10 @@ async def add_offsets_to_txn(call: Call) -> Reply:
     elif not call.allows(Scope.READ, request.group_id, Resource.GROUP):
         code = ErrorCode.GROUP_AUTHORIZATION_FAILED
     else:
+        step = await step_of(call, has_epoch=False)
         code = await taken(
             call,
-            lambda: transactions.add_group(step_of(request), request.group_id),
+            lambda: transactions.add_group(step, request.group_id),
             is_fenced_known=call.version >= FENCED_SINCE,
         )
     return call.answer({"error_code": code or ErrorCode.NONE})
@@ -53,6 +55,7 @@ async def txn_offset_commit(call: Call) -> Reply:
         instance_id=getattr(request, "group_instance_id", None),
         is_transactional=True,
     )
+    step = await step_of(call, has_epoch=call.version >= ADDS_SINCE)
     answer = await asked(call, judged, request.group_id)
     if isinstance(answer, int):
         codes = dict.fromkeys(given, answer)
@@ -64,19 +67,17 @@ async def txn_offset_commit(call: Call) -> Reply:
         if not codes[place]
     ]
     if offsets:
-        codes.update(await _left(call, request, offsets))
+        codes.update(await _left(call, step, offsets))
     return call.answer({"topics": commit_codes(request.topics, codes)})
 
 
-async def _left(
-    call: Call, request: Any, offsets: list[PendingOffset]
-) -> dict[TopicPartition, int]:
+async def _left(call: Call, step: Step, offsets: list[PendingOffset]) -> dict[TopicPartition, int]:
     """Keep offsets until the end of their transaction; return the code of each."""
     adds_group, transactions = call.version >= ADDS_SINCE, call.gateway.transactions
     code = await taken(
         call,
         lambda: transactions.commit_offsets(
-            step_of(request), request.group_id, offsets, adds_group=adds_group
+            step, offsets[0].group_id, offsets, adds_group=adds_group
         ),
         is_fenced_known=False,
     )

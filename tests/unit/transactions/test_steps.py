@@ -12,8 +12,8 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.edit import OpenTransaction
-from sparklog.metadata.transaction_plans import Producer, Step
-from sparklog.metadata.transactions import EPOCH_MAX, TransactionStatus
+from sparklog.metadata.transaction_plans import Producer, Step, bound
+from sparklog.metadata.transactions import EPOCH_MAX, PendingOffset, TransactionStatus
 from sparklog.model import READ_UNCOMMITTED
 from tests.transactions import Client, Instance, new_log_dir
 
@@ -356,3 +356,73 @@ class TestSteps:
         assert not transactions.abort("id", number=2)
         assert transactions.abort("id", number=1)
         assert client.produce("y") is InvalidProducerEpochError
+
+
+class TestBinding:
+    """Steps of clients from before KIP-890, which a paused instance takes when all is over."""
+
+    def arrived(self, old: Client, *, ends: bool = False) -> Step:
+        """A step as it is bound when it arrives."""
+        return bound(old.instance.catalog.image(), old.step, ends=ends)
+
+    def goes_on(self, old: Client) -> None:
+        """The client has asked another instance: it ends its transaction and begins the next."""
+        if old.instance.state().is_open:
+            old.commit()
+        old.add(0)
+        old.produce("next")
+
+    def test_a_late_end_does_not_end_the_next_transaction(
+        self, instance: Instance, old: Client
+    ) -> None:
+        old.add(0)
+        late = self.arrived(old, ends=True)
+        self.goes_on(old)
+
+        with pytest.raises(InvalidTxnStateError, match="a step of its transaction 1, which is ove"):
+            instance.transactions.end(late, is_commit=True, bumps=False)
+        assert (instance.state().number, instance.state().is_open) == (2, True)
+
+    def test_nor_does_one_that_was_sent_again(self, instance: Instance, old: Client) -> None:
+        old.add(0)
+        old.commit()
+        late = self.arrived(old, ends=True)
+        assert instance.transactions.end(late, is_commit=True, bumps=False) == old.producer
+        self.goes_on(old)
+
+        with pytest.raises(InvalidTxnStateError):
+            instance.transactions.end(late, is_commit=True, bumps=False)
+
+    def test_late_offsets_are_not_those_of_the_next(self, instance: Instance, old: Client) -> None:
+        old.add(0)
+        late = self.arrived(old)
+        self.goes_on(old)
+        pending = [PendingOffset("g", "t", 0, 5)]
+
+        with pytest.raises(InvalidTxnStateError):
+            instance.transactions.commit_offsets(late, "g", pending)
+        with pytest.raises(InvalidTxnStateError):
+            instance.transactions.add_group(late, "g")
+        assert instance.state().offsets == ()
+
+    def test_a_late_partition_begins_no_transaction(self, instance: Instance, old: Client) -> None:
+        late = self.arrived(old)
+        self.goes_on(old)
+        place = instance.state().partitions
+        old.commit()
+
+        with pytest.raises(InvalidTxnStateError):
+            instance.transactions.add_partitions(late, place)
+        assert not instance.state().is_open
+
+    def test_steps_that_come_together_are_of_one(self, instance: Instance, old: Client) -> None:
+        first, second = self.arrived(old), self.arrived(old)
+        instance.transactions.add_group(first, "g")
+        instance.transactions.add_group(second, "h")
+
+        assert (instance.state().groups, instance.state().number) == (("g", "h"), 1)
+
+    def test_of_an_unknown_id_are_of_none(self, instance: Instance, old: Client) -> None:
+        old.name = "unknown"
+
+        assert self.arrived(old) == old.step

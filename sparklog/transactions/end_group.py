@@ -14,6 +14,7 @@ from threading import Lock
 from typing import Final
 
 from sparklog.errors import CommitConflictError, ErrorCode, SparklogError
+from sparklog.log_writer import SharedSegment
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
@@ -48,11 +49,17 @@ class _Plan:
     """The plan of one end, given the bytes that were written for its group."""
 
     def __init__(
-        self, end: _End, places: dict[bytes, Slot], now_ms: int, ids: frozenset[str]
+        self,
+        end: _End,
+        places: dict[bytes, Slot],
+        shared: SharedSegment,
+        now_ms: int,
+        ids: frozenset[str],
     ) -> None:
         self.end = end
         self.found: Ending | None = None
         self._places = places
+        self._shared = shared
         self._now_ms = now_ms
         self._ids = ids
 
@@ -62,7 +69,9 @@ class _Plan:
             return Done()
         if not self._ids.issuperset(topics_of(image, self.found)):
             raise StaleEndError
-        return edit_of(image, self.found, self._places, self._now_ms)
+        edit = edit_of(image, self.found, self._places, self._now_ms)
+        self._shared.sync()  # the disk has synced it while the edit was made
+        return edit
 
 
 class Ends:
@@ -124,8 +133,8 @@ class Ends:
         ids = frozenset(one for _, ending in decided for one in topics_of(image, ending))
         image, now_ms = log.image(ids), self._catalog.clock.now_ms()
         wanted = {piece.data for _, ending in decided for piece in pieces_of(image, ending, now_ms)}
-        places = written(self._catalog, wanted)
-        plans = [_Plan(end, places, now_ms, ids) for end, _ in decided]
+        places, shared = written(self._catalog, wanted)
+        plans = [_Plan(end, places, shared, now_ms, ids) for end, _ in decided]
         for plan, outcome in zip(plans, log.commit_each(plans, ids), strict=True):
             if not isinstance(outcome, StaleEndError):
                 plan.end.settle(outcome if isinstance(outcome, BaseException) else plan.found)

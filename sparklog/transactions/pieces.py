@@ -40,16 +40,19 @@ def offsets_batch(records: Sequence[Record], now_ms: int, leader_epoch: int) -> 
     return bytes(data)
 
 
-def written(catalog: Catalog, wanted: Iterable[bytes]) -> dict[bytes, Slot]:
-    """Write pieces into a shared segment, durably; return where each lies."""
+def written(catalog: Catalog, wanted: Iterable[bytes]) -> tuple[dict[bytes, Slot], SharedSegment]:
+    """Write pieces into a shared segment; return where each lies, and the segment.
+
+    The segment must be synced before an entry names it.
+    """
     shared = SharedSegment(catalog.files, catalog.clock)
     try:
         places = {data: Slot(*shared.put([data], flush=True)) for data in sorted(wanted)}
-        shared.close()
+        shared.complete()
     except BaseException:
         shared.abort()
         raise
-    return places
+    return places, shared
 
 
 def row_of(

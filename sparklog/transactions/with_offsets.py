@@ -82,7 +82,8 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
         data = offsets_batch(one.records, now_ms, epoch)
         piece = Piece(topic.topic_id, one.partition, data, len(one.records), False)
         batches.append((one, piece, epoch))
-    places = written(catalog, {piece.data for _, piece, _ in batches})
+    places, shared = written(catalog, {piece.data for _, piece, _ in batches})
+    shared.sync()
 
     def plan(image: TopicImage) -> TopicEdit:
         return TopicEdit(segments=list(_rows(image, batches, places, now_ms)))

@@ -81,7 +81,7 @@ def test_one_that_its_producer_has_ended_is_not_aborted(
 def test_gives_up_when_it_keeps_changing(
     instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(end_group, "written", lambda *_: {})
+    monkeypatch.setattr(end_group, "written", lambda *_: ({}, None))
 
     with pytest.raises(CommitConflictError, match="kept changing, 20 times in a row"):
         client.commit()

@@ -1,10 +1,12 @@
 """Erase: removes the records of some keys from the log of a topic, and from its table.
 
+    begin    the table says that an erasure is under way: nobody reads it beside the log meanwhile
     search   every live segment below the present ends of the partitions
     log      one commit: each segment with a hit is replaced by a copy without the records; if a
              shared segment has a hit, its other slices move to files of their own
     again    until a search finds nothing: a merge or a compaction may have been faster
     table    the same, after the log: so no build can copy erased records (`erase_table`)
+    end      the table says that the erasure is over
 
 A reader that has begun reads the old files, which stay until vacuum; a later reader finds gaps.
 Records that are produced meanwhile, at or above those ends, are not searched. If `erase` is killed,
@@ -29,7 +31,7 @@ from sparklog.admin.erase_segment import (
     stretches_between,
     without,
 )
-from sparklog.admin.erase_table import TableErased, erase_table, strangers
+from sparklog.admin.erase_table import TableErased, begin, end, erase_table, strangers
 from sparklog.config.topic import TopicConfig, every_config
 from sparklog.errors import CommitConflictError, InvalidOptionError, TopicClosedError
 from sparklog.fleet import Fleet
@@ -114,8 +116,10 @@ def erase(
         raise InvalidOptionError("no key: give the keys whose records go", option="key")
     topic = catalog.topic(name)
     erasure = _Erasure(catalog, topic, wanted, fleet)
+    number = None if dry_run else begin(catalog, topic)
     erasure.erase_log(dry_run=dry_run)
     table = erase_table(catalog, topic, wanted, fleet, dry_run=dry_run)
+    end(catalog, topic, number)
     return erasure.report(table, dry_run=dry_run)
 
 

@@ -1,7 +1,9 @@
 """Erase in the table of a topic: its files are searched, and files with a hit written anew.
 
 The table's marks count every erasure, also one that finds nothing. A build that has read the log
-before the erasure has planned with another count, so its commit is refused.
+before the erasure has planned with another count, so its commit is refused. A mark also says, from
+before the first commit of the log until the last of the table, that an erasure is under way: until
+then readers of both read the log alone.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -20,7 +22,15 @@ from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 from sparklog.table.delta_log import DELTA_LOG
 from sparklog.table.footer import opened
-from sparklog.table.of_topic import ERASED, Change, commit, delta_log, table_directory
+from sparklog.table.of_topic import (
+    ERASE_BEGUN,
+    ERASE_ENDED,
+    ERASED,
+    Change,
+    commit,
+    delta_log,
+    table_directory,
+)
 from sparklog.table.parquet import OURS, WrittenFile, born_ms_of, write_files
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
@@ -81,6 +91,28 @@ def _others(batches: Iterator[pa.RecordBatch], keys: Keys) -> Iterator[pa.Record
             yield stays.select(ARROW_SCHEMA.names).cast(ARROW_SCHEMA)
 
 
+def begin(catalog: Catalog, topic: TopicDescription) -> int | None:
+    """Say in the table that an erasure is under way; return its number, None without a table.
+
+    Raises UsageError for a table that another writer has changed.
+    """
+    if not _has_table(topic, delta_log(catalog.files, topic, catalog.clock).snapshot()):
+        return None
+    after = commit(catalog.files, topic, catalog.clock, Change(operation=ERASE_BEGUN))
+    return after.marks(topic.topic_id).erasing
+
+
+def end(catalog: Catalog, topic: TopicDescription, number: int | None) -> None:
+    """Say that the erasure of this number is over, unless another has begun since."""
+    if number is not None:
+        change = Change(operation=ERASE_ENDED, erasing=number)
+        commit(catalog.files, topic, catalog.clock, change)
+
+
+def _has_table(topic: TopicDescription, snapshot: Snapshot) -> bool:
+    return snapshot.exists or TopicConfig.parse(topic.configs).table_enable
+
+
 def erase_table(
     catalog: Catalog, topic: TopicDescription, keys: Keys, fleet: Fleet, *, dry_run: bool
 ) -> TableErased:
@@ -94,7 +126,7 @@ def erase_table(
     done, is_counted = TableErased(), False
     for _ in range(ROUNDS_MAX):
         snapshot = log.snapshot()
-        if not snapshot.exists and not TopicConfig.parse(topic.configs).table_enable:
+        if not _has_table(topic, snapshot):
             return done
         hits = _hits(catalog, topic, snapshot, keys, fleet, clean)
         found = TableErased(sum(hits.values()), len(hits))

@@ -2,6 +2,8 @@
 
 The table's version is settled first and the log's second. So the log's image knows every record
 below the table's marks that was aborted or compacted, and `sparklog.table.stitch` can leave it out.
+A table from which `erase` removes records is not read; if an erasure begins while a read is
+planned, the read is planned again.
 """
 
 import re
@@ -50,6 +52,8 @@ class TablePart:
     marks: Mapping[int, Mark]
     files: Sequence[str] = ()
     spans: Mapping[int, Sequence[Span]] = field(default_factory=dict)
+    erasing: int = 0
+    """The table's mark of erasures (`Marks.erasing`)."""
 
     def condition(self) -> str | None:
         """Return the spans as a condition in SQL; None if they are the whole table."""
@@ -75,8 +79,16 @@ class HistoryPlan:
 def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
     """Return from where to read the ranges of `plan_read`. Raises as `plan_read`.
 
-    A table with foreign changes is not read, with a warning.
+    A table with foreign changes, or one that `erase` is changing, is not read, with a warning.
     """
+    while True:
+        found = _planned(catalog, options)
+        if found is not None:
+            return found
+
+
+def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None:
+    """Return a plan; None if an erasure has begun meanwhile."""
     topics = {topic.topic_id: topic for topic in selected(catalog, options).values()}
     tables = {
         topic_id: found
@@ -105,10 +117,15 @@ def plan_auto(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan:
         if parts.table:
             spans.setdefault(one.topic_id, {})[one.partition] = parts.table
     by_log = split_ranges(by_log, options["minPartitions"], options["maxRecordsPerPartition"])
-    return HistoryPlan(
+    plan = HistoryPlan(
         with_pins(catalog, by_log),
         [replace(tables[topic_id], spans=found) for topic_id, found in spans.items()],
     )
+    for topic_id in spans:
+        snapshot = delta_log(catalog.files, topics[topic_id], catalog.clock).snapshot()
+        if snapshot.marks(topic_id).erasing != tables[topic_id].erasing:
+            return None
+    return plan
 
 
 def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
@@ -119,7 +136,15 @@ def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
     try:
         check_sound(topic, snapshot)
     except UsageError as error:
-        warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=4)
+        warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=5)
+        return None
+    if snapshot.marks(topic.topic_id).is_being_erased:
+        warnings.warn(
+            f"records are being erased from topic {topic.name!r}, or an erase was killed: run it "
+            f"again; reading the log",
+            SparklogWarning,
+            stacklevel=5,
+        )
         return None
     return _part(catalog.files, topic, snapshot) if snapshot.exists else None
 
@@ -129,17 +154,24 @@ def _is_ahead(topic: TopicDescription, table: TablePart, image: TopicImage) -> b
     try:
         check_not_ahead(topic, Marks(table.marks), image)
     except UsageError as error:
-        warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=4)
+        warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=5)
         return True
     return False
 
 
 def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePart:
-    marks = snapshot.marks(topic.topic_id).partitions
+    marks = snapshot.marks(topic.topic_id)
     location = spark_location(files, table_directory(topic))
     paths = [f"{location}/{path}" for path in snapshot.files]
     is_plain = len(paths) <= FILES_MAX and all(_NO_GLOB.fullmatch(path) for path in paths)
-    return TablePart(topic.name, location, snapshot.version, marks, paths if is_plain else ())
+    return TablePart(
+        topic.name,
+        location,
+        snapshot.version,
+        marks.partitions,
+        paths if is_plain else (),
+        erasing=marks.erasing,
+    )
 
 
 # --- the table alone -----------------------------------------------------------------------------

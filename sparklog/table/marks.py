@@ -6,6 +6,7 @@
     appId sparklog/<topic id>/rows         how many rows the table has
     appId sparklog/<topic id>/version      the table's version that sparklog committed last
     appId sparklog/<topic id>/erasures     how often `erase` has gone through the table
+    appId sparklog/<topic id>/erasing      odd while `erase` is under way; it only grows
 
 A mark moves in the commit that adds (or drops) the rows, so marks and rows always agree. Delta's
 protocol keeps the latest version of each appId.
@@ -18,6 +19,7 @@ _ROWS: Final = "rows"
 _VERSION: Final = "version"
 _START: Final = "start"
 _ERASURES: Final = "erasures"
+_ERASING: Final = "erasing"
 
 
 class Mark(NamedTuple):
@@ -34,6 +36,16 @@ class Marks(NamedTuple):
     rows: int = 0
     version: int = -1
     erasures: int = 0
+    erasing: int = 0
+
+    @property
+    def is_being_erased(self) -> bool:
+        """Whether an `erase` has begun that has not ended: log and table may differ."""
+        return self.erasing % 2 == 1
+
+    def begun(self) -> int:
+        """Return `erasing` after another `erase` has begun."""
+        return self.erasing + (2 if self.is_being_erased else 1)
 
 
 def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
@@ -54,6 +66,7 @@ def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
         ours.get(_ROWS, 0),
         ours.get(_VERSION, -1),
         ours.get(_ERASURES, 0),
+        ours.get(_ERASING, 0),
     )
 
 
@@ -70,6 +83,8 @@ def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int
     found[_app_id(topic_id, _VERSION)] = after.version
     if after.erasures != before.erasures:
         found[_app_id(topic_id, _ERASURES)] = after.erasures
+    if after.erasing != before.erasing:
+        found[_app_id(topic_id, _ERASING)] = after.erasing
     return found
 
 

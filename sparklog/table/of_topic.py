@@ -22,6 +22,8 @@ BUILT: Final = "BUILD TABLE"
 COMPACTED: Final = "COMPACT TABLE"
 EXPIRED: Final = "EXPIRE TABLE"
 ERASED: Final = "ERASE"
+ERASE_BEGUN: Final = "BEGIN ERASE"
+ERASE_ENDED: Final = "END ERASE"
 
 
 def table_directory(topic: TopicDescription) -> str:
@@ -80,6 +82,8 @@ class Change:
     dropped: Sequence[DataFile] = ()
     parameters: Mapping[str, str] = field(default_factory=dict)
     erasures: int | None = None
+    erasing: int | None = None
+    """Which `erase` ends."""
 
     @property
     def is_rebuild(self) -> bool:
@@ -107,7 +111,7 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         rows = 0 if change.is_rebuild else known.rows + added - dropped
         erasures = known.erasures + (change.operation == ERASED)
         marks = {**known.partitions, **change.marks}
-        after = Marks(marks, rows, before.version + 1, erasures)
+        after = Marks(marks, rows, before.version + 1, erasures, _erasing(change, known))
         actions = _made(topic, before, now_ms, is_new=change.is_rebuild)
         actions += [one.add(now_ms, changes_data=changes_data) for one in change.written]
         gone = before.files.values() if change.is_rebuild else change.dropped
@@ -121,6 +125,14 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         )
 
     return delta_log(files, topic, clock).commit(plan)
+
+
+def _erasing(change: Change, known: Marks) -> int:
+    """Return the mark of erasures under way; one that was killed ends with the next."""
+    if change.operation == ERASE_BEGUN:
+        return known.begun()
+    is_end = change.operation == ERASE_ENDED and change.erasing == known.erasing
+    return known.erasing + is_end
 
 
 def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, known: Marks) -> None:

@@ -6,13 +6,16 @@ from typing import Any
 
 import pytest
 
+from sparklog.admin import erase_table
 from sparklog.config.options import CONSUME_OPTIONS, HISTORY_OPTIONS, parse_options
 from sparklog.errors import SparklogWarning
 from sparklog.spark import history_plan
 from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto
 from sparklog.spark.location import spark_location
+from sparklog.spark.plan import plan_ranges
 from sparklog.storage import open_files
 from sparklog.table.marks import Mark
+from tests.erasing import ALICE, erased
 from tests.logs import append, catalog
 from tests.tables import build, topic_with_table
 
@@ -113,6 +116,28 @@ class TestPlan:
         assert (plan.tables, [(one.start, one.end) for one in plan.log]) == ([], [(0, 5)])
         build(log_dir)
         assert [one.spans for one in self.plan(log_dir).tables] == [{0: [(0, 5)]}]
+
+    def test_reads_the_log_while_records_are_erased(self, log_dir: str) -> None:
+        found = catalog(log_dir)
+        number = erase_table.begin(found, found.topic("t"))
+        with pytest.warns(SparklogWarning, match="are being erased from topic 't'.*the log"):
+            assert self.plan(log_dir).tables == []
+
+        erase_table.end(found, found.topic("t"), number)
+        assert len(self.plan(log_dir).tables) == 1
+
+    def test_is_made_again_if_an_erasure_comes_between(
+        self, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        meanwhile = [lambda: erased(log_dir, ALICE)]
+
+        def planned(*arguments: Any) -> Any:
+            if meanwhile:
+                meanwhile.pop()()
+            return plan_ranges(*arguments)
+
+        monkeypatch.setattr(history_plan, "plan_ranges", planned)
+        assert [one.erasing for one in self.plan(log_dir).tables] == [2]
 
     def test_names_the_files_of_a_table_that_has_few(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch

@@ -204,10 +204,12 @@ class MemoryFiles:
 
     def _keep_names(self, directory: str) -> None:
         """Make the names in a directory durable, and the deletions of names."""
-        for path in [path for path in self._durable if parent(path) == directory]:
+        # Tuples, made at once: another thread may be putting files.
+        for path in [path for path in tuple(self._durable) if parent(path) == directory]:
             if path not in self._stored:
                 del self._durable[path]
-        for path in [path for path in self._without_durable_name if parent(path) == directory]:
+        unnamed = tuple(self._without_durable_name)
+        for path in [path for path in unnamed if parent(path) == directory]:
             self._durable[path] = self._stored[path]
             self._without_durable_name.discard(path)
 

@@ -142,14 +142,14 @@ class TestMeanwhile:
         end: str,
         left: list[str],
     ) -> None:
-        close = SharedSegment.close
+        complete = SharedSegment.complete
         others = [lambda: erased(Instance("", instance.catalog.files))]
 
-        def closed(segment: SharedSegment) -> None:
-            close(segment)
+        def completed(segment: SharedSegment) -> None:
+            complete(segment)
             others.pop()()
 
-        monkeypatch.setattr(SharedSegment, "close", closed)
+        monkeypatch.setattr(SharedSegment, "complete", completed)
         getattr(client, end)()
 
         assert seen(instance) == left

@@ -10,6 +10,7 @@ from sparklog.admin.lag_history import HOUR_MS, Commit, LagPoint, lags_of, total
 from sparklog.admin.lags import Lags
 from sparklog.clock import ManualClock
 from sparklog.coordinator import group_log
+from sparklog.coordinator.placement import partition_of
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.logs import FOREVER, append_to, columns
@@ -102,6 +103,20 @@ def test_a_group_that_is_not_there_has_none(reading: Reading) -> None:
     assert set(reading.history.of("readers", bool)) >= {LagPoint(reading.clock.now_ms(), None)}
     reading.commits(0, group="others")
     assert reading.lags(1) == [None]
+
+
+def test_groups_of_one_partition_of_the_offsets_do_not_mix(reading: Reading) -> None:
+    names = (f"group-{number}" for number in range(1000))
+    other = next(one for one in names if partition_of(one, 50) == partition_of("readers", 50))
+    reading.appends(5)
+    reading.commits(2)
+    for topic in ("t", "u"):
+        reading.commits(4, topic, group=other)
+    reading.admin.delete_consumer_group_offsets(other, [("t", 0)])
+    assert reading.lags(1) == [3]
+
+    found = GroupAdmin(reading.catalog).read(["readers", other])
+    assert [len(offsets) for _, offsets in found.values()] == [1, 1]
 
 
 def test_only_the_end_of_a_long_log_is_searched(

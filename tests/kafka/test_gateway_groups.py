@@ -37,9 +37,10 @@ def running(log_dir: str) -> Iterator[RunningGateway]:
 
 
 def ours(log_dir: str, *arguments: str) -> list[list[str]]:
-    """The words of the lines that `sparklog groups` prints."""
-    lines = CommandLine(log_dir).done("groups", *arguments).lines
-    return [line.split() for line in lines if line]
+    """The words of the lines that `sparklog groups` prints; stderr may tell of lag states."""
+    outcome = CommandLine(log_dir)("groups", *arguments)
+    assert outcome.code == 0, outcome.err
+    return [line.split() for line in outcome.lines if line]
 
 
 def test_what_is_described_is_the_same(running: RunningGateway, log_dir: str) -> None:

@@ -20,6 +20,7 @@ from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.merged import MergeWork, merged, same_log
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
+from sparklog.metadata.tables import segment_entries
 from sparklog.model import SegmentEntry, TopicDescription
 
 STEP_BYTES: Final = 64 * 1024**3
@@ -168,5 +169,6 @@ def _is_current(log: PartitionLog, group: Group) -> bool:
     slots = log.segments.range(start, end)
     if len(slots) != len(group) or start < log.cleaner_offset < end:
         return False
-    live = (log.segments.entry(slot) for slot in slots)
+    # All at once: others commit only after this plan.
+    live = segment_entries(log.live.table.slice(slots.start, len(slots)))
     return all(same_log(entry, planned) for entry, planned in zip(live, group, strict=True))

@@ -73,7 +73,7 @@ def merged(work: MergeWork) -> SegmentEntry:
 
 def same_log(entry: SegmentEntry, other: SegmentEntry) -> bool:
     """Whether two rows say the same of a segment, whatever indexes it has."""
-    return _without_indexes(entry) == _without_indexes(other)
+    return entry == other or _without_indexes(entry) == _without_indexes(other)
 
 
 def _without_indexes(entry: SegmentEntry) -> SegmentEntry:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from sparklog.errors import StorageError
 from sparklog.storage.read_ahead import AHEAD, ReadAhead
+from tests.metadata_language import wait_until
 
 DATA = bytes(range(256)) * 4
 
@@ -49,6 +50,7 @@ class TestReadAhead:
         far = Far()
         read = ReadAhead(far, len(DATA))
         read(0, 100)
+        wait_until(lambda: len(far.asked) == 1 + AHEAD)  # threads ask
 
         assert sorted(far.asked) == [(start * 100, 100) for start in range(1 + AHEAD)]
 
@@ -65,6 +67,7 @@ class TestReadAhead:
         read = ReadAhead(far, 150)
         read(0, 100)
         read(100, 100)
+        wait_until(lambda: len(far.asked) == 3)
 
         assert sorted(far.asked) == [(0, 100), (100, 50), (150, 50)]
 

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from sparklog.coordinator.lag_window import CommitWindow
 
 LATELY_MS: Final = 100_000
-"""Who had reached the log end so short a time ago has not stopped: Burrow looks at ten ends of a
-log, ten seconds apart."""
+"""A group that had reached the log end at most so long ago has not stopped: Burrow compares with
+ten log ends, ten seconds apart."""
 
 
 class LagStates:

@@ -1,4 +1,4 @@
-"""Whether gateways live, for a process that is no gateway: a living one changes its sign of life.
+"""Whether any gateway is alive, for other processes: a living gateway changes its sign of life.
 
 A gateway that was killed stays among the brokers until another one declares it dead. The process
 compares no clocks: it waits, and looks whether the signs of life change.

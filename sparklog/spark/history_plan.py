@@ -140,7 +140,7 @@ def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
         return None
     if snapshot.marks(topic.topic_id).is_being_erased:
         warnings.warn(
-            f"records are being erased from topic {topic.name!r}, or an erase was killed: run it "
+            f"records are being erased from topic {topic.name!r}, or an erase has failed: run it "
             f"again; reading the log",
             SparklogWarning,
             stacklevel=5,

@@ -16,7 +16,7 @@ from sparklog.maintenance.compact import compact_partition
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.tail import merge_tails
 from sparklog.metadata.catalog import Catalog
-from sparklog.metadata.image import Image
+from sparklog.metadata.image import Image, PartitionLog
 from sparklog.wire.instances import Instances, leader_of
 
 INTERVAL_S: Final = 1.0
@@ -71,9 +71,8 @@ class Tidying:
         alive, own = self._instances.alive, self._instances.own.node_id
         context = JobContext(self._catalog, LocalFleet())
         for number, one in sorted(opened.partitions.items()):
-            dirty = sum(entry.log_bytes for entry in one.entries(one.cleaner_offset))
             is_own = leader_of(f"{OFFSETS_TOPIC}-{number}", alive).node_id == own
-            if is_own and dirty >= DIRTY_BYTES:
+            if is_own and _dirty_bytes(one) >= DIRTY_BYTES:
                 outcome = compact_partition(context, topic, number)
                 self.compacted += outcome is not None
                 for problem in () if outcome is None else outcome.problems:
@@ -91,3 +90,9 @@ class Tidying:
             self.merged += outcome.counts["segments"]
             for problem in outcome.problems:
                 log.warning("a tail was not merged: %s", problem)
+
+
+def _dirty_bytes(log: PartitionLog) -> int:
+    """Return the size of the segments that end above the cleaner offset."""
+    first = log.segments.first_ending_after(log.cleaner_offset)
+    return 0 if first is None else int(log.segments.log_bytes[first:].sum())

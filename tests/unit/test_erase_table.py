@@ -8,7 +8,7 @@ from deltalake import DeltaTable
 from sparklog.admin.erase import OUTSIDE, erase
 from sparklog.admin.erase_table import begin, end
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitConflictError
+from sparklog.errors import CommitConflictError, UsageError
 from sparklog.maintenance.verify import verify
 from sparklog.table.of_topic import delta_log
 from tests.erasing import ALICE, SECRET, Meanwhile, build_beside, erased, holding, keyed, swept
@@ -178,6 +178,14 @@ class TestOtherWriters:
         sweep(log_dir, clock=later(4 * DAY_MS))
 
         assert {one for one in before if "-c000." in one} <= files_of(log_dir)
+
+    def test_are_refused_before_the_log_is_touched(self, log_dir: str) -> None:
+        before = rows(log_dir)
+        delta(log_dir).delete("offset = 1")
+
+        with pytest.raises(UsageError, match="is no copy of its log any more"):
+            erased(log_dir, ALICE)
+        assert rows(log_dir) == before
 
 
 def delta(log_dir: str) -> DeltaTable:

@@ -1,8 +1,8 @@
 """Timeouts of transactions as a job: for log dirs that no gateway serves, and beside gateways.
 
-A transaction is overdue when this process has seen it open for longer than its timeout; clocks are
-not compared. A process that looks only once compares its clock with the time in the log: a
-transaction is overdue if it is so old that no difference of clocks explains it.
+A transaction is overdue if this process has seen it open for longer than its timeout; that compares
+no two clocks. It is also overdue if, by the time in the log, it began five minutes more than its
+timeout ago: a process that looks only once needs this rule, and clocks never differ as much.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,10 +16,10 @@ from sparklog.metadata.transactions import TransactionalId
 from sparklog.transactions.timeouts import ID_EXPIRATION_MS, OpenSince, expired, long_overdue
 
 SUBJECT: Final = "__transaction_state"
-"""What the one step is about, under the name of Kafka's topic."""
+"""The subject of the job's one step: the name of Kafka's topic for the states of transactions."""
 
 _SEEN: Final[WeakKeyDictionary[MetadataLog, OpenSince]] = WeakKeyDictionary()
-"""Since when this process sees the transactions of each log open."""
+"""When this process first saw each open transaction, by metadata log."""
 
 
 def abort_transactions(
@@ -27,9 +27,9 @@ def abort_transactions(
 ) -> Iterator[Step]:
     """Abort transactions that are open for longer than transaction.timeout.ms; fence producers.
 
-    With topics, only transactions that have written to one of them. If no gateway is registered,
-    also forget ids without an open transaction that were not used for the default of
-    transactional.id.expiration.ms.
+    With topics: only transactions that one of them takes part in. If no gateway is registered, also
+    forget transactional ids without an open transaction that were not used for a week, the default
+    of transactional.id.expiration.ms.
     """
     del options
     overdue, unused = _overdue(context, topics), _unused(context)

@@ -1,4 +1,4 @@
-"""Records of aborted transactions: committed readers do not see them, so compaction skips them."""
+"""Leaves out records of aborted transactions: compaction ignores them, as committed readers do."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ def without_aborted(
     spans: Sequence[AbortedSpan],
     records: Iterable[DecodedRecords],
 ) -> Iterator[DecodedRecords]:
-    """Yield `key` and `offset` of a segment's records, without those of aborted transactions."""
+    """Yield `key` and `offset` of a segment's records, without those of the aborted `spans`."""
     firsts, lasts = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for window in windows(opened(files, directory, entry)):
         batches = window.batches.take(is_aborted(window.batches, entry.shift, spans))

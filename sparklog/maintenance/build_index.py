@@ -1,7 +1,7 @@
-"""Indexes as a job: those that are missing, damaged or left to it (`index.build=job`) are made.
+"""Indexes as a job: builds those that are missing, damaged, or left to it by the writer.
 
-    which    by default those that were left to it, which the image tells;
-             `list`: also those that are not in a listing of the files, or of another size there;
+    which    by default those that a writer has left to it (`index.build=job`), by the image;
+             `list`: also those that a listing of the files lacks, or shows with another size;
              `check`: every log is read, and its indexes are compared with the right ones;
              `rebuild`: every index is written anew
     how      a task a segment: read the log, verify every checksum, index, write, fsync
@@ -32,7 +32,7 @@ Sizes = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class _Needed:
-    """A segment whose indexes are to be looked at, and why."""
+    """A segment whose indexes are to be built or compared, and the reason."""
 
     entry: SegmentEntry
     reason: str
@@ -40,7 +40,10 @@ class _Needed:
 
 @dataclass(frozen=True, slots=True)
 class _IndexWork:
-    """What a task needs to build the indexes of one segment; `force`: even if they are right."""
+    """The work of a task: the indexes of one segment.
+
+    `force`: build them even if they are right.
+    """
 
     files: Files
     clock: Clock
@@ -52,7 +55,7 @@ class _IndexWork:
 
 @dataclass(frozen=True, slots=True)
 class IndexesMade:
-    """The rows that landed, how many another process had changed before, and the problems."""
+    """Rows that landed, the number of rows that others had changed meanwhile, and problems."""
 
     landed: Sequence[SegmentEntry]
     conflicts: int
@@ -64,7 +67,7 @@ def build_index(
 ) -> Iterator[Step]:
     """Build indexes that were left to this job.
 
-    `options["list"]`: list the files, and build those that are missing or cut, too;
+    `options["list"]`: list the files, and build missing indexes and those of a wrong size, too;
     `options["check"]`: read every log; `options["rebuild"]`: build all anew.
     """
     for topic in context.topics(topics):
@@ -129,7 +132,7 @@ def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
 
 
 def _rows(needed: Sequence[_Needed]) -> list[dict[str, Any]]:
-    """A row for each partition and reason."""
+    """Return a row of the plan for each partition and reason."""
     rows: dict[tuple[int, str], dict[str, Any]] = {}
     for one in needed:
         partition, reason = one.entry.partition, one.reason
@@ -164,8 +167,8 @@ def index_segments(
 ) -> IndexesMade:
     """Build the indexes of segments, a task each, and commit them at once.
 
-    `force`: also those that are right. A segment that cannot be read is a problem, told with its
-    partition; the others are done.
+    `force`: build also those that are right. A segment that cannot be read becomes a problem that
+    names its partition; the others are done.
     """
     interval_bytes = TopicConfig.parse(topic.configs).index_interval_bytes
     build = partial(_IndexWork, context.files, context.clock, topic, interval_bytes, force)

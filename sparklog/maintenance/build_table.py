@@ -4,9 +4,9 @@
     execute    a task a unit: decode -> Parquet, synced; one commit a step: files and marks
     then       small files are merged, files that are too old are dropped
 
-A step is bounded, so a backfill is many commits. A step that is killed has happened as a whole or
-not at all; vacuum deletes its files then. Of two builds at the same time one lands: the other finds
-that a mark has moved. A unit that fails (a damaged segment) stops its own partitions, and no
+A step is bounded, so a backfill is many commits. A step that is killed has landed as a whole or not
+at all; if not, vacuum deletes its files. Of two builds at the same time one lands: the other finds
+that a mark has moved. A unit that fails (a damaged segment) stops its own partitions only. No
 produce ever waits for a build.
 """
 
@@ -43,7 +43,7 @@ from sparklog.table.snapshot import REBUILT, Snapshot
 UNIT_BYTES: Final = 256 * 1024 * 1024
 """About how much of the log a task copies."""
 STEP_UNITS: Final = 32
-"""A run that is killed loses the work of one step; a backfill takes many."""
+"""The most units of a step: a run that is killed loses the work of one step."""
 
 
 def build_table(
@@ -87,7 +87,7 @@ def _steps(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """The offsets [start, end) of a partition, their slices, and the mark that they go on from."""
+    """Offsets [start, end) of a partition, their slices, and the mark before they are copied."""
 
     partition: int
     start: int
@@ -97,12 +97,12 @@ class _Part:
 
     @property
     def bytes(self) -> int:
-        """Bytes of the log, about."""
+        """About how many bytes of the log they are."""
         return sum(_size(one) for one in self.slices)
 
     @property
     def after(self) -> Mark:
-        """The partition's mark when the part is in the table."""
+        """The partition's mark once the part is in the table."""
         return Mark(self.start if self.mark is None else self.mark.start, self.end)
 
 
@@ -118,7 +118,10 @@ _Unit = Sequence[_Part]
 def _units(
     context: JobContext, topic: TopicDescription, config: TopicConfig, snapshot: Snapshot
 ) -> list[_Unit]:
-    """Return the units that are due; one that is not full waits for the target lag."""
+    """Return the units that are due.
+
+    A unit that is not full waits until a record in it is older than the target lag.
+    """
     image, marks = context.catalog.topic_image(topic), snapshot.marks(topic.topic_id)
     check_not_ahead(topic, marks, image)
     due_ms = context.clock.now_ms() - config.table_target_lag_ms
@@ -171,7 +174,7 @@ def _step(
     stopped: set[int],
     erasures: int,
 ) -> Step:
-    """Return the step that copies units; `stopped` are partitions that a step before held up."""
+    """Return the step that copies units; `stopped` are partitions that failed before."""
     return Step(
         topic=topic.name,
         rows=[
@@ -235,7 +238,7 @@ def _execute(
         if isinstance(answer, SparklogError):
             problems.append(f"{topic.name}-{unit[0].partition}: {answer}")
         if isinstance(answer, SparklogError) or stopped & numbers:
-            stopped |= numbers  # what follows would lack its beginning
+            stopped |= numbers  # later parts would leave a gap in the table
         else:
             landed += unit
             written += answer
@@ -256,7 +259,7 @@ def _execute(
 def _copied(
     context: JobContext, topic: TopicDescription, units: Sequence[_Unit]
 ) -> Iterator[tuple[_Unit, list[WrittenFile] | SparklogError]]:
-    """Yield each unit and its files; of one that fails its partitions, one by one."""
+    """Yield each unit with its files. A unit that fails is tried again, partition by partition."""
     what = f"build table {topic.name}"
     for unit, answer in zip(units, _map(context, topic, units, what), strict=True):
         if isinstance(answer, SparklogError) and len(unit) > 1:
@@ -303,7 +306,7 @@ def _commit(
 
 
 def _gap(topic: TopicDescription, part: _Part) -> str | None:
-    """Return the line that says which offsets the log has lost before they were copied."""
+    """Return a line on offsets that the log removed before they were copied; None without such."""
     if part.mark is None or part.mark.end == part.start:
         return None
     return (

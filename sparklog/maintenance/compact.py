@@ -1,16 +1,16 @@
-"""compact: of each key the latest record stays (`cleanup.policy=compact`).
+"""Compaction as a job: the latest record of each key stays (`cleanup.policy=compact`).
 
     plan       which partitions are due, and which of their segments (maintenance.due)
-    keys       the dirty segments' keys, shuffled by hash -> superseded offsets, also clean ones
-    rewrite    groups of segments in which something goes -> new segments with key indexes
-    commit     one for all partitions: old segments out, new ones in, the cleaner offsets grown
+    keys       the keys of dirty segments, shuffled by hash -> superseded offsets, dirty and clean
+    rewrite    groups of segments that lose records -> new segments with key indexes
+    commit     one for all partitions: old segments out, new ones in, cleaner offsets raised
 
-This process sees rows of segments alone: superseded offsets go from the tasks that find them to the
-tasks that rewrite. A round reads a bounded number of records, as in Kafka's cleaner, whose offset
-map has a fixed size. A run makes as many rounds as it needs.
+This process sees rows of segments only: superseded offsets go straight from the tasks that find
+them to the tasks that rewrite. A round reads a bounded number of records, as in Kafka's cleaner,
+whose offset map has a fixed size. A run makes as many rounds as it needs.
 
-All older records of a key, wherever in the clean part they lie, go in the commit that makes the
-newer one clean. So when the time of a tombstone has come, nothing is left that it hides.
+The commit that makes a record clean also removes all older records of its key, anywhere in the
+clean part. So when a tombstone may be dropped, no record is left that it hides.
 """
 
 from collections import defaultdict
@@ -49,8 +49,8 @@ def compact(
 ) -> Iterator[Step]:
     """Compact topics with cleanup.policy=compact.
 
-    `options["force"]`: whatever the dirty ratio is. `options["reindex"]`: without the key indexes
-    there are; the keys of clean segments are read, and these are written and indexed anew.
+    `options["force"]`: do so whatever the dirty ratio is. `options["reindex"]`: do not use the
+    existing key indexes: read the keys of clean segments, and write and index these anew.
     """
     for topic in context.topics(topics):
         try:
@@ -62,9 +62,9 @@ def compact(
 def compact_partition(
     context: JobContext, topic: TopicDescription, partition: int
 ) -> Outcome | None:
-    """Compact one partition in one round; None when its dirty ratio does not ask for it.
+    """Compact one partition in one round; return None if it is not due.
 
-    Raises CommitConflictError, and as reading a segment does.
+    Raises CommitConflictError, and the errors of reading a segment.
     """
     config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
     due = due_partition(
@@ -127,7 +127,7 @@ def _due(
 
 @dataclass(frozen=True, slots=True)
 class _Compaction:
-    """One run over the partitions of a topic that are due."""
+    """One round over the partitions of a topic that are due."""
 
     context: JobContext
     topic: TopicDescription
@@ -172,7 +172,7 @@ class _Compaction:
         )
 
     def _marked(self) -> Answers[Marks]:
-        """Return what is superseded, bucket by bucket, where the tasks have found it."""
+        """Return the marks of all buckets; they stay with the tasks that have found them."""
         directory = topic_directory(self.topic)
         bits = [bucket_bits(one.records) for one in self.partitions]
         *firsts, count = accumulate((1 << one for one in bits), initial=0)
@@ -196,7 +196,7 @@ class _Compaction:
         return self.context.fleet.shuffle(index_keys, sources, reducer, count, "keys")
 
     def _viewed(self, marks: Answers[Marks]) -> tuple[dict[int, str], dict[int, set[int]]]:
-        """Return the problems, and the places of indexed segments with suspects, by slot."""
+        """Return, both by slot: problems, and the places of indexed segments with suspects."""
         problems: dict[int, str] = {}
         suspected: dict[int, set[int]] = defaultdict(set)
         for answer in marks.view(partial(_view, [one.indexed for one in self.partitions])):
@@ -292,7 +292,7 @@ class _Round:
         )
 
     def is_current(self, image: TopicImage) -> bool:
-        """Whether the segments to be replaced are all live."""
+        """Whether all segments to be replaced are still live."""
         keys = [entry.key for entry in self.old]
         return len(image.partition(self.partition).live.find(keys)) == len(keys)
 
@@ -308,11 +308,11 @@ class _View(NamedTuple):
     slot: int
     problem: str | None
     suspected: Sequence[int]
-    """The places of segments with suspects among those of the partition with a key index."""
+    """Indexes into the partition's indexed segments: those with suspects."""
 
 
 def _view(indexed: Sequence[Sequence[SegmentEntry]], marks: Marks) -> _View:
-    """Runs where the marks are."""
+    """Return the view of marks. Called in the process that holds them."""
     places = [
         place for place, entry in enumerate(indexed[marks.slot]) if entry.key in marks.suspects
     ]

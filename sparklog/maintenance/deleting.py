@@ -10,8 +10,9 @@ from sparklog.maintenance.job import JobContext
 from sparklog.storage.files import Files, FileStat
 
 LOCAL_CHUNK: Final = 100_000
+"""How many files of a local log dir a task unlinks, in seconds. One chunk alone needs no JVM."""
 REMOTE_CHUNK: Final = 1000
-"""How many files a task unlinks: seconds' worth. One chunk alone is not worth starting a JVM."""
+"""How many objects of a store a task deletes, in seconds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +25,7 @@ class _Chunk:
 
 @dataclass(slots=True)
 class Sum:
-    """Some files: how many, how large, and the first of them."""
+    """Some files: their number, their bytes together, and the path of the first."""
 
     count: int = 0
     bytes: int = 0
@@ -43,7 +44,7 @@ class Sum:
 
 
 def delete_files(context: JobContext, paths: Sequence[str], what: str) -> dict[str, str]:
-    """Unlink files; return those that are still there, each with the reason.
+    """Unlink files; return the paths of those that are still there, each with the reason.
 
     A file that is gone already counts as unlinked. `what` is the title of a progress bar.
     """
@@ -81,7 +82,7 @@ def _delete_singly(chunk: _Chunk) -> dict[str, str]:
 
 
 def problems_of(failed: Mapping[str, str]) -> list[str]:
-    """Return the line that says which files could not be unlinked; none when all could."""
+    """Return a line on files that could not be unlinked; an empty list if all could."""
     if not failed:
         return []
     first = next(iter(failed.values()))

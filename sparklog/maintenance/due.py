@@ -1,4 +1,4 @@
-"""The partitions that are due for compaction, by their configs and the newest image."""
+"""Decides whether a partition is due for compaction, and which of its segments a round reads."""
 
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ from sparklog.metadata.image import PartitionLog
 from sparklog.model import SegmentEntry, SegmentKey
 
 RECORD_BYTES: Final = 100
-"""The size of a record that is assumed where a row has no record count."""
+"""The assumed size of a record if a row has no record count."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,9 +27,9 @@ class DuePartition:
     indexed: Sequence[SegmentEntry]
     """Clean segments with a key index."""
     next_offset: int
-    """Where the first segment begins that a later round must read; OFFSET_MAX without one."""
+    """Base offset of the first segment that a later round must read; OFFSET_MAX for none."""
     last_producers: Mapping[SegmentKey, frozenset[int]]
-    """Of each segment, by its key, the producers that no later one holds."""
+    """By segment key: the ids of producers that no later segment has batches of."""
 
     @property
     def records(self) -> int:
@@ -59,12 +59,12 @@ def due_partition(
     reached: int = 0,
     records_max: int,
 ) -> DuePartition | None:
-    """Return what one round compacts of a partition, None when it is not due.
+    """Return the part of a partition that one round compacts; None if the partition is not due.
 
-    `options` are those of the job. Segments below `reached` were read in an earlier round of this
-    run: None when one of them is still to be read, for that round was given up, or it was the last
-    one and this segment came later. The round reads `records_max` records at most, but a segment at
-    least.
+    `options` are those of the job. An earlier round of this run has read the segments below
+    `reached`. If one of them is still unread, that round was given up, or the segment was added
+    after the last round: the result is None. The round reads at most `records_max` records, but at
+    least one segment.
     """
     segments = log.entries(log.log_start_offset)
     policy = CompactionPolicy(
@@ -99,17 +99,17 @@ def due_partition(
 
 
 def records_of(entry: SegmentEntry) -> int:
-    """Return how many records a segment holds, or may hold where its row does not say."""
+    """Return how many records a segment holds; an estimate if its row does not say."""
     return entry.log_bytes // RECORD_BYTES if entry.record_count is None else entry.record_count
 
 
 def _is_indexed(entry: SegmentEntry, *, reached: int, reindex: bool) -> bool:
-    """Whether a segment has a key index that counts: `reindex` believes those of this run alone."""
+    """Whether a segment has a key index to use; with `reindex`: one that this run has written."""
     return entry.key_index_path is not None and (not reindex or entry.base_offset < reached)
 
 
 def _fitting(segments: Sequence[SegmentEntry], records_max: int) -> int:
-    """Return how many of the first segments hold so many records at most; 1 at least."""
+    """Return how many of the first segments hold `records_max` records at most; at least 1."""
     sums = list(accumulate(map(records_of, segments)))
     return max(1, bisect_right(sums, records_max))
 

@@ -1,12 +1,12 @@
 """A job as steps: each is a plan for one topic, and a function that carries it out.
 
-    steps(context, topics, options) -> Step, Step, …      nothing to do: no step
-        Step.rows       the plan, a row an action: what a dry run prints
+    steps(context, topics, options) -> Step, Step, …      no step if there is nothing to do
+        Step.rows       the plan, a row for each action; a dry run prints it
         Step.execute    does it, in one commit a topic or partition
 
 A job may be killed at any point and run again. A commit makes its plan anew, or checks the plan
-against the newest image. So jobs, writers and administrators may work at the same time. What a step
-can no longer do is left to the next run.
+against the newest image. So jobs, writers and administrators may work at the same time. If a part
+of a step is no longer possible, it is left to the next run.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +25,7 @@ from sparklog.storage.files import Files
 class Outcome:
     """The result of a step: counters by name, and a line for each partition that failed.
 
-    A problem stops its own partition and no other; `notes` are no problems.
+    A problem stops its own partition and no other. `notes` are lines about parts that succeeded.
     """
 
     counts: Mapping[str, int] = field(default_factory=dict)
@@ -46,7 +46,7 @@ class Step:
 
 
 def failing_step(topic: str, error: SparklogError) -> Step:
-    """Return a step that raises `error`: for a topic that could not be planned."""
+    """Return a step whose `execute` raises `error`: for a topic whose plan could not be made."""
 
     def execute() -> Outcome:
         raise error
@@ -73,7 +73,7 @@ class JobContext:
         return self.catalog.clock
 
     def topics(self, names: Sequence[str]) -> list[TopicDescription]:
-        """Return these topics, or all that exist when none is named. Raises UnknownTopicError."""
+        """Return these topics, or all if none is named. Raises UnknownTopicError."""
         if not names:
             return list(self.catalog.topics().values())
         return [self.catalog.topic(name) for name in names]
@@ -85,8 +85,8 @@ class Job(Protocol):
     def __call__(
         self, context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
     ) -> Iterator[Step]:
-        """Yield a step for each topic that has something to be done; all topics when none given.
+        """Yield the steps of these topics, or of all if none is given; none where nothing is to do.
 
-        A step is executed, if at all, before the next one is asked for.
+        The caller executes a step, or leaves it, before it asks for the next one.
         """
         ...

@@ -1,10 +1,10 @@
-"""Slices of shared segments, joined at once: a group commit leaves one of a few KB in a partition.
+"""Joins slices of shared segments: a group commit leaves one of a few KB in each partition.
 
-    slice │ slice │ …        of several files, each with offsets of its file's numbering
-    batch │ batch │ …        one scan, every checksum verified, offsets of the log
+    slice │ slice │ …        from several files, each with the offsets of its file's numbering
+    batch │ batch │ …        one scan, every checksum verified, the log's own offsets
 
-Alone each would cost as much as a megabyte does. Slices that are not as their rows say are not
-joined here: the caller copies them one after another, and the error names the batch and its file.
+To copy a slice alone costs as much as to copy a megabyte. Slices that do not agree with their rows
+are not joined here: the caller copies them one by one, and its error names the batch and the file.
 """
 
 from collections.abc import Iterator, Sequence
@@ -24,7 +24,7 @@ from sparklog.record.scan import scan_batches, verify_checksums
 from sparklog.storage.files import Files
 
 JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
-"""So many bytes of slices are joined at once; a larger slice is copied alone."""
+"""The most bytes of slices that are joined at once; a larger slice is copied alone."""
 
 
 class Joined(NamedTuple):
@@ -36,7 +36,7 @@ class Joined(NamedTuple):
 
 
 def runs(group: Sequence[SegmentEntry]) -> Iterator[list[SegmentEntry]]:
-    """Yield a group's segments in order: slices that may be joined together, others alone."""
+    """Yield the segments of a group in order: runs of slices that may be joined, others singly."""
     run: list[SegmentEntry] = []
     size = 0
     for entry in group:
@@ -56,8 +56,8 @@ def _may_join(entry: SegmentEntry) -> bool:
 def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined | None:
     """Return the batches of slices that follow each other in the log.
 
-    None for slices whose bytes are not as their rows say, and for message sets. `directory` is the
-    topic's. Raises MissingFileError.
+    Returns None if the bytes of a slice do not agree with its row, and for message sets (magic 0
+    and 1). `directory` is the topic's. Raises MissingFileError.
     """
     ends = np.cumsum([entry.log_bytes for entry in run])
     data = np.empty(ends[-1], np.uint8)
@@ -90,7 +90,7 @@ def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined 
 
 
 def _ends_at(batches: BatchTable, last: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:
-    """Whether a batch ends where each slice does, and none is left."""
+    """Whether a batch ends at the end of each slice, and no batch follows the last."""
     if last[-1] != len(batches) - 1:
         return False
     return bool((batches.end_position[last] == ends).all())

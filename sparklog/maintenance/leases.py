@@ -1,10 +1,11 @@
 """A lease around each step of a job, so that two schedulers do not do the same work.
 
-    rewrite/<topic id>   build_index, compact, merge_segments: they replace each other's segments
-    <job>/<topic id>     every other job excludes itself only
+    rewrite/<topic id>   one of build_index, compact and merge_segments, which replace each other's
+                         segments
+    <job>/<topic id>     any other job, which excludes only itself
 
-A thread renews the lease while the step runs. Afterwards it is released. When its holder dies, it
-ends after five minutes.
+A thread renews the lease while the step runs; afterwards the lease is released. If its holder dies,
+it ends after five minutes.
 """
 
 import os
@@ -41,8 +42,8 @@ class Leases:
     def held(self, job: str, topic: str) -> Iterator[Lease | None]:
         """Hold the lease of a job on a topic while the block runs; yield None.
 
-        If another owner holds it, yields that lease, and holds nothing. Where the metadata log
-        cannot be read or written the block runs without a lease: it only saves work.
+        If another owner holds it: yield that owner's lease, and hold nothing. If the metadata log
+        cannot be read or written, the block runs without a lease: a lease only saves work.
         """
         name = self._name(job, topic)
         try:

@@ -1,11 +1,11 @@
 """Merging as a job: small neighbours become one sealed segment, copied batch by batch.
 
     plan (log.merge) -> a task a group: read, verify, rewrite base offsets, append, index, fsync
-                     -> one commit a step: the new segments in place of those they were made of
+                     -> one commit a step: new segments in place of those they were made of
 
-Only the first eight bytes of a batch change, which its checksum does not cover; nothing is decoded.
-A group is left out of the commit when its segments have changed since it was planned: vacuum
-unlinks its new files, and the next run plans it again.
+Only the first eight bytes of a batch change; its checksum does not cover them. Nothing is decoded.
+If segments of a group have changed since it was planned, the commit leaves the group out: vacuum
+unlinks the group's new file, and the next run plans it again.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from sparklog.metadata.tables import segment_entries
 from sparklog.model import SegmentEntry, TopicDescription
 
 STEP_BYTES: Final = 64 * 1024**3
-"""A run that is killed loses the work of one step; a topic of more takes several."""
+"""The most log bytes of a step: a run that is killed loses the work of one step."""
 
 
 def merge_segments(
@@ -56,7 +56,8 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
     groups: list[Group] = []
     for _, log in sorted(image.partitions.items()):
         entries = log.entries()
-        # The newest segment of a compacted topic stays dirty, so it must not grow: it is alone.
+        # The newest segment of a compacted topic stays dirty, so it must not grow: no other joins
+        # it.
         cut = len(entries) - 1 if config.is_compacted and not seal else len(entries)
         for part in (entries[:cut], entries[cut:]):
             groups += plan_merge(
@@ -71,7 +72,7 @@ def _groups(context: JobContext, topic: TopicDescription, *, seal: bool) -> list
 
 
 def _parts(groups: Sequence[Group]) -> Iterator[list[Group]]:
-    """The groups in steps of STEP_BYTES each, or of one group that is larger."""
+    """Yield the groups of each step: STEP_BYTES together at most, or one group that is larger."""
     part: list[Group] = []
     size = 0
     for group in groups:
@@ -164,11 +165,11 @@ def _commit(
 
 
 def _is_current(log: PartitionLog, group: Group) -> bool:
-    """Whether these are the live segments of their offsets, all clean or all dirty as planned."""
+    """Whether just these segments are live at their offsets, on one side of the cleaner offset."""
     start, end = group[0].base_offset, group[-1].next_offset
     slots = log.segments.range(start, end)
     if len(slots) != len(group) or start < log.cleaner_offset < end:
         return False
-    # All at once: others commit only after this plan.
+    # All rows are converted at once: other commits wait for this plan.
     live = segment_entries(log.live.table.slice(slots.start, len(slots)))
     return all(same_log(entry, planned) for entry, planned in zip(live, group, strict=True))

@@ -1,4 +1,4 @@
-"""Several segments copied into one, under the log's own offsets; a task of `merge_segments`.
+"""Copies several segments into one, under the log's own offsets; a task of `merge_segments`.
 
 input     batch │ batch │ …            offsets of the file's numbering
           base offset += shift         the first 8 bytes, outside the checksum
@@ -44,9 +44,9 @@ class MergeWork:
 def merged(work: MergeWork) -> SegmentEntry:
     """Write a group as one sealed, indexed segment, durably; return its row, not yet committed.
 
-    Every checksum is verified, and the whole file's where its row has one. Raises
+    Verifies the checksum of every batch, and that of each whole log if its row has one. Raises
     CorruptRecordError naming file, position and offset, MissingFileError, and the errors of
-    writing; an incomplete file is dropped then.
+    writing; then the incomplete file is dropped.
     """
     first, last = work.group[0], work.group[-1]
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
@@ -72,7 +72,7 @@ def merged(work: MergeWork) -> SegmentEntry:
 
 
 def same_log(entry: SegmentEntry, other: SegmentEntry) -> bool:
-    """Whether two rows say the same of a segment, whatever indexes it has."""
+    """Whether two rows agree in everything but the offset index and the time index."""
     return entry == other or _without_indexes(entry) == _without_indexes(other)
 
 
@@ -83,7 +83,7 @@ def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
 
 
 def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -> None:
-    """Copy segments: slices at once, if they are sound."""
+    """Copy a run: joined if it is several sound slices, else one by one."""
     found = joined(work.files, topic_directory(work.topic), run) if len(run) > 1 else None
     if found is not None:
         target.append(found.batches, found.data, min_timestamp=found.min_timestamp)
@@ -117,7 +117,7 @@ def _copy(work: MergeWork, entry: SegmentEntry, target: SegmentFile) -> None:
 
 
 def _moved(window: Window, size: int) -> Buffer:
-    """The bytes of a window's batches with the log's offsets; of a sealed segment as they are."""
+    """Return a window's bytes with the log's offsets; unchanged for a sealed segment."""
     source = byte_view(window.data)
     if window.entry.shift == 0:
         return source[:size]
@@ -126,7 +126,7 @@ def _moved(window: Window, size: int) -> Buffer:
 
 
 def _refuse_absolute(window: Window) -> None:
-    """Inside a compressed entry of magic 0 offsets are the file's own: it cannot be moved."""
+    """Raise if a compressed entry of magic 0 would move: the offsets inside are the file's own."""
     batches = window.batches
     absolute = np.flatnonzero(batches.is_wrapper & (batches.magic == layout.MAGIC_V0))
     if len(absolute):
@@ -139,7 +139,7 @@ def _refuse_absolute(window: Window) -> None:
 
 
 def _keys(files: Files, directory: str, group: Group) -> KeyHashes:
-    """The keys of all segments, which have an index each, from the first one's base offset."""
+    """Return the keys of all segments of a group, as offsets - base offset of the first."""
     parts = [read_keys(files, directory, entry) for entry in group]
     deltas = [
         part.deltas + (entry.base_offset - group[0].base_offset)
@@ -168,20 +168,20 @@ def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEnt
         record_count=_known(row.record_count, [entry.record_count for entry in group]),
         aborted=_aborted(group),
         delete_horizon_ms=min(horizons, default=None),
-        # What retention takes for the time of a segment without timestamps must not grow younger
-        # than its newest part (Cleaner.cleanSegments keeps the last segment's mtime).
+        # Retention goes by created_ms if a segment has no timestamps: it stays that of the newest
+        # part (Cleaner.cleanSegments keeps the last segment's mtime).
         created_ms=max(entry.created_ms for entry in group),
     )
 
 
 def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
-    """The record count of the headers or, where message sets are compressed, of the rows."""
+    """Return the headers' count or, for compressed message sets, the count of the rows."""
     known = [each for each in counts if each is not None]
     return sum(known) if count is None and len(known) == len(counts) else count
 
 
 def _aborted(group: Group) -> tuple[AbortedRange, ...]:
-    """The aborted spans from the first segment's base; a span over several segments once."""
+    """Return the aborted spans relative to the first segment's base offset, each span once."""
     first = group[0].base_offset
     spans = {
         AbortedRange(span.producer_id, span.first_delta + by, span.last_delta + by)

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 def progress_bar(
     what: str, count: int, *, is_quiet: bool = False
 ) -> Iterator[Callable[[int], None]]:
-    """Show how many of `count` works are done; yield a function that takes how many more are.
+    """Show how many of `count` works are done; yield a function that adds to that number.
 
     Any thread may call it. Nothing is shown with `is_quiet`, or where stderr is no terminal.
     """

@@ -1,7 +1,7 @@
-"""Repairs a log: the damaged file is put aside, its sound batches go to a new segment.
+"""Repairs a log: puts the damaged file aside, and writes its sound batches to a new segment.
 
     quarantine/<partition dir>/<name>.log      a second name of the damaged file, for people
-    a new segment of the same offsets          the sound batches, as they are; without any, none
+    a new segment of the same offsets          the sound batches, unchanged; none if none is sound
     one commit                                 the new row in place of the old
 
 Nothing is deleted here. Vacuum unlinks the old name when its delay is over. The file in quarantine
@@ -33,7 +33,10 @@ from sparklog.storage.files import Files
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SalvageWork:
-    """The work of a task; `is_missing`: there is no file to put aside."""
+    """The work of a task.
+
+    `is_missing`: the damaged file does not exist, so nothing is put aside.
+    """
 
     files: Files
     clock: Clock
@@ -45,7 +48,10 @@ class SalvageWork:
 
 @dataclass(frozen=True, slots=True)
 class Salvaged:
-    """The successor of a damaged segment; `segment` is None when nothing of it is sound."""
+    """The successor of a damaged segment; `segment` is None if no batch is sound.
+
+    `quarantined` is the path of the file that was put aside, None if there was none.
+    """
 
     damaged: SegmentEntry
     segment: SegmentEntry | None
@@ -53,7 +59,10 @@ class Salvaged:
 
 
 def salvaged(work: SalvageWork) -> Salvaged:
-    """Put a damaged `.log` aside and write its sound batches anew, both durably; not committed."""
+    """Put a damaged `.log` aside and write its sound batches anew, both durably.
+
+    Commits nothing.
+    """
     if work.is_missing:
         return Salvaged(work.entry, None, None)
     directory = topic_directory(work.topic)
@@ -100,7 +109,7 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
 def commit_salvaged(
     catalog: Catalog, topic: TopicDescription, salvages: Sequence[Salvaged], now_ms: int
 ) -> Sequence[Salvaged]:
-    """Swap the rows in one commit; return what was swapped, without what is no longer live."""
+    """Swap the rows in one commit; return the swapped ones: their old rows were still live."""
     landed: list[Salvaged] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:

@@ -1,7 +1,7 @@
 """Every job: its name, its work, how often it is due, and its own options.
 
-Adding a job is a row here. The command line (`sparklog jobs`), the scheduler and its configuration
-read no other list.
+A new job needs a row here and no other entry: the command line (`sparklog jobs`), the scheduler and
+its configuration read this list alone.
 """
 
 from collections.abc import Mapping
@@ -22,22 +22,22 @@ _HOUR_MS: Final = 60 * _MINUTE_MS
 
 
 class JobOption(NamedTuple):
-    """An option of one job: a switch, or with a `metavar` values, given one at a time."""
+    """An option of one job: a switch; with a `metavar`, it takes a value and may be repeated."""
 
     about: str
     metavar: str | None = None
 
     @property
     def default(self) -> Any:
-        """The value where nothing is given: False of a switch, else no values."""
+        """The value if the option is not given: False for a switch, else an empty list."""
         return False if self.metavar is None else []
 
 
 class ScheduledJob(NamedTuple):
-    """A job and its schedule: the time between two runs, by the key that sets it.
+    """A job and its schedule: the default interval between two runs, and the key that sets it.
 
     `own`: the options that this job alone takes, by name.
-    `takes_deleted`: a name given to it may be that of a deleted topic.
+    `takes_deleted`: topics that were deleted may be named.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Mends the findings of verify: salvages damaged logs, builds indexes anew."""
+"""Mends damage that `verify` has found: salvages damaged logs, builds indexes anew."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Repaired:
 
 
 def repair(context: JobContext, topic: TopicDescription, wrong: Sequence[Judged]) -> Repaired:
-    """Mend segments; one commit for damaged logs, one for indexes."""
+    """Mend segments: a commit for damaged logs, one for missing files, and one for indexes."""
     done = Repaired()
     _salvage(context, topic, [one for one in wrong if one[1].log_problems], done)
     _index(context, topic, [entry for entry, verdict in wrong if not verdict.log_problems], done)
@@ -54,7 +54,7 @@ def _salvage(
             made.append(answer)
     verdicts = {entry.key: verdict for entry, verdict in wrong}
     catalog, now_ms = context.catalog, context.clock.now_ms()
-    # A file that is missing needs no delay: its row counts as removed long ago.
+    # A missing file needs no delay before vacuum: its row counts as removed long ago.
     missing = [one for one in made if one.quarantined is None]
     landed = [
         *commit_salvaged(catalog, topic, [one for one in made if one not in missing], now_ms),

@@ -1,7 +1,7 @@
 """Retention as a job: old segments leave the log in one commit a topic; vacuum unlinks them later.
 
-Every try of the commit decides anew which segments go. So it counts the segments that a producer
-has added in the meantime, or that another job has removed.
+Every try of the commit decides anew which segments go. So segments that a producer has added, or
+that another job has removed in the meantime, are taken into account.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -24,7 +24,7 @@ from sparklog.model import SegmentKey, TopicDescription
 
 
 class _Removal(NamedTuple):
-    """The segments of one partition that go."""
+    """The segments of one partition that are to be removed."""
 
     partition: int
     expired: Expired
@@ -50,9 +50,9 @@ class _Removal(NamedTuple):
 def retention(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Remove the segments that retention.ms, retention.bytes or the log start offset let go.
+    """Remove segments past retention.ms or retention.bytes, and those below the log start offset.
 
-    Also removes committed offsets of groups that were not used for the default of
+    Also removes committed offsets of groups that were not used for a week, the default of
     offsets.retention.minutes.
     """
     del options
@@ -73,7 +73,7 @@ def retention(
 
 
 def _expired_offsets(context: JobContext, topics: Sequence[str]) -> Iterator[Step]:
-    """Remove committed offsets that were not used for a week, if no gateway is registered."""
+    """Yield the step that removes committed offsets that were not used for a week, if any."""
     if OFFSETS_TOPIC not in (topics or context.catalog.topics()):
         return
     # Loaded where there are groups: the kernels take a while.
@@ -125,7 +125,7 @@ def _edit(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
 
 
 def _removals(image: TopicImage, config: TopicConfig, now_ms: int) -> list[_Removal]:
-    """Return the segments that go, partition by partition; none of a deleted topic."""
+    """Return the segments to remove, partition by partition; an empty list for a deleted topic."""
     if image.closed_ms is not None:
         return []
     found = (_removal(log, config, now_ms) for _, log in sorted(image.partitions.items()))

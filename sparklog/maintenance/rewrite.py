@@ -1,9 +1,9 @@
-"""A group of segments to one sealed segment, without the records that compaction drops.
+"""Rewrites a group of segments as one sealed segment, without the records that compaction drops.
 
     windows of each segment, verified -> retain -> SegmentFile and key index -> a row
 
-Offsets and times stay, gaps are left where records were, and the new segment covers the offsets of
-all that it stands for. Nothing refers to it before the commit.
+Offsets and times stay, and gaps are left where records were. The new segment covers the offsets of
+all segments of the group. Nothing refers to it before the commit.
 """
 
 import os
@@ -44,9 +44,9 @@ PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Found:
-    """The records of a segment that one bucket knows to be superseded. Picklable.
+    """The records of a segment that one bucket has found superseded, or suspects. Picklable.
 
-    `superseded` are offsets - base offset.
+    `superseded` holds offsets - base offset.
     """
 
     segment: SegmentKey
@@ -64,11 +64,11 @@ class Rewrite:
     segments: Sequence[SegmentEntry]
     policy: RollPolicy
     end_offset: int
-    """The end of the round: the batch in front of it stays, if only as a header."""
+    """The end of the round: the batch in front of it stays, even if only its header is left."""
     now_ms: int
     delete_retention_ms: int
     last_producers: frozenset[int] = frozenset()
-    """Producers that no later segment holds: the last batch of each stays, if only as a header."""
+    """Producer ids that no later segment has: each one's last batch stays, at least its header."""
 
     @property
     def directory(self) -> str:
@@ -77,10 +77,9 @@ class Rewrite:
 
 
 def rewrite(work: Rewrite, found: Sequence[Found]) -> SegmentEntry | None:
-    """Write the group's new segment, durable, and return its row; None when nothing is left.
+    """Write the group's new segment, durably, and return its row; None if no record is left.
 
-    `found` is, in no order, what is superseded in its segments.
-
+    `found` are the superseded and suspected records of its segments, in any order.
     Raises CorruptRecordError naming file, position and offset, and the errors of storage.
     """
     output = _Output(work)
@@ -115,7 +114,7 @@ def _dropped(work: Rewrite, entry: SegmentEntry, found: Sequence[Found]) -> Int6
 
 
 def _confirmed(work: Rewrite, entry: SegmentEntry, suspects: Sequence[Suspects]) -> Int64s:
-    """Return the offsets - base offset of suspects that have the keys they were suspected of."""
+    """Return the offsets - base offset of suspects whose keys are equal to the suspected ones."""
     deltas = np.concatenate([some.deltas for some in suspects])
     keys = pa.concat_arrays([some.keys for some in suspects])
     found = [np.empty(0, np.int64)]
@@ -150,7 +149,7 @@ def _last_batches(work: Rewrite) -> Int64s:
 def _retained(
     work: Rewrite, window: Window, dropped: Int64s, last_batches: Int64s
 ) -> Iterator[Retained]:
-    """Yield what is left of a window; message sets become batches of magic 2."""
+    """Yield the records of a window that stay; message sets become batches of magic 2."""
     shift, path = window.entry.shift, log_path(work.directory, window.entry)
     try:
         window.verify(window.batches)
@@ -186,7 +185,10 @@ def _rules(
 
 @dataclass(slots=True)
 class _Output:
-    """The new segment: made with its first batch, so that nothing left is no file."""
+    """The new segment.
+
+    Its file is made with the first batch: if nothing is left, there is no file.
+    """
 
     work: Rewrite
     file: SegmentFile | None = None
@@ -200,7 +202,7 @@ class _Output:
         return self.work.segments[0].base_offset
 
     def take(self, retained: Retained, source: SegmentEntry) -> None:
-        """Append what is left of a window."""
+        """Append the records of a window that stay."""
         if not len(retained.batches):
             return
         if self.file is None:
@@ -216,7 +218,7 @@ class _Output:
             self.horizons.append(retained.delete_horizon_ms)
 
     def close(self) -> SegmentEntry | None:
-        """Complete the files, durable, and return the row."""
+        """Complete the files, durably, and return the row; None if there is no batch."""
         if self.file is None:
             return None
         last = self.work.segments[-1]
@@ -228,7 +230,7 @@ class _Output:
         self.work.files.write_new(f"{self.work.directory}/{path}", keys, durable=True)
         self.work.files.sync([*self.file.paths, f"{self.work.directory}/{path}"])
         return entry._replace(
-            # As Kafka's cleaner keeps the file time of the last segment: retention may go by it.
+            # Kafka's cleaner keeps the mtime of the last segment, too: retention may go by it.
             created_ms=last.created_ms,
             key_index_path=path,
             key_index_bytes=len(keys),

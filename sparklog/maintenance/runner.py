@@ -31,11 +31,11 @@ class StepReport:
 
     @property
     def is_failed(self) -> bool:
-        """Whether a part of it could not be done."""
+        """Whether the outcome has problems."""
         return self.outcome is not None and bool(self.outcome.problems)
 
     def as_row(self) -> dict[str, Any]:
-        """Return it as the JSON object of a line: the plan in a dry run, else the counts."""
+        """Return the JSON object to print: the plan in a dry run, else the counts."""
         row: dict[str, Any] = {"job": self.job, "topic": self.topic}
         if self.outcome is None:
             return {**row, "dry_run": True, "plan": list(self.rows)}
@@ -52,8 +52,8 @@ class StepReport:
 class JobRun:
     """One run of a job over topics, all of them when none is named.
 
-    With `leases` a step runs under a lease. A step whose lease another owner holds is left out and
-    reported; that is no failure.
+    With `leases` each step runs under a lease. If another owner holds the lease of a step, the step
+    is skipped and reported; that is no failure.
     """
 
     name: str
@@ -66,7 +66,7 @@ class JobRun:
     def run(self, context: JobContext, report: Callable[[StepReport], None]) -> int:
         """Do every step, report each, and return DONE, FAILED or NOTHING_TO_DO.
 
-        A step that fails is reported, and the next one is done. Raises what planning raises.
+        A step that fails is reported, and the next one is done. Raises the errors of planning.
         """
         code = NOTHING_TO_DO
         with _seldom_collected():
@@ -95,10 +95,10 @@ class JobRun:
 
 @contextmanager
 def _seldom_collected() -> Iterator[None]:
-    """Let Python look for cycles every COLLECT_EVERY new objects only.
+    """Let Python's garbage collector run only after every COLLECT_EVERY new objects.
 
-    A job makes one object for each segment and each file, and no cycles. Looking through all of
-    them again and again takes as long as the rest.
+    A job makes an object for each segment and each file, but no cycles. Collections would take as
+    long as the rest of the work.
     """
     known = gc.get_threshold()
     gc.set_threshold(max(COLLECT_EVERY, known[0]), *known[1:])
@@ -109,7 +109,7 @@ def _seldom_collected() -> Iterator[None]:
 
 
 def skipped(lease: Lease) -> Outcome:
-    """Return the outcome of a step that another process works on."""
+    """Return the outcome of a step that was skipped: another process holds its lease."""
     until = datetime.fromtimestamp(lease.expires_ms / 1000, UTC).isoformat(timespec="seconds")
     return Outcome(counts={"skipped": 1}, notes=[f"held by {lease.owner} until {until}"])
 
@@ -117,8 +117,8 @@ def skipped(lease: Lease) -> Outcome:
 def executed(step: Step) -> Outcome:
     """Do a step. An error of sparklog's own becomes a problem of this step; the next ones go on.
 
-    A conflict is no problem: another job was faster, and the next run does the rest; or the topic
-    is being deleted, and nothing is left to do.
+    A conflict is no problem: either another job was faster, and the next run does the rest, or the
+    topic is being deleted.
     """
     try:
         return step.execute()

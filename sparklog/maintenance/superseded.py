@@ -1,13 +1,13 @@
-"""Which records of a partition have a later one with the same key, however many keys there are.
+"""Finds records of a partition that have a later one with the same key, for any number of keys.
 
-    index_keys     dirty segment -> its keys, hashes and offsets, cut by the hash's top bits
-    mark           all keys of one bucket, each in offset order -> a hash table, exact in its keys
+    index_keys     dirty segment -> keys, hashes and offsets, split by the hash's top bits
+    mark           all records of one bucket, each key in offset order -> a hash table of whole keys
                      -> offsets that a later record of the dirty part supersedes
-                     -> clean segments whose key index has one of the hashes: suspects
+                     -> clean records whose hash, in a key index, is in the table: suspects
 
-A bucket holds about two million records, so memory does not grow with their number. Clean segments
-are not read here: their key indexes are. A suspect carries the key that it is suspected to have.
-The task that rewrites its segment compares the two keys.
+A bucket holds about two million records, so memory does not grow with the partition. Of clean
+segments only the key indexes are read. A suspect carries the key that it is suspected to have; the
+task that rewrites its segment compares the two keys.
 """
 
 from bisect import bisect_right
@@ -40,18 +40,18 @@ Int64s = NDArray[np.int64]
 BUCKET_RECORDS: Final = 2_000_000
 """How many records one bucket should hold: about 100 MB of keys, hashes and table."""
 ROUND_RECORDS: Final = BUCKET_RECORDS * key_index.PARTS
-"""How many records one round reads: as many as all buckets of a partition should hold."""
+"""How many records one round reads: what all buckets of a partition should hold together."""
 CHUNK_RECORDS: Final = 500_000
 CHUNK_BYTES: Final = 32 * 1024 * 1024
-"""How much of a segment is read, and sent, at once."""
+"""The most records and bytes of a segment that are read, and sent, at once."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KeySource:
     """A segment whose keys are to be read. Picklable.
 
-    `segment` numbers the segments of a partition in offset order; keys go to the 1 << bits reducers
-    from `first` on.
+    `segment` is the segment's number in the offset order of its partition. Its keys go to the
+    reducers `first` to `first + (1 << bits) - 1`.
     """
 
     files: Files
@@ -64,7 +64,7 @@ class KeySource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Buckets:
-    """The reducers of one partition, 1 << bits from `first` on, and whose key indexes they ask."""
+    """The reducers of one partition, 1 << bits from `first` on; its segments with key indexes."""
 
     first: int
     bits: int
@@ -73,9 +73,9 @@ class Buckets:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Suspects:
-    """Offsets - base offset of records of a clean segment, and the key each may have.
+    """Records of a clean segment, as offsets - base offset, and the key that each may have.
 
-    An offset comes twice when two keys share its hash. `keys` is large_binary.
+    An offset occurs twice if two keys share its hash. `keys` is large_binary.
     """
 
     deltas: Int64s
@@ -86,7 +86,7 @@ class Suspects:
 class Marks:
     """The findings of one bucket about the segments of its partition, by segment key.
 
-    `slot` is the partition's place among those of the round.
+    `slot` is the partition's index among those of the round.
     """
 
     slot: int
@@ -94,12 +94,12 @@ class Marks:
     """Offsets - base offset of superseded records."""
     suspects: dict[SegmentKey, Suspects] = field(default_factory=dict)
     problem: str | None = None
-    """Why the partition cannot be compacted."""
+    """Why the partition cannot be compacted; None if it can."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class KeyRows:
-    """Keyed records: offset - base offset, hash, key data[ends[i]:ends[i + 1]]."""
+    """Records that have a key: offset - base offset, hash, and key data[ends[i] : ends[i + 1]]."""
 
     deltas: NDArray[np.uint32]
     hashes: Int64s
@@ -119,9 +119,9 @@ class KeyRows:
         return cls((offsets.to_numpy() - base_offset).astype(np.uint32), hashes, ends, data)
 
     def sorted_by_hash(self) -> "KeyRows":
-        """Return the rows by the top 16 bits of their hashes, rows of one key in offset order.
+        """Return the rows sorted by the top 16 bits of their hashes; rows of a key keep order.
 
-        Then rows of a bucket lie together, and `mark` walks memory from one end to the other.
+        So the rows of a bucket lie together, and `mark` reads memory sequentially.
         """
         order = np.argsort(_top_bits(self.hashes), kind="stable")
         buffers = [None, pa.py_buffer(self.ends), pa.py_buffer(self.data)]
@@ -151,7 +151,7 @@ class Chunk:
 
     @property
     def place(self) -> tuple[int, int]:
-        """The order of chunks: rows of one key come in offset order."""
+        """The sort key of chunks, by which rows of one key come in offset order."""
         return self.segment, int(self.rows.deltas.min())
 
 
@@ -162,24 +162,24 @@ class Unreadable(NamedTuple):
 
 
 def bucket_bits(records: int) -> int:
-    """Return how many bits of a hash number the buckets of a partition with so many records."""
+    """Return how many bits of a hash, 0 to 8, choose the bucket in a partition of `records`."""
     return min(max(records - 1, 0) // BUCKET_RECORDS, key_index.PARTS - 1).bit_length()
 
 
 def bucket_of(hashes: Int64s, bits: int) -> Int64s:
-    """Return the number that the top `bits` (0 to 8) of each hash make."""
+    """Return the bucket of each hash: the number that its top `bits` (0 to 8) make."""
     return key_index.part_of(hashes) >> (key_index.PARTS_BITS - bits)
 
 
 def _top_bits(hashes: Int64s) -> NDArray[np.uint16]:
-    """The top 16 bits, no more: those numpy sorts digit by digit, in no time."""
+    """Return the top 16 bits: numpy sorts 16-bit numbers by a fast radix sort."""
     return (hashes.view(np.uint64) >> np.uint64(48)).astype(np.uint16)
 
 
 def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
-    """Yield the keyed records of a segment, each chunk under the number of its reducer.
+    """Yield the records of a segment that have a key, each chunk with the number of its reducer.
 
-    Damage is yielded too: it is a matter of this partition alone.
+    Damage is yielded as Unreadable, not raised: it concerns this partition alone.
     """
     first, key = source.first, source.entry.key
     try:
@@ -196,9 +196,9 @@ def index_keys(source: KeySource) -> Iterator[tuple[int, Chunk | Unreadable]]:
 
 
 def key_records(source: KeySource) -> Iterator[DecodedRecords]:
-    """Yield `key` and `offset` of a segment's records, but for those of aborted transactions.
+    """Yield `key` and `offset` of a segment's records, without those of aborted transactions.
 
-    Every checksum is verified. Raises what `read_slices` raises.
+    Every checksum is verified. Raises as `read_slices`.
     """
     entry = source.entry
     records = read_slices(
@@ -222,9 +222,9 @@ def mark(
     reducer: int,
     chunks: Iterator[Chunk | Unreadable],
 ) -> Marks:
-    """Return what one bucket says; its number among those of all partitions is `reducer`.
+    """Return the marks of one bucket; `reducer` is its number among the buckets of all partitions.
 
-    A key index that is missing or damaged is the partition's problem: nothing is dropped then.
+    If a key index is missing or damaged, the marks are a problem: nothing is dropped then.
     """
     slot = bisect_right(partitions, reducer, key=lambda one: one.first) - 1
     mine = partitions[slot]
@@ -248,7 +248,7 @@ def mark(
 
 
 class KeyTable:
-    """The keys of one bucket, and for each its latest record."""
+    """The keys of one bucket, and the latest record of each key."""
 
     def __init__(self, chunks: Sequence[Chunk], bits: int) -> None:
         rows = [chunk.rows for chunk in chunks]
@@ -282,7 +282,7 @@ class KeyTable:
         return {key: np.concatenate(deltas) for key, deltas in found.items()}
 
     def suspects(self, indexed: KeyHashes) -> Suspects:
-        """Return the records of a key index whose hash is one of the table's."""
+        """Return the records of a key index whose hashes are in the table."""
         room = len(indexed.hashes)
         while True:
             which, rows = np.empty(room, np.int64), np.empty(room, np.int64)

@@ -1,10 +1,10 @@
-"""The files of a table: small ones merged, those that are too old dropped.
+"""The files of a table: small files are merged, files that are too old are dropped.
 
-tier        files of about the same size (a power of eight); eight of a tier become one of the
-            next, so a row is rewritten O(log n) times
-merge       a file's rows are sorted by partition and offset, and stay so: partition by
-            partition, batch by batch from each file; memory is a batch a file
-retention   whole files, if nothing older of their partitions stays; the table start rises
+tier        files of about the same size, up to a power of eight; eight of a tier become one of
+            the next tier, so a row is rewritten O(log n) times
+merge       rows are sorted by partition and offset, and stay sorted: partition by partition,
+            batch by batch from each file; one batch of each file is in memory
+retention   drops whole files, if no older rows of their partitions stay; the table start rises
 """
 
 from collections import defaultdict
@@ -38,7 +38,7 @@ from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
 TIER_FILES: Final = 8
-"""So many files of a tier are merged; also the factor between tiers."""
+"""The fewest files of a tier that are merged; also the factor between the sizes of two tiers."""
 GROUP_FILES_MAX: Final = 64
 BATCH_BYTES: Final = 4 * 1024 * 1024
 """About how much of each file is in memory while files are merged."""
@@ -130,7 +130,7 @@ class CompactWork:
 
 
 def compacted(work: CompactWork) -> list[WrittenFile]:
-    """Write the rows of a group to as few files as may be, sorted and synced; return them."""
+    """Write the rows of a group, sorted, to as few files as possible; sync and return these."""
     directory = table_directory(work.topic)
     cursors = [_Cursor(work.files, f"{directory}/{one.path}", one) for one in work.group]
     return write_files(work.files, directory, _merged(cursors), work.clock.now_ms())
@@ -160,7 +160,7 @@ class _Cursor:
         self._held: pa.RecordBatch | None = None
 
     def rows_of(self, partition: int) -> Iterator[pa.RecordBatch]:
-        """Yield the rows of a partition, which must not be less than the one asked for before."""
+        """Yield the rows of a partition. Call it with partitions in ascending order."""
         while True:
             batch = self._held if self._held is not None else next(self._batches, None)
             if batch is None:
@@ -216,9 +216,9 @@ def _is_before(file: DataFile, before_ms: int) -> bool:
 
 
 def droppable(expired: Sequence[DataFile], ranges: Mapping[str, Ranges]) -> list[DataFile]:
-    """Return the expired files behind which nothing older of their partitions stays.
+    """Return the expired files that may go: no row of a lower offset of their partitions stays.
 
-    `ranges` are those of all files by path; of none where all files have expired.
+    `ranges` are the offsets of all files by path; empty if all files have expired.
     """
     chosen = {one.path: one for one in expired}
     while True:

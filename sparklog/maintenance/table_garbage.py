@@ -1,11 +1,11 @@
-"""Files of a topic's table that go: those that its Delta log does not name any more, or never did.
+"""Files of a topic's table to unlink: its Delta log does not name them any more, or never did.
 
     removed by a commit      after `sparklog.reader.grace.ms` and `file.delete.delay.ms`: until
-                             then a reader may have a plan with it; whoever has written it, unless
-                             the table has foreign changes, for what is erased must go
-    named by no commit       after `sparklog.orphan.retention.ms`, by the time in its name; a build
-                             that takes longer is refused at its commit
-    of another name          another engine's, that no commit names: left to its own VACUUM
+                             then a reader may have a plan with the file. Another engine's file
+                             goes too, if the table is sound: erased records must be gone
+    named by no commit       after `sparklog.orphan.retention.ms`, by the time in the file's name
+    of another name          another engine's file that no commit names: left to that engine's
+                             VACUUM
 
 Each committer cleans the entries and checkpoints of the Delta log (`table.delta_log`).
 """
@@ -27,7 +27,7 @@ from sparklog.table.snapshot import Snapshot
 def table_steps(
     context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
 ) -> Iterator[Step]:
-    """Yield the step that unlinks what the table does not need; `files` are all that it has."""
+    """Yield the step that unlinks files which the table does not need; `files` are all it has."""
     data = [one for one in files if f"/{DELTA_LOG}/" not in one.path]
     if not data:
         return

@@ -1,13 +1,13 @@
 """The ends of logs, kept tidy by the gateways: slices of shared segments become segments.
 
-A group commit leaves a slice in every partition that it touched, and a row for each. A tail is due
-when one of these holds:
+A group commit leaves a slice, and a row, in every partition that it touched. A tail is due when one
+of these holds:
 
-    slices > SLICES_MAX               so that the rows stay few
-    bytes >= shared.segment.max.bytes as much as a writer puts into a segment of its own
-    age > shared.segment.max.age.ms   as `merge_segments` does it
+    more slices than SLICES_MAX                        so that the rows stay few
+    bytes >= sparklog.shared.segment.max.bytes         a writer would have made a segment of them
+    the oldest > sparklog.shared.segment.max.age.ms    the rule of `merge_segments`
 
-The job `merge_segments` does the same for whole logs, and joins segments again.
+The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,18 +21,18 @@ from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import SegmentEntry, TopicDescription
 
 SLICES_MAX: Final = 32
-"""So many slices a partition may have at its end."""
+"""A tail with more slices than this is merged."""
 ROWS_MAX: Final = 256
-"""So many rows at the end of a log are looked at."""
+"""How many rows at the end of a log are looked at."""
 
 
 def merge_tails(
     context: JobContext, image: Image, topics: Iterable[TopicDescription]
 ) -> Iterator[Outcome]:
-    """Merge the tails of topics that are due, in one commit a topic; yield what each did.
+    """Merge the tails of topics that are due, in one commit a topic; yield the outcome of each.
 
-    `image` is that of any version; of topics that it has not opened nothing is done. A tail that
-    another process changes meanwhile is left to the next call.
+    `image` may be of any version. A topic that it has not opened is left out. A tail that another
+    process changes meanwhile is left to the next call.
     """
     now_ms = context.clock.now_ms()
     for topic in topics:

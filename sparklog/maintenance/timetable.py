@@ -1,13 +1,13 @@
-"""When a job is due: at its interval, whichever process keeps the time, and across restarts.
+"""When a job is due: once an interval, for all schedulers of a log dir together, across restarts.
 
-    schedule/<job>/<interval>   a lease in the metadata log; where it ends, the job is due again
+    schedule/<job>/<interval>   a lease in the metadata log; when it ends, the job is due again
 
-    a run begins     it ends in an hour, or after the interval if that is shorter
-    the run ended    it ends an interval after the run began
+    a run begins     the lease is set to end in an hour, or after the interval if that is shorter
+    the run ended    the lease is set to end one interval after the run began
 
 So a run that is cut off is repeated within the hour, several schedulers share one timetable, and a
-scheduler that is started again continues with it. Like every lease, it only saves work. A job that
-runs every few minutes has no entry: it is due after each start.
+scheduler that is started again continues with it. Like every lease, it only saves work. A job with
+an interval below ten minutes has no such lease: it is due after each start.
 """
 
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from sparklog.metadata.leases import acquire
 from sparklog.metadata.log import MetadataLog
 
 KEPT_MS: Final = 10 * 60 * 1000
-"""The shortest interval that is worth two commits a run."""
+"""The shortest interval that has a lease: a run then costs two commits."""
 RETRY_MS: Final = 60 * 60 * 1000
 
 
@@ -33,8 +33,9 @@ class Timetable:
     def claim(self, job: str, interval_ms: int) -> int:
         """Claim a run that the caller takes to be due; return 0.
 
-        When another process has run the job, or this one before it was started again: claim
-        nothing, and return in how many milliseconds it is due. Raises as `MetadataLog.commit`.
+        If another process has run the job meanwhile, or this scheduler before its restart: claim
+        nothing, and return in how many milliseconds the job is due. Raises as
+        `MetadataLog.commit`.
         """
         if interval_ms < KEPT_MS:
             return 0

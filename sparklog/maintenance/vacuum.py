@@ -1,16 +1,16 @@
-"""Vacuum as a job, the only one that unlinks: files that no row names, and no row may name again.
+"""Vacuum as a job, the only one that unlinks: files that no row names, and none may name again.
 
-    table       files that its Delta log does not name (any more): see `maintenance.table_garbage`
+    table       files that its Delta log does not name, or not any more: `maintenance.table_garbage`
     topic       horizon committed -> image read -> files unlinked -> rows of segments dropped
-    log dir     deleted topics, shared segments, leftovers: see `maintenance.vacuum_log_dir`
+    log dir     deleted topics, shared segments, leftovers: `maintenance.vacuum_log_dir`
 
 The order is the protocol. Once the horizon is committed, no commit may name an older file for the
 first time. The image is read after that commit: an older file that it does not name belongs to no
-segment, now or later. The rows of removed segments are dropped last, in a commit: when a run dies
+segment, now or later. The rows of removed segments are dropped last, in a commit: if a run dies
 before it, the next run finds the same work.
 
-The log dir is listed once, and a topic with more than UNLINKED_MAX files of garbage a second time,
-when they are unlinked. The driver holds the file names of one partition, and those of one round of
+The log dir is listed once. A topic with more than UNLINKED_MAX files to unlink is listed again when
+they are unlinked. The driver holds the file names of one partition, and those of one round of
 unlinking.
 """
 
@@ -52,7 +52,7 @@ GARBAGE: Final = (Fate.REMOVED, Fate.ORPHAN, Fate.UNKNOWN)
 """The fates of files that are unlinked or reported, in the order of a report."""
 
 UNLINKED_MAX: Final = LOCAL_CHUNK
-"""Most files that are unlinked in one round."""
+"""The most files to unlink in one round."""
 
 
 def vacuum(
@@ -60,9 +60,10 @@ def vacuum(
 ) -> Iterator[Step]:
     """Unlink files that nothing needs, and drop the rows that stand for them.
 
-    A name stands for deleted topics that had it, too. Without names also the log dir's own files
-    are looked at. `options["drop_unknown"]` are directories of topics that the metadata log does
-    not know, which are erased. Raises InvalidOptionError when these are given with names.
+    A name also stands for deleted topics that had it. Without names, the log dir's own files are
+    looked at, too. `options["drop_unknown"]`: directories to erase, of topics that the metadata
+    log does not know. Raises InvalidOptionError if `topics` and these are both given, and
+    UnknownTopicError.
     """
     unknown: Sequence[str] = options.get("drop_unknown", ())
     if unknown and topics:
@@ -84,9 +85,9 @@ def vacuum(
 
 
 def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]:
-    """Return topics that exist, then deleted ones: those of these names, or all without any.
+    """Return existing topics, then deleted ones: those of these names, or all if none is given.
 
-    Raises UnknownTopicError for a name that neither have.
+    Raises UnknownTopicError for a name that no topic has, existing or deleted.
     """
     image = context.catalog.image()
     if not names:
@@ -99,9 +100,9 @@ def _chosen(context: JobContext, names: Sequence[str]) -> list[TopicDescription]
 def _listing(
     context: JobContext, directories: Collection[str] | None
 ) -> Iterator[tuple[str, Iterator[FileStat]]]:
-    """Yield directories of the log dir, all or some, each with the files below it.
+    """Yield directories of the log dir, these or (None) all, each with the files below it.
 
-    "" holds the files of the log dir itself.
+    The directory "" holds the files that lie in the log dir itself.
     """
     if directories is None:
         yield from groupby(context.files.list(recursive=True), key=_directory)
@@ -118,7 +119,7 @@ def _directory(file: FileStat) -> str:
 def _steps(
     context: JobContext, topic: TopicDescription, files: Iterable[FileStat]
 ) -> Iterator[Step]:
-    """Yield the step of a topic, if there is something to do."""
+    """Yield the steps of a topic: of its table and of its log, where there is something to do."""
     if topic.deleted_ms is not None:
         yield from deleted_topic_step(context, topic, files)
         return
@@ -153,8 +154,8 @@ def _of_log(
 class _Garbage:
     """The garbage of one topic, counted: files by fate and partition, and rows.
 
-    The partition is None for files in another directory. `listed` are the files, sorted by
-    directory, None when they are more than UNLINKED_MAX.
+    The partition is None for files outside a partition's directory. `listed` are the files, sorted
+    by directory, or None if they are more than UNLINKED_MAX.
     """
 
     listed: Sequence[FileStat] | None
@@ -185,7 +186,7 @@ class _Garbage:
 def _garbage(
     topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
 ) -> _Garbage:
-    """Count what is garbage of a topic on an image; `files` are its own, sorted by path."""
+    """Count the garbage among a topic's files, as an image tells; `files` are sorted by path."""
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
     for folder, judged in _judged(topic, image, files, now_ms):
@@ -259,9 +260,9 @@ class _Names:
 def _execute(
     context: JobContext, topic: TopicDescription, listed: Sequence[FileStat] | None
 ) -> Outcome:
-    """Vacuum one topic: what is garbage of `listed`, or of all its files.
+    """Vacuum one topic: unlink the garbage of `listed`, or of all its files if that is None.
 
-    Files that are made in the meantime are younger than the horizon.
+    Files that are made in the meantime stay: they are younger than the horizon.
     """
     catalog, now_ms = context.catalog, context.clock.now_ms()
     edit = TopicEdit(

@@ -1,14 +1,15 @@
 """Vacuum of a log dir: deleted topics, shared segments, and files that belong to no topic.
 
-    deleted topic     after the delays: a commit that says so, its files, its part of the image
-    shared segment    without a live slice, after the longest delays of all topics, older than the
-                      log dir's horizon: its file, then its row
-    orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon
+    deleted topic     after the delays: a commit says that it is being erased; its files are
+                      unlinked; a commit drops its part of the image
+    shared segment    without a live slice, after the longest delay of all topics, and older than
+                      the log dir's horizon: its file goes, then its row
+    orphans           in `__shared` and `__cluster_metadata`, older than the log dir's horizon: go
     other files       left alone, and reported
 
-A directory that is named like a topic's, of a topic that the image does not know, is reported, not
-erased: a log dir whose metadata was restored from a backup would lose its newest topics.
-`--drop-unknown` with its name erases it.
+A directory with a topic's name, whose topic the image does not know, is reported, not erased: a log
+dir whose metadata was restored from a backup would lose its newest topics. `--drop-unknown` with
+its name erases it.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -40,8 +41,8 @@ VACUUM: Final = "VACUUM"
 class LogDirFiles:
     """The files of a log dir that lie in no topic's directory, from a listing.
 
-    `lost` are segments' files by the directory of a topic that may be unknown, `strange` files of
-    other names by their directory, `shared` the sizes of shared segments that have no live slice.
+    `lost`: files of segments of topics that may be unknown, by directory. `strange`: other files,
+    by directory. `shared`: sizes of shared segments without a live slice, by path.
     """
 
     def __init__(self, image: Image) -> None:
@@ -52,7 +53,7 @@ class LogDirFiles:
         self._in_use = {path for path, one in image.shared.items() if one.slice_count}
 
     def add(self, directory: str, files: Iterable[FileStat]) -> None:
-        """Take in one directory."""
+        """Add the files of one directory."""
         if directory == CLUSTER_METADATA:
             return
         for file in files:
@@ -71,7 +72,7 @@ def _is_segments(directory: str, file: FileStat) -> bool:
 
 
 def _is_expected(directory: str, file: FileStat) -> bool:
-    """Whether it is the log dir's own, in quarantine, or of the kept table of an erased topic."""
+    """Whether a file is the log dir's own, in quarantine, or in the kept table of a topic."""
     if not directory:
         return file.path.startswith(META_PROPERTIES)
     if directory == GATEWAYS:
@@ -104,7 +105,7 @@ def deleted_topic_step(
 
 
 def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
-    """Erase a deleted topic: commit that, unlink its files, forget it and its shared slices."""
+    """Erase a deleted topic: commit the erasure, unlink its files, forget it and its slices."""
     if not _begin_erasing(context, topic):
         return Outcome(counts={"conflicts": 1})  # it came back meanwhile
     keeps_table = not TopicConfig.parse(topic.configs).table_delete
@@ -136,7 +137,7 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
 
 
 def _begin_erasing(context: JobContext, topic: TopicDescription) -> bool:
-    """Commit that any file of the topic may be gone; False for one that came back meanwhile."""
+    """Commit that any file of the topic may be gone; return False if the topic has come back."""
 
     def plan(image: Image) -> Edit | Done:
         known = image.topic(topic.topic_id)
@@ -153,7 +154,7 @@ def _begin_erasing(context: JobContext, topic: TopicDescription) -> bool:
 
 
 def _delete_directory(context: JobContext, directory: str, *, keeps_table: bool) -> Outcome:
-    """Unlink a topic's directory but for its quarantine, or its table; count the files."""
+    """Unlink a topic's files except its quarantine and, with `keeps_table`, its table."""
     files = context.files.list(directory, recursive=True)
     kept = (QUARANTINE, TABLE) if keeps_table else (QUARANTINE,)
     doomed = (file for file in files if not any(_is_below(file, part) for part in kept))
@@ -182,7 +183,7 @@ def _delete_directory(context: JobContext, directory: str, *, keeps_table: bool)
 def unknown_topic_steps(
     context: JobContext, found: LogDirFiles, directories: Sequence[str]
 ) -> Iterator[Step]:
-    """Yield a step for each directory to erase, of a topic that the image does not know."""
+    """Yield a step for each directory, of a topic that the image does not know, to erase it."""
     for directory in directories:
         files = found.lost.pop(directory, None)
         if files is None:
@@ -196,7 +197,7 @@ def unknown_topic_steps(
 
 
 def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
-    """Erase a directory, unless its topic is known by now or may be about to be."""
+    """Erase a directory, unless its topic is known by now, or a commit under way may create it."""
     image = _commit_horizon(context)
     if topic_id_of(directory) in image.topics:
         return Outcome(counts={"conflicts": 1})
@@ -212,7 +213,7 @@ def _delete_unknown_topic(context: JobContext, directory: str) -> Outcome:
 
 
 def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
-    """Yield a step for shared segments, and one for other files; none where nothing is to do."""
+    """Yield a step for shared segments, and one for other files, where there is something to do."""
     now_ms = context.clock.now_ms()
     image = context.catalog.image()
     try:
@@ -228,7 +229,7 @@ def log_dir_steps(context: JobContext, found: LogDirFiles) -> Iterator[Step]:
 
 
 def _horizon_ms(image: Image, now_ms: int) -> int:
-    """Return the log dir's horizon, by the largest orphan retention of all topics."""
+    """Return the log dir's horizon in ms: now - the largest orphan retention of all topics."""
     return max(0, now_ms - max(config.orphan_retention_ms for config in _configs(image)))
 
 
@@ -243,7 +244,7 @@ def _commit_horizon(context: JobContext) -> Image:
 
 
 def _configs(image: Image) -> list[TopicConfig]:
-    """Return all configs that a topic has, a deleted one too, and the default ones.
+    """Return the configs of all topics, deleted ones too, and the defaults.
 
     Several topics share a shared segment: the longest of their delays decides.
     """
@@ -252,7 +253,7 @@ def _configs(image: Image) -> list[TopicConfig]:
 
 @dataclass(frozen=True, slots=True)
 class _SharedGarbage:
-    """Shared segments whose rows go, orphans, and files of other names; the sizes of all."""
+    """Paths of shared segments whose rows go, of orphans and other files; all sizes by path."""
 
     unused: Sequence[str]
     orphans: Sequence[str]
@@ -278,7 +279,7 @@ def _shared_garbage(
 ) -> _SharedGarbage:
     """Return the findings about shared segments on an image; `sizes` are those of files."""
     delay_ms = max(config.delete_delay_ms for config in _configs(image))
-    # A row that is forgotten refuses no new slice any more; the horizon does.
+    # Once a row is forgotten, it cannot refuse new slices; the horizon does it instead.
     unused = [
         path
         for path, one in image.shared.items()
@@ -296,7 +297,7 @@ def _shared_garbage(
 
 
 def _born_ms(path: str) -> int | None:
-    """Return when a shared segment was made, None for a name that is not one's."""
+    """Return when a shared segment was made, in ms; None for a name that no shared segment has."""
     uuid = path.removeprefix(SHARED_PREFIX).removesuffix(LOG_SUFFIX)
     try:
         is_ours = UUID(uuid).version == 7 and path == f"{SHARED_PREFIX}{UUID(uuid)}{LOG_SUFFIX}"
@@ -331,7 +332,7 @@ def _vacuum_shared(context: JobContext, sizes: Mapping[str, int]) -> Outcome:
 
 
 def _own_step(context: JobContext, image: Image, found: LogDirFiles) -> Iterator[Step]:
-    """Yield the step of the metadata log's leftovers; it reports files of other names, too."""
+    """Yield the step that unlinks the metadata log's leftovers and reports other files."""
     later = Edit(operation=VACUUM, horizon_ms=_horizon_ms(image, context.clock.now_ms()))
     old = leftovers(context.catalog.log, image.apply([later], image.stamp))
     lost, strange = (

@@ -1,6 +1,6 @@
 """Compares one segment with its row and its indexes; a task of `verify`.
 
-The log is walked once: every checksum and every offset is checked, and its row and its index files
+The log is walked once: every checksum and every offset is checked, and the row and the index files
 are compared with it. Nothing is written.
 """
 
@@ -40,12 +40,12 @@ COUNTED: Final = (
     "producer_ids",
     "transactional",
 )
-"""Columns that the bytes of a log tell without being decoded; None is "not known" on both sides."""
+"""Columns that are known without decoding records; None, in log or row, means "not known"."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VerifyWork:
-    """The work of a task; `is_decoding`: every record is decoded, too."""
+    """The work of a task. `is_decoding`: also decode every record."""
 
     files: Files
     topic: TopicDescription
@@ -58,9 +58,9 @@ class VerifyWork:
 class Verdict:
     """The findings about a segment; all are empty for a sound one.
 
-    `log_problems` are of the `.log` or of what the row says of it, `index_problems` of indexes that
-    can be built anew, `other_problems` of files that cannot; `lost` are the offsets [start, end) of
-    the log that no sound batch covers.
+    `log_problems`: damage of the `.log`, or a row that disagrees with it. `index_problems`: of
+    indexes that can be built anew. `other_problems`: of records, and of files that cannot be built
+    anew. `lost`: offsets [start, end) of the log that no sound batch covers.
     """
 
     log_problems: tuple[str, ...] = ()
@@ -71,7 +71,7 @@ class Verdict:
 
 
 def verified(work: VerifyWork) -> Verdict:
-    """Check one segment. Damage is the answer; raises what else reading raises."""
+    """Check one segment. Damage is returned, not raised. Raises the other errors of reading."""
     files, entry, directory = work.files, work.entry, topic_directory(work.topic)
     path = log_path(directory, entry)
     policy = RollPolicy(index_interval_bytes=work.index_interval_bytes)
@@ -117,7 +117,7 @@ def verified(work: VerifyWork) -> Verdict:
 
 
 def _record_problems(window: Window, path: str) -> Iterator[str]:
-    """Yield the problems of records in batches with right checksums; they cannot be mended."""
+    """Yield the problems of records whose batch has the right checksum; they cannot be mended."""
     entry = window.entry
     try:
         window.decoded({"timestamp"}, entry.base_offset, None, window.batches)
@@ -164,7 +164,7 @@ def _other_problems(files: Files, directory: str, entry: SegmentEntry) -> Iterat
 
 
 def _is_lawful(segment: SegmentLog, batches: Batches) -> bool:
-    """Whether the indexes are those of another index.interval.bytes: each entry is a batch's."""
+    """Whether the indexes are right for another index.interval.bytes: an entry is a batch's."""
     try:
         index, times = segment.offset_index(), segment.time_index()
         for view in (index, times):

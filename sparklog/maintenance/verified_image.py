@@ -16,7 +16,7 @@ from sparklog.table.schema import TABLE
 
 
 def image_problems(image: TopicImage) -> list[str]:
-    """Return the contradictions within a partition's image."""
+    """Return the contradictions within the image of each partition, a line each."""
     problems = []
     for partition, log in sorted(image.partitions.items()):
         if not 0 <= partition < image.description.num_partitions:
@@ -43,7 +43,7 @@ def image_problems(image: TopicImage) -> list[str]:
 def file_findings(
     files: Files, topic: TopicDescription, image: TopicImage, now_ms: int
 ) -> tuple[list[str], list[str]]:
-    """Return problems and notes: files that are gone early; files that no row names, and gaps."""
+    """Return problems (files gone too early) and notes (files that no row names, and gaps)."""
     config, directory = TopicConfig.parse(topic.configs), f"{topic_directory(topic)}/"
     sizes = {
         stat.path.removeprefix(directory): stat.bytes
@@ -84,7 +84,7 @@ def _orphans(
 
 
 def _gaps(topic: TopicDescription, image: TopicImage) -> list[str]:
-    """Offsets above the log start that no segment covers, where compaction is not the reason."""
+    """Return a line for each range without a segment above the log start; none if compacted."""
     if TopicConfig.parse(topic.configs).is_compacted:
         return []
     notes = []

@@ -3,8 +3,8 @@
     metadata     `metadata.repair`: entries, runs, history, hints
     image        segments do not overlap; log start, log end and cleaner offset fit them
     segments     `maintenance.verified`: checksums, offsets, sizes, counts, timestamps, indexes
-    files        those of removed segments are there until their delay is over; those that no row
-                 names are noted, with their age: their writer may be about to commit
+    files        files of removed segments must be there until their delay is over; files that no
+                 row names are noted, with their age: their writer may be about to commit
 
 With `repair` the metadata log is mended first, indexes are rebuilt, and a damaged log is put into
 quarantine: a segment of its sound batches takes its place, and the report says which offsets are
@@ -31,7 +31,7 @@ from sparklog.metadata.repair import repair as repair_metadata
 from sparklog.model import SegmentEntry, TopicDescription
 
 SEGMENTS_MAX: Final = 10_000
-"""Most segments that are checked, and mended, in one round: the driver holds their verdicts."""
+"""The most segments to check and mend in one round: the driver holds their verdicts."""
 
 
 def verify(
@@ -125,7 +125,7 @@ def _judged(
     *,
     is_decoding: bool,
 ) -> tuple[list[Judged], list[str]]:
-    """Return the verdict on each segment that is still live, and errors of those not read."""
+    """Return verdicts on the segments that are still live, and the errors of unreadable ones."""
     interval = TopicConfig.parse(topic.configs).index_interval_bytes
     works = [
         VerifyWork(

@@ -1,11 +1,12 @@
 """Compares a table with its log: counts and hashes of ranges of offsets, on both sides.
 
-    range    [the later of both starts and the cleaner offset, table end), in parts of RANGE_BYTES
-    log      decoded as a committed reader sees it
+    range    [largest of table start, log start and cleaner offset, table end), in parts of
+             RANGE_BYTES
+    log      decoded as a read_committed reader sees it
     table    the row groups that may have rows of the range, by their statistics
     both     sorted by partition and offset, and hashed
 
-A problem names its range. Below the cleaner offset the log rightly has fewer records.
+A problem names its range. Below the cleaner offset the log may have fewer records than the table.
 """
 
 import hashlib
@@ -36,7 +37,7 @@ from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import DataFile, Snapshot
 
 RANGE_BYTES: Final = 64 * 1024 * 1024
-"""About how much of the log is compared at once: both sides are in memory."""
+"""About how many bytes of the log are compared at once: both sides are held in memory."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,7 +146,7 @@ def _compare(
 
 
 Digest = tuple[int, str]
-"""How many records, and a hash of them."""
+"""The number of records, and a hash of them."""
 
 
 def compared(work: CompareWork) -> tuple[Digest, Digest]:
@@ -204,7 +205,7 @@ def _digest(batches: Iterator[pa.RecordBatch]) -> Digest:
 
 
 class _Hash:
-    """A file that is hashed and not kept."""
+    """A file for Arrow's writer that hashes its bytes and keeps none."""
 
     closed = False
 
@@ -217,4 +218,4 @@ class _Hash:
         return len(data)
 
     def flush(self) -> None:
-        """Hold nothing back."""
+        """Do nothing: no byte is buffered."""

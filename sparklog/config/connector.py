@@ -1,9 +1,10 @@
-"""Options of Spark's Kafka connector that mean nothing without brokers, or something else here.
+"""Options of Spark's Kafka connector that have no meaning, or another meaning, without brokers.
 
-kafka.<option of a produce>   is that option: kafka.compression.type, kafka.batch.size
-kafka.isolation.level   is isolation.level
-kafka.<what the connector refuses>   is refused here too, naming what to use instead
-any other kafka.<client config>, and options of consumer pools   are ignored, with a warning
+kafka.<produce option>          means that option: kafka.compression.type, kafka.batch.size
+kafka.isolation.level           means isolation.level
+REFUSED_CLIENT_CONFIGS          are refused, as by the connector; the error names the alternative
+other kafka.<client config>,    are ignored, with a warning
+and IGNORED_OPTIONS
 """
 
 import warnings
@@ -36,16 +37,16 @@ REFUSED_CLIENT_CONFIGS = {
 
 
 CLIENT_OPTIONS = (*PRODUCE_OPTIONS, ISOLATION_LEVEL)
-"""Options of ours that are client configs of Kafka, too."""
+"""Options of sparklog that are client configs of Kafka as well."""
 
 
 def without_connector_options(
     given: Mapping[str, Any], client_options: Sequence[Option] = CLIENT_OPTIONS
 ) -> dict[str, Any]:
-    """Return the options that mean something here; warn of the others (SparklogWarning).
+    """Return the options that have a meaning here; warn of the others (SparklogWarning).
 
-    `client_options` are those that may be given as kafka.<name> too. Raises InvalidOptionError for
-    what the connector refuses.
+    `client_options` are the options that may also be given as kafka.<name>. Raises
+    InvalidOptionError for kafka.<name> of REFUSED_CLIENT_CONFIGS.
     """
     ignored = {name.lower() for name in IGNORED_OPTIONS}
     ours = {option.name.lower() for option in client_options}

@@ -1,8 +1,8 @@
-"""How one configuration key is described: type, bounds, parsing, and the sentence that refuses.
+"""A configuration key: its type, its bounds, its parser, and the message that refuses a value.
 
 Types and their text forms are those of org.apache.kafka.common.config.ConfigDef: text is trimmed,
-booleans ignore case, lists are separated by commas, INT is 32 and LONG is 64 bits wide. Stricter
-than ConfigDef in one point: a DOUBLE is finite, for NaN would pass every bound.
+booleans ignore case, lists are separated by commas, INT is 32 and LONG is 64 bits wide. One rule is
+stricter than ConfigDef's: a DOUBLE is finite. NaN would get past a check of the bounds.
 """
 
 import math
@@ -20,7 +20,7 @@ LONG_MAX = 2**63 - 1
 
 
 class ConfigType(StrEnum):
-    """What a value's text stands for (ConfigDef.Type)."""
+    """The type of a value, which is given as text (ConfigDef.Type)."""
 
     BOOLEAN = "boolean"
     INT = "int"
@@ -32,47 +32,47 @@ class ConfigType(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Bounds:
-    """Which values of a type are allowed; `text` completes the sentence "it takes …"."""
+    """The allowed values of a type; `text` completes the message "… is not allowed: it takes …"."""
 
     text: str
     accept: Callable[[ConfigValue], bool]
 
 
 def at_least(minimum: int, maximum: int = LONG_MAX) -> Bounds:
-    """Allow the integers from `minimum` on (ConfigDef.Range.atLeast), up to the type's width."""
+    """Allow the integers from `minimum` to `maximum` (ConfigDef.Range.atLeast)."""
     text = f"an integer from {minimum} to {maximum}"
     return Bounds(text, lambda value: _within(value, minimum, maximum))
 
 
 def between(minimum: float, maximum: float, also: float | None = None) -> Bounds:
-    """Allow the numbers from `minimum` to `maximum`, and `also` (ConfigDef.Range.between)."""
+    """Allow the numbers from `minimum` to `maximum` (ConfigDef.Range.between), and `also`."""
     text = f"a number from {minimum} to {maximum}" + ("" if also is None else f", or {also}")
     return Bounds(text, lambda value: value == also or _within(value, minimum, maximum))
 
 
 def one_of(*allowed: str) -> Bounds:
-    """Allow these words only (ConfigDef.ValidString.in)."""
+    """Allow only these words (ConfigDef.ValidString.in)."""
     return Bounds(_one_of_text(allowed), lambda value: value in allowed)
 
 
 def boolean() -> Bounds:
-    """Allow both booleans."""
+    """Allow true and false."""
     return Bounds("true or false", lambda value: isinstance(value, bool))
 
 
 def list_of(*allowed: str) -> Bounds:
-    """Allow lists of these words (ConfigDef.ValidList.in)."""
+    """Allow lists of these words, the empty one included (ConfigDef.ValidList.in)."""
     text = f"a comma-separated list of {_one_of_text(allowed)}"
     return Bounds(text, lambda value: isinstance(value, tuple) and set(value) <= set(allowed))
 
 
 def matching(pattern: str, text: str) -> Bounds:
-    """Allow the words that match `pattern` in full; `text` says it in words."""
+    """Allow the texts that the whole regex `pattern` matches; `text` describes it to users."""
     return Bounds(text, lambda value: re.fullmatch(pattern, str(value)) is not None)
 
 
 def partitioner() -> Bounds:
-    """Allow the names of partitioners, and module:function."""
+    """Allow the names of the built-in partitioners, and module:function."""
     return matching(
         r"default|round-robin|uniform-sticky|[A-Za-z_][\w.]*:[A-Za-z_]\w*",
         "default, round-robin, uniform-sticky or module:function",
@@ -80,7 +80,7 @@ def partitioner() -> Bounds:
 
 
 def replicas() -> Bounds:
-    """Allow `*` or a list of partition:broker pairs (ThrottledReplicaListValidator)."""
+    """Allow `*`, or a list of partition:broker (ThrottledReplicaListValidator)."""
 
     def accept(value: ConfigValue) -> bool:
         pairs = value if isinstance(value, tuple) else ()
@@ -91,10 +91,10 @@ def replicas() -> Bounds:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One row of the table of keys.
+    """One row of a table of keys.
 
-    `default` is text, as a user would write it. `is_used` is False for a key of Kafka's that has no
-    meaning without brokers: it is accepted within its bounds, kept and shown, and changes nothing.
+    `default` is text, as a user would write it. A key of Kafka's that has no meaning without
+    brokers has `is_used` False: its value is checked, kept and shown, and changes nothing.
     """
 
     name: str
@@ -106,14 +106,14 @@ class ConfigKey:
 
     @property
     def field(self) -> str:
-        """The name in snake_case without a `sparklog.` prefix: retention.ms is `retention_ms`."""
+        """The field of TopicConfig: retention.ms is retention_ms; `sparklog.` is left out."""
         return self.name.removeprefix("sparklog.").replace(".", "_")
 
     def parse(self, value: object) -> ConfigValue:
-        """Return the value that the text of `value` stands for.
+        """Return `value` as the key's type.
 
-        Numbers and booleans are taken by their text, so that -1 and "-1" are the same, True and
-        "true". Raises InvalidConfigError that names the key, the value and what is allowed.
+        A value that is not text counts as its text: -1 is "-1", True is "true". Raises
+        InvalidConfigError, which names the key, the value and the allowed values.
         """
         text = str(value).lower() if isinstance(value, bool) else str(value).strip()
         parsed = _PARSERS[self.type](text)
@@ -139,7 +139,7 @@ def _parse_boolean(text: str) -> bool | None:
 
 
 def _parse_integer(text: str) -> int | None:
-    # int() alone would also take underscores, and more digits than anyone means.
+    # int() alone would also accept underscores, and numbers of any length.
     return int(text) if re.fullmatch(r"[+-]?[0-9]{1,40}", text) else None
 
 

@@ -1,9 +1,9 @@
 """Options of a produce and of a consume: one row per option.
 
-Names, defaults and meanings are those of Kafka's producer and of Spark's Kafka connector wherever
-they have one. Options are text, as everywhere in Spark; case does not matter, and `_` may stand for
-`.`, so that `batch_size=65536` is an argument in Python. `storage.<NAME>` options are settings of
-the storage (sparklog.storage.settings) and pass through.
+An option that Kafka's producer or Spark's Kafka connector has, has the same name, default and
+meaning here. Values are text, as everywhere in Spark. Names ignore case, and `_` may replace `.`,
+so that `batch_size=65536` is an argument in Python. Options `storage.<NAME>` are settings of the
+storage (sparklog.storage.settings).
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -33,7 +33,7 @@ DURATION = r"([0-9]+)\s*(us|ms|s|m|min|h|d)?"
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One option. `default` None means that it is left out."""
+    """One option. `default` is text; None: an option that is not given has the value None."""
 
     name: str
     type: ConfigType
@@ -42,7 +42,7 @@ class Option:
     doc: str
 
     def parse(self, value: object) -> Any:
-        """Return the typed value. Raises InvalidOptionError naming the option and what it takes."""
+        """Return the typed value. Raises InvalidOptionError: the option and the allowed values."""
         if isinstance(value, Collection) and not isinstance(value, str):
             raise InvalidOptionError(
                 f"option {self.name} is a {type(value).__name__}: options are text, "
@@ -78,9 +78,9 @@ RECORD_COLUMNS = (
     "timestampType",
     "headers",
 )
-"""What a consumed record has, in the order of Spark's Kafka source."""
+"""The columns of a consumed record, in the order of Spark's Kafka source."""
 
-TOPIC = _text("topic", "Topic of every record; it beats the column `topic`.")
+TOPIC = _text("topic", "Topic of every record; it wins over the column `topic`.")
 
 PRODUCE_OPTIONS = (
     TOPIC,
@@ -88,40 +88,40 @@ PRODUCE_OPTIONS = (
         "compression.type",
         "none",
         ("none", "gzip", "snappy", "lz4", "zstd"),
-        "Codec of the batches, unless the topic's own compression.type asks for one.",
+        "Codec of the batches, unless the topic's compression.type names one.",
     ),
     Option(
         "batch.size",
         ConfigType.INT,
         "16384",
         at_least(1, INT_MAX),
-        "Most bytes of a batch before compression; a larger record has a batch of its own.",
+        "The largest size of a batch before compression; a larger record has its own batch.",
     ),
     Option(
         "partitioner",
         ConfigType.STRING,
         None,
         partitioner(),
-        "Chooses partitions where the column `partition` does not; without it the topic's.",
+        "Chooses a partition where the column `partition` does not; default: the topic's.",
     ),
     Option(
         "segment.bytes",
         ConfigType.INT,
         None,
         at_least(14, INT_MAX),
-        "Most bytes of a segment, instead of the topic's segment.bytes; may be smaller.",
+        "The largest size of a segment, instead of the topic's segment.bytes; may be smaller.",
     ),
     _choice(
         "flush",
         "fsync",
         ("fsync", "none"),
-        "fsync: durable before the answer; none: left to the operating system, as a broker does.",
+        "fsync: durable before the answer; none: the operating system writes it out later.",
     ),
     _choice(
         "clustered",
         "auto",
         ("auto", "true", "false"),
-        "Shuffle the rows by partition first; auto does when direct writing makes many files.",
+        "Shuffle the rows by partition first; auto: only if there would be many files otherwise.",
     ),
     Option(
         "allowOffsetGaps",
@@ -130,8 +130,8 @@ PRODUCE_OPTIONS = (
         boolean(),
         "Whether the column `offset` may leave offsets out, as a copy of a compacted topic does.",
     ),
-    _text("txnAppId", "With txnVersion: the same write is committed once, however often sent."),
-    _count("txnVersion", "Grows with every write of txnAppId.", minimum=0),
+    _text("txnAppId", "With txnVersion: names a write, which is committed once if it is repeated."),
+    _count("txnVersion", "Number of the write; grows with each write of txnAppId.", minimum=0),
 )
 
 _OFFSETS = "JSON {topic: {partition: offset}}, -2 earliest, -1 latest"
@@ -141,7 +141,7 @@ ISOLATION_LEVEL = _choice(
     "isolation.level",
     "read_uncommitted",
     ("read_uncommitted", "read_committed"),
-    "read_committed: leave out records of transactions that were aborted (imported topics).",
+    "read_committed: stop before open transactions, leave out records of aborted ones.",
 )
 
 CONSUME_OPTIONS = (
@@ -170,25 +170,25 @@ CONSUME_OPTIONS = (
         ConfigType.LIST,
         None,
         list_of(*RECORD_COLUMNS),
-        "Columns to read, in this order; what is left out is not decoded.",
+        "Columns to read, in this order; other columns are not decoded.",
     ),
     Option(
         "failOnDataLoss",
         ConfigType.BOOLEAN,
         "true",
         boolean(),
-        "Whether offsets that retention removed are an error, or skipped with a warning.",
+        "Whether offsets that retention removed are an error; false: skip them with a warning.",
     ),
     ISOLATION_LEVEL,
     _count("versionAsOf", "Read all topics as this commit left them (`sparklog log`).", minimum=0),
     _text("timestampAsOf", "The same as of a time: ms since 1970, or ISO (2013-07-04T12:00)."),
-    _text("groupId", "The group of startingOffsets=committed; a stream commits as it, too."),
+    _text("groupId", "The group of startingOffsets=committed; a stream also commits for it."),
     Option(
         "auto.offset.reset",
         ConfigType.STRING,
         None,
         one_of("earliest", "latest", "none"),
-        "Where startingOffsets=committed begins without a commit; none: that is an error. "
+        "Where startingOffsets=committed begins without a commit; none: an error. "
         "Default: earliest in a batch, latest in a stream.",
     ),
     _count("minPartitions", "At least this many Spark partitions; splits the larger ranges."),
@@ -200,19 +200,19 @@ HISTORY_OPTIONS = (
         "history",
         "log",
         ("log", "auto", "table"),
-        "Where records are read: the log; auto: its table (sparklog.table.enable) as far as that "
-        "says the same, else the log; table: the table alone, also below the log start.",
+        "Where records are read. log: the log. auto: the topic's table as far as it gives the same "
+        "rows, the log for the rest. table: only the table, also below the log start.",
     ),
     Option(
         "ordered",
         ConfigType.BOOLEAN,
         "false",
         boolean(),
-        "With history=auto or table: each partition in the order of its offsets, at the cost of a "
-        "shuffle and a sort; without it the order is unspecified.",
+        "With history=auto or table: each partition in the order of its offsets, which costs a "
+        "shuffle and a sort; by default the order is unspecified.",
     ),
 )
-"""What `sparklog.spark.consume` takes beside CONSUME_OPTIONS."""
+"""Options of `sparklog.spark.consume` besides CONSUME_OPTIONS."""
 
 STREAM_OPTIONS = (
     _count("maxOffsetsPerTrigger", "A micro-batch has about this many offsets at most."),
@@ -225,19 +225,19 @@ STREAM_OPTIONS = (
         "The longest wait for minOffsetsPerTrigger since the last micro-batch.",
     ),
 )
-"""What a streaming read takes beside CONSUME_OPTIONS."""
+"""Options of a streaming read besides CONSUME_OPTIONS."""
 
 SOURCE_OPTIONS = (*CONSUME_OPTIONS, *STREAM_OPTIONS, *PRODUCE_OPTIONS)
-"""What `format("sparklog")` takes: one table in SQL is read and written with the same options."""
+"""Options of `format("sparklog")`: SQL reads and writes one table with the same options."""
 
 
 def parse_options(
     options: Sequence[Option], given: Mapping[str, object]
 ) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return (typed value per option name, storage settings).
+    """Return (typed value by option name, storage settings by name).
 
-    Options left out have their default's value, None without one; so do those given as None.
-    Raises InvalidOptionError for an unknown option, naming the nearest, and for a bad value.
+    An option that is left out, or given as None, has its default, or None if it has no default.
+    Raises InvalidOptionError for an unknown option (it names the nearest one) and for a bad value.
     """
     known = {option.name.lower(): option for option in options}
     values = {

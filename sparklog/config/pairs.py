@@ -8,8 +8,8 @@ from sparklog.errors import InvalidOptionError
 def pairs(texts: Iterable[str], option: str, *, is_secret: bool = False) -> dict[str, str]:
     """Return NAME=VALUE texts as a dict; a later text of the same name wins.
 
-    `option` is what gave them. Raises InvalidOptionError for a text without a name or `=`; it does
-    not show the text if `is_secret`.
+    `option` is the name of the option that holds the texts. Raises InvalidOptionError for a text
+    without `=` or without a name; the message leaves the text out if `is_secret`.
     """
     found = {}
     for text in texts:

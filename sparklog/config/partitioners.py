@@ -1,4 +1,4 @@
-"""The partitioners that need no code of the user's, and the one that a topic has by default."""
+"""The built-in partitioners, which need no code of the user's; DEFAULT is a topic's default."""
 
 from typing import Final
 
@@ -6,4 +6,4 @@ DEFAULT: Final = "default"
 ROUND_ROBIN: Final = "round-robin"
 UNIFORM_STICKY: Final = "uniform-sticky"
 BUILT_IN: Final = (DEFAULT, ROUND_ROBIN, UNIFORM_STICKY)
-"""All that a client of a service may choose."""
+"""The names that a client of a service may choose from."""

@@ -10,9 +10,10 @@ _UNIT_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_
 
 
 def time_ms(text: str, now_ms: int) -> int | None:
-    """Return a time in ms since 1970; None for a text that is none, or a time before 1970.
+    """Return the time `text` in ms since 1970; None if it is not a time, or one before 1970.
 
-    A time without a zone is UTC; `-48h` is that long before `now_ms`.
+    `text` is a number of ms since 1970, an ISO date or time (UTC unless it names a zone), or a span
+    before `now_ms` (ms since 1970) such as -48h: units ms, s, m, h, d; at the earliest 0.
     """
     if re.fullmatch(r"\d{1,18}", text, re.ASCII):
         return int(text)

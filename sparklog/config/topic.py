@@ -13,14 +13,14 @@ from sparklog.model import Codec, TimestampType
 
 
 class ConfigSource(StrEnum):
-    """Where a value comes from (ConfigEntry.ConfigSource)."""
+    """Who set a value (ConfigEntry.ConfigSource)."""
 
     DEFAULT = "DEFAULT_CONFIG"
     TOPIC = "DYNAMIC_TOPIC_CONFIG"
 
 
 class ConfigEntry(NamedTuple):
-    """One key of one topic, as `describe_configs` answers it. `value` is text."""
+    """One key of one topic, as `describe_configs` returns it. `value` is text."""
 
     name: str
     value: str
@@ -31,16 +31,17 @@ class ConfigEntry(NamedTuple):
 
     @property
     def is_default(self) -> bool:
-        """Whether the topic leaves this key alone."""
+        """Whether the topic does not set this key."""
         return self.source is ConfigSource.DEFAULT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """The configs of a topic: a typed field per key, and the overrides as they were given.
+    """The configs of a topic: a typed field for each key, and the overrides as they were given.
 
-    Built by `parse`. Times are milliseconds, sizes bytes; a key's meaning, default and bounds stand
-    in its row of `TOPIC_CONFIG_KEYS`, whose test holds this list of fields to the table.
+    `parse` builds it. Times are milliseconds, sizes are bytes. The row of a key in
+    `TOPIC_CONFIG_KEYS` has its meaning, default and bounds; a test compares the fields below with
+    that table.
     """
 
     cleanup_policy: tuple[str, ...]
@@ -92,8 +93,8 @@ class TopicConfig:
     def parse(cls, overrides: Mapping[str, object]) -> "TopicConfig":
         """Return the configs of a topic that sets `overrides`; every other key has its default.
 
-        Values are text, or numbers and booleans taken by their text. Raises InvalidConfigError for
-        a key that does not exist (naming the nearest one), a value out of its bounds, and a
+        Values are text; a number or a boolean counts as its text. Raises InvalidConfigError for an
+        unknown key (it names the nearest one), for a value out of its bounds, and for a
         min.compaction.lag.ms above max.compaction.lag.ms (LogConfig.validateValues).
         """
         given = {config_key(name).name: str(value).strip() for name, value in overrides.items()}
@@ -128,7 +129,7 @@ class TopicConfig:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether the latest record of each key is kept, so that records need keys."""
+        """Whether compaction applies, so that every record needs a key."""
         return "compact" in self.cleanup_policy
 
     @property
@@ -138,26 +139,26 @@ class TopicConfig:
 
     @property
     def delete_delay_ms(self) -> int:
-        """How long the files of a removed segment stay on disk at the least."""
+        """How long, at the least, the files of a removed segment stay on disk."""
         return max(self.file_delete_delay_ms, self.reader_grace_ms)
 
     @property
     def max_segment_ms(self) -> int:
-        """The span of timestamps after which a segment rolls (LogConfig.maxSegmentMs)."""
+        """The span of timestamps, in ms, after which a segment rolls (LogConfig.maxSegmentMs)."""
         if self.is_compacted:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
     @property
     def timestamp_type(self) -> TimestampType:
-        """Whose clock the topic's timestamps are."""
+        """Whether a record has its producer's time, or the time of the append."""
         if self.message_timestamp_type == "LogAppendTime":
             return TimestampType.LOG_APPEND_TIME
         return TimestampType.CREATE_TIME
 
     @property
     def codec(self) -> Codec | None:
-        """The codec of new segments; None leaves it to each produce (BrokerCompressionType)."""
+        """The codec of new segments; None: each produce chooses (BrokerCompressionType)."""
         if self.compression_type == "producer":
             return None
         return Codec[self.compression_type.upper().replace("UNCOMPRESSED", "NONE")]
@@ -172,7 +173,7 @@ class TopicConfig:
 
 
 def every_config(overrides: Iterable[Mapping[str, str]]) -> list[TopicConfig]:
-    """Return the configs of several topics, each one once, and the default ones.
+    """Return the configs of several topics, equal ones once, and the configs without overrides.
 
     Raises InvalidConfigError.
     """
@@ -181,7 +182,7 @@ def every_config(overrides: Iterable[Mapping[str, str]]) -> list[TopicConfig]:
 
 
 def config_key(name: str) -> ConfigKey:
-    """Return the row of a topic config; InvalidConfigError names the nearest if there is none."""
+    """Return the row of a topic config. Raises InvalidConfigError, which names the nearest key."""
     key = TOPIC_CONFIG_KEYS.get(name)
     if key is None:
         near = get_close_matches(name, TOPIC_CONFIG_KEYS, n=1)

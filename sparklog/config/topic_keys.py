@@ -1,13 +1,13 @@
 """Every topic config: one row per key.
 
-The first two tables are all topic configs of Kafka 4.1.1 (names, types, defaults and bounds as
-org.apache.kafka.storage.internals.log.LogConfig defines them): those that mean the same here, and
-those that are accepted and kept because a topic's configs travel, but that mean nothing without
-brokers. The third table is sparklog's own.
+The first two tables hold all topic configs of Kafka 4.1.1, with the names, types, defaults and
+bounds of org.apache.kafka.storage.internals.log.LogConfig. KAFKA_KEYS mean the same here. KEPT_KEYS
+mean nothing without brokers; they are accepted and kept, because configs travel with a topic.
+SPARKLOG_KEYS are sparklog's own.
 
-`segment.bytes` keeps Kafka's lower bound of 1 MiB (KIP-1030). One produce may ask for less with its
-option of the same name, down to the 14 bytes that Kafka allowed before 4.0: small segments are for
-tests and examples, not a property that a topic should have.
+`segment.bytes` has Kafka's lower bound of 1 MiB (KIP-1030). The option of a produce of the same
+name may be as small as 14 bytes, Kafka's bound before 4.0: small segments are for tests and
+examples, not for the life of a topic.
 """
 
 from sparklog.config.keys import (
@@ -84,7 +84,7 @@ KAFKA_KEYS: tuple[ConfigKey, ...] = (
         "delete.retention.ms",
         _DAY_MS,
         0,
-        "How long compaction keeps a tombstone, so that a reader that began before it sees it.",
+        "How long compaction keeps a tombstone, so that a slow reader still sees it.",
     ),
     _long(
         "file.delete.delay.ms",
@@ -242,7 +242,7 @@ KEPT_KEYS: tuple[ConfigKey, ...] = (
         "Kafka's choice of availability over durability; there are no elections here.",
     ),
 )
-"""Kafka's keys that are accepted within their bounds, kept and shown, and change nothing."""
+"""Kafka's keys that change nothing here: a value is checked against its bounds, kept and shown."""
 
 SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
     ConfigKey(
@@ -264,14 +264,14 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         _STRING,
         "default",
         partitioner(),
-        "How a record without a partition gets one: Kafka's default (murmur2 of the key, sticky "
-        "without one), in turn, sticky for all, or a Python function over Arrow arrays.",
+        "How a record without a partition gets one: default (murmur2 of the key; sticky without a "
+        "key), round-robin, uniform-sticky, or module:function, your own over Arrow arrays.",
     ),
     _long(
         "sparklog.reader.grace.ms",
         _DAY_MS,
         0,
-        "How long a reader's plan stays good: removed files stay on disk this long at the least.",
+        "How long a reader's plan stays good: removed files stay on disk at least this long.",
     ),
     _long(
         "sparklog.shared.segment.max.age.ms",
@@ -285,7 +285,7 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         _BOOLEAN,
         "true",
         boolean(),
-        "Whether the table of the topic goes with the topic when vacuum erases it.",
+        "Whether vacuum deletes the topic's table when it erases a deleted topic.",
     ),
     ConfigKey(
         "sparklog.table.enable",
@@ -298,22 +298,22 @@ SPARKLOG_KEYS: tuple[ConfigKey, ...] = (
         "sparklog.table.retention.ms",
         -1,
         -1,
-        "How old the youngest record of a file of the table may be before the file is dropped; "
+        "How old the youngest record in a file of the table may be before the file is removed; "
         "-1 is forever.",
     ),
     _long(
         "sparklog.table.target.lag.ms",
         60_000,
         0,
-        "How long a record may be missing in the table: after that build_table copies it, even if "
-        "it makes a small file.",
+        "How long a record may be missing from the table: then build_table copies it, even if "
+        "that makes a small file.",
     ),
     _int(
         "sparklog.shared.segment.max.bytes",
         1024 * 1024,
         0,
-        "A writer puts a partition's batches into one shared segment with those of others while "
-        "they are not larger than this; 0: always into a segment of its own.",
+        "The largest size of a partition's batches in one write that go into a shared segment; "
+        "larger ones get a segment of their own, with 0 all do.",
     ),
 )
 """sparklog's own keys."""

@@ -1,7 +1,7 @@
-"""Where bytes live: files of a log dir on a file system or an object store.
+"""The files of a log dir, on a file system or in an object store.
 
-Start with `files.py`, the interface. `open_files` picks the implementation; importing this package
-imports none that is heavy.
+`files.py` is the interface, and the place to start. `open_files` picks the implementation; this
+package imports no heavy module by itself.
 """
 
 from sparklog.storage.files import Files, FileStat, NewFile

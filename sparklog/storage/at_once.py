@@ -1,4 +1,4 @@
-"""fsyncs side by side: a file system's journal makes one commit for all threads that wait.
+"""fsyncs side by side: the file system's journal makes one commit for all threads that wait.
 
 Twelve new files in four directories, on a disk that others use too: 75 ms one after another, 8 ms
 on eight threads.
@@ -13,13 +13,13 @@ from typing import Final
 
 THREADS: Final = 8
 WAITING_MAX: Final = 64
-"""How many calls of `begin` wait for a thread at most; each may hold a descriptor."""
+"""How many calls of `begin` may be unfinished, waiting or running; each may hold a descriptor."""
 
 
 def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
-    """Call `work` with every path, several at a time; raises the first error, in their order.
+    """Call `work` with every path, several at a time. Raises the error of the first path with one.
 
-    When it returns or raises, nothing is under way any more.
+    When the function returns or raises, no call is running or waiting any more.
     """
     calls = [_threads().submit(work, path) for path in paths]
     wait(calls)
@@ -28,9 +28,9 @@ def each_at_once(work: Callable[[str], None], paths: Sequence[str]) -> None:
 
 
 def begin(work: Callable[[], None]) -> "Future[None]":
-    """Let a thread do `work`; the returned future ends with it, or raises its error.
+    """Run `work` in a thread; the returned future completes with it, or raises its error.
 
-    Blocks while WAITING_MAX others are under way. Not to be called by `work` itself.
+    Blocks while WAITING_MAX earlier calls are unfinished, so `work` itself must not call it.
     """
     room = _room()
     room.acquire()

@@ -1,13 +1,13 @@
-"""Credentials of AWS's usual sources that obstore does not know; it renews them when they expire.
+"""Credentials from AWS's usual sources that obstore does not know; obstore renews them.
 
-obstore itself takes the environment's keys, web identity, the container service by its relative
-address or with a token's file, and the instance's. Missing are:
+obstore itself reads the environment's keys, web identity, the container service (by its relative
+address, or with a token's file), and the instance's service. This module adds:
 
     the container service by its full address, with its token in the environment or without one
     profiles of the shared credentials file that hold keys
 
-Each is a callable that returns a credential and its expiry, as obstore asks for them. Everything
-is read in the process that connects.
+A provider is a callable that returns a credential and its expiry, as obstore asks for them. The
+process that connects reads all sources.
 """
 
 import configparser
@@ -25,7 +25,7 @@ TIMEOUT_S = 10
 
 
 class Credential(TypedDict):
-    """A credential as obstore takes it; one that expires is asked for anew before it does."""
+    """A credential as obstore takes it; obstore asks for a new one before `expires_at`."""
 
     access_key_id: str
     secret_access_key: str
@@ -37,7 +37,7 @@ Provider = Callable[[], Credential]
 
 
 def given(options: Mapping[str, str]) -> Provider | None:
-    """The keys among the options, which nothing of the environment is mixed with."""
+    """Return the keys that the options give, None without keys; the environment adds nothing."""
     if "AWS_ACCESS_KEY_ID" not in options:
         return None
     credential = Credential(
@@ -50,7 +50,7 @@ def given(options: Mapping[str, str]) -> Provider | None:
 
 
 def provided(environ: Mapping[str, str]) -> Provider | None:
-    """The source that the environment leads to and obstore does not know; None leaves it to it."""
+    """Return the provider that the environment leads to; None where obstore knows the source."""
     if environ.get("AWS_ACCESS_KEY_ID") or environ.get("AWS_WEB_IDENTITY_TOKEN_FILE"):
         return None
     address = environ.get("AWS_CONTAINER_CREDENTIALS_FULL_URI")
@@ -62,14 +62,14 @@ def provided(environ: Mapping[str, str]) -> Provider | None:
 
 
 class ContainerCredentials:
-    """Asks a container's credentials endpoint."""
+    """A provider that asks a container's credentials endpoint."""
 
     def __init__(self, address: str, token: str | None) -> None:
         self._address = address
         self._headers = {"Authorization": token} if token else {}
 
     def __call__(self) -> Credential:
-        """Ask; StoragePermissionError when there is no answer that holds keys."""
+        """Ask the endpoint. Raises StoragePermissionError if it does not answer with keys."""
         if urlsplit(self._address).scheme not in {"http", "https"}:
             raise StoragePermissionError(
                 "AWS_CONTAINER_CREDENTIALS_FULL_URI is not an address; allowed: http[s]://host/path"
@@ -95,7 +95,7 @@ def _time(text: str | None) -> datetime | None:
 
 
 def _profile(environ: Mapping[str, str]) -> Provider | None:
-    """The keys of AWS_PROFILE, or of the default profile, if the shared file has them."""
+    """Return the keys of AWS_PROFILE, or of the default profile; None if the file has none."""
     path = environ.get("AWS_SHARED_CREDENTIALS_FILE") or os.path.expanduser("~/.aws/credentials")
     name = environ.get("AWS_PROFILE", "default")
     parser = configparser.RawConfigParser()

@@ -1,4 +1,4 @@
-"""How obstore's client is configured: its addresses and credentials, its timeouts and retries."""
+"""The configuration of obstore's client: addresses, credentials, timeouts and retries."""
 
 from datetime import timedelta
 from typing import Any, Final
@@ -6,17 +6,17 @@ from typing import Any, Final
 from sparklog.storage.settings import StorageOptions
 
 RETRIES: Final = 10
-"""How often a failed request is tried again, unless MAX_RETRIES says otherwise."""
+"""How often a failed request is tried again, if MAX_RETRIES is not set."""
 RETRY_SECONDS: Final = 60
-"""For how long after its first try, unless RETRY_TIMEOUT says otherwise."""
+"""For how many seconds after its first try it is tried again, if RETRY_TIMEOUT is not set."""
 BACKOFF_SECONDS_MAX: Final = 3
 """The longest pause between two tries."""
 
 
 def config_of(options: StorageOptions, store: str) -> dict[str, Any]:
-    """Return the settings of one of STORES by obstore's names.
+    """Return the settings of `store`, one of STORES, by obstore's names.
 
-    What is said of HTTP stands in `client_options`, which would replace it here.
+    ALLOW_HTTP is left out: it belongs to `client_options`, which obstore would let it replace.
     """
     allow_http = f"{store}_ALLOW_HTTP".lower()
     return {name: value for name, value in options.of(store).items() if name != allow_http}
@@ -33,7 +33,7 @@ def client_options(options: StorageOptions, store: str) -> dict[str, Any]:
 
 
 def retry_config(options: StorageOptions) -> dict[str, Any]:
-    """Return obstore's RetryConfig."""
+    """Return obstore's RetryConfig, with the defaults of this module."""
     retries, seconds = options.count("MAX_RETRIES"), options.seconds("RETRY_TIMEOUT")
     return {
         "max_retries": RETRIES if retries is None else retries,

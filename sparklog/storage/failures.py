@@ -1,4 +1,4 @@
-"""From the errors of an operating system to ours, in one place."""
+"""The one place where errors of the operating system become StorageErrors."""
 
 import errno
 import os
@@ -21,15 +21,15 @@ KINDS: dict[int, type[StorageError]] = {
     errno.EPERM: StoragePermissionError,
     errno.EROFS: StoragePermissionError,
 }
-"""What each error number means; all others are a plain StorageError."""
+"""The class of each error number; every other number is a plain StorageError."""
 
 
 def failure(
     kind: type[StorageError], operation: str, path: str, log_dir: str, reason: str
 ) -> StorageError:
-    """An error of `kind` that says what was tried, on which path of which log dir, and why not.
+    """Return an error of `kind` whose message has the operation, the path, the log dir, the reason.
 
-    All but the reason are also attributes of the error: `operation`, `path`, `log_dir`.
+    `operation`, `path` and `log_dir` are also attributes of the error.
     """
     place = f"{path} in {log_dir}" if path else log_dir
     return kind(
@@ -38,9 +38,10 @@ def failure(
 
 
 class os_errors:  # noqa: N801 - a context manager in lower case, as contextlib.suppress is
-    """Raises an OSError of its block as the StorageError that `KINDS` makes of it.
+    """Turns an OSError of its block into the StorageError that `KINDS` gives for its number.
 
-    A class, for it is entered several times a file: contextlib's take four times as long.
+    It is a class because a file enters it several times, and contextlib's generators are four times
+    as slow.
     """
 
     __slots__ = ("_log_dir", "_operation", "_path")

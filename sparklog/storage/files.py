@@ -1,20 +1,23 @@
 """Files: one interface for local disks, object stores and memory.
 
-A path is relative to the log dir, its parts separated by "/" (`paths.check_path` refuses all
-others). A file is written once, front to back, and never changes afterwards: there is no append and
-no rename. (Only hints, small files that may be lost, are replaced: `overwrite`.) So three things
-are enough to write safely:
+A path is relative to the log dir; its parts are separated by "/" (`paths.check_path` refuses every
+other form). A file is written once, front to back, and never changes afterwards: there is no append
+and no rename. So three steps are enough to write safely:
 
     create … write … close      the whole file, or none that anything refers to
     sync(paths)                 files, and the directories that name them, survive a power cut
-    (a commit)                  the metadata log refers to them; not a matter of this package
+    (a commit)                  the metadata log refers to them; this package does not do that
 
-A commit itself is one small file, whose name must go to one of several writers:
+A commit itself is one small file, and of several writers one may have its name:
 
-    put_new                     the whole file under its name, or nothing and False
+    put_new                     puts the whole file under its name, or nothing and returns False
     sync_directory              the name survives a power cut, too
 
-Errors are those under StorageError and name the operation, the path and the log dir.
+Small files that no reader has to trust (hints, a gateway's sign of life) are replaced by
+`overwrite`, and so is the meta.properties of a restored log dir.
+
+A failure of the storage is a StorageError with the operation, the path and the log dir. A path that
+is not allowed is a LogDirError, a negative position or length a UsageError.
 """
 
 from abc import ABC, abstractmethod
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 
 
 Reader = Callable[[int, int], memoryview]
-"""read(start, length) of one file, as `Files.read`."""
+"""read(start, length) of one file, both in bytes, as `Files.read`."""
 
 
 class FileStat(NamedTuple):
@@ -41,9 +44,9 @@ class FileStat(NamedTuple):
 
 
 class NewFile(ABC):
-    """One file being written, front to back; readers may count on it after `close` only.
+    """A file that is being written, front to back. Readers may rely on it only after `close`.
 
-    As a context manager it closes at the end and aborts when the block raises.
+    As a context manager it closes at the end, and aborts if its block raises.
     """
 
     def __init__(self, path: str) -> None:
@@ -52,7 +55,10 @@ class NewFile(ABC):
         self._state = "open"
 
     def write(self, data: "Buffer") -> None:
-        """Append all of `data`. A write that fails has aborted the file before it raises."""
+        """Append all of `data`. If the write fails, the file is aborted and StorageError raised.
+
+        Raises UsageError if the file is closed or aborted.
+        """
         self._require_open("write")
         view = flat_view(data)
         try:
@@ -63,16 +69,17 @@ class NewFile(ABC):
         self.bytes_written += view.nbytes
 
     def write_behind(self) -> None:  # noqa: B027 - most storages have nothing to do
-        """Let the storage begin to make durable what was written; for files that will be synced.
+        """Let the storage begin to write out what it has; for a file that will be synced.
 
-        A hint, which promises nothing.
+        The call is a hint, and promises nothing.
         """
 
     def close(self) -> None:
-        """Complete the file; closing again does nothing. A close that fails has aborted the file.
+        """Complete the file; on a closed file do nothing. If that fails, the file is aborted.
 
-        The bytes may still be in the operating system's memory: `Files.sync` makes them durable,
-        and raises the error if they could not be written out.
+        The bytes may still be in the operating system's memory. `Files.sync` makes them durable, or
+        raises the error that kept them from the disk. Raises StorageError, and UsageError if the
+        file is aborted.
         """
         if self._state == "closed":
             return
@@ -85,7 +92,7 @@ class NewFile(ABC):
         self._state = "closed"
 
     def abort(self) -> None:
-        """Drop what was written, and never anything else; does nothing once closed or aborted."""
+        """Remove this file, and never another one of its name; nothing if closed or aborted."""
         if self._state == "open":
             self._state = "aborted"
             self._discard()
@@ -119,143 +126,144 @@ class NewFile(ABC):
 
 
 class Files(Protocol):
-    """The files of one log dir. Picklable, so that it travels to Spark's workers."""
+    """The files of one log dir. It can be pickled, and so reach Spark's workers."""
 
     @property
     def uri(self) -> str:
-        """The log dir: an absolute path when local, else a URI; without credentials."""
+        """The log dir, without credentials: an absolute path if it is local, else a URI."""
         ...
 
     @property
     def options(self) -> Mapping[str, str]:
-        """Storage options under delta-rs's names; empty when local. Its repr hides credentials."""
+        """Storage options by delta-rs's names; empty if local. The repr hides credentials."""
         ...
 
     @property
     def is_local(self) -> bool:
-        """Whether paths are files of this machine's file system (mapping and hard links work)."""
+        """Whether files are on this machine's file system, so that mapping and links work."""
         ...
 
     def create(self, path: str, *, durable: bool = False) -> NewFile:
-        """Begin a new file; its directories are made.
+        """Begin a new file; make its directories.
 
-        `durable` says that the file will be synced: then `close` begins the sync, through the
-        descriptor that has written. ExistingFileError when there is a file already, where the
-        storage can tell at once. An object store cannot: there the uuid in the name must keep two
-        writers apart.
+        `durable` says that the file will be synced: then `close` begins the sync, on the descriptor
+        that has written. Raises ExistingFileError if there is a file of this name and the storage
+        knows that at once. An object store does not: there the uuid in the name keeps two writers
+        apart.
         """
         ...
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
         """Write a whole new file; `durable` as in `create`.
 
-        ExistingFileError, and nothing written, when there is one.
+        Raises ExistingFileError, and writes nothing, if there is a file of this name.
         """
         ...
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """Put a whole small file under a name that is free; its directories are made.
+        """Put a whole small file under a free name; make its directories.
 
-        True when it is put, False when a file of that name is there. Of several that put the same
-        name at once, one gets True. The name never leads to half of a file, and with `durable`
-        never to one whose bytes a power cut could take; the name itself is durable after
-        `sync_directory`. A failure does not tell whether it is put. Over an object store False does
-        not say whose the file is: the client asks again when it got no answer, and may find the
-        file that it has put itself. So read the file.
+        True: the file is put. False: there is a file of this name; read it to learn whose it is.
+        (An object store's client repeats a request that got no answer, and may find the file that
+        its own first try has put.) Of several that put one name at the same moment, one gets True.
+        If the call raises StorageError, the file may be there or not.
+
+        The name never leads to a part of a file. With `durable` it never leads to bytes that a
+        power cut can take; the name itself is durable after `sync_directory`.
         """
-        ...
 
     def overwrite(self, path: str, data: "Buffer") -> None:
-        """Put a whole small file in place of the one of this name, if any; a reader finds either.
+        """Put a whole small file under a name, free or not. A reader finds the old or the new one.
 
         The bytes are synced before they get the name.
         """
         ...
 
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
-        """Bytes [start, start + length) as a copy, to the end without `length`.
+        """Return the bytes [start, start + length) as a copy; to the end without `length`.
 
-        Shorter, down to empty, where the file ends first. MissingFileError when there is no file.
-        One request to an object store.
+        The answer is shorter, down to empty, where the file ends first. Raises MissingFileError.
+        An object store gets one request.
         """
         ...
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
-        """Bytes [start, start + length), as `read` gives them, but mapped where that is possible.
+        """Return the same bytes as `read`, mapped where the storage can do that.
 
-        Mapped pages count as memory of this process while the view lives: walk a large file in
+        Mapped pages count as memory of this process while the view lives: read a large file in
         windows.
         """
         ...
 
     def keep(self, path: str) -> Reader:
-        """Open a file for many reads; the answer reads it as `read` does, also in several threads.
+        """Open a file for many reads; return its reader, which works as `read`, in any thread.
 
-        The file stays open as long as the answer lives. If it is deleted meanwhile, its space on
-        disk is given back after that. MissingFileError when there is no file: now, or from the
-        first read where a file cannot be held open.
+        Where the storage can, the file is held open as long as the reader lives: a deletion frees
+        its space only after that. Raises MissingFileError; where a file cannot be held open, the
+        reader raises it.
         """
         ...
 
     def read_ahead(self, path: str, end: int) -> Reader:
-        """Return a reader of a file from front to back, up to about `end`; it reads as `view`.
+        """Return a reader of a file from front to back, up to about `end`; it works as `view`.
 
-        An object store is asked for the next ranges, of the same length, while one is worked on.
-        Ranges may overlap and lengths change; one thread reads at a time. MissingFileError comes
-        from the first read.
+        While one range is worked on, an object store is asked for the next ranges of the same
+        length. Ranges may overlap, and lengths may change; one thread reads at a time. The reader
+        raises MissingFileError.
         """
         ...
 
     def stat(self, path: str) -> FileStat | None:
-        """The file's size and time, or None when there is no such file; a directory is none."""
+        """Return a file's size and time; None if there is no such file, or it is a directory."""
         ...
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
-        """The files in a directory, or below it, sorted by path; none when there is no directory.
+        """Return the files of a directory, with `recursive` also those below it, sorted by path.
 
-        "" is the log dir. Directories are not listed, as in an object store. What an object store
-        lists recursively is fetched as it is asked for, a page at a time.
+        "" is the log dir; a directory that does not exist has no files. Directories are not listed,
+        as in an object store. An object store fetches a recursive listing page by page, while it is
+        iterated.
         """
         ...
 
     def delete(self, path: str) -> None:
-        """Unlink one file; does nothing when it is gone already."""
+        """Delete one file; do nothing if it is gone already."""
         ...
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """Unlink files, many with a request where the store can; those that are gone are fine."""
+        """Delete files, many with one request where the storage can; some may be gone already."""
         ...
 
     def delete_tree(self, directory: str) -> None:
-        """Unlink a directory and all below it; does nothing when it is gone already."""
+        """Delete a directory and everything below it; do nothing if it is gone already."""
         ...
 
     def sync(self, paths: Iterable[str]) -> None:
-        """Make closed files durable, and the names that lead to them from the log dir on.
+        """Make closed files durable, and the names that lead to them, from the log dir downwards.
 
-        MissingFileError when a file is not there. An object store has nothing to do: what it
-        acknowledged is durable.
+        Raises MissingFileError for a file that is not there, and the StorageError that kept bytes
+        from the disk. An object store has nothing to do: an acknowledged object is durable.
         """
         ...
 
     def sync_directory(self, directory: str) -> None:
-        """Make the names in one directory durable, and those that are gone; "" is the log dir.
+        """Make the new names in one directory durable, and the deletions; "" is the log dir.
 
-        MissingFileError when there is no such directory. An object store has nothing to do.
+        Raises MissingFileError without the directory. An object store has nothing to do.
         """
         ...
 
     def link_or_copy(self, source: str, target: str) -> None:
-        """Give `source`'s bytes a second name: a hard link, or a copy where there are none.
+        """Give the bytes of `source` a second name: a hard link, or a copy where links do not work.
 
-        MissingFileError without `source`, ExistingFileError when `target` is there.
+        Raises MissingFileError without `source`, ExistingFileError if `target` is there.
         """
         ...
 
 
 def flat_view(data: "Buffer") -> memoryview:
-    """The bytes of any contiguous buffer as a one-dimensional view of uint8, without copying."""
-    # Until Python 3.12 type checkers do not know that numpy's arrays are buffers.
+    """Return the bytes of a contiguous buffer as a one-dimensional view of uint8, not copied."""
+    # Before Python 3.12 type checkers do not know that numpy's arrays are buffers.
     view = memoryview(cast("bytes", data))
     # memoryview.cast refuses a shape with a zero in it.
     return view.cast("B") if view.nbytes else memoryview(b"")

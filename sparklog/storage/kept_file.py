@@ -1,6 +1,6 @@
-"""A local file that stays open: read with one call of the system, or sent without being read.
+"""A local file that stays open: read with one system call, or sent without being read.
 
-A file that is deleted meanwhile keeps its bytes until the last use of it ends.
+If the file is deleted meanwhile, its bytes stay on disk until the KeptFile is gone.
 """
 
 import os
@@ -10,25 +10,25 @@ from sparklog.storage.failures import os_errors
 from sparklog.storage.paths import check_range
 
 PROBE_BYTES: Final = 256 * 1024
-"""How far apart `is_at_hand` looks: the kernel reads as much ahead, and drops pages in groups."""
+"""How far apart `is_at_hand` probes: the kernel reads ahead and drops pages in such groups."""
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
-"""Linux reads with it what is in memory, and nothing else."""
+"""Linux's flag of preadv2: read only what is in memory. 0, no flag, on other systems."""
 
 
 class KeptFile:
-    """One file. `size` is its length when it was opened: files never change."""
+    """One open file. `size` is its length in bytes, which never changes."""
 
     __slots__ = ("_descriptor", "_path", "_uri", "size")
 
     def __init__(self, path: str, uri: str, descriptor: int) -> None:
-        """Take a descriptor over."""
+        """Take over `descriptor`, which is open for reading."""
         self._descriptor = descriptor
         self._path = path
         self._uri = uri
         self.size = os.fstat(descriptor).st_size
 
     def fileno(self) -> int:
-        """Return the descriptor; it is closed with the last use of this."""
+        """Return the descriptor, which is open until this object is gone."""
         return self._descriptor
 
     def __call__(self, start: int, length: int) -> memoryview:
@@ -38,14 +38,14 @@ class KeptFile:
             return memoryview(pread_to(self._descriptor, start, min(self.size, start + length)))
 
     def at_once(self, start: int, length: int) -> memoryview:
-        """Return the same if it is in memory. Raises BlockingIOError if a disk has to be read."""
+        """Return the same bytes if they are in memory. Raises BlockingIOError if they are not."""
         data = bytearray(max(min(self.size, start + length) - start, 0))
         if data and _read_cached(self._descriptor, data, start) < len(data):
             raise BlockingIOError
         return memoryview(data)
 
     def is_at_hand(self, start: int, length: int) -> bool:
-        """Whether a range seems to be in memory: bytes of it are, PROBE_BYTES apart."""
+        """Whether a range seems to be in memory: every PROBE_BYTES-th byte and the last are."""
         one = bytearray(1)
         try:
             for position in range(start, start + length, PROBE_BYTES):
@@ -56,7 +56,7 @@ class KeptFile:
         return True
 
     def bring(self, start: int, length: int) -> None:
-        """Have a range read into memory, and wait for that."""
+        """Read a range into memory, and wait until it is there. Raises StorageError."""
         with os_errors("read", self._path, self._uri):
             os.posix_fadvise(self._descriptor, start, length, os.POSIX_FADV_WILLNEED)
             for position in range(start, start + length, PROBE_BYTES):
@@ -68,7 +68,10 @@ class KeptFile:
 
 
 def _read_cached(descriptor: int, data: bytearray, start: int) -> int:
-    """Read what is in memory. Raises BlockingIOError when the first byte is not, or on failure."""
+    """Read bytes that are in memory into `data`; return how many.
+
+    Raises BlockingIOError if the first byte is not in memory, and on any error of the system.
+    """
     try:
         return os.preadv(descriptor, [data], start, _NOWAIT)
     except OSError:
@@ -76,9 +79,9 @@ def _read_cached(descriptor: int, data: bytearray, start: int) -> int:
 
 
 def pread_to(descriptor: int, start: int, end: int) -> bytes:
-    """Return the bytes [start, end) of a file, fewer where it ends first."""
+    """Return the bytes [start, end) of a file, fewer where it ends first. Raises OSError."""
     parts = []
-    # One call hands over 2 GiB at most.
+    # One call returns 2 GiB at most.
     while start < end and (part := os.pread(descriptor, end - start, start)):
         parts.append(part)
         start += len(part)

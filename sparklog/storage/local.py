@@ -1,9 +1,9 @@
-"""Files of a local file system, or of one that is mounted and behaves like it.
+"""Files of a local file system, or of a mounted one that behaves like it.
 
-What a power cut leaves is decided by `sync`: a file's bytes by fsync of the file, its name by fsync
-of its directory, that directory's name by fsync of the next one up, as far as the log dir. A
-directory's name is synced once, for it stays; one that was deleted and made again counts as new.
-The directories above the log dir are synced when the log dir is made.
+`sync` decides what survives a power cut: a file's bytes by an fsync of the file, its name by an
+fsync of its directory, that directory's name by an fsync of the directory above, up to the log dir.
+A directory's name is synced once. After a directory was made or a tree deleted, all are synced
+again. The directories above the log dir are synced when the log dir is made.
 """
 
 import errno
@@ -27,14 +27,16 @@ if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
 
 SEQUENTIAL_VIEW_BYTES = 16 * 1024 * 1024
-"""From here on a view is taken for a `.log` read front to back; an index (10 MiB at most, unless
-configured) is searched, and reading ahead would be in its way."""
+"""A view of at least this size is read front to back, as a `.log` is; smaller ones are searched.
+
+Reading ahead would slow a search of an index down; an index has 10 MiB at most by default.
+"""
 
 TEMPORARY = ".tmp-"
-"""How the name of a file begins that `put_new` has written but not yet named."""
+"""Prefix of a file that `put_new` or `overwrite` has written but not yet given its name."""
 
 NO_HARD_LINK = frozenset({errno.EXDEV, errno.EPERM, errno.EMLINK, errno.EOPNOTSUPP, errno.ENOSYS})
-"""Why a hard link may be impossible where a copy is not."""
+"""Errors of a hard link where a copy may work."""
 
 
 class LocalFiles:
@@ -47,13 +49,13 @@ class LocalFiles:
         self.uri = os.path.abspath(root)
         self.options: Mapping[str, str] = {}
         self._named: set[str] = {""}
-        """Directories whose names, and those of all above them, are durable."""
+        """Directories whose own names, and the names of all directories above them, are durable."""
 
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"
 
     def create(self, path: str, *, durable: bool = False) -> NewFile:
-        """See `Files.create`; the file is visible, and grows, from now on."""
+        """See `Files.create`; the file is visible while it is being written."""
         target = self._target(path)
         with os_errors("create", path, self.uri):
             try:
@@ -68,7 +70,7 @@ class LocalFiles:
             file.write(data)
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """See `Files.put_new`: written without a name, or under another, then linked to its own."""
+        """See `Files.put_new`: written without a name, or under another one, then linked."""
         target = self._target(path)
         with os_errors("put", path, self.uri):
             if os.path.lexists(target):
@@ -90,7 +92,7 @@ class LocalFiles:
 
     @contextmanager
     def _written_aside(self, target: str, data: "Buffer", durable: bool) -> Iterator[str]:
-        """Write a file beside the target, for the block to give it its name; then it is gone."""
+        """Write a file beside `target` and yield its path; at the end of the block unlink it."""
         aside = f"{os.path.dirname(target)}/{TEMPORARY}{os.urandom(12).hex()}"
         try:
             descriptor = os.open(aside, _NEW, 0o666)
@@ -123,7 +125,7 @@ class LocalFiles:
         """See `Files.read`."""
         check_range(start, length)
         with os_errors("read", path, self.uri):
-            # Opened by hand: lookups read a few KB at a time, and contextlib's ways take as long.
+            # Without a context manager: it would take as long as a lookup's read of a few KB.
             descriptor = os.open(self._target(path), os.O_RDONLY)
             try:
                 return memoryview(_pread(descriptor, start, length))
@@ -131,7 +133,7 @@ class LocalFiles:
                 os.close(descriptor)
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
-        """See `Files.view`: mapped, read-only. The file may be unlinked while the view lives."""
+        """See `Files.view`: mapped, read-only. The view outlives the file's deletion."""
         check_range(start, length)
         with self._reading(path) as descriptor:
             end = _end_of_range(descriptor, start, length)
@@ -144,12 +146,12 @@ class LocalFiles:
             return memoryview(pages)[start - origin :]
 
     def keep(self, path: str) -> Reader:
-        """See `Files.keep`: a descriptor, closed with the last use of the answer."""
+        """See `Files.keep`: the reader has a descriptor, which is closed when it is gone."""
         with os_errors("read", path, self.uri):
             return KeptFile(path, self.uri, os.open(self._target(path), os.O_RDONLY))
 
     def read_ahead(self, path: str, end: int) -> Reader:  # noqa: ARG002 - the kernel reads ahead
-        """See `Files.read_ahead`: views, as `view` gives them."""
+        """See `Files.read_ahead`: the reader maps, as `view`."""
         return lambda start, length: self.view(path, length, start)
 
     def stat(self, path: str) -> FileStat | None:
@@ -165,7 +167,7 @@ class LocalFiles:
         return _file_stat(path, found)
 
     def list(self, directory: str = "", recursive: bool = False) -> Iterator[FileStat]:
-        """See `Files.list`; links to directories are not entered."""
+        """See `Files.list`; symbolic links to directories are not followed."""
         top = os.path.join(self.uri, check_directory(directory))
         with os_errors("list", directory, self.uri):
             found = _walk(top, f"{directory}/" if directory else "", recursive)
@@ -188,7 +190,7 @@ class LocalFiles:
             self.delete(path)
 
     def delete_tree(self, directory: str) -> None:
-        """See `Files.delete_tree`; others may be deleting the same tree."""
+        """See `Files.delete_tree`; another process may be deleting the same tree."""
         top = self._target(directory)
         self._named = {""}
         with os_errors("delete", directory, self.uri):
@@ -197,7 +199,7 @@ class LocalFiles:
                     shutil.rmtree(top)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """See `Files.sync`; the files and their directories are synced at once, in no order."""
+        """See `Files.sync`; files and directories are synced side by side, in no order."""
         files = [check_path(path) for path in dict.fromkeys(paths)]
         above = parents(files)
         unnamed = [directory for directory in above if directory not in self._named]
@@ -237,10 +239,11 @@ class LocalFiles:
         self.write_new(target, self.view(source))
 
     def link_from(self, source: str, target: str) -> bool:
-        """Give a file of this machine, which may lie outside, a second name: a hard link.
+        """Give a file of this machine a second name in the log dir, by a hard link.
 
-        False, and nothing done, where there can be none. `source` is an absolute path, not followed
-        if it is a symbolic link. MissingFileError without it, ExistingFileError for a `target`.
+        `source` is an absolute path, inside the log dir or not; a symbolic link is not followed.
+        Returns False, having done nothing, where no hard link is possible. Raises MissingFileError
+        without `source`, ExistingFileError if `target` is there.
         """
         new = self._target(target)
         with os_errors(f"link {source} as", target, self.uri):
@@ -273,7 +276,7 @@ class LocalFiles:
                 os.close(descriptor)
 
     def _make_directories(self, directory: str) -> None:
-        """Make `directory`; what has to be made above the log dir, and the log dir, durably."""
+        """Make `directory`. The log dir, and directories above it, are made durable if missing."""
         missing = []
         path = self.uri
         while not os.path.exists(path):
@@ -290,7 +293,7 @@ def _file_stat(path: str, found: os.stat_result) -> FileStat:
 
 
 def _walk(top: str, prefix: str, recursive: bool) -> list[FileStat]:
-    """The files of one directory, unsorted; what vanishes meanwhile is left out."""
+    """Return the files of a directory, unsorted, without those that vanish meanwhile."""
     found: list[FileStat] = []
     left = [(top, prefix)]
     while left:
@@ -313,7 +316,7 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
 
 
 def _write_whole(descriptor: int, view: memoryview, durable: bool) -> None:
-    """Write a new file and close it."""
+    """Write a new file, and close its descriptor."""
     try:
         _write(descriptor, view, durable)
     finally:
@@ -328,10 +331,11 @@ def _write(descriptor: int, view: memoryview, durable: bool) -> None:
 
 
 def _put_unnamed(target: str, data: "Buffer", durable: bool) -> bool | None:
-    """Write a file without a name and link it; return False when the name is taken.
+    """Write a file without a name and link it to `target`; False if that name is taken.
 
-    None where that cannot be done: on another system than Linux, on some file systems, without
-    /proc, or because the directory is missing. It spares two changes of the directory.
+    None, having put nothing, where this is impossible: on a system other than Linux, on some file
+    systems, without /proc, or because the directory is missing. A temporary name would cost the
+    directory two more changes.
     """
     try:
         descriptor = os.open(os.path.dirname(target), _UNNAMED, 0o666)
@@ -339,7 +343,7 @@ def _put_unnamed(target: str, data: "Buffer", durable: bool) -> bool | None:
         return None
     try:
         _write(descriptor, flat_view(data), durable)
-        # With a descriptor of a directory, which an absolute path ignores, Python calls linkat.
+        # With src_dir_fd, which the absolute path ignores, Python calls linkat.
         os.link(f"{_DESCRIPTORS}/{descriptor}", target, src_dir_fd=descriptor)
     except FileExistsError:
         return False
@@ -353,7 +357,7 @@ def _put_unnamed(target: str, data: "Buffer", durable: bool) -> bool | None:
 
 
 _UNNAMED = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", os.O_DIRECTORY)
-"""O_DIRECTORY, which no writer may open, stands for a system without files without names."""
+"""O_TMPFILE; where it does not exist O_DIRECTORY, with which no file can be opened for writing."""
 _DESCRIPTORS = "/proc/self/fd"
 _NO_UNNAMED = NO_HARD_LINK | {errno.ENOENT}
 

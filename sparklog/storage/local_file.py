@@ -1,15 +1,16 @@
 """A new file of a local file system: written, written back and synced through one descriptor.
 
-The kernel tells an error of the write-back to the descriptors that are open when it happens; a
-descriptor that is opened later may never hear of it (fsync(2)). So a durable file is synced by the
+The kernel reports a failed write-back to the descriptors that are open when it fails; a descriptor
+that is opened later may never learn of it (fsync(2)). So a durable file is synced through the
 descriptor that wrote it:
 
     close       hands the descriptor to a thread, which syncs and closes it
     finish      waits for that thread and raises its error; `LocalFiles.sync` calls it
 
-A writer of many partitions has more files open than the process may have descriptors. The files
-that are not being written at the moment are in `_IDLE`; beyond a quarter of the limit, the one
-that was written longest ago is parked: synced, closed, and opened again by its next write.
+A writer of many partitions has more files open than the process may have descriptors. `_IDLE` has
+the open files that no call is writing at the moment. If there are more than a quarter of the
+descriptor limit, the file that was written longest ago is parked: synced (if it is durable) and
+closed. Its next write opens it again.
 """
 
 import errno
@@ -28,29 +29,28 @@ from sparklog.storage.files import NewFile
 from sparklog.storage.write_back import begin_write_back
 
 WRITE_BEHIND_BYTES: Final = 4 * 1024 * 1024
-"""How many bytes wait before their write-out is begun (2 to 32 MiB make no difference)."""
+"""How many bytes are written before their write-back begins (2 to 32 MiB make no difference)."""
 
 FINISHED_MAX: Final = 10_000
-"""How many closed and not yet synced files without an error are remembered."""
+"""How many syncs `_FINISHED` keeps; at this number, those that have succeeded are dropped."""
 
 _IDLE: "OrderedDict[LocalNewFile, int]" = OrderedDict()
-"""Open files that nobody is writing at the moment, the one written longest ago first; with their
-descriptors."""
+"""Open files that no call is writing, the one written longest ago first, and their descriptors."""
 _IDLE_LOCK: Final = Lock()
 
 _DONE: "Future[None]" = Future()
-"""The parking of a file that was never parked."""
+"""`_parked` of a file that was never parked."""
 _DONE.set_result(None)
 
 _FINISHED: "dict[str, Future[None]]" = {}
-"""The syncs of closed durable files, by absolute path, until somebody asks for them."""
+"""The syncs of closed durable files, by absolute path, until `finish` has returned their result."""
 
 
 class LocalNewFile(NewFile):
-    """A file opened exclusively, written without a buffer of our own."""
+    """A file opened exclusively (O_EXCL) and written without a buffer in this process."""
 
     def __init__(self, path: str, target: str, log_dir: str, *, durable: bool = False) -> None:
-        """Make the file `target`, an absolute path; raises OSError."""
+        """Make the file `target`, an absolute path. Raises FileExistsError, OSError."""
         super().__init__(path)
         self._target = target
         self._log_dir = log_dir
@@ -65,7 +65,7 @@ class LocalNewFile(NewFile):
         self._rest()
 
     def write_behind(self) -> None:
-        """See `NewFile.write_behind`: write-out begins every WRITE_BEHIND_BYTES."""
+        """See `NewFile.write_behind`: write-back begins after every WRITE_BEHIND_BYTES."""
         waiting = self.bytes_written - self._begun_bytes
         if waiting < WRITE_BEHIND_BYTES:
             return
@@ -80,7 +80,7 @@ class LocalNewFile(NewFile):
             self._wake()
             if self._descriptor is None:
                 self._descriptor = self._opened_again()
-            # One call takes 2 GiB at most, and less when the disk is about to be full.
+            # One call writes 2 GiB at most, and less when the disk is about to be full.
             while view:
                 view = view[os.write(self._descriptor, view) :]
             self._rest()
@@ -99,8 +99,8 @@ class LocalNewFile(NewFile):
                 self._parked.result()
 
     def _discard(self) -> None:
-        # No row names the file, so vacuum will unlink it if this cannot; the error that
-        # led here is the one to see.
+        # No row names the file, so vacuum unlinks it if this fails. The caller has to see the
+        # error that made it abort, not one of these.
         self._wake()
         with suppress(OSError):
             if self._is_same(os.lstat(self._target)):
@@ -111,12 +111,12 @@ class LocalNewFile(NewFile):
                 os.close(descriptor)
 
     def _wake(self) -> None:
-        """Take the file out of those that may be parked."""
+        """Take the file out of `_IDLE`, so that nobody parks it."""
         with _IDLE_LOCK:
             _IDLE.pop(self, None)
 
     def _rest(self) -> None:
-        """Let the file be parked, and park those beyond the limit."""
+        """Put the file into `_IDLE`; park the oldest files there beyond `idle_max`."""
         if self._descriptor is None:
             return
         with _IDLE_LOCK:
@@ -126,13 +126,13 @@ class LocalNewFile(NewFile):
                 file.park(descriptor)
 
     def park(self, descriptor: int) -> None:
-        """Give the descriptor away until the next write; only while no write is in progress."""
+        """Close the descriptor in a thread; called only while no write of the file is going on."""
         self._descriptor = None
         let_go = _sync_and_close if self._durable else os.close
         self._parked = begin(partial(let_go, descriptor))
 
     def _opened_again(self) -> int:
-        """Open the parked file at its end; raises the error of parking it, if there was one."""
+        """Open the parked file at its end. Raises OSError, also the one that parking it met."""
         self._parked.result()
         descriptor = os.open(self._target, os.O_WRONLY | os.O_APPEND | os.O_CLOEXEC)
         if not self._is_same(os.fstat(descriptor)):
@@ -141,17 +141,20 @@ class LocalNewFile(NewFile):
         return descriptor
 
     def _is_same(self, found: os.stat_result) -> bool:
-        """Whether it is this file, by its number; when nothing holds that, by its size as well."""
+        """Whether `found` is this file, by inode; while it is closed, also by its size.
+
+        A closed file may have been unlinked and its inode number given to another file.
+        """
         is_held = self._descriptor is not None
         is_as_left = is_held or found.st_size == self.bytes_written
         return os.path.samestat(self._identity, found) and is_as_left
 
 
 def finish(target: str) -> bool:
-    """Wait for the sync that a `close` began of the file at this absolute path.
+    """Wait for the sync that `close` began for the file at the absolute path `target`.
 
-    False if none did. Raises OSError, and again at every call: bytes that were not written out are
-    lost, and a later fsync would not say so.
+    True if it succeeded, False if there is none. Raises its OSError, at every call again: the bytes
+    that could not be written are lost, and a later fsync would not report that.
     """
     call = _FINISHED.get(target)
     if call is None:
@@ -163,13 +166,13 @@ def finish(target: str) -> bool:
 
 @cache
 def idle_max() -> int:
-    """How many files that are being written may keep their descriptors while they rest."""
+    """How many files without a write going on may keep their descriptors."""
     return max(1, resource.getrlimit(resource.RLIMIT_NOFILE)[0] // 4)
 
 
 def _remember(target: str, call: "Future[None]") -> None:
     if len(_FINISHED) >= FINISHED_MAX:
-        # Where all went well, the sync that comes after all opens the file and finds it clean.
+        # `LocalFiles.sync` opens such a file and finds that its pages are clean.
         for path in [path for path, one in list(_FINISHED.items()) if _has_succeeded(one)]:
             _FINISHED.pop(path, None)
     _FINISHED[target] = call
@@ -187,7 +190,7 @@ def _sync_and_close(descriptor: int) -> None:
         os.close(descriptor)
 
 
-# Threads do not survive a fork, and their work is the parent's.
+# Threads do not survive a fork; the parent's threads go on with its files.
 os.register_at_fork(
     before=_IDLE_LOCK.acquire,
     after_in_parent=_IDLE_LOCK.release,

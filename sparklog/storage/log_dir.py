@@ -1,10 +1,10 @@
-r"""What makes a directory a log dir: meta.properties, as Kafka's brokers have it.
+r"""meta.properties, the file that makes a directory a log dir, as in Kafka.
 
     version=1\n
     cluster.id=<22 characters: base64url, without padding, of a UUID's 16 bytes>\n
 
-Lines that begin with # or ! are comments. A broker's own file also names its node and is refused:
-such a directory is imported, not shared.
+Lines that begin with # or ! are comments. A broker's own file also has its node id, and is refused:
+import such a directory instead.
 """
 
 import os
@@ -18,21 +18,22 @@ from sparklog.storage.local import TEMPORARY
 
 META_PROPERTIES = "meta.properties"
 LOG_DIR_VERSION = 1
-"""The version this release writes, and the only one it reads."""
+"""The version that this release writes; it reads no other."""
 
 GATEWAYS = "__gateways"
-"""The directory of the gateways' signs of life: a small file each, overwritten every few seconds.
+"""The directory of the gateways' signs of life: one small file each, replaced every few seconds.
 
-Not part of the log: who is a broker is in the metadata log, these say who stopped without leaving.
+It is not part of the log. The metadata log says which gateways exist; the signs of life show which
+of them have stopped without a word.
 """
 
 DEAD_MS = 10_000
-"""A gateway whose sign of life does not change for so long is dead."""
+"""A gateway whose sign of life has not changed for this long is dead."""
 
 META_BYTES_MAX = 64 * 1024
 _PROBE = ".probe-"
 CUT_OFF = (TEMPORARY, _PROBE)
-"""How the names of files begin that the making of a log dir leaves when it is cut off."""
+"""Prefixes of the files that an interrupted `create_log_dir` leaves behind."""
 
 BROKER_KEYS = frozenset({"broker.id", "node.id", "directory.id"})
 
@@ -44,14 +45,14 @@ _HOW_TO_MAKE_ONE = (
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """What meta.properties says."""
+    """The content of meta.properties."""
 
     version: int
     cluster_id: str
 
 
 def sign_of_life(files: Files, node_id: int) -> bytes:
-    """Return a gateway's sign of life, which is another one a few seconds later; b"" for none."""
+    """Return the bytes of a gateway's sign of life: they change while it lives; b"" if none."""
     try:
         return bytes(files.read(sign_path(node_id)))
     except MissingFileError:
@@ -59,15 +60,16 @@ def sign_of_life(files: Files, node_id: int) -> bytes:
 
 
 def sign_path(node_id: int) -> str:
-    """Return the file of a gateway's signs of life."""
+    """Return the path of a gateway's sign of life."""
     return f"{GATEWAYS}/{node_id}.json"
 
 
 def create_log_dir(files: Files, random16: bytes) -> LogDir:
-    """Make the log dir, durably, or return the one that is there; LogDirError as `open_log_dir`.
+    """Return the log dir; make it, durably, if it is not there.
 
-    `random16` are 16 random bytes for the cluster id. Of several that create at the same moment all
-    return the same id. LogDirError, too, where the storage lets the second of two have a name.
+    `random16` are 16 random bytes for its cluster id. If several processes create a log dir at the
+    same moment, all return the same id. Raises LogDirError as `open_log_dir` does, and as
+    `probe_conditional_put`.
     """
     present = _read(files)
     if present is not None:
@@ -79,7 +81,7 @@ def create_log_dir(files: Files, random16: bytes) -> LogDir:
 
 
 def replace_log_dir(files: Files, random16: bytes) -> LogDir:
-    """Give a log dir another cluster id, durably; LogDirError as `open_log_dir`."""
+    """Give a log dir another cluster id, durably. Raises LogDirError as `open_log_dir` does."""
     present = open_log_dir(files)
     files.overwrite(META_PROPERTIES, encode(LogDir(present.version, random_uuid(random16))))
     files.sync_directory("")
@@ -87,9 +89,9 @@ def replace_log_dir(files: Files, random16: bytes) -> LogDir:
 
 
 def probe_conditional_put(files: Files) -> None:
-    """Raise LogDirError where of two puts of one name the second one wins; leaves nothing behind.
+    """Raise LogDirError if the storage lets a second put replace a file; leaves no file behind.
 
-    Commits are such puts: a store that ignores their condition would lose some silently.
+    A commit is a conditional put: a store that ignores the condition would lose commits silently.
     """
     probe = f"{_PROBE}{os.urandom(12).hex()}"
     try:
@@ -106,10 +108,10 @@ def probe_conditional_put(files: Files) -> None:
 
 
 def open_log_dir(files: Files) -> LogDir:
-    """What the log dir's meta.properties says.
+    """Return the content of the log dir's meta.properties.
 
-    LogDirError when there is none (it says how to make one), when it is a broker's or damaged, and
-    when its version is newer than this release.
+    Raises LogDirError without that file (the message says how to make a log dir), and for one that
+    is a broker's, damaged, or of a newer version.
     """
     present = _read(files)
     if present is None:
@@ -120,12 +122,12 @@ def open_log_dir(files: Files) -> LogDir:
 
 
 def encode(log_dir: LogDir) -> bytes:
-    """The bytes of meta.properties."""
+    """Return the bytes of meta.properties."""
     return f"version={log_dir.version}\ncluster.id={log_dir.cluster_id}\n".encode()
 
 
 def decode(data: bytes, log_dir: str) -> LogDir:
-    """What the bytes of meta.properties say; LogDirError names `log_dir` and what is wrong."""
+    """Return the content of a meta.properties. Raises LogDirError, which names `log_dir`."""
     entries = _parse(data)
     where = f"{META_PROPERTIES} in {log_dir}"
     if BROKER_KEYS & entries.keys():
@@ -155,7 +157,7 @@ def _read(files: Files) -> LogDir | None:
 
 
 def _parse(data: bytes) -> dict[str, str]:
-    """The `key=value` lines of a properties file; a line without "=" is a key without a value."""
+    """Return the `key=value` lines of a properties file; without "=" a key has the value ""."""
     found = {}
     for line in data.decode("utf-8", errors="replace").splitlines():
         if line.strip() and line.lstrip()[0] not in "#!":

@@ -1,8 +1,8 @@
 """Files in memory that fail on request: the reference for the other implementations.
 
-A power cut is `lose_unsynced`: new files without a sync are gone, and files whose deletion was not
-followed by a sync in the same directory are back. A file of a durable `put_new` is gone unless its
-directory was synced; a file of another `put_new`, unless the file itself was synced.
+`lose_unsynced` is a power cut. A file that was not synced is gone. A deleted file is back, unless
+its directory was synced after the deletion. A file of a durable `put_new` is gone unless its
+directory was synced; a file of a `put_new` that is not durable, unless the file was synced.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -21,11 +21,11 @@ KINDS = frozenset(
     {"create", "write", "close", "abort", "read", "view", "keep", "stat", "list", "delete"}
     | {"delete_tree", "sync", "sync_directory", "put_new", "overwrite", "link_or_copy"}
 )
-"""The kinds of operation that are traced and can be made to fail (`abort` never fails)."""
+"""The kinds of operation that the trace has and that can be made to fail (`abort` never fails)."""
 
 
 class Operation(NamedTuple):
-    """One step of a trace: what was done, to which path, and how many bytes went in or out."""
+    """One step of a trace: its kind, its path, and how many bytes it wrote (0 for a read)."""
 
     kind: str
     path: str
@@ -40,10 +40,10 @@ class Stored(NamedTuple):
 
 
 class MemoryFiles:
-    """Files of one process. A pickled copy goes its own way.
+    """Files of one process; a pickled copy has files of its own.
 
-    A new file appears when it is closed, as in an object store, but its name is taken from the
-    moment it is created. `trace` lists the operations in the order they began, failed ones too.
+    A new file appears when it is closed, as in an object store, but its name is taken as soon as it
+    is created. `trace` lists the operations in the order in which they began, also failed ones.
     """
 
     is_local = False
@@ -62,8 +62,8 @@ class MemoryFiles:
     def fail_next(self, kind: str, error: StorageError | None = None, *, after: int = 0) -> None:
         """Let the next operation of this kind fail, or the one after `after` that succeed.
 
-        `error` is what it raises, a plain StorageError if none is given. Faults of one kind queue
-        up: each counts from the one before. UsageError for an unknown kind.
+        It raises `error`, or a plain StorageError. Faults of one kind queue up: `after` counts from
+        the fault before. Raises UsageError for an unknown kind.
         """
         if kind not in KINDS - {"abort"}:
             allowed = ", ".join(sorted(KINDS - {"abort"}))
@@ -72,7 +72,7 @@ class MemoryFiles:
         self._faults.setdefault(kind, []).extend([*[None] * after, fault])
 
     def lose_unsynced(self) -> None:
-        """Cut the power: only what was synced is there, and files being written are forgotten."""
+        """Cut the power: keep what was synced, and forget the files that are being written."""
         self._stored = dict(self._durable)
         self._being_written.clear()
         self._without_durable_name.clear()
@@ -89,7 +89,7 @@ class MemoryFiles:
             file.write(data)
 
     def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
-        """See `Files.put_new`; one operation of the trace."""
+        """See `Files.put_new`; the trace has one operation."""
         view = flat_view(data)
         self.record("put_new", check_path(path), view.nbytes)
         if path in self._stored or path in self._being_written:
@@ -125,7 +125,7 @@ class MemoryFiles:
         return read
 
     def read_ahead(self, path: str, end: int) -> Reader:  # noqa: ARG002 - nothing is far
-        """See `Files.read_ahead`: each read is a `view` of the trace."""
+        """See `Files.read_ahead`; the trace has a `view` for each read."""
         return lambda start, length: self.view(path, length, start)
 
     def stat(self, path: str) -> FileStat | None:
@@ -150,7 +150,7 @@ class MemoryFiles:
         self._without_durable_name.discard(path)
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """See `Files.delete_many`; each file is one operation of the trace."""
+        """See `Files.delete_many`; the trace has one operation for each file."""
         for path in paths:
             self.delete(path)
 
@@ -162,7 +162,7 @@ class MemoryFiles:
             self._without_durable_name.discard(path)
 
     def sync(self, paths: Iterable[str]) -> None:
-        """See `Files.sync`; each file and then each directory is one operation of the trace."""
+        """See `Files.sync`; the trace has one operation for each file, then for each directory."""
         files = list(dict.fromkeys(paths))
         for path in files:
             self.record("sync", check_path(path))
@@ -172,7 +172,7 @@ class MemoryFiles:
             self._keep_names(directory)
 
     def sync_directory(self, directory: str) -> None:
-        """See `Files.sync_directory`; there is a directory where there is a file below it."""
+        """See `Files.sync_directory`; a directory exists while there is a file below it."""
         self.record("sync_directory", check_directory(directory))
         if directory and not any(self._below(f"{directory}/")):
             raise failure(MissingFileError, "sync", directory, self.uri, "no such directory")
@@ -186,7 +186,7 @@ class MemoryFiles:
         self.publish(target, stored.data)
 
     def record(self, kind: str, path: str, size: int = 0) -> None:
-        """Trace an operation, and raise the fault that waits for it, if any."""
+        """Add an operation to the trace, and raise the fault that waits for it, if any."""
         self.trace.append(Operation(kind, path, size))
         waiting = self._faults.get(kind)
         fault = waiting.pop(0) if waiting else None
@@ -194,17 +194,17 @@ class MemoryFiles:
             raise fault
 
     def publish(self, path: str, data: bytes) -> None:
-        """Make a reserved name a file."""
+        """Turn a reserved name into a file."""
         self.forget(path)
         self._stored[path] = Stored(data, self._clock.now_ms())
 
     def forget(self, path: str) -> None:
-        """Give a reserved name back."""
+        """Give up a reserved name."""
         self._being_written.discard(path)
 
     def _keep_names(self, directory: str) -> None:
-        """Make the names in a directory durable, and the deletions of names."""
-        # Tuples, made at once: another thread may be putting files.
+        """Make the names in a directory durable, and the deletions in it."""
+        # Iterate over tuples: another thread may be putting files.
         for path in [path for path in tuple(self._durable) if parent(path) == directory]:
             if path not in self._stored:
                 del self._durable[path]
@@ -234,7 +234,7 @@ class MemoryFiles:
 
 
 class MemoryNewFile(NewFile):
-    """A file that `MemoryFiles` gets to see when it is closed."""
+    """A new file, which `MemoryFiles` shows once it is closed."""
 
     def __init__(self, path: str, files: MemoryFiles) -> None:
         super().__init__(path)
@@ -255,5 +255,5 @@ class MemoryNewFile(NewFile):
 
 
 def parent(path: str) -> str:
-    """The directory that names the path; "" for what lies in the log dir itself."""
+    """Return the directory of a path; "" for a path directly in the log dir."""
     return path.rpartition("/")[0]

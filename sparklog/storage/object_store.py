@@ -2,18 +2,19 @@
 
 The differences from a file system:
 
-- A new file appears when it is closed, all at once. Up to a part (10 MiB) is held in memory and put
-  with one request; a larger one is uploaded in parts. An upload cannot be dropped, so `abort` lets
-  it appear and deletes it again; nobody refers to it in between, its name being a fresh uuid.
+- A new file appears when it is closed, all at once. A file of up to 10 MiB (PART_BYTES) is kept in
+  memory and put with one request; a larger one is uploaded in parts. An upload cannot be dropped:
+  `abort` completes it and then deletes the object. Nothing refers to the object in between, because
+  its name has a fresh uuid.
 - `put_new`, `write_new` and `link_or_copy` are conditional: the store lets one writer have a name.
-  `create` is not, and relies on the uuid in the name.
-- The client repeats a request without an answer. So a conditional put may find the object that it
-  has put itself; `write_new` takes the same bytes for its own.
+  `create` is not conditional, and relies on the uuid in the name.
+- The client repeats a request that got no answer. So a conditional put may find the object that its
+  own first try has put. `write_new` compares the bytes, and succeeds if they are the same.
 - `sync` has nothing to do: an acknowledged object is durable.
-- A bucket that does not exist is an error of its own: the first topic makes a log dir, but never a
-  bucket.
+- A bucket that does not exist is a StorageError, not a MissingFileError: the first topic makes a
+  log dir, but never a bucket.
 
-obstore's threads do not survive a fork: a child of a process that has connected cannot connect.
+obstore's threads do not survive a fork: once a process has connected, its forks cannot connect.
 """
 
 import os
@@ -55,11 +56,11 @@ if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
 
 PART_BYTES: Final = 10 * 1024 * 1024
-"""A file that is larger is uploaded in parts of this size."""
+"""A larger file is uploaded in parts of this size."""
 DELETED_AT_ONCE: Final = 1000
-"""How many objects a request deletes at most: S3's limit."""
+"""How many objects one request deletes at most (S3's limit), and how many a page lists."""
 REASON_MAX: Final = 500
-"""How many characters of a store's answer an error repeats."""
+"""How many characters of a store's message an error repeats at most."""
 
 NO_BUCKET: Final = "there is no such bucket"
 _NO_BUCKET_WORDS: Final = ("NoSuchBucket", "ContainerNotFound", "specified bucket does not exist")
@@ -71,22 +72,23 @@ _DENIED_WORDS: Final = (
     "InvalidToken",
     "TokenRefreshRequired",
 )
-"""A refusal that obstore takes for any other error: of a list, of a part of a bulk delete, or S3's
-of a token, with status 400."""
+"""Words of a refusal for which obstore has no error of its own: of a list, of a part of a bulk
+delete, and of a token by S3 (status 400)."""
 _CONFLICT: Final = "ConditionalRequestConflict"
-"""S3 has not looked whether the name is free, for another request was at it; nothing is written."""
+"""S3's answer while another request writes the same name: nothing is written, the name not checked.
+"""
 _BEYOND_THE_END: Final = ("416 Range Not Satisfiable", "Wanted range starting at")
-"""How a store, or obstore for one that answers anyway, says that a range begins behind the end."""
+"""Words for a range that begins behind the end of the object: a store's, and obstore's own."""
 
 _connected_by: int | None = None
-"""The process that has started obstore's threads."""
+"""The id of the process that has started obstore's threads."""
 
 
 class ObjectFiles:
     """The objects below one prefix of a bucket.
 
-    Connects at first use, in the process that uses it. `store`, when given, is any store of
-    obstore's whose root is the log dir.
+    Each process connects at its first use. `store`, if given, replaces the store of the address:
+    any of obstore's stores whose root is the log dir.
     """
 
     is_local = False
@@ -149,7 +151,7 @@ class ObjectFiles:
 
     def _got(self, path: str, start: int, length: int | None) -> Any:
         if length is not None:
-            # An empty range is not allowed; a range of one byte shows whether there is a file.
+            # The client refuses an empty range; one byte shows whether there is a file.
             return obstore.get_range(self.store, path, start=start, length=max(length, 1))
         if start:
             options: obstore.GetOptions = {"range": {"offset": start}}
@@ -157,11 +159,11 @@ class ObjectFiles:
         return obstore.get(self.store, path).bytes()
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
-        """See `Files.view`: fetched, for nothing can be mapped here."""
+        """See `Files.view`: a copy, because an object cannot be mapped."""
         return self.read(path, start, length)
 
     def keep(self, path: str) -> Reader:
-        """See `Files.keep`: nothing is asked before the first read."""
+        """See `Files.keep`: no request before the first read."""
         check_path(path)
         return lambda start, length: self.read(path, start, length)
 
@@ -170,7 +172,7 @@ class ObjectFiles:
         return ReadAhead(self.keep(path), end)
 
     def stat(self, path: str) -> FileStat | None:
-        """See `Files.stat`: a HEAD, whose answer does not tell whether there is a bucket."""
+        """See `Files.stat`: a HEAD, whose answer does not say whether the bucket exists."""
         check_path(path)
         with self.errors("look up", path):
             try:
@@ -186,7 +188,7 @@ class ObjectFiles:
                 found = obstore.list_with_delimiter(self.store, prefix)["objects"]
             return iter(sorted(map(_file_stat, found)))
         pages = self._pages(directory, prefix)
-        # The first page is fetched now, so that the call itself raises.
+        # The first page is fetched now, so that this call raises its errors.
         stats = map(_file_stat, chain(next(pages, ()), chain.from_iterable(pages)))
         return stats if isinstance(self.store, S3Store | GCSStore) else iter(sorted(stats))
 
@@ -205,7 +207,7 @@ class ObjectFiles:
                     raise
 
     def delete_many(self, paths: Iterable[str]) -> None:
-        """See `Files.delete_many`: a thousand with a request to S3, 256 to Azure."""
+        """See `Files.delete_many`: S3 gets a request for each 1,000 files, Azure for each 256."""
         rest = map(check_path, paths)
         while some := list(islice(rest, DELETED_AT_ONCE)):
             with self.errors("delete", some[0]):
@@ -215,7 +217,7 @@ class ObjectFiles:
                 except FileNotFoundError as error:
                     if _names_no_bucket(error):
                         raise
-            # One that is gone is an error of some stores, and may have stopped the others.
+            # Some stores fail for a file that is gone, and may not have deleted the others.
             each_at_once(self.delete, some)
 
     def delete_tree(self, directory: str) -> None:
@@ -224,7 +226,7 @@ class ObjectFiles:
         self.delete_many(stat.path for stat in self.list(directory, recursive=True))
 
     def sync(self, paths: Iterable[str]) -> None:
-        """See `Files.sync`: checks the paths, and that is all there is to do."""
+        """See `Files.sync`: only checks the paths."""
         for path in paths:
             check_path(path)
 
@@ -254,19 +256,19 @@ class ObjectFiles:
 
     @contextmanager
     def errors(self, operation: str, path: str) -> Iterator[None]:
-        """Turn obstore's errors into StorageErrors without secrets."""
+        """Turn obstore's errors into StorageErrors whose messages have no secrets."""
         try:
             yield
         except (BaseError, OSError, ValueError) as error:
             kind, reason = _kind(error), self.options.redact(_reason(error))
-            # Not chained: the reason says all that the cause does, and the cause is not redacted.
+            # Not chained: the reason says all that the cause says, but with its secrets redacted.
             raise failure(kind, operation, path, self.uri, reason) from None
 
 
 class ObjectNewFile(NewFile):
-    """A file in memory up to a part; beyond that an upload, whose parts leave while it is written.
+    """A new object: up to PART_BYTES in memory, a larger one as an upload in parts.
 
-    One part is on its way while the next one fills.
+    One part is sent while the next one fills.
     """
 
     def __init__(self, path: str, files: ObjectFiles) -> None:
@@ -298,8 +300,8 @@ class ObjectNewFile(NewFile):
     def _discard(self) -> None:
         if self._upload is None:
             return
-        # No row names the object, so vacuum will delete it if this cannot. The error that
-        # led here is the one to see.
+        # No row names the object, so vacuum deletes it if this fails. The caller has to see the
+        # error that made it abort, not one of these.
         for step in (self._upload.close, lambda: self._files.delete(self.path)):
             try:
                 step()
@@ -308,7 +310,7 @@ class ObjectNewFile(NewFile):
 
 
 def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
-    """The store of an address that `open_files` has checked; sends no request."""
+    """Return the store of an address that `open_files` has checked; sends no request."""
     scheme, _, rest = uri.partition("://")
     bucket, _, prefix = rest.partition("/")
     store = {"s3": "AWS", "gs": "GOOGLE"}.get(scheme, "AZURE")
@@ -332,7 +334,7 @@ def opened_store(uri: str, options: StorageOptions) -> "ObjectStore":
 
 
 def _chosen_credential(options: StorageOptions) -> dict[str, str]:
-    """Which kind of credential was given to Azure; with none, the environment or the platform."""
+    """Return the kind of credential that Azure's options hold; {} leaves the choice to obstore."""
     for name, kind in (
         ("AZURE_STORAGE_TOKEN", "bearer_token"),
         ("AZURE_STORAGE_ACCOUNT_KEY", "access_key"),
@@ -367,7 +369,7 @@ def _kind(error: Exception) -> type[StorageError]:
 
 
 def _reason(error: Exception) -> str:
-    """Return an error's message on one line, without queries of addresses: they may be signed."""
+    """Return an error's message in one line, without query strings: they may hold signatures."""
     if _names_no_bucket(error):
         return NO_BUCKET
     if isinstance(error, FileNotFoundError):

@@ -1,4 +1,4 @@
-"""From the name of a log dir to its files: a path, or the address of an object store."""
+"""From the address of a log dir to its files: a path, or the URI of an object store."""
 
 import os
 import re
@@ -12,7 +12,7 @@ from sparklog.storage.paths import check_path
 from sparklog.storage.settings import storage_options
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://|(file):(?=/)", re.IGNORECASE)
-# The characters that every client takes as they are; Delta's readers parse the address as a URL.
+# The characters that every client takes as they are: Delta's readers parse the address as a URL.
 _PREFIX = re.compile(r"[A-Za-z0-9_.=+/-]*")
 _BUCKETS = {
     "s3": re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"),
@@ -39,12 +39,13 @@ _ALLOWED = f"allowed: a path, file:///path, {', '.join(_SHAPES.values())}"
 
 
 def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
-    """The files of a log dir, whether or not there is one yet; nothing is read or connected to.
+    """Return the files of a log dir, which need not exist yet; reads and connects to nothing.
 
-    A path that begins with `~` is below the home directory, for not every shell says so itself.
-    `options` are the storage settings (`settings.STORAGE_SETTINGS`), with or without `storage.`;
-    for an object store the environment fills in what they leave out. LogDirError for an address
-    that cannot be a log dir, InvalidOptionError for a wrong setting.
+    `log_dir` is a path (`~` at its beginning is the home directory, because not every shell expands
+    it), a file: URI, or the URI of an object store. `options` are the storage settings
+    (`settings.STORAGE_SETTINGS`), with or without `storage.`; for an object store the environment
+    has those that they leave out. Raises LogDirError for an address that cannot be a log dir, and
+    InvalidOptionError for a wrong setting, and for credentials in the address.
     """
     scheme, rest = _split(log_dir)
     if scheme in _SHAPES:
@@ -52,13 +53,13 @@ def open_files(log_dir: str, options: Mapping[str, str] | None = None) -> Files:
 
         uri = _store_uri(log_dir, scheme, rest)
         return ObjectFiles(uri, storage_options(options or {}, os.environ, _STORES[scheme]))
-    # Without effect here, but a misspelt setting is told all the same.
+    # The settings have no effect on a local log dir, but a misspelt one is an error all the same.
     storage_options(options or {}, {})
     return _local_files(_local_path(log_dir) if scheme == "file" else os.path.expanduser(log_dir))
 
 
 def _split(log_dir: str) -> tuple[str, str]:
-    """The scheme in lower case, "" for a plain path, and what follows it."""
+    """Return (the scheme in lower case, "" for a plain path; the rest of the address)."""
     if not log_dir or "\0" in log_dir:
         raise LogDirError(f"the log dir is {log_dir!r}; {_ALLOWED}")
     match = _SCHEME.match(log_dir)
@@ -88,13 +89,13 @@ def _local_files(path: str) -> LocalFiles:
     files = LocalFiles(path)
     escape = _ESCAPE.search(files.uri)
     if escape is not None:
-        # delta-rs 1.6.6 unescapes a path once too often, and works in two directories.
+        # delta-rs 1.6.6 unescapes a path once too often, and then works in two directories.
         raise LogDirError(f"the log dir {files.uri!r} holds {escape[0]!r}; no %XX is allowed")
     return files
 
 
 def _store_uri(log_dir: str, scheme: str, rest: str) -> str:
-    # A password may stand before an @, so what stands there is not shown.
+    # A password may stand before an @, so the message does not show the address.
     if "@" in rest and not (scheme == "abfss" and ":" not in rest and rest.count("@") == 1):
         raise InvalidOptionError(
             f"the log dir holds credentials; give them as {_KEYS[_STORES[scheme]]}"

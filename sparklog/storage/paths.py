@@ -1,4 +1,4 @@
-"""Which paths there are inside a log dir: a/b/c, and nothing that could lead out of it."""
+"""The paths inside a log dir: a/b/c. `check_path` refuses every path that could lead out of it."""
 
 from functools import lru_cache
 
@@ -9,10 +9,10 @@ _NO_PARTS = frozenset({"", ".", ".."})
 
 @lru_cache(1024)
 def check_path(path: str) -> str:
-    """Return `path` when it names something inside the log dir.
+    """Return `path`, which names something inside the log dir.
 
-    LogDirError for an empty or absolute path, an empty, "." or ".." part, a backslash or a NUL. The
-    rule is one of names: a symbolic link that somebody put into the log dir is followed.
+    Raises LogDirError for an empty or absolute path, for an empty, "." or ".." part, and for a
+    backslash or a NUL. Only the name is checked: a symbolic link inside the log dir is followed.
     """
     if not path:
         raise LogDirError("the path is empty; allowed: a path inside the log dir, such as a/b.log")
@@ -27,18 +27,18 @@ def check_path(path: str) -> str:
 
 
 def check_directory(directory: str) -> str:
-    """As `check_path`, but "" is allowed and means the log dir itself."""
+    """Return `directory`, checked as by `check_path`; "" is allowed and means the log dir."""
     return check_path(directory) if directory else directory
 
 
 def check_range(start: int, length: int | None) -> None:
-    """UsageError for a negative start or length: positions count from the file's first byte."""
+    """Raise UsageError for a negative start or length; both are bytes, from the file's first on."""
     if start < 0 or (length is not None and length < 0):
         raise UsageError(f"cannot read {length} bytes from {start}: neither may be negative")
 
 
 def parents(paths: list[str]) -> list[str]:
-    """Each distinct directory above the paths, deepest first; the last is "", the log dir."""
+    """Return each directory above the paths once, deepest first; "", the log dir, comes last."""
     found = {""} if paths else set()
     for path in paths:
         parts = path.split("/")[:-1]

@@ -1,11 +1,11 @@
-"""A file of an object store, read from front to back: the next ranges are on their way meanwhile.
+"""Read a file of an object store from front to back, with the next ranges already under way.
 
     asked for      |------|
     under way             |------|------|
 
-A range is asked for by one request on a connection of its own, so that two in flight bring twice
-the bytes where a connection is the limit. Ranges that a reader asks for may overlap (a batch that
-was cut at the end of the last one) and may grow; no byte is fetched twice.
+Each range is one request on a connection of its own: where a connection is the limit, two requests
+bring twice the bytes. The ranges that a caller asks for may overlap (it reads again the batch that
+the last range cut off) and may grow; no byte is fetched twice.
 """
 
 import os
@@ -18,27 +18,27 @@ from sparklog.storage.files import Reader
 from sparklog.storage.paths import check_range
 
 AHEAD: Final = 2
-"""How many ranges of the length asked for are under way while one is worked on."""
+"""How many ranges, each as long as the one asked for, are under way while that one is worked on."""
 THREADS: Final = 32
-"""How many ranges are under way in this process at most."""
+"""How many ranges may be under way in this process."""
 
 
 class ReadAhead:
-    """Reads ranges through `read`, and asks it for the next ones in threads, up to about `end`."""
+    """Reads ranges through `read`; threads fetch the next ones, up to about `end` (a position)."""
 
     def __init__(self, read: Reader, end: int) -> None:
         self._read = read
         self._end = end
         self._start = 0
-        """Where the bytes in `_data` begin in the file."""
+        """The position in the file where `_data` begins."""
         self._data = memoryview(b"")
         self._under_way: deque[Future[memoryview]] = deque()
-        """The ranges behind `_data` that are under way, in the order of the file."""
+        """The ranges under way, in the order of the file; they follow `_data`."""
         self._next = 0
-        """Where the last of those ends."""
+        """The position where the last range under way ends."""
 
     def __call__(self, start: int, length: int) -> memoryview:
-        """Return bytes [start, start + length), fewer where the file ends first."""
+        """Return the bytes [start, start + length), fewer where the file ends first."""
         check_range(start, length)
         if not self._start <= start <= self._start + len(self._data):
             self._begin_at(start)
@@ -58,7 +58,7 @@ class ReadAhead:
         self._data = memoryview(b"")
 
     def _ask_up_to(self, end: int, length: int) -> None:
-        """Ask for the bytes up to `end` and, before the end of the scan, for AHEAD ranges more."""
+        """Ask for the bytes up to `end` and, before the end of the file, AHEAD ranges more."""
         last = max(end, min(self._end, end + AHEAD * length))
         while self._next < last:
             size = min(length, last - self._next)
@@ -69,7 +69,7 @@ class ReadAhead:
         try:
             return self._under_way.popleft().result()
         except BaseException:
-            # The next read begins anew.
+            # After an error the next read begins anew.
             self._begin_at(0)
             raise
 

@@ -1,11 +1,11 @@
-"""Storage settings: delta-rs's names, one row each.
+"""Storage settings: one row each, with delta-rs's names.
 
-They come from the options of a call (`storage.<NAME>`, or the bare name; Spark hands options over
-in lower case, so case does not count). A setting that is not given there and is no secret comes
-from the environment; names that hold for every store have SPARKLOG_STORAGE_ before them there. The
-result goes to obstore, and travels to Spark's workers inside a pickled `Files`. Secrets of the
-environment do not travel: the process that connects takes them from its environment, or from the
-platform, and takes them anew when they have expired.
+A setting comes from the options of a call, as `storage.<NAME>` or as the bare name; case does not
+count, because Spark passes options in lower case. A setting that the options leave out comes from
+the environment, if it is no secret; a setting for every store has the prefix SPARKLOG_STORAGE_
+there. obstore gets the result, and a pickled `Files` takes it to Spark's workers. Secrets of the
+environment are not in it: the process that connects reads them from its own environment or gets
+them from its platform, and gets new ones when they have expired.
 """
 
 import re
@@ -17,17 +17,17 @@ from sparklog.errors import InvalidOptionError
 
 PREFIX = "storage."
 DEFAULT_REGION = "us-east-1"
-"""For an endpoint of one's own: such servers take any region, but the client wants one."""
+"""For a server given by AWS_ENDPOINT_URL: it takes any region, but the client requires one."""
 
 TRUE = frozenset({"1", "true", "on", "yes", "y"})
 FALSE = frozenset({"0", "false", "off", "no", "n"})
 
 STORES = ("AWS", "GOOGLE", "AZURE")
-"""How the names of the settings of S3, Google Cloud Storage and Azure begin."""
+"""Prefixes of the settings of S3, Google Cloud Storage and Azure."""
 
 
 class StorageSetting(NamedTuple):
-    """One setting: delta-rs's name, its type, whether it must stay out of sight, what it does."""
+    """One setting: delta-rs's name, its type, whether its value is secret, and what it sets."""
 
     name: str
     type: Literal["string", "boolean", "url", "duration", "integer"]
@@ -50,7 +50,7 @@ STORAGE_SETTINGS = (
         "AWS_VIRTUAL_HOSTED_STYLE_REQUEST",
         "boolean",
         False,
-        "the bucket is part of the host name, also of that of an endpoint of one's own",
+        "the bucket is part of the host name, also at an endpoint",
     ),
     StorageSetting(
         "AWS_SERVER_SIDE_ENCRYPTION", "string", False, "AES256, aws:kms or aws:kms:dsse"
@@ -76,30 +76,37 @@ STORAGE_SETTINGS = (
     StorageSetting("AZURE_STORAGE_SAS_TOKEN", "string", True, "shared access signature"),
     StorageSetting("AZURE_STORAGE_TOKEN", "string", True, "a bearer token as it is; never renewed"),
     StorageSetting("AZURE_STORAGE_CLIENT_ID", "string", False, "id of a service principal"),
-    StorageSetting("AZURE_STORAGE_CLIENT_SECRET", "string", True, "its secret"),
-    StorageSetting("AZURE_STORAGE_TENANT_ID", "string", False, "its tenant"),
+    StorageSetting("AZURE_STORAGE_CLIENT_SECRET", "string", True, "secret of the principal"),
+    StorageSetting("AZURE_STORAGE_TENANT_ID", "string", False, "tenant of the principal"),
     StorageSetting(
         "AZURE_STORAGE_ENDPOINT", "url", False, "address of a blob service, with its path"
     ),
     StorageSetting(
         "AZURE_ALLOW_HTTP", "boolean", False, "allow an endpoint without TLS; false by default"
     ),
-    StorageSetting("TIMEOUT", "duration", False, "how long a try of a request may take; 30s"),
-    StorageSetting("CONNECT_TIMEOUT", "duration", False, "how long to connect may take; 5s"),
+    StorageSetting("TIMEOUT", "duration", False, "how long one try may take; 30s"),
+    StorageSetting("CONNECT_TIMEOUT", "duration", False, "how long connecting may take; 5s"),
     StorageSetting(
-        "MAX_RETRIES", "integer", False, "how often a request that failed is tried again; 10"
+        "MAX_RETRIES", "integer", False, "how often a failed request is tried again; 10"
     ),
     StorageSetting(
-        "RETRY_TIMEOUT", "duration", False, "how long after its first try it is tried again; 60s"
+        "RETRY_TIMEOUT",
+        "duration",
+        False,
+        "how long after the first try a request is repeated; 60s",
     ),
 )
-"""Every storage setting there is."""
+"""Every storage setting."""
 
 ENVIRONMENT_PREFIX = "SPARKLOG_STORAGE_"
-"""In the environment, of the settings that have no store's name before them."""
+"""Prefix, in the environment, of the settings for every store: SPARKLOG_STORAGE_TIMEOUT."""
 RETRIES_MAX = 100
 SECONDS_MAX = 300
-"""A commit that is put after its entry was deleted would be lost; entries are there for an hour."""
+"""Limits how late a retry of a put may arrive.
+
+An entry stays for an hour after a fold has covered it. After that its name is free: a late put
+would succeed there, and its commit would be lost.
+"""
 
 _DURATION = re.compile(r"([0-9]{1,6})(ms|s|m)")
 _UNIT_SECONDS = {"ms": 0.001, "s": 1, "m": 60}
@@ -110,21 +117,24 @@ _ENDPOINTS = ("AWS_ENDPOINT_URL", "GOOGLE_BASE_URL", "AZURE_STORAGE_ENDPOINT")
 
 
 class StorageOptions(dict[str, str]):
-    """Checked settings by delta-rs's names; a plain dict, but what is secret stays out of repr."""
+    """Checked settings by delta-rs's names: a dict whose repr hides secret values."""
 
     def __repr__(self) -> str:
         shown = {name: "***" if _BY_NAME[name].secret else self[name] for name in self}
         return f"StorageOptions({shown})"
 
     def redact(self, text: str) -> str:
-        """Return `text` without the secret values, should any stand in it."""
+        """Return `text` with *** in place of every secret value."""
         for name in _SECRETS:
             if name in self:
                 text = text.replace(self[name], "***")
         return text
 
     def is_true(self, name: str) -> bool:
-        """Whether a boolean setting is on, with delta-rs's spellings; off when it is not given."""
+        """Whether a boolean setting is on, in delta-rs's spellings; False if it is not given.
+
+        Raises InvalidOptionError for another spelling.
+        """
         value = self.get(name, "false").lower()
         if value not in TRUE | FALSE:
             raise InvalidOptionError(
@@ -134,7 +144,7 @@ class StorageOptions(dict[str, str]):
         return value in TRUE
 
     def seconds(self, name: str) -> float | None:
-        """Return a duration, None for one that is not given. Raises InvalidOptionError."""
+        """Return a duration in seconds; None if it is not given. Raises InvalidOptionError."""
         if name not in self:
             return None
         match = _DURATION.fullmatch(self[name])
@@ -147,7 +157,7 @@ class StorageOptions(dict[str, str]):
         return found
 
     def count(self, name: str) -> int | None:
-        """Return a number of retries, None when it is not given. Raises InvalidOptionError."""
+        """Return a number of retries; None if it is not given. Raises InvalidOptionError."""
         if name not in self:
             return None
         if not re.fullmatch(r"[0-9]{1,3}", self[name]) or int(self[name]) > RETRIES_MAX:
@@ -157,18 +167,19 @@ class StorageOptions(dict[str, str]):
         return int(self[name])
 
     def of(self, store: str) -> dict[str, str]:
-        """The settings of one of STORES by the names that its client has for them."""
+        """Return the settings of `store`, one of STORES, by the names that obstore has for them."""
         return {name.lower(): self[name] for name in self if name.startswith(f"{store}_")}
 
 
 def storage_options(
     options: Mapping[str, str], environ: Mapping[str, str], store: str = "AWS"
 ) -> StorageOptions:
-    """Merge and check the settings; an option wins over the environment, "" is as if absent.
+    """Return `options` and the settings of the environment, merged and checked.
 
-    Of the environment count those of `store` that are no secret (module docstring).
-    InvalidOptionError for an unknown name, a value that is none, or half a pair of keys; it never
-    shows a secret.
+    An option wins over the environment; an empty value is as if it were not there. `environ` gives
+    the settings of `store`, one of STORES, and of every store, secrets excepted. Raises
+    InvalidOptionError for an unknown name, for a value that its setting does not allow, and for one
+    half of a pair of keys; the message never shows a secret.
     """
     merged = _from_environment(environ, store) | _named(options)
     found = StorageOptions((name, value) for name, value in merged.items() if value)
@@ -179,7 +190,7 @@ def storage_options(
 
 
 def _named(options: Mapping[str, str]) -> dict[str, str]:
-    """The options under delta-rs's spelling of their names."""
+    """Return the options by delta-rs's spelling of their names. Raises InvalidOptionError."""
     found = {}
     for key, value in options.items():
         name = key.upper().removeprefix(PREFIX.upper())

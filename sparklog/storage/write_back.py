@@ -1,7 +1,7 @@
-"""Begin to write a file's dirty pages back, without waiting: Linux's sync_file_range(2).
+"""Begin to write a file's dirty pages to disk, without waiting: Linux's sync_file_range(2).
 
-A file that is synced only when it is complete leaves the disk idle while it is written, and its
-writer idle while it is synced. RocksDB's `bytes_per_sync` does the same for the same reason.
+If a file is synced only at its end, the disk is idle while the file is written, and the writer is
+idle while the file is synced. RocksDB's `bytes_per_sync` exists for the same reason.
 """
 
 import ctypes
@@ -10,14 +10,14 @@ from functools import cache
 from typing import Final
 
 _SYNC_FILE_RANGE_WRITE: Final = 2
-"""Start write-out of the range's dirty pages that are not being written yet."""
+"""Start the write-out of those dirty pages of the range that are not being written yet."""
 
 
 def begin_write_back(descriptor: int, start: int, length: int) -> None:
-    """Ask for the write-out of [start, start + length) of an open file.
+    """Ask for the write-out of the bytes [start, start + length) of an open file.
 
-    The call is a hint, so its result is ignored. The kernel keeps an error of the disk for the next
-    fsync. On a system without this call nothing is done.
+    The call is a hint, so its result is ignored. The kernel reports an error of the disk at the
+    next fsync. A system without sync_file_range does nothing.
     """
     call = _sync_file_range()
     if call is not None:

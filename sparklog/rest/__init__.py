@@ -7,10 +7,10 @@
     fetch      records out                              records    records in
     plain      routes that read their requests by hand  routes/    one module a subject
 
-It stands on packages without HTTP: `sparklog.group_commit` (one commit for many requests),
+It builds on packages without HTTP: `sparklog.group_commit` (one commit for many requests),
 `sparklog.log_reader.followed_topics` and `poll` (the newest metadata, and waiting for it), and
 `sparklog.tokens`.
 
-Threads do all work that may wait for files or commits; the event loop only reads memory. Any number
-of instances can serve any request, because they share nothing but the log dir.
+Work that may wait for files or commits runs on threads; only lookups that have proved quick run on
+the event loop. Any instance can serve any request: instances share nothing but the log dir.
 """

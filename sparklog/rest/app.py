@@ -44,14 +44,14 @@ _ROUTERS: Final = tuple(module.router for module in _MODULES)
 
 
 class Application(FastAPI):
-    """FastAPI, but for the plain routes: these it documents."""
+    """FastAPI; it only documents the plain routes, which are answered before it."""
 
     def __init__(self, service: Service, **options: Any) -> None:
         super().__init__(**options)
         self.state.service = service
         self.state.routes = routes = [route for router in _ROUTERS for route in router.routes]
         add_error_handlers(self)
-        # Not include_router: that looks for the route of every request twice more.
+        # Not include_router: it would match the route of every request twice more.
         self.router.routes.extend(routes)
         self.add_middleware(Edge, settings=service.settings, metrics=service.metrics)
         self._plain = PlainRoutes(routes)
@@ -67,7 +67,7 @@ class Application(FastAPI):
 
 
 def create_app(settings: Settings, *, clock: Clock | None = None) -> Application:
-    """Return the application. Raises InvalidConfigError for an unreadable file of tokens."""
+    """Return the application. Raises InvalidConfigError if the file of tokens cannot be read."""
     service = Service(settings, clock or SystemClock())
 
     @asynccontextmanager
@@ -83,7 +83,7 @@ def create_app(settings: Settings, *, clock: Clock | None = None) -> Application
         version="1",
         summary="Kafka's log without brokers: lookups, fetch, produce and administration",
         lifespan=lifespan,
-        docs_url=None,  # its scripts would come from elsewhere
+        docs_url=None,  # its scripts would be loaded from another host
         redoc_url=None,
         redirect_slashes=False,
     )

@@ -1,4 +1,4 @@
-"""Body of a v3 `records:batch`: a few records, each with an id that its answer names.
+"""Body of a v3 `records:batch`: a few records, each with an id that the answer repeats.
 
 {"entries": [{"id": "1", "partition_id", "headers", "key", "value", "timestamp"}, …]}
 """
@@ -16,7 +16,7 @@ from sparklog.rest.json_parts import Text, list_parts
 from sparklog.rest.records import Record3In, Sent, rows_of_objects
 
 ENTRIES_MAX: Final = 50
-"""As many as Confluent's proxy can be told to take; more go into one `records` request."""
+"""The most records of a batch, as in Confluent's proxy; a `records` request takes more."""
 
 
 @with_config(ConfigDict(extra="forbid"))
@@ -28,7 +28,7 @@ class Entry3In(Record3In):
 
 @with_config(ConfigDict(extra="forbid"))
 class Batch3In(TypedDict):
-    """The records of a batch; their ids differ."""
+    """The records of a batch; no two have the same id."""
 
     entries: Annotated[list[Entry3In], FailFast(), Field(min_length=1, max_length=ENTRIES_MAX)]
 
@@ -40,8 +40,8 @@ ENTRIES: Final = TypeAdapter(Annotated[list[Entry3In], FailFast(), Field(min_len
 def batch_of(body: Text) -> tuple[list[str], Rows, list[Sent]]:
     """Return the ids, the valid records, and an outcome for every entry.
 
-    Raises ApiError (422) for a body that is no batch. An invalid record is refused in the outcome
-    of its entry.
+    Raises ApiError (422) for a body that is not a batch. The outcome of an invalid record has its
+    error.
     """
     ids: list[str] = []
 

@@ -1,4 +1,4 @@
-"""JSON bodies: read, parsed, refused; and their descriptions in OpenAPI."""
+"""JSON bodies: reads and parses them, refuses bad ones, and describes them in OpenAPI."""
 
 from collections.abc import Mapping
 from copy import deepcopy
@@ -20,10 +20,10 @@ def _not_lax(value: Any) -> Any:
 
 
 NUMBER: Final = BeforeValidator(_not_lax)
-"""Of an int in a body: pydantic would take true and '5' for numbers as well."""
+"""Validator for an int in a body: without it pydantic takes true and '5' for numbers."""
 
 BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of a body that holds no records: ten thousand lookups take a quarter of it."""
+"""The most bytes of a body without records; ten thousand lookups take a quarter of them."""
 
 JSON_TYPES: Final = ("application/json", "application/vnd.kafka.v2+json")
 
@@ -34,7 +34,7 @@ def content_type(request: Request) -> str:
 
 
 async def received(request: Request) -> bytearray:
-    """Return the body. `request.body()` would hold it twice while it joins the parts."""
+    """Return the body. `request.body()` would hold it twice in memory while it joins the parts."""
     body = bytearray()
     async for part in request.stream():
         body += part
@@ -42,7 +42,7 @@ async def received(request: Request) -> bytearray:
 
 
 async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
-    """Return the JSON body of a request that asks for little.
+    """Return the JSON body of a request without records.
 
     Raises ApiError: 413 for too many bytes or values, 415 for another type, 422 for a body that the
     adapter refuses.
@@ -57,7 +57,7 @@ async def body_of(request: Request, adapter: TypeAdapter[Model]) -> Model:
 
 
 def parsed(body: Text, adapter: TypeAdapter[Model], place: tuple[str, int] = ("", 0)) -> Model:
-    """Return the parsed JSON. Raises ApiError (422), as `invalid`."""
+    """Return the parsed JSON. Raises ApiError (422, or 42203 for text that is not JSON)."""
     try:
         return adapter.validate_json(body)
     except ValidationError as error:
@@ -67,8 +67,8 @@ def parsed(body: Text, adapter: TypeAdapter[Model], place: tuple[str, int] = (""
 def invalid(error: ValidationError, place: tuple[str, int] = ("", 0)) -> ApiError:
     """Return the refusal of a body, naming the first five problems.
 
-    A list that is a part of a body has a `place` there: its name, and the number of its first
-    element.
+    `place` says where a parsed part belongs in the body: the name of its list, and the number of
+    the part's first element.
     """
     problems = error.errors(include_url=False, include_input=False, include_context=False)[:5]
     places = [".".join(map(str, _placed(problem["loc"], *place))) for problem in problems]
@@ -87,7 +87,7 @@ def _placed(loc: tuple[int | str, ...], name: str, first: int) -> tuple[int | st
 
 
 def body_docs(models: type[BaseModel] | Mapping[str, str], example: Any) -> dict[str, Any]:
-    """Return OpenAPI's description of a body: a model, or by content type the name of one."""
+    """Return OpenAPI's description of a body: of a model, or of model names by content type."""
     if not isinstance(models, Mapping):
         models = dict.fromkeys(JSON_TYPES, models.__name__)
     content = {

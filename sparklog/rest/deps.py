@@ -20,7 +20,7 @@ TopicName = Annotated[
     Path(description="The topic's name", examples=["flights"], min_length=1, max_length=249),
     WithJsonSchema({"type": "string", "pattern": "^[a-zA-Z0-9._-]{1,249}$"}),
 ]
-ClusterId = Annotated[str, Path(description="meta.properties' cluster.id", max_length=100)]
+ClusterId = Annotated[str, Path(description="The log dir's cluster id", max_length=100)]
 PartitionNumber = Annotated[int, Path(description="The partition", ge=0, lt=2**31, examples=[0])]
 
 
@@ -51,7 +51,7 @@ ISOLATION_DOCS: Final[dict[str, Any]] = {
     "name": "isolation_level",
     "in": "query",
     "required": False,
-    "description": "With read_committed the log ends at the last stable offset",
+    "description": "With read_committed, the log ends at the last stable offset",
     "schema": {
         "type": "string",
         "enum": [READ_UNCOMMITTED, READ_COMMITTED],
@@ -60,7 +60,7 @@ ISOLATION_DOCS: Final[dict[str, Any]] = {
 }
 IsolationLevel = Annotated[
     Literal["read_uncommitted", "read_committed"],
-    Query(description="With read_committed the log ends at the last stable offset"),
+    Query(description="With read_committed, the log ends at the last stable offset"),
 ]
 VersionAsOf = Annotated[
     int | None,
@@ -68,13 +68,14 @@ VersionAsOf = Annotated[
         alias="versionAsOf",
         ge=0,
         lt=10**18,
-        description="Read as this commit of the log dir left it",
+        description="Read the log as it was after this commit of the log dir",
     ),
 ]
 TimestampAsOf = Annotated[
     str | None,
     Query(
-        alias="timestampAsOf", description="The same as of a time; not together with versionAsOf"
+        alias="timestampAsOf",
+        description="Read the log as it was at this time; not together with versionAsOf",
     ),
     WithJsonSchema(TIME_SCHEMA),
 ]
@@ -108,20 +109,20 @@ AS_OF_DOCS: Final = (
     _as_of_docs(
         "versionAsOf",
         {"type": "integer", "minimum": 0, "maximum": 2**63 - 1},
-        "Read as this commit of the log dir left it",
+        "Read the log as it was after this commit of the log dir",
     ),
     _as_of_docs(
         "timestampAsOf",
         TIME_SCHEMA,
-        "The same as of a time; not together with versionAsOf",
+        "Read the log as it was at this time; not together with versionAsOf",
     ),
 )
 
 
 def as_of(request: Request) -> AsOf | None:
-    """Return the commit that the query asks to read as of, None for now.
+    """Return the past commit that the query names; None for the newest.
 
-    Raises ApiError (422) for a version or a time that is none, or for both.
+    Raises ApiError (422) for text that is not a version or a time, and if both are given.
     """
     version, timestamp = query_of(request, "versionAsOf"), query_of(request, "timestampAsOf")
     if version is None and timestamp is None:
@@ -181,24 +182,24 @@ def allowed(request: Request, scope: Scope, topic: str) -> Service:
 
 
 def _authorization(request: Request) -> str | None:
-    # Not request.headers: a header that is not there costs it an exception.
+    # Not request.headers: it raises, and catches, an exception for a header that is missing.
     found = (value for name, value in request.scope["headers"] if name == b"authorization")
     return next((value.decode("latin-1") for value in found), None)
 
 
 async def check_cluster(service: Service, cluster_id: str) -> None:
-    """Raise ApiError (404) for another cluster than this log dir's, LogDirError without one."""
+    """Raise ApiError (404) for a foreign cluster id, LogDirError if the log dir does not exist."""
     if (await service.read_files(lambda: cluster_id_of(service))) != cluster_id:
         raise ApiError(404, f"unknown cluster {cluster_id!r}: GET /v3/clusters tells this one's id")
 
 
 def cluster_id_of(service: Service) -> str:
-    """Return the log dir's cluster id. Raises LogDirError when there is none yet."""
+    """Return the log dir's cluster id. Raises LogDirError if the log dir does not exist yet."""
     return open_log_dir(service.topics.files).cluster_id
 
 
 def idempotency_key_of(request: Request) -> str | None:
-    """Return the Idempotency-Key, None without one. Raises ApiError (422)."""
+    """Return the Idempotency-Key, None if none was sent. Raises ApiError (422) for a bad one."""
     key = request.headers.get("idempotency-key")
     if key is not None and not _KEY.fullmatch(key):
         raise ApiError(422, "an Idempotency-Key has 1 to 255 visible ASCII characters")

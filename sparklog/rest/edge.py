@@ -1,10 +1,11 @@
 """The edge of the service: limits and checks around every request, whichever route answers it.
 
 request id     taken from X-Request-Id, or made; sent back and logged
-clients        without tokens only those of this machine, and no web page by a foreign host name
+clients        without tokens: only those of this machine, and only by an allowed Host header
 limits         size and time of a request's body, time of an answer's body
-errors         those of the library and refusals, each as a status and a body
-the rest       one line in the log, the counters, and a 500 without a trace
+errors         errors of the library and refusals become a status and a body
+log, counters  one line in the log for each request; Prometheus counters
+the rest       an unexpected exception becomes a 500 without a traceback
 """
 
 import asyncio
@@ -34,7 +35,7 @@ log = logging.getLogger("sparklog.rest")
 
 
 class Edge:
-    """ASGI middleware, the outermost."""
+    """The outermost ASGI middleware."""
 
     def __init__(self, app: ASGIApp, settings: Settings, metrics: Metrics) -> None:
         self._app = app
@@ -127,10 +128,10 @@ class _Exchange:
         return ApiError(413, f"a body has at most {self._settings.max_body_bytes} bytes")
 
     async def receive(self) -> Message:
-        """Receive a part of the body; ApiError when it is too large or takes too long.
+        """Receive a part of the body. Raises ApiError if it is too large or takes too long.
 
-        After the body, and after the answer has begun, this waits until the client disconnects,
-        without a limit.
+        When the body is complete, or the answer has begun, this waits without a limit until the
+        client disconnects.
         """
         if self._has_body or self._has_started:
             return await self._receive()
@@ -153,7 +154,10 @@ class _Exchange:
         return message
 
     async def send(self, message: Message) -> None:
-        """Send a part of the answer; ConnectionError when the client does not take it in time."""
+        """Send a part of the answer.
+
+        Raises ConnectionError if the client does not receive in time.
+        """
         if message["type"] == "http.response.start":
             self._has_started = True
             self.status = message["status"]
@@ -171,7 +175,7 @@ class _Exchange:
             raise ConnectionError("the client does not receive") from None
 
     async def refuse(self, refusal: ApiError) -> None:
-        """Answer with an error if nothing was sent yet; otherwise break the answer off."""
+        """Answer with an error if nothing was sent yet; otherwise abort the connection."""
         if self._has_started:
             raise ConnectionAbortedError(refusal.message)
         body = error_body(refusal.error_code, refusal.message)

@@ -1,9 +1,9 @@
-"""Every error of the library as a status and Confluent's error_code: a total mapping.
+"""Maps every error of the library to an HTTP status and Confluent's error_code.
 
-Body: {"error_code": int, "message": str}. Five digits are the status times 100 and a number
-(Confluent's Errors.java); three digits are the status itself, as for errors of HTTP. A message
-about the request is handed on; one about the server may name its files, so it stays in the log,
-where the request id finds it.
+Body: {"error_code": int, "message": str}. Five digits are the status times 100 plus a number
+(Confluent's Errors.java); three digits are the status itself, as for errors of HTTP. The client
+gets messages about its request (4xx). A message about the server may name files, so the client gets
+a general one instead, and the message is logged.
 """
 
 import logging
@@ -42,7 +42,7 @@ log = logging.getLogger("sparklog.rest")
 
 
 class Answer(NamedTuple):
-    """The answer to an error; one with a status from 500 on has a message of its own."""
+    """The answer to an error. From status 500 on, `message` replaces the error's own message."""
 
     error_code: int
     message: str = ""
@@ -96,7 +96,7 @@ ANSWERS: Final[Mapping[ErrorCode, Answer]] = {
 
 
 class ApiError(Exception):
-    """An error that the service itself finds."""
+    """An error that the service itself has found."""
 
     def __init__(
         self, error_code: int, message: str, headers: Mapping[str, str] | None = None
@@ -113,7 +113,7 @@ class ApiError(Exception):
 
 
 def refusal_of(error: SparklogError) -> ApiError:
-    """Return the answer for an error of the library; log one about the server."""
+    """Return the answer for an error of the library; log the error if the status is 500 or more."""
     answer = ANSWERS[error.code]
     if isinstance(error, UnknownTopicError) and "partition" in vars(error):
         answer = Answer(PARTITION_NOT_FOUND)
@@ -157,7 +157,7 @@ async def _on_http_error(request: Request, error: Exception) -> NoReturn:
 
 
 def _methods(request: Request) -> str:
-    """Return the methods of every route to the path: a route alone knows but its own."""
+    """Return the methods that any route allows for the path; one route knows only its own."""
     path, routes = request.scope["path"], request.app.state.routes
     fitting = (route for route in routes if route.path_regex.match(path))
     return ", ".join(sorted(method for route in fitting for method in route.methods))

@@ -1,11 +1,11 @@
 """Fetch: the records of one partition from an offset on, in three formats.
 
-    JSON     v2 records, base64 or JSON inside        decoded a chunk at a time
-    Arrow    a stream of record batches               the same, as columns
+    JSON     v2 records with base64 or JSON inside    decoded a chunk at a time
+    Arrow    a stream of record batches               decoded likewise, as columns
     raw      Kafka record batches                     never decoded (sparklog.log_reader.raw)
 
-Every format is an iterator of bytes, so a fetch of any size takes the memory of one chunk. An
-answer ends before a damaged place; a fetch that begins at the damaged place fails.
+Each format is an iterator of bytes, so a fetch of any size takes the memory of one chunk. An answer
+ends before a damaged place; a fetch that begins at the damaged place fails.
 """
 
 from binascii import b2a_base64
@@ -44,7 +44,7 @@ _GENERIC: Final = (
 )
 _END_OF_STREAM: Final = bytes.fromhex("ffffffff00000000")
 CHUNK_ROWS: Final = 2_000
-"""Records that are decoded and written at once."""
+"""The most records that are decoded and written at once."""
 
 ARROW_SCHEMA: Final = pa.schema(
     [
@@ -60,7 +60,7 @@ ARROW_SCHEMA: Final = pa.schema(
 
 
 def form_of(accept: str) -> str:
-    """Return the form that an Accept header asks for. Raises ApiError (406) when it is none."""
+    """Return the format that an Accept header asks for. Raises ApiError (406) if there is none."""
     wanted = [_quality(part) for part in accept.split(",") if part.strip()]
     for _, kind in sorted(wanted, key=lambda one: -one[0]):
         if kind in FORMS:
@@ -95,7 +95,7 @@ class Page:
 
     @property
     def slices(self) -> Iterator[Slice]:
-        """The slices of segments to the end of the log, as far as `isolation` lets a reader see.
+        """The slices from `start` to the end of the log, or with read_committed to the LSO.
 
         Raises OffsetOutOfRangeError.
         """
@@ -113,7 +113,7 @@ class Page:
         )
 
     def records(self) -> Iterator[DecodedRecords]:
-        """Yield records within the limits, at least one if there is any."""
+        """Yield records within the limits, but at least one, if there is any."""
         left, left_bytes, is_first = self.max_records, self.max_bytes, True
         rows_max = min(CHUNK_ROWS, self.max_records)
         for found in read_slices(
@@ -151,9 +151,9 @@ def _head(found: DecodedRecords, count: int) -> DecodedRecords:
 
 
 def body_in(form: str, page: Page) -> Iterator[bytes | memoryview]:
-    """Return the body in a format; its first part is made here, so that errors become answers.
+    """Return the body in a format. Its first part is made at once, so that errors become answers.
 
-    Raises what the library raises, and ApiError (406) for a record that is no JSON.
+    Raises the errors of reading, and ApiError (406) for a record that is not JSON.
     """
     if form == RAW:
         return _until_damage(page.raw())
@@ -238,7 +238,7 @@ def _add_headers(rows: list[dict[str, Any]], headers: list[Any]) -> None:
 
 
 def _arrow(partition: int, parts: Iterator[DecodedRecords]) -> Iterator[memoryview]:
-    """An IPC stream: the schema's message, one a batch, the end."""
+    """Yield an IPC stream: a message with the schema, one for each batch, and the end."""
     yield flat_view(ARROW_SCHEMA.serialize())
     for found in parts:
         batch = pa.record_batch(

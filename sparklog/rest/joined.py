@@ -1,19 +1,19 @@
-"""Writes to a connection are joined: a head and its body leave in one packet."""
+"""Joins writes to a connection: an answer's headers and its body leave in one packet."""
 
 import asyncio
 from typing import Any, Final
 
 WAITING_BYTES_MAX: Final = 64 * 1024
-"""With so many bytes waiting they are sent at once: the transport slows down a long answer."""
+"""If more bytes wait, they are sent at once: the transport then slows down long answers."""
 
 
 class JoinedWrites:
     """A transport that gathers all writes until the next turn of the event loop.
 
-    uvicorn writes the head of an answer and then its body: that makes two system calls and two
-    packets, and wakes the client up for a head alone. Only `write` and `close` differ from the
-    transport's own; uvicorn writes in no other way, and its protocol closes before the transport
-    closes itself.
+    uvicorn writes the headers of an answer and then its body. That would make two system calls and
+    two packets, and wake the client up for the headers alone. Only `write` and `close` differ from
+    the transport's own: uvicorn calls no other method to write, and its protocol calls `close`
+    before the transport closes itself.
     """
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:

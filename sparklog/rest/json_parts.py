@@ -1,7 +1,7 @@
-"""Large JSON bodies in parts: parsing a body of any size takes the memory of one part.
+"""Parses large JSON bodies in parts: a body of any size takes the memory of one part.
 
-A parsed value takes up to a hundred times the bytes that it has as text. So the values of a body
-are counted before it is parsed, in milliseconds, and a body with too many is refused.
+A parsed value may take a hundred times as many bytes as its text. So the values of a body are
+counted before it is parsed, which takes milliseconds, and a body with too many is refused.
 
     list_parts      {"records": [a, b, c, d]}   ->   {"records": [a, b]}  [c, d]
     stream_parts    {…} {…} {…}                 ->   {…} {…}  {…}
@@ -18,19 +18,23 @@ from sparklog.record.kernels import json_cut
 from sparklog.rest.errors import ApiError
 
 WHOLE_BYTES: Final = 16 * 1024
-"""A body of at most this size is parsed as it is."""
+"""A body of at most this size is parsed at once."""
 PART_VALUES: Final = 10_000
 PART_BYTES: Final = 1024 * 1024
-"""Python's text takes up to four times its bytes: a character beyond U+FFFF makes all take four."""
+"""The most bytes of a part.
+
+As str it takes up to four times as many: one character beyond U+FFFF makes Python use four bytes
+for each character.
+"""
 VALUES_MAX: Final = 50_000
-"""Of one record, or of a body that is no list of records. Brackets and commas are counted."""
+"""The most values of one record, or of a body without records. Brackets and commas count."""
 
 
 Text = bytes | bytearray
 
 
 class Outline(NamedTuple):
-    """A text's number of elements, the values of the largest one, its end, and where to cut it."""
+    """Of a list or stream: its elements, the values of the largest, its end, where to cut it."""
 
     elements: int
     largest: int
@@ -39,7 +43,10 @@ class Outline(NamedTuple):
 
 
 def outline(body: Text, start: int, *, is_list: bool) -> Outline:
-    """Return the outline of a text. Raises ApiError (413) for an element of too many values."""
+    """Return the outline of `body` from `start` on.
+
+    Raises ApiError (413) for an element with too many values.
+    """
     cuts = np.empty(len(body) // PART_VALUES + len(body) // PART_BYTES + 1, np.int64)
     found = np.empty(json_cut.FOUND_SIZE, np.int64)
     data = np.frombuffer(body, np.uint8)
@@ -51,16 +58,16 @@ def outline(body: Text, start: int, *, is_list: bool) -> Outline:
 
 
 def check_values(body: Text) -> None:
-    """Raise ApiError (413) for a body of too many values to be parsed at once."""
+    """Raise ApiError (413) for a body that has too many values to be parsed at once."""
     if len(body) > WHOLE_BYTES:
         outline(body, 0, is_list=False)
 
 
 def list_parts(body: Text, name: str, elements_max: int) -> Iterator[Text]:
-    """Yield the body with the first elements of its list `name` alone, then lists of the others.
+    """Yield the body with only the first elements of its list `name`, then lists of the others.
 
     Raises ApiError: 413 for more than `elements_max` elements or an element of too many values, 422
-    for a large body without the list, or with too much beside it.
+    for a large body without the list, with the list twice, or with too many other bytes.
     """
     pattern = re.compile(rb'"%s"\s*:\s*\[' % name.encode())
     found = pattern.search(body)
@@ -86,9 +93,9 @@ def list_parts(body: Text, name: str, elements_max: int) -> Iterator[Text]:
 
 
 def stream_parts(body: Text, elements_max: int) -> Iterator[tuple[int, Text]]:
-    """Yield parts of a body of objects one after another, each with its position.
+    """Yield parts of a body that is a sequence of objects, each with its byte position.
 
-    Raises ApiError (413) for more than `elements_max` objects, or one of too many values.
+    Raises ApiError (413) for more than `elements_max` objects, or one with too many values.
     """
     if len(body) <= WHOLE_BYTES:
         yield 0, body

@@ -14,9 +14,9 @@ HEIGHT: Final = 100
 
 
 def picture(points: Sequence[LagPoint]) -> dict[str, Any] | None:
-    """Return lines ("x,y x,y …"), the largest lag and the first and last time; None for nothing.
+    """Return lines ("x,y x,y …"), the largest lag, first and last time; None if no lag is known.
 
-    A line ends where the lag is not known. A point without neighbours is a line of no length.
+    A line ends where the lag is unknown. A point without known neighbours is a line of one point.
     """
     known = [one.lag for one in points if one.lag is not None]
     if not known:

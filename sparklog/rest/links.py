@@ -1,4 +1,4 @@
-"""The addresses of a cluster's resources in v3, and the envelopes around them."""
+"""The URLs of a cluster's resources in v3, and the JSON objects around them."""
 
 from fastapi import Request
 
@@ -9,7 +9,7 @@ from sparklog.rest.deps import check_cluster, service_of
 
 
 class Links:
-    """The addresses of a cluster's resources, and the envelopes around them."""
+    """The URLs of one cluster's resources, and the JSON objects around them."""
 
     def __init__(self, request: Request, cluster_id: str) -> None:
         self.cluster_id = cluster_id
@@ -17,19 +17,19 @@ class Links:
         self._crn = f"crn:///kafka={cluster_id}"
 
     def to(self, path: str) -> models3.Related:
-        """A link below the cluster."""
+        """Return the URL of a related resource; `path` is relative to the cluster."""
         return models3.Related(related=f"{self._base}{path}")
 
     def at(self, path: str, name: str = "") -> models3.ResourceMetadata:
-        """The address of a resource, and its name."""
+        """Return the URL and the name of a resource."""
         return models3.ResourceMetadata(self=f"{self._base}{path}", resource_name=self._crn + name)
 
     def list_at(self, path: str, following: str | None = None) -> models3.ListMetadata:
-        """The address of a list, and of its next page."""
+        """Return the URLs of a list and of its next page."""
         return models3.ListMetadata(self=f"{self._base}{path}", next=following)
 
     def cluster(self) -> models3.ClusterData:
-        """The cluster."""
+        """Return the cluster."""
         return models3.ClusterData(
             metadata=self.at(""),
             cluster_id=self.cluster_id,
@@ -38,13 +38,13 @@ class Links:
         )
 
     def broker(self) -> models3.BrokerData:
-        """The broker."""
+        """Return broker 0, the storage."""
         return models3.BrokerData(
             metadata=self.at("/brokers/0", "/broker=0"), cluster_id=self.cluster_id
         )
 
     def topic(self, topic: TopicDescription) -> models3.TopicData:
-        """A topic."""
+        """Return a topic."""
         path = f"/topics/{topic.name}"
         return models3.TopicData(
             metadata=self.at(path, f"/topic={topic.name}"),
@@ -56,7 +56,7 @@ class Links:
         )
 
     def config(self, topic: str, entry: ConfigEntry) -> models3.ConfigData:
-        """A config."""
+        """Return a config of a topic."""
         source = str(entry.source)
         return models3.ConfigData(
             metadata=self.at(
@@ -72,7 +72,7 @@ class Links:
         )
 
     def partition(self, topic: str, partition: int) -> models3.PartitionData:
-        """A partition."""
+        """Return a partition of a topic."""
         return models3.PartitionData(
             metadata=self.at(
                 f"/topics/{topic}/partitions/{partition}", f"/topic={topic}/partition={partition}"

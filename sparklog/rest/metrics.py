@@ -30,24 +30,24 @@ class Metrics:
         self._bytes: Tally[str] = Tally()
         self.in_progress = 0
         self.bodies_bytes = 0
-        """Of the requests in progress, as far as their bodies have come in."""
+        """Bytes received so far of the bodies of all requests in progress."""
         self.registry.register(self)
 
     def collect(self) -> Iterable[Metric]:
-        """Yield the metrics that are computed at a scrape."""
+        """Yield all metrics. prometheus_client calls it for each scrape."""
         yield GaugeMetricFamily(
             "sparklog_requests_in_progress", "Requests being answered", self.in_progress
         )
         yield GaugeMetricFamily(
             "sparklog_bodies_in_progress_bytes",
-            "Bytes that came in with the requests being answered",
+            "Bytes received of the bodies of requests being answered",
             self.bodies_bytes,
         )
         age_ms = self._metadata_age_ms()
         if age_ms is not None:
             yield GaugeMetricFamily(
                 "sparklog_metadata_age_seconds",
-                "Since the metadata in memory was last seen to be the newest",
+                "Time since the metadata in memory was last known to be the newest",
                 age_ms / 1000,
             )
         yield from committed(self._committed)

@@ -1,4 +1,4 @@
-"""Bodies in and out, by role; v3 has its own in models3. Field names are Confluent's."""
+"""Bodies of requests and answers; those of v3 are in models3. Field names are Confluent's."""
 
 from typing import Annotated, Any, Final
 
@@ -12,13 +12,13 @@ Int64 = Annotated[int, Field(ge=0, lt=2**63), NUMBER]
 
 
 class In(BaseModel):
-    """The body of a request. Unknown fields are refused, so that none is misspelt unnoticed."""
+    """The body of a request. Unknown fields are refused: one of them may be misspelt."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class ErrorBody(BaseModel):
-    """Every error."""
+    """The body of every error."""
 
     error_code: int = Field(examples=[40401])
     message: str = Field(examples=["unknown topic 'flihgts'"])
@@ -28,14 +28,14 @@ class ErrorBody(BaseModel):
 
 
 class PartitionOffsets(BaseModel):
-    """The beginning and the end of a partition's log."""
+    """The beginning and the end of a partition's log: the end is the offset of the next record."""
 
     beginning_offset: int
     end_offset: int
 
 
 class FoundOffset(BaseModel):
-    """ListOffsets' answer: the record found, -1 and -1 for none."""
+    """The record that was found, as ListOffsets returns it; offset and timestamp -1 if none was."""
 
     partition: int
     offset: int
@@ -43,7 +43,10 @@ class FoundOffset(BaseModel):
 
 
 class FileRange(BaseModel):
-    """A segment's bytes: a file, relative to the log dir, or a slice of a shared one."""
+    """The bytes of a segment: a file, or a slice of a shared one.
+
+    The path is relative to the log dir.
+    """
 
     path: str
     position: int
@@ -51,7 +54,7 @@ class FileRange(BaseModel):
 
 
 class IndexEntry(BaseModel):
-    """The entry of the offset index that led to the batch, as it stands in the file."""
+    """The entry of the offset index that led to the batch. The path is relative to the log dir."""
 
     path: str
     offset: int
@@ -61,7 +64,7 @@ class IndexEntry(BaseModel):
 class OffsetPlace(BaseModel):
     """The place of an offset: segment, file, index entry, batch.
 
-    Positions of the index entry and of the batch count from the first byte of the segment.
+    The positions of the index entry and of the batch are relative to the segment's first byte.
     """
 
     topic: str
@@ -89,7 +92,7 @@ _EITHER: Final[dict[str, Any]] = {
 
 
 class Lookup(In):
-    """One question: where an offset lies, or which record is the first from a time on."""
+    """One question: the place of an offset, or the first record at or after a time."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra=_EITHER)
 
@@ -105,13 +108,13 @@ class Lookup(In):
 
 
 class LookupsIn(In):
-    """Many questions about one topic."""
+    """Questions about one topic."""
 
     lookups: Annotated[list[Lookup], FailFast(), Field(min_length=1, max_length=10_000)]
 
 
 class LookupAnswer(BaseModel):
-    """One answer, in the order of the questions."""
+    """The answer to one question: what it asked for, or an error."""
 
     partition: int
     offset: int | None = None
@@ -122,7 +125,7 @@ class LookupAnswer(BaseModel):
 
 
 class LookupsOut(BaseModel):
-    """The answers."""
+    """The answers, in the order of the questions."""
 
     lookups: list[LookupAnswer]
 
@@ -131,7 +134,7 @@ class LookupsOut(BaseModel):
 
 
 class Replica(BaseModel):
-    """There are no brokers: one replica, on broker 0, which is the storage."""
+    """The one replica of a partition, on broker 0: the storage."""
 
     broker: int = 0
     leader: bool = True
@@ -147,7 +150,7 @@ class PartitionOut(BaseModel):
 
 
 class TopicOut(BaseModel):
-    """A topic; `configs` are those that are set or have a default."""
+    """A topic; `configs` has all its configs, defaults included."""
 
     name: str
     configs: dict[str, str]
@@ -155,7 +158,7 @@ class TopicOut(BaseModel):
 
 
 class Brokers(BaseModel):
-    """The brokers: one, which is the storage."""
+    """The brokers: only broker 0, the storage."""
 
     brokers: list[int] = [0]
 
@@ -171,7 +174,7 @@ class Header(BaseModel):
 
 
 class RecordOut(BaseModel):
-    """A record; key and value are base64, or JSON where that was asked for."""
+    """A record; key and value are base64, or JSON if Accept asks for it."""
 
     topic: str
     key: Any
@@ -183,7 +186,7 @@ class RecordOut(BaseModel):
 
 
 class ProducedOffset(BaseModel):
-    """The offset, or the error, of one record."""
+    """The partition and the offset of one record, or its error."""
 
     partition: int
     offset: int

@@ -1,4 +1,4 @@
-"""Bodies of the v3 paths, in and out. Field names are Confluent's; see docs/rest.md."""
+"""Bodies of the v3 paths, of requests and answers. Field names are Confluent's (docs/rest.md)."""
 
 from typing import Annotated, Any, Literal
 
@@ -8,18 +8,18 @@ from sparklog.rest.bodies import NUMBER
 from sparklog.rest.models import In
 
 PARTITIONS_MAX = 10_000
-"""Of a topic over REST: what a request may make every later one pay for has a limit."""
+"""The most partitions of a topic created over REST: each of them costs all later requests."""
 
 
 class ConfigIn(In):
-    """A topic config, as Kafka names it."""
+    """A topic config, with Kafka's name."""
 
     name: Annotated[str, Field(max_length=249)]
     value: Annotated[str, Field(max_length=4096)] | None = None
 
 
 class NewTopicIn(In):
-    """A topic to create. Replication is the storage's: its fields are accepted and mean nothing."""
+    """A topic to create. The storage replicates: the fields on replication are ignored."""
 
     topic_name: Annotated[str, Field(pattern="^[a-zA-Z0-9._-]{1,249}$")]
     partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER] = 1
@@ -30,7 +30,7 @@ class NewTopicIn(In):
 
 
 class PartitionsCountIn(In):
-    """How many partitions a topic is to have."""
+    """The number of partitions that a topic is to have."""
 
     partitions_count: Annotated[int, Field(ge=1, le=PARTITIONS_MAX), NUMBER]
 
@@ -42,34 +42,34 @@ class ConfigValueIn(In):
 
 
 class ConfigChange(ConfigIn):
-    """One change of several."""
+    """One change of a config."""
 
     operation: Literal["SET", "DELETE"] = "SET"
 
 
 class ConfigChangesIn(In):
-    """Changes that happen together."""
+    """Changes of configs: all happen, or none."""
 
     data: Annotated[list[ConfigChange], Field(min_length=1, max_length=100)]
     validate_only: StrictBool = False
 
 
 class ResourceMetadata(BaseModel):
-    """The address of a resource."""
+    """The URL of a resource."""
 
     self: str
     resource_name: str | None = None
 
 
 class ListMetadata(BaseModel):
-    """The address of a list, and of its next page; null on the last one."""
+    """The URL of a list, and of its next page; `next` is null on the last page."""
 
     self: str
     next: str | None = None
 
 
 class Related(BaseModel):
-    """The address of a related resource."""
+    """The URL of a related resource."""
 
     related: str
 
@@ -86,7 +86,7 @@ class ClusterData(BaseModel):
 
 
 class ClusterList(BaseModel):
-    """The clusters: one."""
+    """The clusters: only this log dir."""
 
     kind: str = "KafkaClusterList"
     metadata: ListMetadata
@@ -94,7 +94,7 @@ class ClusterList(BaseModel):
 
 
 class BrokerData(BaseModel):
-    """The broker, which is the storage: it has no address."""
+    """Broker 0: the storage, which has no host and port."""
 
     kind: str = "KafkaBroker"
     metadata: ResourceMetadata
@@ -108,7 +108,7 @@ class BrokerData(BaseModel):
 
 
 class BrokerList(BaseModel):
-    """The brokers: one."""
+    """The brokers: only broker 0, the storage."""
 
     kind: str = "KafkaBrokerList"
     metadata: ListMetadata
@@ -209,7 +209,7 @@ class Field3(BaseModel):
 
 
 class Report(BaseModel):
-    """The delivery report of one record; an error has `error_code` and `message` only."""
+    """The delivery report of one record; that of an error has only `error_code` and `message`."""
 
     error_code: int
     message: str | None = None
@@ -244,7 +244,7 @@ class BatchFailure(BaseModel):
 
 
 class BatchReport(BaseModel):
-    """The delivery reports of a batch, by id."""
+    """The delivery reports of a batch: each has the id of its record."""
 
     successes: list[BatchSuccess]
     failures: list[BatchFailure]

@@ -1,4 +1,4 @@
-"""Bodies of v3's consumer groups. Names are Confluent's, but for `lag_seconds`, `lag_state`."""
+"""Bodies of v3's consumer groups. Names are Confluent's, except `lag_seconds`, `lag_state`."""
 
 from pydantic import BaseModel
 
@@ -75,9 +75,10 @@ class AssignmentList(BaseModel):
 
 
 class LagData(BaseModel):
-    """How far a group is behind in a partition, and its state as Burrow tells it.
+    """The lag of a group in a partition, and its state by Burrow's rules.
 
-    `lag_seconds` is null for a record without time, `lag_state` with fewer than two commits.
+    `lag_seconds` is null if the next record has no timestamp, `lag_state` if there is a lag and
+    fewer than two commits are known.
     """
 
     kind: str = "KafkaConsumerLag"
@@ -97,7 +98,7 @@ class LagData(BaseModel):
 
 
 class LagList(BaseModel):
-    """How far a group is behind, in each partition that it has committed."""
+    """The lag of a group in each partition that it has committed."""
 
     kind: str = "KafkaConsumerLagList"
     metadata: ListMetadata
@@ -105,7 +106,7 @@ class LagList(BaseModel):
 
 
 class LagSummaryData(BaseModel):
-    """How far a group is behind, in all, and where most."""
+    """The lag of a group: the total, and the largest one with its partition."""
 
     kind: str = "KafkaConsumerGroupLagSummary"
     metadata: ResourceMetadata

@@ -1,7 +1,7 @@
-"""The OpenAPI document: what FastAPI finds out, and what it cannot know.
+"""The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
 
-Bodies are read by the routes, which know the limits, so their schemas are named here; so are the
-errors that every operation may answer with, and the tokens that it takes.
+Routes read the bodies of requests themselves, so the schemas of these bodies are added here; so are
+the errors of every operation, and the tokens that it asks for.
 """
 
 from copy import deepcopy
@@ -42,19 +42,19 @@ _ERRORS: Final = {
     "401": "No valid token (40101)",
     "403": "A token without this scope on this topic (40301)",
     "404": "No such topic (40401), partition (40402), offset (40404) or resource (404)",
-    "406": "No such form of records (406), or records that do not have it (40601)",
+    "406": "No such format of records (406), or records that do not have it (40601)",
     "408": "A body that took too long",
-    "413": "A body, or a record (41301), that is too large",
-    "415": "A body of another type",
+    "413": "A body (413) or a record (41301) that is too large",
+    "415": "A body with a Content-Type that is not allowed",
     "422": "A body or parameter that cannot be understood (422, 42201, 42203, 42206)",
     "429": "Too much waits to be committed (42901)",
-    "500": "A failure (50002), or one that passes (50003)",
+    "500": "A failure (50002), or one that a retry may overcome (50003)",
     "503": "The storage cannot be reached (50302), or lookups took too long (50303)",
 }
 
 
 def describe(app: FastAPI, *, is_guarded: bool) -> None:
-    """Give the application its OpenAPI document; `is_guarded`: whether tokens are asked for."""
+    """Give the application its OpenAPI document. `is_guarded`: the service asks for tokens."""
 
     def openapi() -> dict[str, Any]:
         if app.openapi_schema is None:
@@ -98,7 +98,7 @@ def _schemas() -> dict[str, Any]:
 
 
 def _binary_schemas(schemas: dict[str, Any]) -> dict[str, Any]:
-    """Return those of a v2 produce whose keys and values are base64; header values always are."""
+    """Return the schemas of a v2 produce with base64 keys and values. Header values always are."""
     schemas["HeaderIn"]["properties"]["value"] = _BASE64
     record, produce = deepcopy(schemas["RecordIn"]), deepcopy(schemas["ProduceIn"])
     record["properties"] |= {"key": _BASE64, "value": _BASE64}

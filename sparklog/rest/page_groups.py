@@ -1,4 +1,4 @@
-"""The groups of the page at `/`: their members and offsets, how far they are behind, and were."""
+"""The groups on the page at `/`: their members, offsets, lag, and lag over the last hour."""
 
 from typing import Any
 
@@ -49,7 +49,7 @@ def _seen(lags: list[PartitionLag], token: Token) -> list[PartitionLag]:
 
 
 def _sums(lags: list[PartitionLag]) -> dict[str, Any]:
-    """Return the lag in all partitions, and the age of the oldest record that is next."""
+    """Return the number of partitions, and the total lag: in records, in time, and its state."""
     most = max((one for one in lags if one.lag_ms is not None), key=_lag_ms, default=None)
     return {
         "partitions": len(lags),
@@ -64,7 +64,7 @@ def _lag_ms(lag: PartitionLag) -> int:
 
 
 def _age(lag: PartitionLag) -> str | None:
-    """Return the lag in time, for people: 12 s, 3.5 min, 4.2 h, 9.1 d; None: not known."""
+    """Return the lag in time as text: 12 s, 3.5 min, 4.2 h, 9.1 d; None if it is unknown."""
     if lag.lag_ms is None:
         return None
     seconds = lag.lag_ms / 1000

@@ -1,10 +1,10 @@
-"""Pages of v3 lists: `page_size` elements, and the address of the next page, `metadata.next`.
+"""Pages of v3 lists: `page_size` elements, and the URL of the next page in `metadata.next`.
 
     GET …/topics?page_size=2      ["a", "b"]   next: …/topics?page_size=2&page_token=ImIi
     GET …/topics?page_size=2&…    ["c"]        next: null
 
-A token names the last element of its page, not a count. So when elements are added or
-removed between two pages, no element is listed twice, and every other one is listed.
+A token names the last element of its page, not a count. So if elements are added or removed between
+two pages, no element is listed twice, and no element that was there all the time is left out.
 """
 
 import base64
@@ -25,16 +25,16 @@ Key = TypeVar("Key", str, int)
 
 
 class Page:
-    """The page of a list that a request asks for; without `page_size` all of it from there on."""
+    """The page of a list that a request asks for; without `page_size`all the rest."""
 
     def __init__(
         self,
         request: Request,
         page_size: Annotated[
-            int | None, Query(ge=1, le=PAGE_SIZE_MAX, description="Elements of a page; all without")
+            int | None, Query(ge=1, le=PAGE_SIZE_MAX, description="Elements per page; default all")
         ] = None,
         page_token: Annotated[
-            str | None, Query(max_length=400, description="Of metadata.next: where to go on")
+            str | None, Query(max_length=400, description="The token in metadata.next")
         ] = None,
     ) -> None:
         self._url = request.url
@@ -44,10 +44,10 @@ class Page:
     def of(
         self, elements: Sequence[Element], key: Callable[[Element], Key], kind: type[Key]
     ) -> tuple[list[Element], str | None]:
-        """Return the elements on the page and the address of the next one, None on the last.
+        """Return the elements on the page, and the URL of the next page or None.
 
-        `elements` are in the order of their keys, which are of type `kind`. Raises ApiError (422)
-        for a token that is not of this list.
+        `elements` are sorted by `key`, which returns a `kind`. Raises ApiError (422) for a token
+        that does not belong to this list.
         """
         start = 0
         if self._token is not None:
@@ -67,7 +67,7 @@ def _last(token: str, kind: type[Key]) -> Key:
     except (binascii.Error, ValueError):
         found = None
     if type(found) is not kind:
-        raise ApiError(422, "query.page_token: it is none of this list; take it of metadata.next")
+        raise ApiError(422, "query.page_token: not of this list; take it from metadata.next")
     return found
 
 

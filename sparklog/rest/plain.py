@@ -1,7 +1,7 @@
 """Routes that read their requests by hand: the most frequent ones.
 
-FastAPI documents them, and refuses other methods (405). Their requests do not pass through FastAPI:
-its work around an endpoint (layers of middleware, routing, parameters, validation, exit stacks,
+FastAPI documents them and refuses other methods (405), but does not see their requests: its work
+around an endpoint (layers of middleware, routing, parameters, validation, exit stacks,
 serialisation) takes longer than a lookup.
 """
 
@@ -18,7 +18,7 @@ from starlette.types import Receive, Scope, Send
 
 
 class PlainRoute(APIRoute):
-    """A route whose endpoint takes the request alone and returns a Response."""
+    """A route whose endpoint takes only the request, and returns a Response."""
 
     def __init__(self, path: str, endpoint: Any, **options: Any) -> None:
         super().__init__(path, endpoint, **options)
@@ -30,7 +30,7 @@ class PlainRoute(APIRoute):
 
 
 class PlainRoutes:
-    """ASGI application of the PlainRoutes among the routes; errors leave it as they are."""
+    """ASGI application that serves the PlainRoutes among `routes`. It handles no errors."""
 
     def __init__(self, routes: Iterable[BaseRoute]) -> None:
         plain = [route for route in routes if isinstance(route, PlainRoute)]
@@ -41,7 +41,7 @@ class PlainRoutes:
         ]
 
     def takes(self, scope: Scope) -> bool:
-        """Whether a request is for one of these, which is then noted in its scope."""
+        """Whether one of these routes serves a request; the route is then noted in `scope`."""
         if scope.get("root_path"):
             return False
         path, method = scope["path"], scope["method"]
@@ -53,12 +53,12 @@ class PlainRoutes:
         return False
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request that `takes` was true for."""
+        """Answer a request for which `takes` has returned True."""
         await scope["route"].app(scope, receive, send)
 
 
 def query_of(request: Request, name: str) -> str | None:
-    """Return the last parameter of this name, None when there is none."""
+    """Return the value of the last query parameter of this name; None if there is none."""
     found = None
     for part in request.scope["query_string"].decode("latin-1").split("&"):
         key, _, value = part.partition("=")
@@ -68,7 +68,7 @@ def query_of(request: Request, name: str) -> str | None:
 
 
 class Json(Response):
-    """An object as JSON, with the two headers that takes."""
+    """An object as JSON, with only the two headers that it needs."""
 
     def __init__(self, content: object) -> None:
         self.body = orjson.dumps(content)

@@ -1,10 +1,10 @@
-"""Bodies of a produce to records: v2 `{"records": […]}`, v3 concatenated JSON objects.
+"""Turns bodies of a produce into records: v2 `{"records": […]}`, v3 concatenated JSON objects.
 
     v2   key and value are base64 (…binary.v2+json, application/json) or JSON (…json.v2+json)
     v3   {"partition_id", "headers", "key": {"type", "data"}, "value": …, "timestamp"}, type BINARY,
          JSON or STRING
 
-A JSON value is kept as compact JSON; null is null, a tombstone.
+A JSON value is stored as compact JSON; null becomes a null value: a tombstone.
 """
 
 import json
@@ -35,9 +35,9 @@ PRODUCE_TYPES: Final = {
 """Content types of a v2 produce, and whether keys and values are JSON."""
 
 RECORDS_MAX: Final = 100_000
-"""Of a request: a body of empty records would be millions."""
+"""The most records of a request: a body of empty records could hold millions."""
 REFUSALS_MAX: Final = 1000
-"""Of a v3 request: so many are told one by one."""
+"""The most invalid records that a v3 request reports one by one; with more it is refused."""
 HEADERS: Final = Field(max_length=10_000)
 
 Partition = Annotated[int, Field(ge=0, lt=2**31), NUMBER]
@@ -54,7 +54,7 @@ class HeaderIn(TypedDict):
 
 @with_config(ConfigDict(extra="forbid"))
 class RecordIn(TypedDict):
-    """A record; key and value are base64, or any JSON where the Content-Type says so."""
+    """A record; key and value are base64, or any JSON if the Content-Type says so."""
 
     key: NotRequired[Any]
     value: NotRequired[Any]
@@ -65,7 +65,7 @@ class RecordIn(TypedDict):
 
 @with_config(ConfigDict(extra="forbid"))
 class ProduceIn(TypedDict):
-    """Records to produce. Schemas are not kept here: their fields are accepted when null."""
+    """Records to produce. There is no schema registry: fields about schemas must be null."""
 
     records: Annotated[list[RecordIn], FailFast(), Field(min_length=1, max_length=RECORDS_MAX)]
     key_schema: NotRequired[None]
@@ -92,7 +92,7 @@ class Header3(TypedDict):
 
 @with_config(ConfigDict(extra="forbid"))
 class Record3In(TypedDict):
-    """A record of a v3 produce; several stand one after another."""
+    """A record of a v3 produce; a body has one or more, one after another."""
 
     partition_id: NotRequired[Partition | None]
     headers: NotRequired[Annotated[list[Header3], HEADERS] | None]
@@ -107,9 +107,10 @@ RECORD3: Final[TypeAdapter[Record3In]] = TypeAdapter(Record3In)
 
 
 def rows_of(body: Text, partition: int | None, *, is_json: bool) -> Rows:
-    """Return the records of a v2 body; `partition` is the path's, None where records may say.
+    """Return the records of a v2 body. `partition` is the path's; None: records may name theirs.
 
-    Raises ApiError: 413 for too many records, or too many values in one; 422 naming the record.
+    Raises ApiError: 413 for too many records, or too many values in one; 422 or 42206 naming the
+    record.
     """
     rows = Rows()
     for part in list_parts(body, "records", RECORDS_MAX):
@@ -168,11 +169,11 @@ def _json(data: Any) -> bytes | None:
         return None
     try:
         text = orjson.dumps(data)
-    except TypeError:  # a number of more than 64 bits, or many levels
+    except TypeError:  # an integer of more than 64 bits, or deep nesting
         text = b""
     if text and b"null" not in text:
         return text
-    # orjson makes null of NaN and 1e999; json makes them an error.
+    # orjson writes NaN and 1e999 as null; json raises an error for them.
     plain = json.dumps(data, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text or plain.encode()
 
@@ -194,7 +195,7 @@ _BLANK: Final = " \t\r\n"
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One record of a v3 body: the types of key and value, or why it is none."""
+    """One object of a v3 body: the types of key and value, or the error that it is refused with."""
 
     types: tuple[str, str] = ("BINARY", "BINARY")
     refusal: ApiError | None = None
@@ -203,13 +204,13 @@ class Sent:
 def rows_of_stream(body: Text) -> tuple[Rows, list[Sent]]:
     """Return the valid records of a v3 body, and an outcome for every object, in their order.
 
-    Text that is not JSON ends the body, because the objects after it cannot be found.
+    Text that is not JSON ends the body: objects after it cannot be found.
     """
     return rows_of_objects(_objects(body))
 
 
 def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
-    """Return the same of parsed objects, an ApiError for one that could not be."""
+    """Return the same for parsed objects. An ApiError stands for one that could not be parsed."""
     rows = Rows()
     sent: list[Sent] = []
     refusals = 0
@@ -222,7 +223,7 @@ def rows_of_objects(objects: Iterable[Any]) -> tuple[Rows, list[Sent]]:
             refusals += 1
             if refusals > REFUSALS_MAX:
                 raise ApiError(422, f"more than {REFUSALS_MAX} objects are no records") from None
-            # A new error: the one that was raised holds the record, by its traceback.
+            # A new error: the traceback of the raised one would keep the record in memory.
             sent.append(Sent(refusal=ApiError(refusal.error_code, refusal.message)))
     return rows, sent
 
@@ -237,8 +238,8 @@ def _objects(body: Text) -> Iterator[Any]:
 
 
 def _objects_of(start: int, part: Text) -> Iterator[Any]:
-    """Yield the objects of a part; raises ApiError (42206) where it is not JSON."""
-    if len(part) > PART_BYTES and not part.isascii():  # one object, most likely: spare its text
+    """Yield the objects of a part. Raises ApiError (42206) at text that is not JSON."""
+    if len(part) > PART_BYTES and not part.isascii():  # most likely one object: make no str
         try:
             yield orjson.loads(part)
             return

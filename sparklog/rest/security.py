@@ -1,6 +1,6 @@
 """Tokens over HTTP: `Authorization: Bearer …`, and the answers 401 and 403.
 
-Requests about no topic (clusters, metrics) need a token, but no grant.
+Requests that concern no topic (clusters, metrics) need a token, but no grant.
 """
 
 import base64
@@ -13,7 +13,7 @@ from sparklog.tokens import Scope, Token, Tokens
 def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = False) -> Token:
     """Return the token of an Authorization header. Raises ApiError (401).
 
-    A page also takes Basic, with the token as the password: browsers ask for that.
+    With `is_page` also takes Basic, with the token as password: a browser asks its user for it.
     """
     token = tokens.known(_secret(authorization or "", is_page))
     if token is None:
@@ -24,13 +24,13 @@ def authenticated(tokens: Tokens, authorization: str | None, *, is_page: bool = 
 
 
 def check(token: Token, scope: Scope, topic: str) -> None:
-    """Raise ApiError (403) unless the token allows it, whether the topic exists or not."""
+    """Raise ApiError (403) unless the token has the scope on the topic, which need not exist."""
     if not token.allows(scope, topic):
         raise ApiError(FORBIDDEN, f"this token has no {scope} access to topic {topic!r}")
 
 
 def check_any(token: Token, scope: Scope) -> None:
-    """Raise ApiError (403) for a token that has the scope on no topic at all."""
+    """Raise ApiError (403) if the token has the scope on no topic."""
     if not token.allows_somewhere(scope):
         raise ApiError(FORBIDDEN, f"this token has no {scope} access")
 

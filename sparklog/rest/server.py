@@ -1,7 +1,7 @@
-"""The server: uvicorn, with limits for slow and oversized headers, and an end without losses.
+"""The server: uvicorn, with limits on headers and slow clients, and a shutdown without losses.
 
-On SIGTERM or SIGINT it takes no new connections, answers waiting fetches with the records there
-are, commits and acknowledges every group, and ends.
+On SIGTERM or SIGINT it takes no new connections, answers waiting fetches with the records that it
+has, commits and acknowledges every group commit, and ends.
 """
 
 import asyncio
@@ -21,17 +21,18 @@ from sparklog.service_logs import set_up_logs
 from sparklog.tokens import check_listening
 
 PIPELINED_MAX: Final = 100
-"""Requests of one connection that may wait for the answer to the one before them."""
+"""The most requests of one connection that may wait behind an unanswered one."""
 
 
 class GuardedProtocol(HttpToolsProtocol):
     """uvicorn's protocol, with limits: it closes connections of clients that are slow.
 
-    headers     limits of time and size, from the connection on, and from the first byte after each
-                request; between requests uvicorn's own keep-alive timeout applies
-    bodies      `edge` limits those that the service reads; when the answer has been sent already,
-                the rest of a body has the same time. Trailers and chunk extensions count as headers
-    answers     a client that takes no byte of its answer within a time limit is cut off
+    headers     limits of time and size. The time runs from the connection on, then from the first
+                byte of each request; between requests uvicorn's own keep-alive timeout applies
+    bodies      `edge` limits bodies that the service reads. If the answer was sent before the body
+                was complete, the rest has the same time. Trailers and chunk extensions count as
+                headers
+    answers     a client that receives no byte of its answer within a time limit is cut off
     """
 
     max_header_bytes = 16 * 1024
@@ -45,13 +46,13 @@ class GuardedProtocol(HttpToolsProtocol):
     _send_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
-        """Expect headers."""
+        """Start the time limit of the first request's headers."""
         joined: Any = JoinedWrites(transport, self.loop)
         super().connection_made(joined)
         self._expect(self.header_timeout_s)
 
     def data_received(self, data: bytes) -> None:
-        """Take bytes; count those that complete neither a header nor a part of a body."""
+        """Take bytes; count those that complete neither the headers nor a part of a body."""
         if self.timeout_keep_alive_task is not None:
             self._expect(self.header_timeout_s)
         self._has_progress = False
@@ -61,13 +62,13 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_message_begin(self) -> None:
-        """Expect the headers of a further request."""
+        """Start the time limit of the headers, if it does not run yet."""
         self._is_message_complete = False
         self._expect(self.header_timeout_s)
         super().on_message_begin()
 
     def on_headers_complete(self) -> None:
-        """Expect no more headers."""
+        """Stop the time limit of the headers."""
         self._has_progress = True
         self._stop()
         if len(self.pipeline) < PIPELINED_MAX:
@@ -76,38 +77,38 @@ class GuardedProtocol(HttpToolsProtocol):
             self.transport.close()
 
     def on_body(self, body: bytes) -> None:
-        """Note that the body goes on."""
+        """Note that a part of the body has arrived."""
         self._has_progress = True
         super().on_body(body)
 
     def on_message_complete(self) -> None:
-        """Expect nothing of this request."""
+        """Stop all time limits of this request."""
         self._is_message_complete = True
         self._stop()
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """Expect the rest of a body that is not read any more."""
+        """Start the time limit for the rest of a body that nobody reads any more."""
         super().on_response_complete()
         if not self._is_message_complete:
             self._expect(self.body_timeout_s)
 
     def eof_received(self) -> None:
-        """Write the gathered bytes; the transport then closes itself."""
+        """Write the gathered bytes, and close."""
         self.transport.close()
 
     def pause_writing(self) -> None:
-        """Expect the client to receive."""
+        """Start the time limit for the client to receive."""
         super().pause_writing()
         self._send_timer = self.loop.call_later(self.send_timeout_s, self.transport.abort)
 
     def resume_writing(self) -> None:
-        """Note that the client received."""
+        """Stop the time limit: the client has received."""
         super().resume_writing()
         self._stop_sending()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing."""
+        """Stop all time limits."""
         self._stop()
         self._stop_sending()
         super().connection_lost(exc)
@@ -131,20 +132,20 @@ class GuardedProtocol(HttpToolsProtocol):
 
 
 class Server(uvicorn.Server):
-    """uvicorn's server, which wakes waiting fetches when it has to end."""
+    """uvicorn's server; at shutdown it wakes waiting fetches."""
 
     def __init__(self, config: uvicorn.Config, service: Service) -> None:
         super().__init__(config)
         self._service = service
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """Take a signal: waiting fetches are answered now, not when their time is up."""
+        """Take a signal: answer waiting fetches now, not when their time is up."""
         super().handle_exit(sig, frame)
         asyncio.get_running_loop().call_soon_threadsafe(self._service.poll.close)
 
 
 def server_of(settings: Settings) -> Server:
-    """Return the server. Raises InvalidOptionError when it may not listen there."""
+    """Return the server. Raises InvalidOptionError and InvalidConfigError, as `serve`."""
     check_listening(settings.host, settings.tokens_file)
     app = create_app(settings)
     limits = {
@@ -173,11 +174,12 @@ def serve(settings: Settings) -> None:
     Raises InvalidOptionError for an address that needs tokens, InvalidConfigError for a file of
     tokens that cannot be read.
     """
-    # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
+    # By default obstore has a thread for each core: to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     server = server_of(settings)
     set_up_logs(settings.log_level)
-    # uvicorn takes signals while it serves and raises them once more behind: obeyed already.
+    # uvicorn handles signals while it serves, and raises them again when it has ended: ignore
+    # these.
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     server.run()

@@ -24,26 +24,29 @@ from sparklog.storage import open_files
 from sparklog.tokens import Tokens
 
 QUICK_S: Final = 0.003
-"""A lookup that takes longer is not for the event loop."""
+"""Seconds. A lookup that takes longer runs on a thread, not on the event loop."""
 
 LET_GO_S: Final = 60
-"""So long at most the room of a deleted file is held by lookups that were made in it."""
+"""Seconds between two closings of the files that lookups have opened.
+
+A deleted file keeps its disk space until then.
+"""
 
 FEW: Final = 16
-"""So many lookups are for the event loop at once, more are not."""
+"""The most lookups of one request that run on the event loop."""
 
 Answer = TypeVar("Answer")
 
 
 class AsOf(NamedTuple):
-    """The commit that a request reads as of: a version, or the newest one by a time."""
+    """The past commit that a request reads: a version, or the newest version at a time."""
 
     version: int | None = None
     timestamp_ms: int | None = None
 
 
 class Service:
-    """One instance. Nothing is read or connected to before the first request."""
+    """One instance. It reads nothing of the log dir before the first request."""
 
     def __init__(self, settings: Settings, clock: Clock) -> None:
         self.settings = settings
@@ -67,16 +70,16 @@ class Service:
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run something short that may read files."""
+        """Run a short question that may read files, on a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._lookups, question)
 
     async def find(
         self, topic: str, partition: int, question: Callable[[TopicReader], Answer | None]
     ) -> Answer | None:
-        """Run a lookup in one partition; if it finds nothing, again in the newest version.
+        """Run a lookup in one partition, over an object store in a version that may be old.
 
-        A lookup that finds nothing returns None or raises OffsetOutOfRangeError. Raises as
-        `reader`.
+        If that finds nothing (it returns None, or raises OffsetOutOfRangeError), the lookup runs
+        again in the newest version. Raises as `reader`, and OffsetOutOfRangeError.
         """
         reader = self.topics.reader_at_hand(topic) or await self.reader(topic)
         is_final = self.topics.files.is_local
@@ -97,7 +100,7 @@ class Service:
         partition: int,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run a lookup in one partition, as `look_up`."""
+        """Run a lookup in one partition: `look_up` for one."""
         place = reader.topic.topic_id, partition
         if place in self._quick:
             return self._timed(reader, [place], question)
@@ -109,10 +112,10 @@ class Service:
         partitions: Collection[int],
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run lookups: on the event loop if they are in few partitions, whose lookups are quick.
+        """Run lookups: on the event loop if they concern few partitions with quick lookups.
 
         A thread costs more than a lookup by an index. The first lookup in a partition runs on a
-        thread; if it takes long (no index, a cold disk, an object store) so do the next ones.
+        thread. If it takes long (no index, a cold disk, an object store), later ones do, too.
         """
         if len(partitions) > FEW:
             return await self.bulk(question)
@@ -138,10 +141,10 @@ class Service:
                 self._quick.update(places)
 
     def deadline(self) -> Callable[[], None]:
-        """Return a function that raises ApiError (503) when a request's lookups take too long.
+        """Return a function that raises ApiError (503) if a request's lookups take too long.
 
-        It is called before each lookup: without an index one lookup may read a whole segment, and
-        the service does not notice meanwhile that the client has disconnected.
+        Call it before each lookup: without an index one lookup may read a whole segment, and the
+        service does not notice meanwhile that the client has disconnected.
         """
         timeout_ms = self.settings.lookup_timeout_ms
         end_ms = self.clock.boot_ms() + timeout_ms
@@ -158,26 +161,25 @@ class Service:
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run something that reads or parses megabytes."""
+        """Run a question that reads or parses megabytes, on a thread."""
         return await asyncio.get_running_loop().run_in_executor(self._bulk, question)
 
     async def administer(
         self,
         question: Callable[[], Answer],
     ) -> Answer:
-        """Run something with `admin`, after everything else that was asked of it."""
+        """Run a question to `admin`, on its one thread: after those that were asked before."""
         return await asyncio.get_running_loop().run_in_executor(self._admin, question)
 
     async def check_health(self, question: Callable[[], Answer]) -> Answer:
-        """Run a question about this instance's health, which waits for no other question."""
+        """Run a question about this instance's health, on a thread of its own."""
         return await asyncio.get_running_loop().run_in_executor(self._health, question)
 
     async def reader(self, topic: str, *, is_newest: bool = False) -> TopicReader:
         """Return a reader of the newest version. Raises UnknownTopicError.
 
-        Over an object store the version may be `poll_interval_ms` old unless `is_newest` asks for
-        the newest. Answers that name an end, or that say that something does not exist, need the
-        newest.
+        Over an object store the version may be `poll_interval_ms` old, except with `is_newest`.
+        Answers that name a log end, or say that something does not exist, need `is_newest`.
         """
         at_hand = self.topics.reader_at_hand(topic, is_newest=is_newest)
         return (
@@ -195,22 +197,22 @@ class Service:
     async def past_reader(self, topic: str, wanted: AsOf) -> TopicReader:
         """Return a reader of a topic as one commit left it.
 
-        Raises UnknownTopicError, VersionOutOfRangeError for a commit that is not known (any more),
-        OffsetOutOfRangeError where the log no longer holds all of it.
+        Raises UnknownTopicError, VersionOutOfRangeError for a commit that is unknown or no longer
+        known, OffsetOutOfRangeError if some of its records are gone from the log.
         """
         return await self.bulk(
             lambda: self.topics.past_reader(topic, wanted.version, wanted.timestamp_ms)
         )
 
     async def let_go(self) -> None:
-        """From time to time close the segments that lookups have opened."""
+        """Close the segments that lookups have opened, every LET_GO_S; never returns."""
         while True:
             await asyncio.sleep(LET_GO_S)
             self.topics.let_go()
             self._quick.clear()
 
     async def close(self) -> None:
-        """Finish all accepted requests: every group is committed and answered."""
+        """Finish all accepted requests: all group commits are made, their requests answered."""
         self.poll.close()
         await self.group_commit.close()
         for pool in (self._lookups, self._bulk, self._admin, self._health):

@@ -14,27 +14,30 @@ MIB = 1024 * 1024
 
 
 class Settings(BaseSettings):
-    """The settings of an operator. sparklog.storage reads its own (`AWS_…`) itself."""
+    """The settings of the service.
+
+    sparklog.storage reads those of object stores (`AWS_…`) itself.
+    """
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, frozen=True, use_attribute_docstrings=True)
 
     log_dir: str
     """The log dir: a path, file://, s3://, gs:// or az://."""
     host: str = "127.0.0.1"
-    """The address to listen on; any but loopback needs tokens_file."""
+    """The address to listen on; any address but loopback needs tokens_file."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
-    """The port, by default Kafka REST's own; 0 takes a free one."""
+    """The port; the default is that of Confluent's REST Proxy; 0 takes a free one."""
     allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
-    """Host headers that are answered without tokens: no web page may reach a loopback service."""
+    """Host headers that are allowed without tokens, so that no web page reaches the service."""
     tokens_file: Path | None = None
     """Bearer tokens (sparklog.tokens); without it every client may do everything."""
 
     linger_ms: Annotated[int, Field(ge=0, le=10_000)] = 5
-    """How long a group commit waits for more requests after its first, and after a commit."""
+    """How long a group commit waits for more requests after its first one, or after a commit."""
     batch_size: Positive = MIB
-    """Bytes of keys and values with which a group commit is made at once."""
+    """Bytes of keys and values at which a group commit no longer waits."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
-    """The codec for topics that leave it to the producer."""
+    """The codec for topics with compression.type=producer."""
     max_pending_bytes: Positive = 64 * MIB
     """Bytes that may wait for their commit in one topic; more is answered with 429."""
 
@@ -66,11 +69,11 @@ class Settings(BaseSettings):
     bulk_threads: Positive = 4
     """Threads for fetches and large bodies, so that these do not delay lookups."""
     poll_interval_ms: Positive = 20
-    """How often waiting fetches look for commits, and how old an object store's metadata may be."""
+    """How often waiting fetches look for commits; also how old a store's metadata may be."""
     access_log: bool = True
     """Whether every request is logged."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
-    """The least level that is logged."""
+    """The lowest level that is logged."""
 
     @property
     def group_limits(self) -> GroupLimits:

@@ -16,8 +16,8 @@ TIME_SCHEMA: Final[dict[str, Any]] = {
     ]
 }
 _DESCRIPTION: Final = (
-    "Milliseconds since 1970, or an ISO 8601 time (UTC unless it says otherwise); "
-    "-1 latest, -2 earliest, -3 the record with the largest timestamp"
+    "Milliseconds since 1970, or an ISO 8601 time (UTC if it has no offset); "
+    "-1: latest; -2: earliest; -3: the record with the largest timestamp"
 )
 Time = Annotated[
     str,
@@ -38,9 +38,9 @@ _NUMBER_MAX: Final = 2**63 - 1
 
 
 def parse_time(text: str | int) -> int:
-    """Return a time as ListOffsets takes it. Raises ApiError (422) if the text is no time.
+    """Return a time in ms, or -1 to -3, as ListOffsets takes it. Raises ApiError (422).
 
-    A time before 1970 is 1970: no record is older.
+    An ISO time before 1970 becomes 0: no record is older.
     """
     if isinstance(text, int) or _NUMBER.fullmatch(text):
         number = int(text)
@@ -60,7 +60,7 @@ def parse_time(text: str | int) -> int:
 
 
 def iso_time(timestamp_ms: int) -> str:
-    """Return milliseconds as ISO 8601 in UTC; "" for no time, and for one after the year 9999."""
+    """Return a time as ISO 8601 in UTC; "" if it is negative or after the year 9999."""
     try:
         found = datetime.fromtimestamp(timestamp_ms / 1000, UTC) if timestamp_ms >= 0 else None
     except (ValueError, OverflowError):

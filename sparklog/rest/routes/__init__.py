@@ -1,1 +1,1 @@
-"""One module a subject; each has a `router`."""
+"""The routes: a module for each subject, with its `router`."""

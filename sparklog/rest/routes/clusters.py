@@ -1,4 +1,4 @@
-"""Clusters, brokers, topics and partitions: shown and changed as in Confluent's v3."""
+"""Clusters, brokers, topics and partitions, as in Confluent's v3."""
 
 from typing import Annotated
 
@@ -41,7 +41,7 @@ async def _described(service: Service, topic: str) -> TopicDescription:
 
 @router.get("/clusters")
 async def read_clusters(request: Request) -> models3.ClusterList:
-    """The clusters: this log dir."""
+    """The clusters: only this log dir."""
     token_of(request)
     service = service_of(request)
     cluster_id = await service.read_files(lambda: cluster_id_of(service))
@@ -63,7 +63,7 @@ async def read_cluster(request: Request, cluster_id: ClusterId) -> models3.Clust
 
 @router.get("/clusters/{cluster_id}/brokers")
 async def read_cluster_brokers(request: Request, cluster_id: ClusterId) -> models3.BrokerList:
-    """The brokers: one, which is the storage."""
+    """The brokers: only broker 0, the storage."""
     token_of(request)
     links = await links_to(request, cluster_id)
     return models3.BrokerList(metadata=links.list_at("/brokers"), data=[links.broker()])
@@ -73,7 +73,7 @@ async def read_cluster_brokers(request: Request, cluster_id: ClusterId) -> model
 async def read_cluster_broker(
     request: Request, cluster_id: ClusterId, broker_id: BrokerId
 ) -> models3.BrokerData:
-    """The broker 0, which is the storage."""
+    """Broker 0: the storage."""
     token_of(request)
     links = await links_to(request, cluster_id)
     if broker_id:
@@ -114,7 +114,10 @@ async def read_cluster_topics(
 async def create_topic(
     request: Request, cluster_id: ClusterId, response: Response
 ) -> models3.TopicData:
-    """Create a topic. The first one makes the log dir, whose id is not known before: give `-`."""
+    """Create a topic.
+
+    The first topic creates the log dir. Its cluster id is unknown before: use `-` in the path.
+    """
     token, service = token_of(request), service_of(request)
     check_any(token, Scope.ADMIN)
     wanted = await body_of(request, models3.NEW_TOPIC)
@@ -151,7 +154,7 @@ async def read_cluster_topic(
 async def add_partitions(
     request: Request, cluster_id: ClusterId, topic: TopicName
 ) -> models3.TopicData:
-    """Grow a topic to a number of partitions."""
+    """Raise the number of a topic's partitions."""
     service = allowed(request, Scope.ADMIN, topic)
     links = await links_to(request, cluster_id)
     await service.check_topic(topic)
@@ -169,7 +172,7 @@ async def delete_topic(request: Request, cluster_id: ClusterId, topic: TopicName
     """Delete a topic."""
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
-    await _described(service, topic)  # names of others are not told
+    await _described(service, topic)  # raises for an unknown topic, and names no other
     await service.administer(lambda: service.admin.delete_topics([topic]))
 
 
@@ -210,7 +213,7 @@ async def read_cluster_offset(
     partition: PartitionNumber,
     isolation_level: IsolationLevel = "read_uncommitted",
 ) -> models3.PartitionOffsetData:
-    """The beginning and the end of a partition's log."""
+    """The earliest and the latest offset of a partition: the latest is that of the next record."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
     log = (await service.reader(topic, is_newest=True)).partition(partition)

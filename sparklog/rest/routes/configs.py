@@ -1,4 +1,4 @@
-"""Topic configs: shown and changed as in Confluent's v3."""
+"""Topic configs, as in Confluent's v3."""
 
 from collections.abc import AsyncIterator, Iterable, Mapping
 from typing import Annotated, Final
@@ -31,7 +31,7 @@ _PARTITIONER: Final = "sparklog.partitioner"
 
 @router.get("/-/configs", response_model=models3.ConfigList)
 async def read_all_configs(request: Request, cluster_id: ClusterId, page: PageAsked) -> Response:
-    """Every config of every topic that the token may read; a page has the configs of its topics."""
+    """All configs of the topics that the token may read. `page_size` counts topics, not configs."""
     token, service = token_of(request), service_of(request)
     links = await links_to(request, cluster_id)
     topics = await service.read_files(service.topics.topics)
@@ -45,7 +45,7 @@ async def read_all_configs(request: Request, cluster_id: ClusterId, page: PageAs
 async def _listed(
     links: Links, topics: Iterable[TopicDescription], place: models3.ListMetadata
 ) -> AsyncIterator[bytes]:
-    """A list's JSON, a topic at a time: there may be thousands."""
+    """Yield a list's JSON, topic by topic: there may be thousands."""
     metadata = place.model_dump()
     yield b'{"kind":"KafkaTopicConfigList","metadata":' + orjson.dumps(metadata) + b',"data":['
     separator = b""
@@ -64,7 +64,7 @@ def _configs(links: Links, topic: TopicDescription) -> list[models3.ConfigData]:
 async def read_configs(
     request: Request, cluster_id: ClusterId, topic: TopicName, page: PageAsked
 ) -> models3.ConfigList:
-    """Every config of a topic, defaults included."""
+    """All configs of a topic, defaults included."""
     links, found = await _readable(request, cluster_id, topic)
     data, following = page.of(_configs(links, found), lambda one: one.name, str)
     metadata = links.list_at(f"/topics/{topic}/configs", following)
@@ -74,7 +74,7 @@ async def read_configs(
 async def _readable(
     request: Request, cluster_id: str, topic: str
 ) -> tuple[Links, TopicDescription]:
-    """Return the links and a topic if the client may read it. Raises ApiError."""
+    """Return the links and a topic, if the client may read it. Raises ApiError (401, 403, 404)."""
     service = allowed(request, Scope.READ, topic)
     links = await links_to(request, cluster_id)
     return links, await service.read_files(lambda: service.topics.topic(topic))
@@ -133,7 +133,7 @@ async def reset_config(
     ),
 )
 async def alter_configs(request: Request, cluster_id: ClusterId, topic: TopicName) -> None:
-    """Change several configs, all or none."""
+    """Change several configs: all, or none."""
     service = allowed(request, Scope.ADMIN, topic)
     await check_cluster(service, cluster_id)
     await service.check_topic(topic)

@@ -1,4 +1,4 @@
-"""Consumer groups as in Confluent's v3: members, assignments, lag. They cannot be changed."""
+"""Consumer groups as in Confluent's v3: members, assignments, lag. There are only GET routes."""
 
 from collections.abc import Callable
 from typing import Annotated, TypeVar
@@ -25,7 +25,7 @@ Answer = TypeVar("Answer")
 
 
 class _Group:
-    """A group that a request may read, and the addresses of its parts."""
+    """Makes the answers about a group that a request may read."""
 
     def __init__(self, links: Links, group_id: str) -> None:
         self.links = links
@@ -33,7 +33,7 @@ class _Group:
         self.path = f"/consumer-groups/{group_id}"
 
     def data(self, found: ConsumerGroupDescription) -> models.GroupData:
-        """The group."""
+        """Return the group."""
         return models.GroupData(
             metadata=self.links.at(self.path, f"/consumer-group={self.group_id}"),
             cluster_id=self.links.cluster_id,
@@ -47,7 +47,7 @@ class _Group:
         )
 
     def consumer(self, member: MemberDescription) -> models.ConsumerData:
-        """One of its members."""
+        """Return a member of the group."""
         path = f"{self.path}/consumers/{member.member_id}"
         name = f"/consumer-group={self.group_id}/consumer={member.member_id}"
         return models.ConsumerData(
@@ -61,7 +61,7 @@ class _Group:
         )
 
     def assignment(self, member: MemberDescription, place: TopicPartition) -> models.AssignmentData:
-        """A partition that one of its members reads."""
+        """Return a partition that a member of the group reads."""
         below = f"{place.topic}/partitions/{place.partition}"
         consumer = f"/consumers/{member.member_id}"
         return models.AssignmentData(
@@ -80,7 +80,7 @@ class _Group:
         )
 
     def lag(self, lag: PartitionLag) -> models.LagData:
-        """Its lag in a partition where it is known."""
+        """Return the group's lag in a partition; `lag.lag` is not None."""
         place = lag.partition
         name = f"/consumer-group={self.group_id}/lag={place.topic}/partition={place.partition}"
         return models.LagData(
@@ -102,7 +102,7 @@ class _Group:
         )
 
     def summary(self, lags: list[PartitionLag]) -> models.LagSummaryData:
-        """Its lag in all partitions."""
+        """Return the group's lag in all partitions; `lags` is not empty."""
         most = max(lags, key=lambda one: one.lag or 0)
         place, times = most.partition, [_seconds(one) for one in lags]
         return models.LagSummaryData(
@@ -154,7 +154,7 @@ async def _member(request: Request, group_id: str, consumer_id: str) -> MemberDe
 
 
 async def _lags(request: Request, group_id: str) -> list[PartitionLag]:
-    """Return a group's lags in the topics that the token may read."""
+    """Return the known lags of a group in the topics that the token may read."""
     token, admin = token_of(request), service_of(request).admin
     found = await _asked(request, lambda: admin.consumer_group_lags([group_id])[group_id])
     return [
@@ -224,7 +224,7 @@ async def read_assignments(
 
 @router.get("/{group_id}/lags")
 async def read_lags(request: Request, cluster_id: ClusterId, group_id: GroupId) -> models.LagList:
-    """How far a group is behind, in each partition that it has committed."""
+    """The lag of a group in each partition that it has committed."""
     group = await _group(request, cluster_id, group_id)
     data = [group.lag(one) for one in await _lags(request, group_id)]
     return models.LagList(metadata=group.links.list_at(f"{group.path}/lags"), data=data)
@@ -238,7 +238,7 @@ async def read_lag(
     topic: TopicName,
     partition: PartitionNumber,
 ) -> models.LagData:
-    """How far a group is behind in a partition."""
+    """The lag of a group in a partition."""
     group = await _group(request, cluster_id, group_id)
     for one in await _lags(request, group_id):
         if one.partition == (topic, partition):
@@ -252,7 +252,7 @@ async def read_lag(
 async def read_lag_summary(
     request: Request, cluster_id: ClusterId, group_id: GroupId
 ) -> models.LagSummaryData:
-    """How far a group is behind, in all, and where most."""
+    """The lag of a group: the total, and the largest one with its partition."""
     group = await _group(request, cluster_id, group_id)
     lags = await _lags(request, group_id)
     if not lags:

@@ -31,7 +31,7 @@ from sparklog.tokens import Scope
 router = APIRouter(tags=["offsets"], route_class=PlainRoute)
 
 _ENDS: Final = (-1, -2)
-"""Times that are answered without a look into any file: the latest and the earliest."""
+"""Times that need no look into files: -1 (latest) and -2 (earliest)."""
 
 
 @router.get(
@@ -42,7 +42,7 @@ _ENDS: Final = (-1, -2)
     },
 )
 async def read_partition_offsets(request: Request) -> Response:
-    """The beginning and the end of the log; with `timestamp`, the first record at or after it."""
+    """The beginning and the end of the log; with `timestamp`: the first record at or after it."""
     topic, partition = request.path_params["topic"], partition_of(request)
     service = allowed(request, Scope.READ, topic)
     timestamp, isolation = query_of(request, "timestamp"), isolation_of(request)
@@ -90,7 +90,7 @@ def _found(partition: int, found: TimestampOffset) -> dict[str, int]:
 async def read_offset_place(request: Request) -> Response:
     """The place of an offset: segment, file, index entry, position of the batch, timestamp.
 
-    For an offset in a gap that compaction has left, the answer is the next record.
+    If compaction has removed the record, the answer is the place of the next one.
     """
     topic, partition = request.path_params["topic"], partition_of(request)
     offset = offset_of(request)
@@ -106,7 +106,7 @@ def _known(place: dict[str, Any] | None, offset: int) -> dict[str, Any]:
 
 
 def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any] | None:
-    """Return the fields of models.OffsetPlace; None where there is no record from there on."""
+    """Return the fields of models.OffsetPlace; None if there is no record at or after `offset`."""
     from sparklog.log_reader.find import find_offset
     from sparklog.log_reader.opened import log_path
 
@@ -151,7 +151,7 @@ def _place(reader: TopicReader, partition: int, offset: int) -> dict[str, Any] |
     },
 )
 async def read_topic_offsets(request: Request) -> Response:
-    """The same of every partition."""
+    """For each partition: the first record at or after `timestamp`, which is required."""
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
     past = as_of(request)
@@ -191,7 +191,7 @@ _LOOKUPS_DOCS: Final = body_docs(
 async def look_up_offsets(request: Request) -> Response:
     """Many lookups at once; each has its own answer or error.
 
-    Lookups for which there is no time left have the error 50303: send them again.
+    A lookup that the time limit did not allow has the error 50303: send it again.
     """
     topic = request.path_params["topic"]
     service = allowed(request, Scope.READ, topic)
@@ -210,7 +210,7 @@ async def look_up_offsets(request: Request) -> Response:
 def _answer(
     reader: TopicReader, wanted: models.Lookup, isolation: str, check_time: Callable[[], None]
 ) -> dict[str, Any]:
-    """One lookup's models.LookupAnswer."""
+    """Return the models.LookupAnswer of one lookup, as a dict."""
     partition, found = wanted.partition, dict(_NO_ANSWER, partition=wanted.partition)
     try:
         check_time()

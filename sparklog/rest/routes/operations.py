@@ -14,7 +14,7 @@ router = APIRouter(tags=["operations"])
 
 
 class Status(BaseModel):
-    """All is well."""
+    """The answer if nothing is wrong."""
 
     status: str = "ok"
 
@@ -27,7 +27,7 @@ async def read_health() -> Status:
 
 @router.get("/ready")
 async def read_readiness(request: Request) -> Status:
-    """Whether the log dir can be read; 503 when it cannot."""
+    """Whether the log dir can be read; 503 if it cannot."""
     service = service_of(request)
     try:
         await service.check_health(service.topics.topics)
@@ -53,7 +53,10 @@ async def read_metrics(request: Request) -> Response:
     responses={200: {"content": {"text/plain": {"schema": {"type": "string"}}}}},
 )
 async def read_kafka_metrics(request: Request) -> Response:
-    """Topics and groups that the token may read, for Prometheus, as kafka_exporter names them."""
+    """Metrics of the topics and groups that the token may read, for Prometheus.
+
+    Names and labels are those of kafka_exporter.
+    """
     token, service = token_of(request), service_of(request)
     text = await service.bulk(
         lambda: service.kafka_metrics.text(

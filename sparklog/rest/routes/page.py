@@ -1,7 +1,7 @@
 """The page at `/`: topics, a topic's partitions and records from a time on; groups and their lag.
 
-The list of topics opens none of them. A browser may open the page, but not as a part of another
-page (an image, a frame): so no foreign page can make browsers ask for it again and again.
+The list of topics opens none of them. A browser may open the page, but not load it as a part of
+another page (an image, a frame): so no foreign page can make browsers request it again and again.
 """
 
 from collections.abc import Callable
@@ -52,12 +52,12 @@ async def read_page(
     time: Annotated[str | None, Query(max_length=40)] = None,
     group: Annotated[str | None, Query(max_length=249)] = None,
 ) -> Response:
-    """The page; with `topic` its partitions, with `time` the first records from then on.
+    """The page. `topic`: its partitions; with `time` also the first records from then on.
 
-    With `group` the group's members and lag; an empty one is the list of groups.
+    `group`: its members and lag; an empty value shows the list of groups.
     """
     if request.headers.get("sec-fetch-dest", _DOCUMENT) not in (_DOCUMENT, "empty"):
-        raise ApiError(403, "the page is no part of another one")
+        raise ApiError(403, "the page cannot be a part of another page")
     token = token_of(request, is_page=True)
     service: Service = request.app.state.service
     try:
@@ -104,7 +104,7 @@ def _partition(log: PartitionLog) -> dict[str, int]:
 def _records(
     reader: TopicReader, when: int, check_time: Callable[[], None]
 ) -> list[dict[str, Any]]:
-    """The first records at or after a time, of every partition, a few."""
+    """Return up to SHOWN_RECORDS records at or after a time, some of each partition."""
     shown: list[dict[str, Any]] = []
     each = max(1, SHOWN_RECORDS // reader.topic.num_partitions)
     for number in range(reader.topic.num_partitions):

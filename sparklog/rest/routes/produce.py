@@ -1,4 +1,4 @@
-"""Produce as Confluent's v2 has it: a list of records, to a topic or to one partition."""
+"""Produce as in Confluent's v2: a list of records, to a topic or to one partition."""
 
 from typing import Any, Final
 
@@ -31,12 +31,12 @@ INLINE_BYTES: Final = WHOLE_BYTES
 
 
 class V2Response(JSONResponse):
-    """An answer of v2."""
+    """An answer of v2, which is JSON bytes already."""
 
     media_type = "application/vnd.kafka.v2+json"
 
     def render(self, content: bytes) -> bytes:
-        """Return what is JSON already."""
+        """Return `content` unchanged."""
         return content
 
 
@@ -61,7 +61,7 @@ def _docs(*path: dict[str, Any]) -> dict[str, Any]:
     openapi_extra=_docs(TOPIC_DOCS),
 )
 async def produce_to_topic(request: Request) -> Response:
-    """Produce records; answered when they are durable, with their offsets."""
+    """Produce records. The answer has their offsets, and comes when the records are durable."""
     return await _produce(request, None)
 
 
@@ -72,7 +72,7 @@ async def produce_to_topic(request: Request) -> Response:
     openapi_extra=_docs(TOPIC_DOCS, PARTITION_DOCS),
 )
 async def produce_to_partition(request: Request) -> Response:
-    """Produce records to one partition."""
+    """Produce records to one partition. The answer comes when the records are durable."""
     return await _produce(request, partition_of(request))
 
 
@@ -93,7 +93,7 @@ async def _produce(request: Request, partition: int | None) -> Response:
 async def _rows(
     request: Request, service: Service, partition: int | None, *, is_json: bool
 ) -> tuple[Rows, bool]:
-    """Return the records of the body, and whether it was a large one; the body is freed."""
+    """Return the records of the body, and whether the body was large; free the body."""
     body = await received(request)
     if len(body) <= INLINE_BYTES:
         return rows_of(body, partition, is_json=is_json), False

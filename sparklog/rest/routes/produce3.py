@@ -1,4 +1,4 @@
-"""Produce as Confluent's v3 has it: records one after another, or a batch of named ones."""
+"""Produce as in Confluent's v3: records one after another, or a batch of records with ids."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
@@ -45,9 +45,9 @@ _RECORD: Final = {
     openapi_extra={**body_docs({_JSON: "Record3In"}, _RECORD), **IDEMPOTENCY_DOCS},
 )
 async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
-    """Produce JSON objects that stand one after another; a delivery report each, with a status 200.
+    """Produce JSON objects that follow one another. The answer (200) has a report for each.
 
-    The report of an invalid record has its error; the others share a commit.
+    The report of an invalid record has its error; all valid records are in one commit.
     """
     service = await _writable(request, cluster_id, topic)
     rows, sent = await _read(request, service, rows_of_stream)
@@ -68,7 +68,7 @@ async def produce_stream(request: Request, cluster_id: ClusterId, topic: TopicNa
     },
 )
 async def produce_batch(request: Request, cluster_id: ClusterId, topic: TopicName) -> Response:
-    """Produce up to 50 records with ids of their own, in one commit; lists those that failed."""
+    """Produce up to 50 records, each with an id, in one commit. Failures are listed by id."""
     service = await _writable(request, cluster_id, topic)
     ids, rows, sent = await _read(request, service, batch_of)
     outcome = await _outcome(service, request, topic, rows)

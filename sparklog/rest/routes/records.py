@@ -1,4 +1,4 @@
-"""Records out: fetch, with long poll."""
+"""Fetch of records, with long poll."""
 
 from collections.abc import AsyncIterator, Iterator
 from typing import Annotated, Final
@@ -32,7 +32,7 @@ _BINARY_STRING: Final = {"schema": {"type": "string", "format": "binary"}}
     "/topics/{topic}/partitions/{partition}/records",
     responses={
         200: {
-            "description": "Records, in the form that Accept asks for",
+            "description": "Records, in the format that Accept asks for",
             "model": list[models.RecordOut],
             "content": {
                 BINARY: {"schema": {"$ref": "#/components/schemas/Records"}},
@@ -59,13 +59,13 @@ async def read_records(  # noqa: PLR0913 - one parameter of the query each
 ) -> Response:
     """The records from `offset`, or from `timestamp`, or from the log start offset on.
 
-    At the log end it waits up to `timeout` for more. With `read_committed` records of aborted
-    transactions are left out, and the log ends at the last stable offset. Limits above the
-    service's are its own.
+    At the log end the answer waits up to `timeout` ms for more. With `read_committed`, records of
+    aborted transactions are left out, and the log ends at the last stable offset. A limit above the
+    service's own is lowered to that.
     """
     service = allowed(request, Scope.READ, topic)
     form = form_of(request.headers.get("accept", ""))
-    del version_as_of, timestamp_as_of  # they are documented here, and read as the lookups do
+    del version_as_of, timestamp_as_of  # declared for OpenAPI; `as_of` reads them
     past = as_of(request)
     reader = await (service.reader(topic) if past is None else service.past_reader(topic, past))
     wanted = partition, offset, timestamp, isolation_level

@@ -50,6 +50,6 @@ async def read_partition(
 
 @router.get("/brokers")
 async def read_brokers(request: Request) -> models.Brokers:
-    """The brokers: there is none but the storage."""
+    """The brokers: only broker 0, the storage."""
     token_of(request)
     return models.Brokers()

@@ -1,1 +1,1 @@
-"""One partition's log as pure functions over bytes and segment lists: no I/O, no clock."""
+"""The log of one partition: pure functions over bytes and lists of segments, no I/O, no clock."""

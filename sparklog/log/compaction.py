@@ -3,14 +3,14 @@
     | clean: each key once |  dirty: to be compacted  | uncleanable | newest |
     log start              first dirty                end                    log end
 
-    first dirty   the partition's cleaner offset, or its log start where that is above
-    end           base of the newest segment, or of the first that holds a record younger than
-                  min.compaction.lag.ms, or one from the last stable offset on
+    first dirty   the partition's cleaner offset, or its log start if that is above
+    end           base of the first segment that stays: the newest, one with a record younger than
+                  min.compaction.lag.ms, or one that reaches beyond the last stable offset
     due           dirty bytes / (clean + dirty bytes) > min.cleanable.dirty.ratio, or a dirty record
                   older than max.compaction.lag.ms
 
-What is compacted is rewritten, several segments into one as Cleaner.groupSegmentsBySize does. Kafka
-rewrites the clean part too; here a clean segment that holds no superseded record stays as it is.
+Segments are rewritten in groups, as Cleaner.groupSegmentsBySize makes them. Kafka rewrites the
+clean part too; here a clean segment without a superseded record stays as it is.
 """
 
 from collections.abc import Sequence
@@ -31,31 +31,31 @@ class CompactionPolicy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CompactionPlan:
-    """The segments of one partition that a compaction looks at, in offset order."""
+    """The segments of one partition that a compaction reads, in offset order."""
 
     partition: int
     end_offset: int
-    """What the cleaner offset becomes: the base of the first segment that is left alone."""
+    """The next cleaner offset: the base of the first segment that is not compacted."""
     clean: Sequence[SegmentEntry]
     dirty: Sequence[SegmentEntry]
 
     @property
     def clean_bytes(self) -> int:
-        """Bytes below the first dirty offset."""
+        """Bytes of the segments below the first dirty offset."""
         return sum(entry.log_bytes for entry in self.clean)
 
     @property
     def dirty_bytes(self) -> int:
-        """Bytes that no compaction has seen yet."""
+        """Bytes of the segments that no compaction has read yet."""
         return sum(entry.log_bytes for entry in self.dirty)
 
     @property
     def dirty_ratio(self) -> float:
-        """The share of dirty bytes (LogToClean.cleanableRatio)."""
+        """The share of dirty bytes, 0 to 1 (LogToClean.cleanableRatio)."""
         return self.dirty_bytes / (self.clean_bytes + self.dirty_bytes)
 
     def cut_at(self, offset: int) -> "CompactionPlan":
-        """Return the plan of a round that ends at `offset`, the base of a segment, or earlier."""
+        """Return the plan of a round that ends at `offset`, the base of a segment, or before it."""
         dirty = [entry for entry in self.dirty if entry.base_offset < offset]
         return replace(self, end_offset=min(offset, self.end_offset), dirty=dirty)
 
@@ -69,11 +69,11 @@ def plan_compaction(
     last_stable_offset: int = OFFSET_MAX,
     force: bool = False,
 ) -> CompactionPlan | None:
-    """Return what is to be compacted of a partition, None when nothing is due.
+    """Return the plan of a partition's compaction; None if none is due.
 
-    `segments` are its live ones in offset order, without those below the log start. From
-    `last_stable_offset` on nothing is known to be committed or aborted. `force` asks for it
-    whatever the ratio is.
+    `segments` are its live segments in offset order, without those below the log start. Records
+    from `last_stable_offset` on may still be aborted, so their segments stay. With `force` a
+    compaction is due whatever the dirty ratio is, if there is a dirty segment.
     """
     candidates = segments[:-1]
     dirty: list[SegmentEntry] = []
@@ -113,7 +113,7 @@ def _is_overdue(plan: CompactionPlan, policy: CompactionPolicy, now_ms: int) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class GroupLimits:
-    """What one segment may hold (Cleaner.groupSegmentsBySize)."""
+    """The limits of one segment (Cleaner.groupSegmentsBySize)."""
 
     segment_bytes: int
     segment_index_bytes: int
@@ -121,7 +121,7 @@ class GroupLimits:
 
 @dataclass(frozen=True, slots=True)
 class _Group:
-    """Neighbours that become one segment, and what they sum up to."""
+    """Neighbours that become one segment, and the sums of their sizes."""
 
     entries: tuple[SegmentEntry, ...] = ()
     bytes: int = 0
@@ -129,7 +129,7 @@ class _Group:
     time_index_bytes: int = 0
 
     def with_entry(self, entry: SegmentEntry, *, in_front: bool = False) -> "_Group":
-        """Return the group with one more."""
+        """Return the group with `entry` added."""
         return _Group(
             (entry, *self.entries) if in_front else (*self.entries, entry),
             self.bytes + entry.log_bytes,
@@ -138,7 +138,7 @@ class _Group:
         )
 
     def fits(self, limits: GroupLimits) -> bool:
-        """Whether it may be one segment; a single one may always."""
+        """Whether the group may become one segment; a single segment always may."""
         index_bytes = max(self.index_bytes, self.time_index_bytes)
         span = self.entries[-1].next_offset - 1 - self.entries[0].base_offset
         return len(self.entries) == 1 or (
@@ -153,9 +153,9 @@ def plan_groups(
 ) -> list[tuple[SegmentEntry, ...]]:
     """Return the groups of neighbours that are rewritten, each into one segment.
 
-    `touched` are the keys of those that must be: the others are left alone, except that one
-    beside a group joins it when it is no larger than the group. So small segments cannot pile up,
-    and a byte is rewritten in vain about as often as its segment doubles in size.
+    `touched` are the keys of the segments that must be rewritten. The others are left alone, except
+    that a neighbour no larger than a group joins it. So small segments do not accumulate, and a
+    byte is copied needlessly about as often as its segment doubles in size.
     """
     groups: list[_Group] = []
     alone: list[SegmentEntry] = []

@@ -1,14 +1,14 @@
-"""The accelerator of `log.lookup`: the one batch that an index leads to, found by two kernels.
+"""The accelerator of `log.lookup`: two kernels find the one batch that an index leads to.
 
     one read    the bytes from the index entry on
-    kernel      walks their headers to the batch; checksums on the way are compared
+    kernel      walks the headers to the batch; then their checksums are compared
     kernel      walks the records of that batch
 
-Behind a good index the answer is one to three batches away, and `windows` and `decode` take ten
-times as long: they make a table of batches and Arrow columns. The accelerator answers only where
-all is right. None means "ask the windows": another format, a gap, a marker, damage, an index that
-does not fit, a batch behind the first read. Its checks are no weaker than those of `windows` and
-`Window.verify`, so the two never answer differently, and the windows alone report damage.
+With a good index the batch is one to three batches away. `windows` and `decode` take ten times as
+long, because they make a table of batches and Arrow columns. The accelerator answers only if all is
+right. None means "ask the windows": an older format, a gap, a control batch, damage, an index that
+does not fit, or a batch behind the first read. Its checks are as strict as those of `windows` and
+`Window.verify`, so its answers are never different. Only the windows report damage.
 """
 
 from typing import Final, NamedTuple
@@ -32,18 +32,18 @@ from sparklog.record.decompression import decompress
 from sparklog.record.scan import BatchHeader, unpack_header
 
 BATCHES_MAX: Final = 128
-"""Most batches that are walked; an index has an entry every few kilobytes."""
+"""How many batches are walked at most; an index has an entry every few kilobytes."""
 NOT_NAMED: Final = TimestampOffset(NO_TIMESTAMP, -1)
-"""No entry of a time index."""
+"""Stands for "no entry of a time index"."""
 
 
 class FoundBatch(NamedTuple):
-    """A batch of a segment, and the first of its records that a lookup wants.
+    """A batch of a segment, and the first of its records that a lookup asks for.
 
     `index_entry` is the entry of the offset index at which the search began. `position` and `size`
-    are the batch's bytes in the segment. Offsets are those of the log. `offset` and `timestamp` are
-    the record's; -1 where the batch has no such record (a marker, or a batch that compaction has
-    emptied).
+    (bytes) tell where the batch is in the segment. Offsets are the log's, timestamps ms. `offset`
+    and `timestamp` are the record's; -1 if the batch has no such record (a control batch, or one
+    that compaction has emptied).
     """
 
     segment: SegmentEntry
@@ -57,7 +57,7 @@ class FoundBatch(NamedTuple):
 
     @property
     def record(self) -> TimestampOffset:
-        """The record as ListOffsets answers it."""
+        """The record's timestamp and offset, as ListOffsets returns them."""
         return TimestampOffset(self.timestamp, self.offset)
 
 
@@ -67,10 +67,11 @@ def find_record(
     wanted: TimestampOffset,
     named: TimestampOffset = NOT_NAMED,
 ) -> FoundBatch | None:
-    """Return the first record with neither time nor offset below `wanted`; None: ask the windows.
+    """Return the first record whose time and offset are at or above `wanted`; None: not known.
 
-    Arguments are in the file's numbering. `floor` is the entry of the offset index to begin at,
-    `named` the entry of the time index that led there: both are held against their batches.
+    After None the caller asks the windows. Offsets of all arguments are the file's own. `floor` is
+    the entry of the offset index where the search begins, `named` the entry of the time index that
+    led there; both are compared with their batches.
     """
     entry = segment.entry
     left = entry.log_bytes - floor.position
@@ -106,13 +107,14 @@ def find_batch(
     wanted: TimestampOffset,
     named: TimestampOffset = NOT_NAMED,
 ) -> int | None:
-    """Return where the first batch begins that may hold a wanted record, all before it verified.
+    """Return the position of the first batch that may hold a wanted record; None: not known.
 
-    `bounds` are the last offset of the batch at the front (-1: not known, it begins at the next
-    number), the least of all offsets, and the one behind the last. Each batch begins where the one
-    before it ends. None when no such batch is near, or any batch up to it is not as it must be.
+    `bounds` are the last offset of the first batch in `view` (-1: unknown; then the batch begins at
+    the next number), the smallest allowed offset, and the end of the allowed offsets. Each batch
+    has to begin where the batch before it ends. None if no such batch is near, or if any up to it
+    is damaged or out of place.
     """
-    # Loaded with the first lookup: the kernels take a while, and a service answers before.
+    # Imported at the first lookup: loading the kernels takes a while, and a service starts without.
     from sparklog.record.kernels import fast_lookup as kernels
 
     passed = np.empty((BATCHES_MAX, 3), np.int64)
@@ -126,10 +128,10 @@ def find_batch(
 def first_record(
     view: NDArray[np.uint8], at: int, header: BatchHeader, wanted: TimestampOffset
 ) -> TimestampOffset:
-    """Return the first wanted record of the batch at `at`; UNKNOWN_OFFSET when it has none.
+    """Return the first wanted record of the batch at `at`; UNKNOWN_OFFSET if it has none.
 
-    A marker has no records. Raises CorruptRecordError, without a position, when any record of the
-    batch is damaged.
+    A control batch has no records. Raises CorruptRecordError, without a position, if any record of
+    the batch is damaged.
     """
     from sparklog.record.kernels import fast_lookup as kernels
     from sparklog.record.payload import BATCH_BYTES_MAX, REASONS

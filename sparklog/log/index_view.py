@@ -1,7 +1,7 @@
-"""What both indexes of a segment have in common (AbstractIndex.java): entries of one size, sorted.
+"""The base of a segment's two indexes (AbstractIndex.java): sorted entries of one size.
 
-Each entry holds an offset relative to the base offset of the file. The picture of the bytes stands
-in `offset_index` and `time_index`.
+Each entry has an offset relative to the base offset of the file. `offset_index` and `time_index`
+show the layout of an entry.
 """
 
 from abc import ABC, abstractmethod
@@ -15,17 +15,17 @@ from sparklog.errors import CorruptIndexError
 
 
 def rises(values: NDArray[np.int64], before: int) -> NDArray[np.bool_]:
-    """Whether each value is above the one before it, the first above `before`.
+    """Return, for each value, whether it is above the one before it; the first, above `before`.
 
-    A difference would overflow between -1 and 2^63 - 1.
+    Values are compared, not subtracted: the difference of -1 and 2^63 - 1 would overflow.
     """
     return values > np.concatenate(([before], values[:-1]))
 
 
 class IndexView(ABC):
-    """A view of an index: nothing is copied, so `buffer` may be a memory map.
+    """A view of an index; it copies nothing, so `buffer` may be a memory map.
 
-    Bytes after the last whole entry are not looked at, as in Kafka; `sanity_check` reports them.
+    It ignores bytes after the last whole entry, as Kafka does; `sanity_check` reports them.
     """
 
     __slots__ = ("_buffer", "_count", "base_offset")
@@ -42,7 +42,7 @@ class IndexView(ABC):
         return self._count
 
     def truncate_to(self, offset: int) -> memoryview:
-        """The bytes of the entries below `offset`, as a slice of this index."""
+        """Return the bytes of the entries below `offset` (absolute), as a slice of this index."""
         count = bisect_left(range(self._count), offset - self.base_offset, key=self._relative)
         return self._buffer[: count * self.entry_bytes]
 
@@ -62,8 +62,8 @@ class IndexView(ABC):
 
     @abstractmethod
     def _relative(self, slot: int) -> int:
-        """The relative offset of an entry."""
+        """Return the relative offset of an entry."""
 
     @abstractmethod
     def _entry(self, slot: int) -> tuple[int, int]:
-        """An entry, its offset absolute."""
+        """Return an entry, with its offset absolute."""

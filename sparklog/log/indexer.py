@@ -1,10 +1,10 @@
 """Which batches of a segment get index entries: the rule of LogSegment.append since Kafka 4.0.
 
-Walking a file batch by batch, with `since` bytes after the last indexed batch's start (at first:
-after the file's start):
+The rule walks the file batch by batch. `since` is the number of bytes from the start of the last
+indexed batch (at first: of the file) to the start of this one:
 
-    1. a batch with a larger maximum timestamp than all before it is the newest: (its maximum
-       timestamp, its last offset);
+    1. if the batch's maximum timestamp is larger than all before it, the batch becomes the newest:
+       (its maximum timestamp, its last offset);
     2. if since > index.interval.bytes: offset entry (its last offset, its position), time entry of
        the newest, since = 0;
     3. since += size of the batch.
@@ -31,25 +31,25 @@ SEGMENT_INDEX_BYTES: Final = 10 * 1024 * 1024
 
 
 class Indexes(NamedTuple):
-    """The bytes of a segment's two index files; b"" where there is no entry."""
+    """The bytes of a segment's two index files; b"" for an index without entries."""
 
     offset_index: bytes
     time_index: bytes
 
 
 class Added(NamedTuple):
-    """What appending some batches adds, in rows of (batch, …); offsets are the file's own."""
+    """The entries that some batches add: int64 arrays (entries,), offsets the file's own."""
 
     batches: NDArray[np.int64]
-    """Indices of the batches that get an offset entry, growing."""
+    """Slots of the batches that get an offset entry, ascending."""
     positions: NDArray[np.int64]
-    """Where they begin in the file."""
+    """Where these batches begin in the file."""
     time_batches: NDArray[np.int64]
-    """Indices of the batches at which a time entry is added: some of `batches`."""
+    """Slots of the batches at which a time entry is added; a part of `batches`."""
     timestamps: NDArray[np.int64]
     offsets: NDArray[np.int64]
     newest: tuple[int, int]
-    """(largest timestamp so far, last offset of the earliest batch that holds it)."""
+    """(largest timestamp so far, last offset of the first batch that has it)."""
 
 
 class Indexer:
@@ -84,9 +84,9 @@ class Indexer:
         return self._count >= self._slots or self._time_count >= self._time_slots
 
     def append(self, batches: BatchTable) -> None:
-        """Take the next batches of the file; their `position` is not looked at, only sizes.
+        """Take the next batches of the file; only their sizes count, not their `position`.
 
-        Vectorised; a Python step per index entry. Offsets must grow, which the caller checks.
+        Vectorised, with a Python step per index entry. The caller checks that offsets grow.
         """
         added = self.preview(batches)
         if len(added.batches):
@@ -102,10 +102,10 @@ class Indexer:
         self.bytes += int(batches.size.sum())
 
     def room(self, batches: BatchTable) -> int:
-        """How many leading batches may be appended before an index is full and the segment rolls.
+        """Return how many leading batches may be appended before an index is full.
 
-        0 when one is full already: fullness is looked at before each batch, as in
-        LogSegment.shouldRoll.
+        0 if one is full already: like LogSegment.shouldRoll, the segment rolls before a batch, not
+        after it.
         """
         if self.is_full:
             return 0
@@ -121,12 +121,12 @@ class Indexer:
         return min(limits)
 
     def preview(self, batches: BatchTable) -> Added:
-        """What `append` would add; changes nothing."""
+        """Return the entries that `append` would add; changes nothing."""
         ends = self.bytes + np.cumsum(batches.size)
         positions = ends - batches.size
         chosen = self._choose(positions)
         newest, offsets = self._running_newest(batches)
-        # Only a timestamp above all indexed before it is worth an entry (TimeIndex.maybeAppend).
+        # A time entry needs a timestamp above all indexed before it (TimeIndex.maybeAppend).
         times = newest[chosen]
         fresh = rises(times, self._indexed_timestamp)
         return Added(
@@ -139,7 +139,7 @@ class Indexer:
         )
 
     def finish(self) -> Indexes:
-        """The two files of the segment as it stands; the Indexer may go on afterwards."""
+        """Return the two index files as far as the segment goes; the Indexer may go on."""
         times = self._time_columns
         if self.newest[0] > self._indexed_timestamp:
             last = np.array([self.newest], np.int64)
@@ -150,11 +150,11 @@ class Indexer:
         )
 
     def _choose(self, positions: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Indices of the batches that begin more than the interval after the last indexed one."""
+        """Return the slots of the batches that begin more than the interval after the last one."""
         if not len(positions):
             return np.empty(0, np.int64)
         first = np.searchsorted(positions, self._indexed_position + self.interval_bytes, "right")
-        # The successor of every batch, were it indexed; the chain through them is the answer.
+        # For every batch, the next one to index if it were indexed; the chain is the answer.
         successor = np.searchsorted(positions, positions + self.interval_bytes, "right").tolist()
         chosen, at = [], int(first)
         while at < len(successor):
@@ -163,7 +163,7 @@ class Indexer:
         return np.array(chosen, np.int64)
 
     def _running_newest(self, batches: BatchTable) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """For each batch the newest so far, itself included: (timestamps, offsets)."""
+        """Return, for each batch, the newest up to and with it: (timestamps, offsets), int64."""
         timestamps = np.maximum(np.maximum.accumulate(batches.max_timestamp), self.newest[0])
         risen = rises(timestamps, self.newest[0])
         holder = np.maximum.accumulate(np.where(risen, np.arange(len(batches)), -1))

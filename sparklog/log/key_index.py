@@ -1,4 +1,4 @@
-"""The key index of a compacted segment: which keys it holds, without their bytes.
+"""The key index of a compacted segment: the hashes of its keys, without their bytes.
 
     directory   256 entries of 8 bytes: how many keys have a hash whose top byte is i (uint32),
                 and the CRC-32C of their part (uint32)
@@ -6,9 +6,10 @@
     256 parts   for each top byte: n hashes (uint64, ascending), then n offsets (uint32), each the
                 record's offset - the segment's base offset
 
-Little-endian. The hash is XXH64 of the key (record.kernels.key_hash). The next compaction asks it
-which segments may hold a key that was written again: those alone are read. Hashes that meet cost a
-look at a segment in vain, never a record, because keys are compared before anything is dropped.
+Little-endian. The hash is XXH64 of the key (record.kernels.key_hash). The next compaction learns
+from it which segments may hold a key that was written again, and reads only those. If two keys have
+one hash, a segment is read in vain; no record is lost, because keys are compared before a record is
+dropped.
 """
 
 from collections.abc import Callable
@@ -33,14 +34,14 @@ Int64s = NDArray[np.int64]
 
 
 class KeyHashes(NamedTuple):
-    """Hashes (int64, the bits of XXH64) and for each the offset - the segment's base offset."""
+    """Hashes (int64, the bits of XXH64) and deltas (int64): offset - the segment's base offset."""
 
     hashes: Int64s
     deltas: Int64s
 
 
 def encode(keys: KeyHashes) -> bytes:
-    """Return the file of a segment's keys, given in any order."""
+    """Return the bytes of the key index; `keys` may be in any order."""
     order = np.argsort(keys.hashes.view(np.uint64))
     hashes, deltas = keys.hashes[order].astype("<i8"), keys.deltas[order].astype("<u4")
     bounds = np.searchsorted(part_of(hashes), np.arange(PARTS + 1)).tolist()
@@ -58,8 +59,8 @@ def read_range(
 ) -> KeyHashes:
     """Return the keys whose hashes begin with the `bits` (0 to 8) bits of `bucket`, ascending.
 
-    `read(position, length)` gives bytes of the file, `size` is its size in the metadata.
-    Raises CorruptIndexError when a checksum is wrong, or the size does not fit its keys.
+    `read(position, length)` returns bytes of the file, `size` is its size in the metadata. Raises
+    CorruptIndexError if a checksum is wrong, or if `size` does not fit the number of keys.
     """
     counts, checksums = _directory(read(0, HEAD_BYTES), size)
     first = bucket << (PARTS_BITS - bits)
@@ -91,7 +92,7 @@ def _directory(head: Buffer, size: int) -> tuple[list[int], list[int]]:
 
 
 def part_of(hashes: Int64s) -> Int64s:
-    """Return the top byte of each hash."""
+    """Return the top byte of each hash (int64)."""
     parts: Int64s = (hashes.view(np.uint64) >> np.uint64(64 - PARTS_BITS)).astype(np.int64)
     return parts
 

@@ -1,24 +1,24 @@
-"""Where in one segment an offset or a time is (LogSegment.translateOffset, findOffsetByTimestamp).
+"""Find an offset or a time in one segment (LogSegment.translateOffset, findOffsetByTimestamp).
 
-    offset index   the batch at its floor entry's position lies at or before the one looked for
+    offset index   its floor entry has the position of a batch at or before the wanted one
     headers        are walked from there to the first batch that can answer
-    records        of that batch alone are decoded; the batches before it are verified, for a
-                   header counts only if its checksum is right
+    records        are decoded of that batch alone; the batches before it are verified, because a
+                   header counts only if the batch's checksum is right
 
-Each lookup asks the accelerator first (`fast_lookup.find_record`) and, where that has no answer,
+Each lookup asks the accelerator first (`fast_lookup.find_record`). Where that has no answer, it
 walks the segment window by window. Both give the same answer; only the walk reports damage.
 
-Offsets are asked for and answered as offsets of the log; the file's own are lower by the segment's
-shift. Indexes have no checksum, so their entries are held against the batches that they lead to:
+Arguments and answers are offsets of the log; the file's own are lower by the segment's shift.
+Indexes have no checksum, so each entry is compared with the batches that it leads to:
 
-    (O, P) of the offset index   at P a batch begins, and one that begins soon ends at O
-    (T, O) of the time index     the batch that holds O has T as its largest timestamp; those before
-                                 it, as far as the offset index leads, have less; the next entry
-                                 has a larger offset, and the last is the segment's newest batch
+    (O, P) of the offset index   a batch begins at P, and this batch or one soon after it ends at O
+    (T, O) of the time index     the batch that holds O has T as its largest timestamp; the batches
+                                 before it, from the floor entry on, have a smaller one; the next
+                                 entry has a larger offset; the last entry is the newest batch
 
-An index that is wrong raises CorruptIndexError, and the caller asks again without it. One damage of
-a time index goes unnoticed: an O that was moved to a later batch with the same largest timestamp,
-when the batches just before that one are older.
+A wrong index raises CorruptIndexError, and the caller asks again without it. One damage of a time
+index is not noticed: its O may point at a later batch with the same largest timestamp, if the
+batches just before that one are older.
 """
 
 from typing import Final, NamedTuple
@@ -38,9 +38,9 @@ _ANY_TIME: Final = -(2**63)
 
 
 def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
-    """The entry of the offset index from which a walk meets the batch that holds `offset`.
+    """Return the entry of the offset index from which a walk reaches the batch of `offset`.
 
-    BEGINNING when there is none as low. Raises CorruptIndexError when it does not name a batch.
+    BEGINNING if no entry is low enough. Raises CorruptIndexError if no batch begins at the entry.
     """
     floor = floor_of(segment, offset - segment.entry.shift)
     if floor.position:
@@ -49,9 +49,9 @@ def checked_floor(segment: SegmentLog, offset: int) -> OffsetPosition:
 
 
 def batch_from(segment: SegmentLog, offset: int) -> FoundBatch | None:
-    """The batch that holds `offset`, or the next one where a gap is; None when there is none.
+    """Return the batch that holds `offset`, or in a gap the next one; None if there is none.
 
-    Raises CorruptIndexError; CorruptRecordError for damage that might hide an earlier answer.
+    Raises CorruptIndexError, and CorruptRecordError for damage that may hide an earlier answer.
     """
     wanted = max(offset, segment.entry.base_offset) - segment.entry.shift
     floor = floor_of(segment, wanted)
@@ -60,26 +60,26 @@ def batch_from(segment: SegmentLog, offset: int) -> FoundBatch | None:
 
 
 def first_at_or_after(segment: SegmentLog, timestamp: int, start: int) -> TimestampOffset:
-    """The first record in file order with a time >= `timestamp` (ms) and an offset >= `start`.
+    """Return the first record in file order with a time >= `timestamp` (ms) and offset >= `start`.
 
-    Answered with its own timestamp; UNKNOWN_OFFSET when there is none. A control record counts, as
-    in Kafka, though no reader gets it. Raises CorruptIndexError; CorruptRecordError for damage that
-    might hide an earlier answer.
+    The answer has the record's own timestamp; a miss is UNKNOWN_OFFSET. A control record counts, as
+    in Kafka, though no reader gets it. Raises CorruptIndexError, and CorruptRecordError for damage
+    that may hide an earlier answer.
     """
     named, wanted = _time_floor(segment, timestamp), start - segment.entry.shift
     if named is None or named.offset < wanted:
         return _first_from(segment, floor_of(segment, wanted), (timestamp, start))
-    # From the entry before: to see that the named batch is the first that is as late.
+    # Begin at the entry before, to see that no batch before the named one is as late.
     floor = floor_of(segment, named.offset - 1)
     return _first_from(segment, floor, (timestamp, start), named)
 
 
 def newest(segment: SegmentLog, start: int, end: int | None = None) -> TimestampOffset:
-    """The first record in file order that has the largest timestamp of those in [start, end).
+    """Return the first record in file order with the largest timestamp of those in [start, end).
 
-    The metadata names its offset, unless that record lies outside or compaction has dropped it;
-    else all headers from `start` on are walked. UNKNOWN_OFFSET when no record has a timestamp.
-    Raises CorruptIndexError; CorruptRecordError as `first_at_or_after`.
+    The metadata has its offset, unless that record is out of the range or compaction has dropped
+    it; then all headers from `start` on are walked. UNKNOWN_OFFSET if no record has a timestamp.
+    Raises CorruptIndexError, and CorruptRecordError as `first_at_or_after`.
     """
     entry = segment.entry
     best = UNKNOWN_OFFSET
@@ -98,17 +98,17 @@ def newest(segment: SegmentLog, start: int, end: int | None = None) -> Timestamp
 
 
 def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
-    """The offset index's entry for the file's own `offset`, as it stands there.
+    """Return the entry of the offset index for `offset` in the file's numbering, not yet compared.
 
-    BEGINNING when there is none as low. Raises CorruptIndexError when it cannot be one of the file.
+    BEGINNING if no entry is low enough. Raises CorruptIndexError for an entry of no such file.
     """
     entry = segment.entry
     index = segment.offset_index() if offset > entry.file_base_offset else None
     if index is None:
         return BEGINNING
     found = index.lookup(offset)
-    # No entry points at the first batch, so 0 says that none is as low; or the entries are out of
-    # order, and `truncate_to` finds some where there should be none.
+    # No entry has the position 0, so 0 means that no entry is low enough. But if the entries are
+    # out of order, `truncate_to` finds some all the same.
     if found.position == 0 and not len(index.truncate_to(offset + 1)):
         return BEGINNING
     if not 0 < found.position < entry.log_bytes:
@@ -118,7 +118,7 @@ def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
 
 
 def _time_floor(segment: SegmentLog, timestamp: int) -> TimestampOffset | None:
-    """The time index's entry for a time, checked against its neighbour and the metadata."""
+    """Return the time index's entry for a time, compared with its neighbour and the metadata."""
     index = segment.time_index()
     if index is None:
         return None
@@ -140,9 +140,9 @@ def _first_from(
     wanted: tuple[int, int],
     named: TimestampOffset | None = None,
 ) -> TimestampOffset:
-    """The first record at or above the wanted (timestamp, offset of the log).
+    """Return the first record at or above `wanted`: (timestamp in ms, offset of the log).
 
-    `named` is the entry of the time index that led here, to be checked against its batch.
+    `named` is the entry of the time index that led here; it is compared with its batch.
     """
     least = TimestampOffset(wanted[0], wanted[1] - segment.entry.shift)
     near = find_record(segment, floor, least, named or NOT_NAMED)
@@ -150,7 +150,7 @@ def _first_from(
 
 
 def _walk_to_offset(segment: SegmentLog, floor: OffsetPosition, offset: int) -> FoundBatch | None:
-    """As `batch_from`, window by window."""
+    """The walk of `batch_from`, window by window."""
     shift = segment.entry.shift
     for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
         batch = window.needed(offset).slice(0, 1)
@@ -176,7 +176,7 @@ def _walk_to_time(
     wanted: tuple[int, int],
     named: TimestampOffset | None,
 ) -> TimestampOffset:
-    """As `_first_from`, window by window."""
+    """The walk of `_first_from`, window by window."""
     for window in windows(segment, floor, segment.lookup_bytes, WINDOW_BYTES):
         named = _still_to_come(window.batches, named)
         found = _first_in(window, *wanted)
@@ -188,7 +188,7 @@ def _walk_to_time(
 
 
 def _still_to_come(batches: BatchTable, named: TimestampOffset | None) -> TimestampOffset | None:
-    """The entry of the time index if its batch is still to come; None when it was met and fits."""
+    """Return `named` if its batch is still to come; None if the batch was met, and fits."""
     if named is None:
         return None
     slot = int(np.searchsorted(batches.last_offset, named.offset))
@@ -221,10 +221,10 @@ def _first_in(window: Window, timestamp: int, start: int) -> TimestampOffset:
 def _newest_in(
     window: Window, start: int, end: int | None, best: TimestampOffset
 ) -> TimestampOffset:
-    """The newest of `best` and the window's records, the first of them.
+    """Return the newest of `best` and the window's records; of equally new ones the first.
 
-    Batches are opened from the latest down, for only one that `start` or `end` cuts may hold less
-    than its header says, or one that compaction has emptied.
+    Batches are opened from the newest down. One is enough unless its newest record is outside
+    [start, end), or compaction has dropped it.
     """
     batches = window.needed(start, end)
     window.verify(batches)
@@ -251,9 +251,9 @@ class _Records(NamedTuple):
 
 
 def _records(window: Window, batch: BatchTable, start: int, end: int | None = None) -> _Records:
-    """The records of one batch with offsets of the log in [start, end), in file order."""
+    """Return the records of one batch within [start, end) of the log, in file order."""
     if batch.is_control[0]:
-        # No record to a reader, but ListOffsets counts it as one (FileRecords).
+        # No reader gets a control record, but ListOffsets counts it (FileRecords).
         window.verify(batch)
         offset = batch.last_offset + window.entry.shift
         counts = (batch.record_count > 0) & (offset >= start)

@@ -1,21 +1,21 @@
-"""Which segments of a partition to join: consecutive ones, none of them again and again.
+"""Which consecutive segments of a partition to join, without copying a byte again and again.
 
     limits      bytes <= segment.bytes; span of timestamps <= segment.ms; entries of each index
                 within segment.index.bytes; span of offsets <= 2^31 - 1
     alone       a slice of a shared segment that is old enough
     never       across the cleaner offset; a segment with a key index and one without; a segment
-                with a transaction index; one that lies wholly below the log start
-    packing     from the oldest on, a group takes its next neighbour while the limits allow it
+                with a transaction index; a segment that is wholly below the log start
+    packing     from the oldest segment on, a group takes its next neighbour while the limits allow
 
-    full group  its next neighbour does not fit: joined, whatever the sizes
-    open group  it may still grow: joined where the largest segment is at most half of the whole, or
-                the whole is small; else the largest is left out, and the same rule is asked of the
-                segments before it and of those behind it
+    full group  the next neighbour does not fit: the group is joined, whatever the sizes
+    open group  it may still grow: joined if its largest segment is at most half of it, or if the
+                whole is small; else the largest is left out, and the rule is applied to the
+                segments before it and to those behind it
 
-So a byte is rewritten at most log2(segment.bytes / small) times while its group is open, for its
-segment at least doubles each time, and once when the group is full: then neither neighbour fits any
-more. A small group costs at most `small_bytes` a run. Two neighbouring full groups hold more than a
-limit together; the open end of a log that grew there has about log2 as many segments.
+While its group is open, a byte is copied at most log2(segment.bytes / small) times, because its
+segment at least doubles each time; and once more when the group is full, after which no neighbour
+fits any more. A small group costs at most `small_bytes` a run. Two neighbouring full groups
+together exceed a limit; the open end of a log has about log2(segment.bytes / small) segments.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -31,14 +31,14 @@ Group = tuple[SegmentEntry, ...]
 """Segments of one partition, in the order of their offsets."""
 
 SMALL_BYTES: Final = 1024 * 1024
-"""Kafka's least segment.bytes: to open such a segment costs more than to copy it."""
+"""Kafka's smallest segment.bytes: opening such a segment costs more than copying it."""
 
 _LEAST_BATCH_BYTES: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MergeLimits:
-    """What one segment may hold: a topic's settings under Kafka's names.
+    """The limits of one segment: a topic's settings, by Kafka's names.
 
     `segment_ms` is TopicConfig.max_segment_ms.
     """
@@ -48,11 +48,11 @@ class MergeLimits:
     segment_index_bytes: int
     index_interval_bytes: int
     small_bytes: int = SMALL_BYTES
-    """Up to here an open group is joined whatever the sizes."""
+    """An open group up to this size is joined, whatever the sizes in it."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> "MergeLimits":
-        """Return a topic's."""
+        """Return the limits of a topic."""
         return cls(
             segment_bytes=config.segment_bytes,
             segment_ms=config.max_segment_ms,
@@ -70,12 +70,13 @@ def plan_merge(
     slices_before_ms: int = 0,
     seal: bool = False,
 ) -> list[Group]:
-    """Return the groups of live segments, two or more each, that are to become one segment.
+    """Return the groups of live segments that become one segment each, in offset order.
 
-    A slice of a shared segment that was made before `slices_before_ms` is a group, even alone.
+    A group has two segments or more. A slice of a shared segment that was made before
+    `slices_before_ms` is a group even alone. With `seal` an open group counts as full, and a single
+    segment is a group unless it is sealed.
 
-    `entries` are one partition's, in the order of their offsets; gaps between them do not matter.
-    With `seal` open groups are taken for full, and a segment alone is a group unless it is sealed.
+    `entries` are one partition's live segments in offset order; there may be gaps between them.
     """
     live = (entry for entry in entries if entry.next_offset > log_start_offset)
     groups: list[Group] = []
@@ -93,7 +94,7 @@ def plan_merge(
 def _due_slices(
     run: Sequence[SegmentEntry], chosen: Sequence[Group], before_ms: int
 ) -> list[Group]:
-    """Return the old slices of shared segments that no group takes in, each alone."""
+    """Return the old slices of shared segments that are in no group, each as a group of its own."""
     taken = {entry.key for group in chosen for entry in group}
     return [
         (entry,)
@@ -103,7 +104,7 @@ def _due_slices(
 
 
 def _runs(entries: Iterable[SegmentEntry], cleaner_offset: int) -> Iterator[list[SegmentEntry]]:
-    """Neighbours between which nothing but the limits decides; none is empty."""
+    """Yield runs of neighbours, none empty: inside a run only the limits keep segments apart."""
     run: list[SegmentEntry] = []
     for entry in entries:
         is_left_out = entry.txn_index_path is not None
@@ -122,7 +123,7 @@ def _are_apart(one: SegmentEntry, other: SegmentEntry, cleaner_offset: int) -> b
 
 
 def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:
-    """The run in groups that keep the limits, each as long as they allow; all but the last full."""
+    """Return the run in groups, each as long as the limits allow; all but the last are full."""
     groups, weight = [[run[0]]], _Weight.of(run[0])
     for entry in run[1:]:
         alone = _Weight.of(entry)
@@ -137,7 +138,7 @@ def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:
 
 
 def _worthwhile(group: Group, limits: MergeLimits) -> list[Group]:
-    """The parts of an open group that are small, or whose largest segment is at most half."""
+    """Return the parts of an open group that are small, or at least twice their largest segment."""
     if len(group) < 2:
         return []
     largest = max(range(len(group)), key=lambda slot: group[slot].log_bytes)
@@ -150,7 +151,7 @@ def _worthwhile(group: Group, limits: MergeLimits) -> list[Group]:
 
 @dataclass(frozen=True, slots=True)
 class _Weight:
-    """What counts of some neighbours; offsets are [start, end), times [earliest, latest]."""
+    """The sums of some neighbours; offsets are [start, end), times (ms) [earliest, latest]."""
 
     bytes: int
     start: int
@@ -184,8 +185,8 @@ class _Weight:
         )
 
     def fits(self, limits: MergeLimits) -> bool:
-        # Batches with an entry begin more than the interval apart. The time index has at most one
-        # entry more than the offset index, and the larger ones.
+        # Two batches with an entry begin more than the interval apart. The time index may have one
+        # entry more than the offset index, and its entries are larger.
         entries = min(self.batches, self.bytes // (limits.index_interval_bytes + 1))
         return (
             self.bytes <= limits.segment_bytes
@@ -196,10 +197,10 @@ class _Weight:
 
 
 def _times(entry: SegmentEntry) -> tuple[int, int]:
-    """The span that the segment's timestamps surely lie in.
+    """Return (earliest, latest), in ms, that surely enclose the segment's timestamps.
 
-    Without any, the time it was made (LogSegment.largestTimestamp). A smallest timestamp that the
-    row does not tell, and that of a record without a time, count as 0.
+    Without timestamps both are the time it was made (LogSegment.largestTimestamp). `earliest` is 0
+    if the row does not have it, or if a record has no time.
     """
     if entry.max_timestamp < 0:
         return entry.created_ms, entry.created_ms

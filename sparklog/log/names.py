@@ -13,10 +13,10 @@
       <uuid>.log                                       a shared segment: batches of many partitions
 
     base offset   the file's own first offset, decimal, zero-padded: 0 .. 2^63 - 1
-    uuid          version 7 (RFC 9562), lower case: a name is never used twice and tells its age
+    uuid          version 7 (RFC 9562), lower case: no name is used twice, and a name has its time
     topic id      16 bytes as base64url, unpadded: 22 characters, the first never '-' (Uuid.java)
 
-A name that does not parse is no name of ours: the parser answers None and never guesses.
+The parsers return None for every other name: a file that sparklog did not name is not its own.
 """
 
 import re
@@ -35,9 +35,9 @@ TXN_INDEX_SUFFIX: Final = ".txnindex"
 INTERNAL_TOPICS: Final = frozenset(
     {"__consumer_offsets", "__transaction_state", "__share_group_state"}
 )
-"""The topics of brokers themselves (Topic.INTERNAL_TOPICS)."""
+"""The topics that a broker writes for itself (Topic.INTERNAL_TOPICS)."""
 RESERVED_TOPICS: Final = INTERNAL_TOPICS | {"__cluster_metadata"}
-"""Names that no user's topic has: besides, that of a controller's log."""
+"""Names that no user may give a topic: INTERNAL_TOPICS, and KRaft's own log."""
 
 QUARANTINE: Final = "quarantine"
 SHARED: Final = "__shared"
@@ -55,7 +55,7 @@ _SEGMENT = re.compile(rf"([0-9]{{20}})(?:\.({_UUID7}))?(\.log|\.index|\.timeinde
 
 
 class SegmentName(NamedTuple):
-    """What a segment file's name says. `uuid` is None in Kafka's own form; `suffix` has its dot."""
+    """The parts of a segment file's name: `uuid` is None in Kafka's form, `suffix` has its dot."""
 
     base_offset: int
     uuid: str | None
@@ -66,7 +66,7 @@ class SegmentName(NamedTuple):
 
 
 def segment_name(base_offset: int, uuid: str | None, suffix: str) -> str:
-    """The name of a segment's file; with `uuid` None the name Kafka's own tools expect.
+    """Return the name of a segment's file; with `uuid` None the name that Kafka's tools expect.
 
     `suffix` is LOG_SUFFIX, INDEX_SUFFIX, TIME_INDEX_SUFFIX (LogFileUtils) or KEY_INDEX_SUFFIX.
     """
@@ -75,10 +75,10 @@ def segment_name(base_offset: int, uuid: str | None, suffix: str) -> str:
 
 
 def parse_segment_name(name: str) -> SegmentName | None:
-    """The parts of a segment's file name, or None when `name` is not one.
+    """Return the parts of a segment file's name; None if `name` is no such name.
 
-    `name` is the last part of a path. Only what `segment_name` can write parses: a name with
-    another suffix (`.deleted`, `.swap`), other digits or an offset above 2^63 - 1 does not.
+    `name` is the last part of a path. A name with another suffix (`.deleted`, `.swap`), with other
+    digits or with an offset above 2^63 - 1 is None.
     """
     match = _SEGMENT.fullmatch(name)
     if match is None or int(match[1]) > OFFSET_MAX:
@@ -87,26 +87,27 @@ def parse_segment_name(name: str) -> SegmentName | None:
 
 
 def partition_dir(topic: str, partition: int) -> str:
-    """The partition directory's name, which is also how Kafka prints a TopicPartition."""
+    """Return the partition directory's name, in which form Kafka also prints a TopicPartition."""
     return f"{topic}-{partition}"
 
 
 def topic_dir(topic: str, topic_id: str) -> str:
-    """The topic directory's name; the id is its last 22 characters, the topic may be cut."""
+    """Return the topic directory's name: the topic, cut to 200 characters, and its id."""
     return f"{topic[:TOPIC_DIR_NAME_CHARACTERS_MAX]}-{topic_id}"
 
 
 def topic_id_of(directory: str) -> str | None:
-    """The topic id in a topic directory's name, or None when `directory` is no such name."""
+    """Return the topic id in a topic directory's name; None if `directory` is no such name."""
     match = _TOPIC_DIR.fullmatch(directory)
     return match and match[1]
 
 
 def random_uuid(random_bytes: bytes) -> str:
-    """The id of a topic or a cluster: 22 characters, made of 16 random bytes (Uuid.randomUuid).
+    """Return an id of a topic or a cluster: 22 characters, from 16 random bytes (Uuid.randomUuid).
 
-    The bytes become a version 4 UUID, so the two ids that Kafka reserves cannot arise. An id that
-    would begin with '-' loses its first bit, since tools would take it for an option.
+    The bytes become a version 4 UUID, so the two ids that Kafka reserves are impossible. If the id
+    would begin with '-', its first bit is cleared: tools would take such an id for an option.
+    Raises UsageError for another number of bytes.
     """
     if len(random_bytes) != 16:
         raise UsageError(f"an id is made of 16 random bytes, not {len(random_bytes)}")
@@ -117,10 +118,11 @@ def random_uuid(random_bytes: bytes) -> str:
 
 
 def uuid7(now_ms: int, random_bytes: bytes) -> str:
-    """A version 7 UUID of the time `now_ms` and the first 10 of `random_bytes` (RFC 9562, 5.7).
+    """Return a version 7 UUID of `now_ms` and the first 10 of `random_bytes` (RFC 9562, 5.7).
 
     Layout: 48 bits time in ms, 4 bits version, 12 random bits, 2 bits variant, 62 random bits.
-    Two names of one millisecond are in no order.
+    Names of the same millisecond have no order. Raises UsageError for a time that does not fit 48
+    bits, and for too few bytes.
     """
     if not 0 <= now_ms <= UUID7_MS_MAX:
         raise UsageError(f"a version 7 uuid holds times from 0 to {UUID7_MS_MAX} ms, not {now_ms}")
@@ -133,12 +135,12 @@ def uuid7(now_ms: int, random_bytes: bytes) -> str:
 
 
 def uuid7_ms(uuid: str) -> int:
-    """The time in ms that a version 7 UUID was made of, as `parse_segment_name` returns it."""
+    """Return the time, in ms, of a version 7 UUID from `parse_segment_name`."""
     return int(uuid[:8] + uuid[9:13], 16)
 
 
 def topic_name_problem(name: str) -> str | None:
-    """What makes `name` illegal for a topic, as words after "topic name"; None when it is legal."""
+    """Return why `name` is illegal for a topic, in words after "topic name"; None if legal."""
     if not name:
         return "is empty"
     if name in {".", ".."}:
@@ -161,8 +163,9 @@ def validate_topic_name(name: str) -> None:
 
 
 def metric_name(topic: str) -> str:
-    """The name of a topic in a metric system, which writes '.' as '_'.
+    """Return a topic's name as metric systems write it, with '_' for '.'.
 
-    Topics that share it collide: Kafka refuses to create the second (Topic.hasCollision).
+    Two topics with one metric name collide: Kafka refuses to create the second
+    (Topic.hasCollision).
     """
     return topic.replace(".", "_")

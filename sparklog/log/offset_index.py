@@ -1,4 +1,4 @@
-"""The offset index of a segment (`.index`): where a batch is, every few kilobytes.
+"""The offset index of a segment (`.index`): the position of a batch, every few kilobytes.
 
     entry = relative offset int32 + position int32          big-endian, 4 + 4 bytes
 
@@ -8,7 +8,7 @@
 No header, no checksum; offsets and positions grow strictly. The first batch of a segment has no
 entry, so no position is 0. Source: OffsetIndex.java, AbstractIndex.java.
 
-An entry (O, P) means: a batch with an offset above O begins after P, and none before P.
+An entry (O, P) means: a batch with an offset above O begins after P.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ _DTYPE: Final = np.dtype(">i4")
 
 
 def encode(relative_offsets: ArrayLike, positions: ArrayLike) -> bytes:
-    """The index file of the given entries, int32 arrays of one length; b"" when they are empty."""
+    """Return the bytes of the index; arguments are int32 arrays of one length; b"" if empty."""
     entries = np.stack((np.asarray(relative_offsets), np.asarray(positions)), axis=1)
     return entries.astype(_DTYPE).tobytes()
 
@@ -36,7 +36,7 @@ def encode(relative_offsets: ArrayLike, positions: ArrayLike) -> bytes:
 class OffsetIndex(IndexView):
     """A view of an offset index.
 
-    A lookup takes about 21 probes in the largest index that Kafka writes (10 MiB).
+    A lookup takes about 21 steps in the largest index that Kafka writes by default (10 MiB).
     """
 
     __slots__ = ()
@@ -45,29 +45,29 @@ class OffsetIndex(IndexView):
     entry_bytes = ENTRY_BYTES
 
     def lookup(self, offset: int) -> OffsetPosition:
-        """The last entry with an offset at or below `offset`; (base offset, 0) when there is none.
+        """Return the last entry at or below `offset`; (base offset, 0) if there is none.
 
-        The batch that holds `offset` begins at the answer's position or after it.
+        The batch that holds `offset` begins at the position of the entry, or behind it.
         """
         slot = bisect_right(range(self._count), offset - self.base_offset, key=self._relative) - 1
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def lookup_position(self, position: int) -> OffsetPosition:
-        """The last entry with a position at or below one; (base offset, 0) when there is none."""
+        """Return the last entry at or below `position`; (base offset, 0) if there is none."""
         slot = bisect_right(range(self._count), position, key=self._position) - 1
         return self._entry(slot) if slot >= 0 else OffsetPosition(self.base_offset, 0)
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All (offsets, positions), int64; offsets are absolute, in the file's own numbering."""
+        """Return all (offsets, positions), int64; offsets are absolute, in the file's numbering."""
         table = np.frombuffer(self._buffer, _DTYPE, self._count * 2).reshape(-1, 2)
         columns = table.astype(np.int64)
         return columns[:, 0] + self.base_offset, columns[:, 1]
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndexError, with the first bad entry, for what no writer can have written.
+        """Raise CorruptIndexError, with the first bad entry, if no writer can have written this.
 
-        Beyond Kafka's checks (whole entries, nothing below the base offset) every entry must lie
-        above the one before it, so that a zero-filled file is found.
+        Kafka checks that entries are whole and not below the base offset. Here every entry must
+        also be above the one before, which finds a file of zeros.
         """
         self._require_whole()
         offsets, positions = self.entries()

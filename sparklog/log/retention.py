@@ -1,14 +1,14 @@
-"""Which of a partition's oldest segments go: Kafka's three rules, in Kafka's order.
+"""Which of a partition's oldest segments expire: Kafka's three rules, in Kafka's order.
 
-    rule            a segment goes if                                      in topics
+    rule            a segment expires if                                   in topics
     start offset    the next segment begins at or below the log start      all
     size            without it there are still at least retention.bytes    cleanup.policy: delete
     time            now - its newest timestamp > retention.ms              cleanup.policy: delete
 
 Each rule walks from the oldest segment that is left and ends at the first one that stays, so a
-young segment protects every later one (UnifiedLog.deleteOldSegments). A broker rolls an empty
-segment when all would go; here the log end offset stands in the metadata, so all may go as they
-are.
+young segment protects all later ones (UnifiedLog.deleteOldSegments). If all segments expire, a
+broker rolls an empty one to keep the log end offset. Here the metadata has the log end offset, so
+all may expire.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from sparklog.config.topic import TopicConfig
 
 
 class Expired(NamedTuple):
-    """How many of the oldest segments go, by the rule that takes them, and where the log begins."""
+    """How many of the oldest segments expire by each rule, and the log start offset after that."""
 
     by_start_offset: int
     by_size: int
@@ -29,15 +29,15 @@ class Expired(NamedTuple):
 
     @property
     def total(self) -> int:
-        """How many segments go."""
+        """How many segments expire."""
         return self.by_start_offset + self.by_size + self.by_time
 
 
 class Segments(NamedTuple):
-    """What the rules ask of the live segments of a partition: int64 arrays, in offset order.
+    """The live segments of a partition, as the rules need them: int64 arrays, in offset order.
 
-    `newest_ms` is the largest timestamp of a segment, or when it was made if it has none (a broker
-    takes the file's modification time, LogSegment.largestTimestamp).
+    `newest_ms` is the largest timestamp of a segment, or the time it was made if it has none (a
+    broker takes the file's modification time, LogSegment.largestTimestamp).
     """
 
     base_offset: NDArray[np.int64]
@@ -56,10 +56,10 @@ def expired_segments(
     config: TopicConfig,
     now_ms: int,
 ) -> Expired:
-    """Return which of a partition's segments go now.
+    """Return how many of a partition's oldest segments expire now.
 
-    The log start offset becomes the base of the first segment that stays, the log end offset when
-    none does, and never less than it was.
+    The log start offset becomes the base of the first segment that stays, or the log end offset if
+    none stays; it never falls.
     """
     by_start_offset = _below_start(segments, log_start_offset)
     by_size = by_time = 0
@@ -76,12 +76,12 @@ def expired_segments(
 
 
 def _below_start(segments: Segments, log_start_offset: int) -> int:
-    """The newest segment stays: none comes after it (deleteLogStartOffsetBreachedSegments)."""
+    """Never the newest segment, as none follows it (deleteLogStartOffsetBreachedSegments)."""
     return int(segments.base_offset[1:].searchsorted(log_start_offset, "right"))
 
 
 def _over_size(segments: Segments, retention_bytes: int) -> int:
-    """What stays is never less than retention.bytes (deleteRetentionSizeBreachedSegments)."""
+    """At least retention.bytes stay (deleteRetentionSizeBreachedSegments)."""
     excess = int(segments.log_bytes.sum()) - retention_bytes
     if retention_bytes < 0 or excess < 0:
         return 0
@@ -89,7 +89,7 @@ def _over_size(segments: Segments, retention_bytes: int) -> int:
 
 
 def _over_age(segments: Segments, retention_ms: int, now_ms: int) -> int:
-    """As old as retention.ms is not older (deleteRetentionMsBreachedSegments)."""
+    """A segment exactly retention.ms old stays (deleteRetentionMsBreachedSegments)."""
     if retention_ms < 0:
         return 0
     stays = now_ms - segments.newest_ms <= retention_ms

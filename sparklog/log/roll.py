@@ -1,4 +1,4 @@
-"""When a segment is full: the rules of LogSegment.shouldRoll, asked before each batch is appended.
+"""When a segment is full: the rules of LogSegment.shouldRoll, applied before each batch.
 
     1. bytes    size of the segment > segment.bytes - size of the batch
     2. time     the segment is not empty, and waited > segment.ms - jitter, where waited is
@@ -7,8 +7,8 @@
     3. index    either index is full, the time index with one slot left
     4. span     last offset of the batch - base offset of the file > 2^31 - 1
 
-Time is the records' own wherever they have any: an idle segment does not roll by itself.
-An empty segment takes its first batch whatever 2 and 3 say, since rolling would change nothing.
+Rule 2 takes time from the records if they have any, so an idle segment does not roll by itself.
+An empty segment takes its first batch whatever rules 2 and 3 say: rolling would change nothing.
 """
 
 from dataclasses import dataclass
@@ -31,23 +31,23 @@ TIMESTAMP_MAX: Final = 2**63 - 1
 
 @dataclass(frozen=True, slots=True, eq=False)
 class OpenSegment:
-    """What the roll rules look at in a segment that is being written."""
+    """The state of a segment that is being written, as the roll rules need it."""
 
     base_offset: int
-    """First offset of the file's own numbering."""
+    """First offset in the file's own numbering."""
     bytes: int
     first_timestamp: int
-    """Maximum timestamp of the first batch; negative when it has none, or there is no batch."""
+    """Maximum timestamp (ms) of the first batch; negative if it has none, or there is no batch."""
     created_ms: int
     jitter_ms: int
-    """What segment.jitter.ms takes off segment.ms, drawn once per segment."""
+    """How much earlier than segment.ms the segment rolls; drawn once for each segment."""
     indexer: Indexer
-    """Asked only; it is not changed."""
+    """The rules only read it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RollPolicy:
-    """A topic's settings that end a segment, under Kafka's names and with its defaults.
+    """The settings of a topic that end a segment, with Kafka's names and defaults.
 
     For a compacted topic `segment_ms` is min(segment.ms, max.compaction.lag.ms).
     """
@@ -59,16 +59,16 @@ class RollPolicy:
     segment_index_bytes: int = SEGMENT_INDEX_BYTES
 
     def draw_jitter(self, random: int) -> int:
-        """The jitter (ms) of a new segment, of any random int32 (LogConfig.randomSegmentJitter)."""
+        """Return a segment's jitter (ms) from a random int32 (LogConfig.randomSegmentJitter)."""
         span = min(self.jitter_ms, self.segment_ms)
         return abs(random) % span if span > 0 else 0
 
     def fits(self, segment: OpenSegment, batches: BatchTable, now_ms: int) -> int:
-        """How many leading `batches` the segment takes before it must roll: 0 to all of them.
+        """Return how many leading `batches` the segment takes before it must roll: 0 to all.
 
-        0 for an empty segment only when the first batch lies more than 2^31 - 1 above its base.
-        Raises RecordTooLargeError when any batch would not fit an empty segment either
-        (RECORD_LIST_TOO_LARGE). O(batches), vectorised.
+        An empty segment takes at least one, unless the first batch is more than 2^31 - 1 above its
+        base. Raises RecordTooLargeError if a batch is larger than segment.bytes, so that no segment
+        can take it. O(batches), vectorised.
         """
         if not len(batches):
             return 0
@@ -108,5 +108,5 @@ class RollPolicy:
 
 
 def _leading(holds: NDArray[np.bool_]) -> int:
-    """How many values are true before the first that is not."""
+    """Return how many values before the first False are True."""
     return len(holds) if holds.all() else int(np.argmin(holds))

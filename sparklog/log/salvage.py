@@ -3,10 +3,10 @@
     sound │ sound │ damage … │ sound │ …
                   P          Q
 
-P is where the walk of `log.windows` stops, or the first batch whose checksum differs. Q is the next
-position at which a whole batch with a right checksum begins whose offsets may follow: the end that
-the header at P gives, if the batch there continues the offsets, or else the first such position
-that is found byte by byte. The bytes between P and Q are lost.
+P is where the walk of `log.windows` stops, or the first batch whose checksum is wrong. Q is the
+next position of a whole batch with a right checksum and with offsets that may follow. The search
+for Q first tries the end that the header at P gives, if the batch there continues the offsets. Else
+it tries every byte behind P. The bytes between P and Q are lost.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ from sparklog.record.batches import byte_view
 from sparklog.record.scan import scan_batches, told_size, verify_checksums
 
 SEARCH_BYTES: Final = 1 << 20
-"""Bytes searched at once: the search takes some ten times as much memory."""
+"""How many bytes are searched at once; the search takes about ten times as much memory."""
 
 _LEAST_LENGTH: Final = layout.LEGACY_MIN_LENGTH_V0
 
@@ -33,7 +33,7 @@ _LEAST_LENGTH: Final = layout.LEGACY_MIN_LENGTH_V0
 class Damage:
     """The bytes [position, end_position) of a `.log`, which hold no sound batch.
 
-    Offsets are the log's: no others than [start_offset, end_offset) can have been there.
+    `start_offset` and `end_offset` are the log's: only offsets between them can have been there.
     """
 
     problem: str
@@ -44,7 +44,7 @@ class Damage:
 
 
 class _Found(NamedTuple):
-    """A sound batch: its offsets in the file's numbering, and where it begins."""
+    """A sound batch: its offsets in the file's numbering, and its position."""
 
     base_offset: int
     last_offset: int
@@ -52,10 +52,10 @@ class _Found(NamedTuple):
 
 
 def sound_windows(segment: SegmentLog, size: int = WINDOW_BYTES) -> Iterator[Window | Damage]:
-    """Yield the sound batches of a segment, checksums verified, and the damage between them.
+    """Yield the sound batches of a segment, with checksums verified, and the damage between them.
 
-    In file order. A sound segment yields no damage; a file that ends too early ends in one.
-    Raises the errors of storage.
+    Both come in file order. A sound segment yields no damage. A file that ends too early ends in
+    damage. Raises StorageError.
     """
     entry = segment.entry
     floor, position, due = BEGINNING, 0, entry.file_base_offset
@@ -90,13 +90,13 @@ def sound_windows(segment: SegmentLog, size: int = WINDOW_BYTES) -> Iterator[Win
 
 
 def _sound(window: Window) -> tuple[int, CorruptRecordError | None]:
-    """How many leading batches have the right checksum, and the problem of the next."""
+    """Return how many leading batches have a right checksum, and the problem of the next one."""
     batches, problem = window.batches, None
     while True:
         try:
             verify_checksums(window.data, batches)
         except CorruptRecordError as error:
-            # Formats are verified one after the other, so an earlier batch may differ as well.
+            # Each format is verified by itself, so an earlier batch may be wrong as well.
             problem = error
             batches = batches.slice(0, int(np.searchsorted(batches.position, error.position or 0)))
         else:
@@ -104,7 +104,7 @@ def _sound(window: Window) -> tuple[int, CorruptRecordError | None]:
 
 
 def _behind(segment: SegmentLog, position: int, due: int) -> _Found | None:
-    """The next sound batch behind the one that is damaged at `position`; None: there is none."""
+    """Return the next sound batch behind the damaged one at `position`; None if there is none."""
     size = _size_at(segment, position)
     if size is not None:
         batches = scan_batches(segment.read(position, size)).batches
@@ -119,7 +119,7 @@ def _behind(segment: SegmentLog, position: int, due: int) -> _Found | None:
 
 
 def _size_at(segment: SegmentLog, position: int) -> int | None:
-    """The size that the bytes at a position give their batch; None when it cannot be one."""
+    """Return the size that the header at `position` gives; None if no batch has such a size."""
     head = byte_view(segment.read(position, layout.HEADER_PREFIX))
     if len(head) < layout.HEADER_PREFIX or head[layout.MAGIC] > layout.MAGIC_V2:
         return None
@@ -128,7 +128,7 @@ def _size_at(segment: SegmentLog, position: int) -> int | None:
 
 
 def _batch_at(segment: SegmentLog, position: int, due: int) -> _Found | None:
-    """The batch at a position if it is whole, its checksum right and its offsets possible."""
+    """Return the batch at `position` if it is whole and its checksum and offsets are right."""
     size = _size_at(segment, position)
     if size is None:
         return None
@@ -147,7 +147,7 @@ def _batch_at(segment: SegmentLog, position: int, due: int) -> _Found | None:
 
 
 def _candidates(segment: SegmentLog, start: int, due: int) -> Iterator[int]:
-    """Positions at which magic, length and base offset could be those of a batch, growing."""
+    """Yield, ascending, positions where magic, length and base offset may be those of a batch."""
     entry = segment.entry
     for origin in range(start, entry.log_bytes, SEARCH_BYTES):
         data = byte_view(segment.read(origin, SEARCH_BYTES + layout.HEADER_PREFIX - 1))
@@ -165,7 +165,7 @@ def _candidates(segment: SegmentLog, start: int, due: int) -> Iterator[int]:
 
 
 def _numbers(data: NDArray[np.uint8], at: NDArray[np.int64], dtype: str) -> NDArray[np.int64]:
-    """The big-endian numbers that begin at some positions of `data`, as int64."""
+    """Return the big-endian numbers that begin at the positions `at` of `data`, as int64."""
     size = np.dtype(dtype).itemsize
     digits = data[at[:, None] + np.arange(size)]
     numbers: NDArray[np.int64] = digits.view(dtype).reshape(-1).astype(np.int64)

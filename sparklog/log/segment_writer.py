@@ -1,8 +1,8 @@
 """A segment that is being written: everything but its bytes.
 
-The bytes of the `.log` go straight from the encoder to a file; the facts for the metadata and the
-indexes are collected here, batch table by batch table. A file numbers its records
-from its own base offset, normally 0; the log's base offset is given when the segment is committed.
+The bytes of the `.log` go straight from the encoder to a file. This module collects the facts for
+the metadata and the indexes, one batch table after another. A file numbers its records from its own
+base offset, normally 0; the commit gives the segment its base offset in the log.
 """
 
 from dataclasses import dataclass
@@ -21,9 +21,9 @@ from sparklog.record.checksum import extend_crc32c
 class SegmentSummary:
     """The facts of a segment for the metadata, before it has its offsets in the log.
 
-    Offsets are the file's own. None means "not known": `log_crc32c` when the bytes were not shown,
-    `record_count` when a compressed message set (magic 0, 1) was not opened,
-    `codec` when batches differ or there are none, the rest when the file was not read.
+    Offsets are the file's own. None means "not known". `log_crc32c` is None if `append` did not get
+    the bytes; `record_count` if a compressed message set (magic 0, 1) was not opened; `codec` if
+    batches differ in it, or there are none; the others if the file was not read.
     """
 
     partition: int
@@ -34,15 +34,15 @@ class SegmentSummary:
     batch_count: int | None
     record_count: int | None
     min_timestamp: int
-    """The smallest timestamp; of batches that were not decoded, the first records' times count
-    (`BatchTable.first_timestamp`). NO_TIMESTAMP when a record, or all, have none."""
+    """The smallest timestamp (ms); of batches that were not decoded, the first records' times count
+    (`BatchTable.first_timestamp`). NO_TIMESTAMP if a record has none, or there is no record."""
     max_timestamp: int
-    """NO_TIMESTAMP when no record has any."""
+    """In ms; NO_TIMESTAMP if no record has one."""
     max_timestamp_delta: int
-    """Last offset of the earliest batch that holds the largest timestamp - base offset."""
+    """Last offset of the first batch that has the largest timestamp - base offset."""
     codec: int | None
     max_leader_epoch: int | None
-    """-1 when no batch has any."""
+    """-1 if no batch has one."""
     producer_ids: tuple[int, ...] | None
     transactional: bool
 
@@ -56,10 +56,10 @@ class SegmentSummary:
         time_index_path: str | None = None,
         indexes: Indexes | None = None,
     ) -> SegmentEntry:
-        """The metadata's row of this segment at `base_offset` of the log.
+        """Return the metadata's row of this segment at `base_offset` of the log.
 
-        With `indexes` their sizes are entered: a size of 0 beside no path says "built, no entry",
-        where no size says "not built".
+        With `indexes` the row has their sizes. A size of 0 without a path says "built, but empty";
+        no size says "not built".
         """
         return SegmentEntry(
             partition=self.partition,
@@ -87,7 +87,7 @@ class SegmentSummary:
 
 
 class SegmentBuilder:
-    """Collects the facts of a segment while its batches are written, in file order."""
+    """Collects the facts of a segment while its batches are written in file order."""
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class SegmentBuilder:
         self.partition = partition
         self.policy = policy or RollPolicy()
         self.next_offset = file_base_offset
-        """The offset, in the file's numbering, that the next batch begins at or above."""
+        """The smallest offset, in the file's numbering, at which the next batch may begin."""
         self.batch_count = 0
         self._created_ms = created_ms
         self._jitter_ms = jitter_ms
@@ -129,7 +129,7 @@ class SegmentBuilder:
         return self._indexer.bytes
 
     def fits(self, batches: BatchTable, now_ms: int) -> int:
-        """How many leading `batches` go into this segment before it must roll; see RollPolicy."""
+        """Return how many leading `batches` the segment takes before it must roll (RollPolicy)."""
         segment = OpenSegment(
             base_offset=self.file_base_offset,
             bytes=self.log_bytes,
@@ -149,11 +149,11 @@ class SegmentBuilder:
     ) -> None:
         """Take the next batches of the file; of their positions only the order matters.
 
-        `min_timestamp` (ms) is the smallest of their records; when it is None, because the caller
-        has not decoded them, the times of their first records are taken. `data` has the bytes of
-        just these batches and keeps the file's CRC-32C; without it the segment has none. Raises
-        CorruptRecordError when offsets do not grow, or leave the int32 that indexes can hold;
-        nothing is changed then.
+        `min_timestamp` (ms) is the smallest of their records. It is None if the caller has not
+        decoded them; then the times of their first records count. `data` has the bytes of these
+        batches alone, for the file's CRC-32C; if it is missing once, the segment has none. Raises
+        CorruptRecordError, and changes nothing, if offsets do not grow or do not fit the int32 of
+        an index.
         """
         if not len(batches):
             return
@@ -175,7 +175,7 @@ class SegmentBuilder:
             self._crc32c = extend_crc32c(self._crc32c, data)
 
     def finish(self) -> tuple[SegmentSummary, Indexes]:
-        """The facts and the index files of the segment as it stands."""
+        """Return the facts and the index files of the segment as far as it is written."""
         max_timestamp, max_timestamp_offset = self._indexer.newest
         summary = SegmentSummary(
             partition=self.partition,
@@ -210,10 +210,10 @@ class SegmentBuilder:
 def offsets_problem(
     batches: BatchTable, base_offset: int, next_offset: int
 ) -> CorruptRecordError | None:
-    """The first batch that cannot follow `next_offset` in a file that begins at `base_offset`.
+    """Return the error of the first batch that may not follow `next_offset`; None if all may.
 
-    Offsets must grow from batch to batch and lie at most 2^31 - 1 above the base (gaps are fine:
-    compaction leaves them). None when all do.
+    Offsets must grow from batch to batch, and be at most 2^31 - 1 above `base_offset`, the file's.
+    Gaps are allowed, because compaction leaves them.
     """
     fits = batches.last_offset - base_offset <= MAX_RELATIVE_OFFSET
     holds = batches.rises(next_offset) & fits

@@ -1,8 +1,8 @@
-"""The segments of one partition, in the order of their offsets: found in microseconds.
+"""The segments of one partition in offset order, searched in microseconds.
 
-The columns that lookups need are int64 arrays; an entry is made when it is asked for. Segment `i`
-holds the offsets [base_offset, next_offset); between two segments there may be a gap, never an
-overlap.
+The columns that lookups need are int64 arrays; an entry is made when a caller asks for it. Segment
+`i` holds the offsets [base_offset, next_offset). Two segments may have a gap between them, but
+never overlap.
 """
 
 from collections.abc import Callable, Iterator
@@ -17,13 +17,13 @@ from sparklog.model import NO_TIMESTAMP, SegmentEntry
 
 _SCAN_STEP: Final = 4096
 ENTRIES: Final = 16
-"""Entries that are kept once made: a lookup comes back to the same segments."""
+"""How many entries are kept once made: lookups come back to the same segments."""
 
 
 class SegmentList:
     """An immutable list of the live segments of one partition, sorted by base offset.
 
-    A miss is None everywhere: no segment answers.
+    The searches return the number of a segment, or None on a miss.
     """
 
     __slots__ = (
@@ -45,7 +45,7 @@ class SegmentList:
     ) -> None:
         """Take int64 arrays of one length, sorted; `entry_of(i)` makes the entry of segment `i`.
 
-        `max_timestamp` is -1 for a segment without any. Raises CorruptMetadataError naming the
+        `max_timestamp` (ms) is -1 for a segment without any. Raises CorruptMetadataError, with the
         first segment that is empty or overlaps the one before it.
         """
         self.base_offset = base_offset
@@ -63,41 +63,41 @@ class SegmentList:
         return (self.entry(slot) for slot in range(len(self)))
 
     def entry(self, slot: int) -> SegmentEntry:
-        """Everything the metadata says of segment `slot` (0 .. len - 1)."""
+        """Return the row of segment `slot` (0 .. len - 1)."""
         return self._entry_of(slot)
 
     @property
     def total_bytes(self) -> int:
-        """Bytes of all segments' batches."""
+        """The size of all segments in bytes."""
         return int(self.log_bytes.sum())
 
     @property
     def largest_timestamp(self) -> int:
-        """The largest timestamp of all segments; NO_TIMESTAMP when there is none."""
+        """The largest timestamp (ms) of all segments; NO_TIMESTAMP if there is none."""
         return int(self._newest_before[-1]) if len(self) else NO_TIMESTAMP
 
     def first_ending_after(self, offset: int) -> int | None:
-        """The first segment with an offset at or above `offset`: where a read from there begins."""
+        """Return the first segment that ends above `offset`: a read from there begins in it."""
         slot = int(self.next_offset.searchsorted(offset, "right"))
         return slot if slot < len(self) else None
 
     def range(self, start: int, end: int) -> range:
-        """The segments that overlap the offsets [start, end); empty when none does."""
+        """Return the numbers of the segments that overlap [start, end); empty if none does."""
         first = int(self.next_offset.searchsorted(start, "right"))
         last = int(self.base_offset.searchsorted(end, "left"))
         return range(first, last if start < end else first)
 
     def first_with_timestamp(self, timestamp: int, from_offset: int = 0) -> int | None:
-        """The first segment with a record at or after `timestamp` (ms, >= 0).
+        """Return the first segment with a record at or after `timestamp` (ms, >= 0).
 
-        Segments that end at or below `from_offset` are passed over, so that a search whose match
-        lies below the log start goes on behind it. A segment without timestamps never matches
-        (Kafka falls back on the file's mtime, and then finds nothing in it).
+        Segments that end at or below `from_offset` (the log start, say) are skipped. A segment
+        without timestamps never matches (Kafka takes the file's modification time for it, and then
+        finds no record).
         """
         slot = int(self._newest_before.searchsorted(timestamp, "left"))
         first = int(self.next_offset.searchsorted(from_offset, "right"))
         if slot < first:
-            # The running maximum was reached below: only segments themselves can tell.
+            # An earlier segment reached the running maximum: look at each segment's own.
             slot = self._scan(timestamp, first)
         return slot if slot < len(self) else None
 

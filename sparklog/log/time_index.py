@@ -1,14 +1,14 @@
-"""The time index of a segment (`.timeindex`): up to which offset no record is newer than a time.
+"""The time index of a segment (`.timeindex`): for a time, the offset where later records begin.
 
     entry = timestamp int64 + relative offset int32         big-endian, 8 + 4 bytes
 
     timestamp         largest timestamp (ms) from the segment's start to the indexed batch
-    relative offset   last offset of the earliest batch that holds it - base offset of the file
+    relative offset   last offset of the first batch with that timestamp - base offset of the file
 
-No header, no checksum; timestamps and offsets grow strictly. The last entry is the segment's
+No header, no checksum; timestamps and offsets grow strictly. The last entry has the segment's
 largest timestamp. Source: TimeIndex.java.
 
-An entry (T, O) means: any record with a timestamp above T has an offset above O.
+An entry (T, O) means: every record with a timestamp above T has an offset above O.
 """
 
 from bisect import bisect_right
@@ -28,7 +28,7 @@ _DTYPE: Final = np.dtype([("timestamp", ">i8"), ("relative_offset", ">i4")])
 
 
 def encode(timestamps: ArrayLike, relative_offsets: ArrayLike) -> bytes:
-    """The index file of the given entries, int64 and int32 arrays of one length."""
+    """Return the bytes of the index; arguments are int64 and int32 arrays of one length."""
     timestamps = np.asarray(timestamps)
     table = np.empty(len(timestamps), _DTYPE)
     table["timestamp"] = timestamps
@@ -45,26 +45,27 @@ class TimeIndex(IndexView):
     entry_bytes = ENTRY_BYTES
 
     def around(self, timestamp: int) -> tuple[TimestampOffset, TimestampOffset | None]:
-        """The last entry with a time at or below `timestamp`, and the one after it.
+        """Return the last entry with a time at or below `timestamp` (ms), and the entry after it.
 
-        The first record with a time at or above `timestamp` lies in the batch of the first's offset
-        or after it. (-1, base offset) when there is no first, None when there is no second.
+        The first record at or after `timestamp` is in the batch of the first entry's offset, or
+        behind that batch. A miss is (-1, base offset) for the first entry, None for the second.
         """
         slot = bisect_right(range(self._count), timestamp, key=self._timestamp)
         found = self._entry(slot - 1) if slot else TimestampOffset(NO_TIMESTAMP, self.base_offset)
         return found, self._entry(slot) if slot < self._count else None
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """All (timestamps, offsets), int64; offsets are absolute, in the file's own numbering."""
+        """Return all (timestamps, offsets), int64; offsets absolute, in the file's numbering."""
         table = np.frombuffer(self._buffer, _DTYPE, self._count)
         offsets = table["relative_offset"].astype(np.int64) + self.base_offset
         return table["timestamp"].astype(np.int64), offsets
 
     def sanity_check(self) -> None:
-        """Raise CorruptIndexError, with the first bad entry, for what no writer can have written.
+        """Raise CorruptIndexError, with the first bad entry, if no writer can have written this.
 
-        Beyond Kafka's checks (whole entries, last entry neither below the base offset nor older
-        than the first) every entry must lie above the one before it in both columns.
+        Kafka checks that entries are whole and that the last entry is neither below the base offset
+        nor older than the first. Here every entry must also be above the one before, in both
+        columns.
         """
         self._require_whole()
         timestamps, offsets = self.entries()

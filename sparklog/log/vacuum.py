@@ -1,15 +1,15 @@
-"""Which files of a topic go: those that no row names, and that no row may name again.
+"""Which files of a topic vacuum deletes: those that no row names, and that no row may name again.
 
     file                                               fate
     of a live segment, or of one removed lately        kept
-    of a segment removed longer ago than the delays    removed: it goes
-    of no segment, its uuid older than the horizon     orphan: it goes
+    of a segment removed longer ago than the delays    removed: deleted
+    of no segment, its uuid older than the horizon     orphan: deleted
     of no segment, its uuid younger                    kept: its writer may be about to commit
     of another name, or in another directory           unknown: left alone, and reported
-    below quarantine/                                  not looked at
+    below quarantine/                                  not listed
 
-A file's age is the time in its uuid, never its modification time. Every commit refuses to name a
-file for the first time that is older than the horizon, so an orphan stays an orphan.
+A file's age is the time in its uuid, never its modification time. Every commit refuses a file that
+it names for the first time and that is older than the horizon. So an orphan stays an orphan.
 """
 
 import re
@@ -23,7 +23,7 @@ _PARTITION_DIR = re.compile(r".+-[0-9]+")
 
 
 class Fate(StrEnum):
-    """What becomes of a file."""
+    """Whether vacuum keeps or deletes a file, and why."""
 
     KEPT = "kept"
     REMOVED = "removed"
@@ -36,8 +36,8 @@ def fates(
 ) -> dict[Fate, list[str]]:
     """Return the files of a topic by their fate; paths are relative to the topic's directory.
 
-    `kept` are the files of live and of lately removed segments, `released` those of segments that
-    were removed long enough ago; what is in both is kept.
+    `kept` are the files of live segments and of segments removed lately, `released` those of
+    segments removed long enough ago. A file in both is kept. `horizon_ms`: since the epoch.
     """
     found: dict[Fate, list[str]] = {fate: [] for fate in Fate}
     for path in paths:

@@ -1,9 +1,9 @@
-"""A committed segment's `.log`, window by window: whole batches, each where it must be.
+"""A committed segment's `.log`, window by window: whole batches, each in its place.
 
-A batch's checksum covers neither its base offset nor its length, so its offsets are held against
-the batches around it: a batch begins where the one before it ends, and all lie between the
-segment's first and last offset. Only where compaction has left gaps may one begin later; a damaged
-base offset that stays within its gap is not noticed (nor does Kafka notice it).
+A batch's checksum covers neither its base offset nor its length, so its offsets are compared with
+the batches around it: a batch begins where the one before it ends, and all are between the
+segment's first and last offset. Only where compaction has left gaps a batch may begin later; a
+damaged base offset that stays inside its gap is not noticed, as in Kafka.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -24,36 +24,36 @@ if TYPE_CHECKING:
     from sparklog.record.decode import DecodedRecords
 
 WINDOW_BYTES: Final = 8 * 1024 * 1024
-"""How much of a file is mapped (or fetched) at once: it bounds a reader's memory."""
+"""How much of a file is mapped or fetched at once: this limits a reader's memory."""
 LOOKUP_BYTES: Final = 64 * 1024
-"""An index leads to within about 4 KB and a batch, so most lookups are one read."""
+"""An index leads to within about 4 KB and a batch of the answer: most lookups need one read."""
 BEGINNING: Final = OffsetPosition(0, 0)
-"""Where to walk from without an index."""
+"""The entry to walk from without an index."""
 
 Reader = Callable[[int, int], Buffer]
-"""read(position, length) gives bytes, fewer where there are no more."""
+"""read(position, length) returns bytes, fewer where the file ends first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False, kw_only=True)
 class SegmentLog:
-    """One segment: its row of the metadata, and its bytes as they are needed.
+    """One segment: its row of the metadata, and functions that read its bytes.
 
-    Positions count from the segment's first byte, which is not the file's in a shared segment.
+    Positions count from the segment's first byte; in a shared segment that is not the file's first.
     """
 
     entry: SegmentEntry
     read: Reader
-    """read(position, length) of the segment's bytes; fewer where they, or the file, end first."""
+    """read(position, length) of the segment's bytes; fewer where the segment or the file ends."""
     offset_index: Callable[[], OffsetIndex | None] = lambda: None
-    """None when there is none: the file is walked from its beginning."""
+    """Returns the index, or None without one: then the file is walked from its beginning."""
     time_index: Callable[[], TimeIndex | None] = lambda: None
     lookup_bytes: int = LOOKUP_BYTES
-    """What a lookup reads at first."""
+    """How many bytes a lookup reads at first."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Window:
-    """The whole batches of one stretch of a file; their positions are positions in `data`."""
+    """The whole batches of one part of a file; their positions are positions in `data`."""
 
     entry: SegmentEntry
     position: int
@@ -62,14 +62,14 @@ class Window:
 
     @property
     def next_offset(self) -> int:
-        """The offset of the log behind the window's last."""
+        """The offset of the log behind the last batch of the window."""
         return int(self.batches.last_offset[-1]) + 1 + self.entry.shift
 
     def needed(self, start: int, end: int | None = None) -> BatchTable:
-        """The batches that may hold an offset of [start, end) of the log.
+        """Return the batches that may hold an offset in [start, end) of the log.
 
-        Where only its checksum tells whether a batch's last offset is right, those below `start`
-        are verified: CorruptRecordError.
+        If only the checksum can tell whether a batch's last offset is right, the batches below
+        `start` are verified. Raises CorruptRecordError.
         """
         shift = self.entry.shift
         first = int(np.searchsorted(self.batches.last_offset, start - shift))
@@ -78,7 +78,7 @@ class Window:
         rest = self.batches.slice(first)
         if end is None:
             return rest
-        # A wrapper's first offset is not known before it is opened, but it lies above the last.
+        # A wrapper's first offset is known only when it is opened; the batch before it ends below.
         begins = np.where(rest.is_wrapper, rest.due_offsets(start - shift), rest.base_offset)
         return rest.slice(0, int(np.searchsorted(begins, end - shift)))
 
@@ -97,12 +97,13 @@ class Window:
         batches: BatchTable,
         max_bytes: int | None = None,
     ) -> "DecodedRecords":
-        """The records of some of the batches within [start, end) of the log.
+        """Return the records of `batches`, some of the window's, within [start, end) of the log.
 
-        Checksums are verified first. Raises CorruptRecordError with position and offset, also for a
-        batch that decompresses to more than `max_bytes` (None: decode's own limit).
+        Verifies the checksums first. Raises CorruptRecordError with position and offset, also for a
+        batch that decompresses to more than `max_bytes` (None: the limit of `decode`).
         """
-        # Loaded with the first records: the kernels take a while, and a service answers before.
+        # Imported with the first records: loading the kernels takes a while, a service starts
+        # before.
         from sparklog.record.decode import decode
 
         self.verify(batches)
@@ -120,7 +121,7 @@ class Window:
             raise self._placed(error) from None
 
     def _placed(self, error: CorruptRecordError) -> CorruptRecordError:
-        """The same error, with its position in the file and its offset in the log."""
+        """Return the same error with its position in the segment and its offset in the log."""
         position, offset = error.position or 0, error.offset or 0
         return type(error)(
             error.args[0], position=self.position + position, offset=offset + self.entry.shift
@@ -134,16 +135,17 @@ def windows(
     size_max: int | None = None,
     due: int | None = None,
 ) -> Iterator[Window]:
-    """Yield the batches of a segment from an entry of its offset index on, or from its beginning.
+    """Yield the batches of a segment, from its beginning or from an entry of its offset index.
 
-    The first window is `size` bytes, each further one twice as many as the one before it, up to
-    `size_max` (None: `size`); less where the file ends, more for a batch that alone is larger.
-    `due` is the offset in the file at which the first batch must begin, where the caller knows it.
+    The first window has `size` bytes. Each further one has twice as many as the one before it, up
+    to `size_max` (None: `size`); fewer where the file ends, more if a batch alone is larger. `due`
+    is the offset (in the file) at which the first batch behind `floor` must begin, if the caller
+    knows it.
 
-    A committed segment has no torn tail: a file that is shorter than the metadata says, bytes that
-    are no batch, and a batch of other offsets than those due raise CorruptRecordError with
-    position and offset (of the log), after everything before them was yielded. Checksums are not
-    looked at. Raises CorruptIndexError when the entry does not name a batch.
+    A committed segment has no torn tail. Raises CorruptRecordError, with position and offset of the
+    log, for a file that is shorter than the metadata says, for bytes that are no batch, and for a
+    batch with other offsets than those due, after it has yielded everything before. Does not verify
+    checksums. Raises CorruptIndexError if no batch begins at the entry.
     """
     entry, position, need = segment.entry, floor.position, size
     due = due if position else entry.file_base_offset
@@ -177,11 +179,11 @@ def windows(
 
 
 def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) -> int:
-    """How many leading batches hold offsets that they may hold, in the file's numbering.
+    """Return how many leading batches have offsets that are right there, in the file's numbering.
 
-    `due` is the offset behind the batch before them, None when that is not known: the first is then
-    right if it lies within the segment. Of a wrapper only the last offset is known. Of two batches
-    that overlap, the first is in place only if it follows the batch before it without a gap.
+    `due` is the offset behind the batch before them. If it is None, not known, the first batch has
+    to be inside the segment only. Of a wrapper only the last offset is known. If two batches
+    overlap, the first one counts only if it follows the batch before it without a gap.
     """
     first = entry.file_base_offset if due is None else due
     follows = batches.base_offset == batches.due_offsets(first)
@@ -199,11 +201,11 @@ def count_in_place(batches: BatchTable, entry: SegmentEntry, due: int | None) ->
 
 
 def _names_batch(floor: OffsetPosition, batches: BatchTable, in_place: int) -> bool:
-    """Whether the batches at an entry's position are those that the entry means.
+    """Return whether the batches at an entry's position are those that the entry means.
 
-    Before Kafka 4 an entry held the position of the first batch of an append and the last offset of
-    all its batches. If that offset lies beyond the window, it is enough that more than one batch is
-    in its place.
+    Before Kafka 4 an entry had the position of the first batch of an append and the last offset of
+    all its batches. If that offset is beyond the window, it is enough that all batches of the
+    window are in place and that they are more than one.
     """
     lasts = batches.last_offset[:in_place]
     return floor.offset in lasts or (1 < in_place == len(batches) and lasts[-1] < floor.offset)
@@ -219,7 +221,7 @@ def _misplaced(entry: SegmentEntry, batches: BatchTable) -> str:
 def _damage(
     entry: SegmentEntry, floor: OffsetPosition, position: int, due: int | None, problem: str
 ) -> CorruptRecordError | CorruptIndexError:
-    """Damage at `position`, where offset `due` of the file should be; or the index led astray."""
+    """Return the damage at `position`, the place of offset `due`; without `due` the index's."""
     if due is None:
         return _index_error(floor, problem)
     return CorruptRecordError(problem, position=position, offset=due + entry.shift)

@@ -131,7 +131,9 @@ class Author:
 
     def _of_log_dir(self, image: Image) -> Edit:
         kinds = ["create", "lease", "delete", "gone", "shared", "horizon", "cluster", "cluster"]
-        kind = self._random.choice(kinds)
+        kind = self._random.choice([*kinds, "restore"])
+        if kind == "restore":
+            return Edit(operation="RESTORE", ended_log=f"log {self._random.randrange(9)}")
         if kind == "cluster":
             return self._of_cluster(image)
         if kind == "lease":

@@ -13,12 +13,12 @@ from sparklog.maintenance.runner import JobRun, StepReport
 from sparklog.model import READ_UNCOMMITTED, TopicDescription
 from sparklog.storage.files import Files
 from sparklog.table.footer import opened
-from sparklog.table.marks import Mark
+from sparklog.table.marks import NO_MARK, Mark
 from sparklog.table.of_topic import delta_log, table_directory
 from sparklog.table.parquet import sorted_by_offset
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import Snapshot
-from sparklog.table.stitch import NO_MARK, stitch
+from sparklog.table.stitch import stitch
 from tests.logs import new_topic
 from tests.maintenance import context_of
 from tests.naive.records import Record

@@ -141,6 +141,7 @@ def erase_table(
             written=[one for some in written for one in some],
             dropped=dropped,
             parameters={"keys": str(len(keys)), "erased": str(found.rows)},
+            log_version=catalog.log_version(topic),
         )
         try:
             commit(catalog.files, topic, catalog.clock, change)

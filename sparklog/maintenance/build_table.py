@@ -13,7 +13,7 @@ produce ever waits for a build.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
@@ -21,6 +21,7 @@ from sparklog.errors import SparklogError
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
 from sparklog.maintenance.table_files import compacting_steps, expiring_steps
 from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.edit import LogVersion
 from sparklog.metadata.image import PartitionLog, Slice, TopicImage
 from sparklog.model import READ_COMMITTED, TopicDescription
 from sparklog.record.decode import ALL
@@ -30,8 +31,7 @@ from sparklog.table.marks import Mark, Marks
 from sparklog.table.of_topic import (
     BUILT,
     Change,
-    check_not_ahead,
-    check_sound,
+    check_copy,
     commit,
     delta_log,
     table_directory,
@@ -72,12 +72,12 @@ def _steps(
         after = table.snapshot()
         # In a dry run nothing was done: the plan goes on as if it had.
         snapshot = Snapshot() if after.version == snapshot.version else after
-    check_sound(topic, snapshot)
-    units = _units(context, topic, config, snapshot)
-    erasures = snapshot.marks(topic.topic_id).erasures
+    image, marks = check_copy(context.catalog, topic, snapshot), snapshot.marks(topic.topic_id)
+    units = _units(context, image, config, marks)
+    basis = _Basis(marks.erasures, LogVersion(context.catalog.log.log_id, image.version))
     stopped: set[int] = set()
     for first in range(0, len(units), STEP_UNITS):
-        yield _step(context, topic, units[first : first + STEP_UNITS], stopped, erasures)
+        yield _step(context, topic, units[first : first + STEP_UNITS], stopped, basis)
     yield from compacting_steps(context, topic)
     yield from expiring_steps(context, topic, config)
 
@@ -115,15 +115,20 @@ _Unit = Sequence[_Part]
 """The work of one task: partitions in order."""
 
 
+class _Basis(NamedTuple):
+    """What the plan has seen: the number of erasures, and the version of the log."""
+
+    erasures: int
+    log_version: LogVersion
+
+
 def _units(
-    context: JobContext, topic: TopicDescription, config: TopicConfig, snapshot: Snapshot
+    context: JobContext, image: TopicImage, config: TopicConfig, marks: Marks
 ) -> list[_Unit]:
     """Return the units that are due.
 
     A unit that is not full waits until a record in it is older than the target lag.
     """
-    image, marks = context.catalog.topic_image(topic), snapshot.marks(topic.topic_id)
-    check_not_ahead(topic, marks, image)
     due_ms = context.clock.now_ms() - config.table_target_lag_ms
     units: list[_Unit] = []
     held: list[_Part] = []
@@ -172,7 +177,7 @@ def _step(
     topic: TopicDescription,
     units: Sequence[_Unit],
     stopped: set[int],
-    erasures: int,
+    basis: _Basis,
 ) -> Step:
     """Return the step that copies units; `stopped` are partitions that failed before."""
     return Step(
@@ -188,7 +193,7 @@ def _step(
             for unit in units
             for part in unit
         ],
-        execute=partial(_execute, context, topic, units, stopped, erasures),
+        execute=partial(_execute, context, topic, units, stopped, basis),
     )
 
 
@@ -228,7 +233,7 @@ def _execute(
     topic: TopicDescription,
     units: Sequence[_Unit],
     stopped: set[int],
-    erasures: int,
+    basis: _Basis,
 ) -> Outcome:
     problems: list[str] = []
     landed: list[_Part] = []
@@ -243,7 +248,7 @@ def _execute(
             landed += unit
             written += answer
     if landed:
-        _commit(context, topic, landed, written, erasures)
+        _commit(context, topic, landed, written, basis)
     return Outcome(
         counts={
             "records": sum(one.rows for one in written),
@@ -289,7 +294,7 @@ def _commit(
     topic: TopicDescription,
     parts: Sequence[_Part],
     written: Sequence[WrittenFile],
-    erasures: int,
+    basis: _Basis,
 ) -> None:
     planned: dict[int, Mark | None] = {}
     for part in parts:
@@ -300,7 +305,8 @@ def _commit(
         marks={part.partition: part.after for part in parts},
         written=written,
         parameters={"records": str(sum(one.rows for one in written))},
-        erasures=erasures,
+        erasures=basis.erasures,
+        log_version=basis.log_version,
     )
     commit(context.files, topic, context.clock, change)
 
@@ -340,6 +346,7 @@ def _rebuild(context: JobContext, topic: TopicDescription) -> Outcome:
             number: Mark(log.log_start_offset, log.log_start_offset)
             for number, log in image.partitions.items()
         },
+        log_version=LogVersion(context.catalog.log.log_id, image.version),
     )
     commit(context.files, topic, context.clock, change)
     return Outcome(counts={"rebuilt": 1})

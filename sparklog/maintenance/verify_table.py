@@ -31,7 +31,7 @@ from sparklog.record.record_batches import BatchMaker
 from sparklog.storage.files import Files
 from sparklog.table.footer import opened
 from sparklog.table.marks import Mark
-from sparklog.table.of_topic import check_sound, delta_log, table_directory
+from sparklog.table.of_topic import check_copy, delta_log, table_directory
 from sparklog.table.parquet import sorted_by_offset
 from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import DataFile, Snapshot
@@ -124,7 +124,7 @@ def _compare(
 ) -> Outcome:
     problems: list[str] = []
     try:
-        check_sound(topic, snapshot)
+        check_copy(context.catalog, topic, snapshot)
     except UsageError as error:
         problems.append(str(error))
     counts = {"ranges": len(works), "records": 0, "different": 0}

@@ -9,7 +9,7 @@ from typing import Final
 from sparklog.clock import Clock, SystemClock
 from sparklog.errors import ForgottenTopicError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import topic_dir
-from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
 from sparklog.metadata.log import MetadataLog
 from sparklog.model import OffsetRange, TopicDescription
@@ -127,6 +127,14 @@ class Catalog:
     def topic_image(self, topic: TopicDescription) -> TopicImage:
         """Return a topic as it is now. Raises ForgottenTopicError when it is forgotten."""
         return topic_of(self.image(topic), topic)
+
+    def log_version(self, topic: TopicDescription) -> LogVersion:
+        """Return the version that has changed a topic last, and its log.
+
+        Raises ForgottenTopicError when the topic is forgotten.
+        """
+        version = self.topic_image(topic).version
+        return LogVersion(self.log.log_id, version)
 
     def partition(self, topic: TopicDescription, partition: int) -> PartitionLog:
         """Return one partition's log. Raises UnknownTopicError."""

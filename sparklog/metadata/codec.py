@@ -342,4 +342,5 @@ _EDIT: Final = {
     ),
     "users": Member(_users_json, _users),
     "transactional_ids": TRANSACTIONAL_IDS,
+    "ended_log": TEXT,
 }

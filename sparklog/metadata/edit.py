@@ -58,6 +58,13 @@ class PartitionState(NamedTuple):
 NEW_PARTITION: Final = PartitionState()
 
 
+class LogVersion(NamedTuple):
+    """A version of one incarnation of a log dir: a restored copy begins another incarnation."""
+
+    log_id: str
+    version: int
+
+
 class OpenTransaction(NamedTuple):
     """A transaction without its end marker: its producer, and its first offset in the log."""
 
@@ -242,7 +249,8 @@ class Edit:
     are gone. `horizon_ms` is the log dir's: files born before it may be gone. `forget_shared` are
     shared segments without a slice, whose files go. Producer ids below `next_producer_id` are
     given. `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names
-    the incarnation that held a node id before.
+    the incarnation that held a node id before. `ended_log` is the incarnation of the log dir that
+    ended with the entry before.
     """
 
     operation: str
@@ -259,6 +267,7 @@ class Edit:
     replaces: Mapping[int, str] = field(default_factory=dict)
     users: Mapping[UserKey, ScramCredential | None] = field(default_factory=dict)
     transactional_ids: Mapping[str, TransactionalId | None] = field(default_factory=dict)
+    ended_log: str | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -275,6 +284,7 @@ class Edit:
             and not self.brokers
             and not self.users
             and not self.transactional_ids
+            and self.ended_log is None
         )
 
     def without_credentials(self) -> "Edit":

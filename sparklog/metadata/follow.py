@@ -63,6 +63,14 @@ class FollowedLog:
         """The incarnation of the log dir that was opened; a restored one has another."""
         return self._log_id
 
+    def last_versions(self) -> dict[str, int]:
+        """Return, by incarnation, the last version that the log has of it.
+
+        Of the present incarnation that is the version that was read last. What another process has
+        made of a later version of one is not of this log.
+        """
+        return {**dict(self._read.ended_logs), self._log_id: self._read.version}
+
     @property
     def keep_ms(self) -> int:
         """How long entries stay after they were folded."""

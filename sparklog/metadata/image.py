@@ -16,7 +16,16 @@ from immutables import Map
 
 from sparklog.errors import UsageError
 from sparklog.metadata.cluster import Broker, ScramCredential, UserKey
-from sparklog.metadata.edit import NO_FOLD, NO_STAMP, Edit, FoldEdit, Lease, Stamp, TopicEdit
+from sparklog.metadata.edit import (
+    NO_FOLD,
+    NO_STAMP,
+    Edit,
+    FoldEdit,
+    Lease,
+    LogVersion,
+    Stamp,
+    TopicEdit,
+)
 from sparklog.metadata.partition_log import (
     PartitionLog,
     SegmentChanges,
@@ -99,6 +108,8 @@ class Image:
     brokers: Map[int, Broker] = Map()
     users: Map[UserKey, ScramCredential] = Map()
     transactional_ids: TransactionalIds = NO_TRANSACTIONAL_IDS
+    ended_logs: tuple[LogVersion, ...] = ()
+    """The incarnations before this one, oldest first, each at the last version restored of it."""
 
     @property
     def version(self) -> int:
@@ -153,7 +164,14 @@ def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
         _updated(image.brokers, edit.brokers),
         _updated(image.users, edit.users),
         image.transactional_ids.after(edit.transactional_ids, stamp.timestamp_ms),
+        _ended(image.ended_logs, edit, stamp),
     )
+
+
+def _ended(known: tuple[LogVersion, ...], edit: Edit, stamp: Stamp) -> tuple[LogVersion, ...]:
+    if edit.ended_log is None:
+        return known
+    return (*known, LogVersion(edit.ended_log, stamp.version - 1))
 
 
 def _topics_after(image: Image, edit: Edit, stamp: Stamp) -> Map[str, TopicImage]:

@@ -186,6 +186,7 @@ def _horizon_row(image: Image) -> Row:
         "horizon_ms": image.horizon_ms,
         "level": image.level,
         "next_producer_id": image.next_producer_id,
+        "ended_logs": [one._asdict() for one in image.ended_logs] or None,
         "name": image.stamp.entry_id,
         "used_ms": image.stamp.timestamp_ms,
     }

@@ -129,9 +129,9 @@ class MetadataLog(FollowedLog):
 
     def begin_incarnation(self, log_id: str) -> Committed:
         """Go on as another log, after a restore: followers of the old one are refused."""
-        level = self.image().level
-        self._log_id = log_id
-        edit = Edit(operation=RESTORE, parameters={"log": log_id}, level=level)
+        self.image()
+        ended, self._log_id = self._log_id, log_id
+        edit = Edit(operation=RESTORE, parameters={"log": log_id}, ended_log=ended)
         return self.commit(lambda _: edit)
 
     def _forget(self) -> None:

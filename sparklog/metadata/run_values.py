@@ -16,6 +16,7 @@ from sparklog.metadata.edit import (
     EpochStart,
     FoldEdit,
     Lease,
+    LogVersion,
     OpenTransaction,
     PartitionState,
     Receipt,
@@ -98,6 +99,7 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
         Map({row["node_id"]: _broker(row) for row in by_kind[BROKER]}),
         Map({(row["name"], row["mechanism"]): _credential(row) for row in by_kind[USER]}),
         TransactionalIds(map(_transactional_id, by_kind[TRANSACTIONAL_ID])),
+        tuple(LogVersion(**one) for one in horizon["ended_logs"] or ()),
     )
 
 

@@ -14,7 +14,7 @@ nullable; a row fills the columns of its kind:
     broker     node_id                                       incarnation, endpoints, rack
     user       name, mechanism                               salt … iterations
     transactional_id  name                                   producer_id … used_ms
-    horizon    (one row)                                     horizon_ms, level, next_producer_id
+    horizon    (one row)                                     horizon_ms … ended_logs
 
 A row is absolute: it says all there is to say of its key as of version `as_of`. Of several rows of
 one key the one with the largest `as_of` counts; `gone` says that the key was removed.
@@ -72,6 +72,7 @@ _PENDING_OFFSET = pa.struct(
         ("metadata", pa.string()),
     ]
 )
+_ENDED_LOG = pa.struct([("log_id", pa.string()), ("version", pa.int64())])
 _RANGE = pa.struct([("partition", pa.int64()), ("start", pa.int64()), ("end", pa.int64())])
 
 _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
@@ -147,6 +148,7 @@ RUN_SCHEMA = pa.schema(
         pa.field("horizon_ms", pa.int64()),
         pa.field("level", pa.int64()),
         pa.field("next_producer_id", pa.int64()),
+        pa.field("ended_logs", pa.list_(_ENDED_LOG)),
         pa.field("node_id", pa.int32()),
         pa.field("incarnation", pa.string()),
         pa.field("endpoints", pa.list_(_ENDPOINT)),

@@ -25,7 +25,13 @@ from sparklog.spark.selection import Selected, selected
 from sparklog.spark.splits import split_ranges
 from sparklog.storage.files import Files
 from sparklog.table.marks import Mark, Marks
-from sparklog.table.of_topic import check_not_ahead, check_sound, delta_log, table_directory
+from sparklog.table.of_topic import (
+    check_copy,
+    check_of_log,
+    check_sound,
+    delta_log,
+    table_directory,
+)
 from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span, stitch
 
@@ -42,26 +48,25 @@ GROUPS_MAX: Final = 64
 class TablePart:
     """The part of a topic's table to read: its address for Spark, version, spans by partition.
 
-    `marks` are all marks of the table. `files` are the addresses of its files; if there are many,
-    it is empty, and delta-spark finds them.
+    `files` are the addresses of its files; if there are many, it is empty, and delta-spark finds
+    them.
     """
 
     topic: str
     location: str
     version: int
-    marks: Mapping[int, Mark]
+    marks: Marks
     files: Sequence[str] = ()
     spans: Mapping[int, Sequence[Span]] = field(default_factory=dict)
-    erasing: int = 0
-    """The table's mark of erasures (`Marks.erasing`)."""
 
     def condition(self) -> str | None:
         """Return the spans as a condition in SQL; None if they are the whole table."""
-        if all(self.spans.get(number) == [mark] for number, mark in self.marks.items()):
+        marks = self.marks.partitions
+        if all(self.spans.get(number) == [mark] for number, mark in marks.items()):
             return None
         groups: dict[tuple[Span, ...], list[int]] = {}
         for number, spans in self.spans.items():
-            whole = spans == [self.marks[number]]
+            whole = spans == [marks[number]]
             groups.setdefault(() if whole else tuple(spans), []).append(number)
         if len(groups) <= GROUPS_MAX:
             return " OR ".join(_group(spans, numbers) for spans, numbers in groups.items())
@@ -100,14 +105,14 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
     tables = {
         topic_id: table
         for topic_id, table in tables.items()
-        if not _is_ahead(topics[topic_id], table, topic_of(image, topics[topic_id]))
+        if _is_of_log(catalog, topics[topic_id], table, topic_of(image, topics[topic_id]))
     }
     isolation = options["isolation.level"]
     by_log: list[ReadRange] = []
     spans: dict[str, dict[int, Sequence[Span]]] = {}
     for one in ranges:
         table = tables.get(one.topic_id)
-        mark = None if table is None else table.marks.get(one.partition)
+        mark = None if table is None else table.marks.partitions.get(one.partition)
         if mark is None:
             by_log.append(one)
             continue
@@ -123,7 +128,7 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
     )
     for topic_id in spans:
         snapshot = delta_log(catalog.files, topics[topic_id], catalog.clock).snapshot()
-        if snapshot.marks(topic_id).erasing != tables[topic_id].erasing:
+        if snapshot.marks(topic_id).erasing != tables[topic_id].marks.erasing:
             return None
     return plan
 
@@ -149,18 +154,19 @@ def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:
     return _part(catalog.files, topic, snapshot) if snapshot.exists else None
 
 
-def _is_ahead(topic: TopicDescription, table: TablePart, image: TopicImage) -> bool:
-    """Whether the table ends after the log's end; warns if so."""
+def _is_of_log(
+    catalog: Catalog, topic: TopicDescription, table: TablePart, image: TopicImage
+) -> bool:
+    """Whether the table has no records but the log's; warns if it has."""
     try:
-        check_not_ahead(topic, Marks(table.marks), image)
+        check_of_log(topic, table.marks, image, catalog.log.last_versions())
     except UsageError as error:
         warnings.warn(f"{error}; reading the log", SparklogWarning, stacklevel=5)
-        return True
-    return False
+        return False
+    return True
 
 
 def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePart:
-    marks = snapshot.marks(topic.topic_id)
     location = spark_location(files, table_directory(topic))
     paths = [f"{location}/{path}" for path in snapshot.files]
     is_plain = len(paths) <= FILES_MAX and all(_NO_GLOB.fullmatch(path) for path in paths)
@@ -168,9 +174,8 @@ def _part(files: Files, topic: TopicDescription, snapshot: Snapshot) -> TablePar
         topic.name,
         location,
         snapshot.version,
-        marks.partitions,
+        snapshot.marks(topic.topic_id),
         paths if is_plain else (),
-        erasing=marks.erasing,
     )
 
 
@@ -214,7 +219,7 @@ class TablePlan:
         """
         spans: dict[str, dict[int, Sequence[Span]]] = {}
         for key, end in self.ends.items():
-            mark = self.tables[key.topic].marks[key.partition]
+            mark = self.tables[key.topic].marks.partitions[key.partition]
             span = self._span(key, Mark(mark.start, end), offsets, options)
             if span[0] < span[1]:
                 spans.setdefault(key.topic, {})[key.partition] = [span]
@@ -259,7 +264,7 @@ def plan_table(catalog: Catalog, options: Mapping[str, Any]) -> TablePlan:
     wanted = selected(catalog, options)
     tables = {topic.name: _required(catalog, topic) for topic in wanted.values()}
     starting, ending = parse_bounds(options, "starting"), parse_bounds(options, "ending")
-    known = [key for key in wanted if key.partition in tables[key.topic].marks]
+    known = [key for key in wanted if key.partition in tables[key.topic].marks.partitions]
     return TablePlan(
         tables,
         {key: starting.of(key) for key in known},
@@ -272,7 +277,7 @@ def _required(catalog: Catalog, topic: TopicDescription) -> TablePart:
     snapshot = delta_log(catalog.files, topic, catalog.clock).snapshot()
     if not snapshot.exists:
         raise without_table(topic.name)
-    check_sound(topic, snapshot)
+    check_copy(catalog, topic, snapshot)
     return _part(catalog.files, topic, snapshot)
 
 
@@ -293,14 +298,14 @@ def _ends(
 ) -> dict[TopicPartition, int]:
     """Return the table end of each partition, as of the requested version."""
     past = as_of(catalog, options)
-    ends = {key: tables[key.topic].marks[key.partition].end for key in known}
+    ends = {key: tables[key.topic].marks.partitions[key.partition].end for key in known}
     if past is catalog:
         return ends
     image = past.image(*wanted.values())
     return {
         key: max(
             min(end, topic_of(image, wanted[key]).partition(key.partition).last_stable_offset),
-            tables[key.topic].marks[key.partition].start,
+            tables[key.topic].marks.partitions[key.partition].start,
         )
         for key, end in ends.items()
     }

@@ -28,7 +28,7 @@ from sparklog.spark.history import require_delta
 from sparklog.spark.history_plan import without_table
 from sparklog.spark.location import spark_location
 from sparklog.storage import Files, open_files
-from sparklog.table.of_topic import check_sound, delta_log, table_directory
+from sparklog.table.of_topic import check_copy, delta_log, table_directory
 
 HANDOVER: Final = "handover"
 Write = Callable[[DataFrame], DataStreamWriter]
@@ -83,12 +83,12 @@ class HistoryStream:
         snapshot = table.snapshot()
         if not snapshot.exists:
             raise without_table(topic.name)
-        check_sound(topic, snapshot)
+        check_copy(self._catalog, topic, snapshot)
         self._write_table()
         version = _version_read(self._kept)
         # A table without a file gives no batch: all that it says are marks.
         read = snapshot if version is None else table.snapshot(version)
-        check_sound(topic, read)
+        check_copy(self._catalog, topic, read)
         marks = read.marks(topic.topic_id).partitions
         begins = {
             TopicPartition(topic.name, number): marks[number].end if number in marks else EARLIEST

@@ -7,6 +7,8 @@
     appId sparklog/<topic id>/version      the table's version that sparklog committed last
     appId sparklog/<topic id>/erasures     how often `erase` has gone through the table
     appId sparklog/<topic id>/erasing      odd while `erase` is under way; it only grows
+    appId sparklog/<topic id>/log/<id>     the last version of the log (by incarnation) that records
+                                           were copied from, or erased with; -1: none of them stays
 
 A mark moves in the commit that adds (or drops) the rows, so marks and rows always agree. Delta's
 protocol keeps the latest version of each appId.
@@ -20,6 +22,7 @@ _VERSION: Final = "version"
 _START: Final = "start"
 _ERASURES: Final = "erasures"
 _ERASING: Final = "erasing"
+_LOG: Final = "log/"
 
 
 class Mark(NamedTuple):
@@ -29,10 +32,19 @@ class Mark(NamedTuple):
     end: int
 
 
+NO_MARK: Final = Mark(0, 0)
+NO_VERSION: Final = -1
+"""Below every version of a log."""
+
+
 class Marks(NamedTuple):
-    """All marks of a table; `version` is -1 before sparklog's first commit."""
+    """All marks of a table; `version` is -1 before sparklog's first commit.
+
+    `logs` has, by incarnation of the log dir, the last version whose records are in the table.
+    """
 
     partitions: Mapping[int, Mark]
+    logs: Mapping[str, int]
     rows: int = 0
     version: int = -1
     erasures: int = 0
@@ -63,6 +75,7 @@ def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
     }
     return Marks(
         dict(sorted(partitions.items())),
+        {name.removeprefix(_LOG): one for name, one in ours.items() if name.startswith(_LOG)},
         ours.get(_ROWS, 0),
         ours.get(_VERSION, -1),
         ours.get(_ERASURES, 0),
@@ -81,6 +94,9 @@ def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int
             found[_app_id(topic_id, f"{partition}/{_START}")] = mark.start
     found[_app_id(topic_id, _ROWS)] = after.rows
     found[_app_id(topic_id, _VERSION)] = after.version
+    for log_id, version in after.logs.items():
+        if version != before.logs.get(log_id):
+            found[_app_id(topic_id, f"{_LOG}{log_id}")] = version
     if after.erasures != before.erasures:
         found[_app_id(topic_id, _ERASURES)] = after.erasures
     if after.erasing != before.erasing:

@@ -8,12 +8,13 @@ from typing import Final
 from sparklog.clock import Clock
 from sparklog.config.topic import TopicConfig
 from sparklog.errors import CommitConflictError, LateWriterError, UsageError
-from sparklog.metadata.catalog import topic_directory
+from sparklog.metadata.catalog import Catalog, topic_directory
+from sparklog.metadata.edit import LogVersion
 from sparklog.metadata.image import TopicImage
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
 from sparklog.table.delta_log import DeltaLog, TableCommit
-from sparklog.table.marks import Mark, Marks, transactions_of
+from sparklog.table.marks import NO_MARK, NO_VERSION, Mark, Marks, transactions_of
 from sparklog.table.parquet import WrittenFile
 from sparklog.table.schema import TABLE, Action, metadata_action, protocol_action
 from sparklog.table.snapshot import REBUILT, DataFile, Snapshot
@@ -47,12 +48,21 @@ def check_sound(topic: TopicDescription, snapshot: Snapshot) -> None:
         )
 
 
-def check_not_ahead(topic: TopicDescription, marks: Marks, image: TopicImage) -> None:
-    """Raise UsageError where the table ends behind the log: the log dir was restored.
+def check_of_log(
+    topic: TopicDescription, marks: Marks, image: TopicImage, last_versions: Mapping[str, int]
+) -> None:
+    """Raise UsageError for a table that has records of versions that the log does not have.
 
-    `image` must not be older than the marks.
+    The log dir was restored then, from a copy that is older than the table. `image` and
+    `last_versions` (`FollowedLog.last_versions`) must not be older than the marks.
     """
     ahead = [
+        f"the table has records of version {version} of log {log_id}, the log dir "
+        + (f"ends that log at version {end}" if end >= 0 else "has nothing of that log")
+        for log_id, version in marks.logs.items()
+        if version > (end := last_versions.get(log_id, NO_VERSION))
+    ]
+    ahead += [
         f"partition {number} of the table ends at {mark.end}, the log at {end}"
         for number, mark in marks.partitions.items()
         if mark.end > (end := image.partition(number).log_end_offset)
@@ -65,6 +75,17 @@ def check_not_ahead(topic: TopicDescription, marks: Marks, image: TopicImage) ->
         )
 
 
+def check_copy(catalog: Catalog, topic: TopicDescription, snapshot: Snapshot) -> TopicImage:
+    """Return a topic as it is now; raise UsageError if its table is no copy of its log (any more).
+
+    Raises the errors of following the metadata log, too.
+    """
+    check_sound(topic, snapshot)
+    image = catalog.topic_image(topic)
+    check_of_log(topic, snapshot.marks(topic.topic_id), image, catalog.log.last_versions())
+    return image
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
     """A job's change of a table, after its files are written.
@@ -72,7 +93,8 @@ class Change:
     `planned` are the marks that the plan has seen, of the partitions that change (None: no mark
     yet), `marks` those after the change. `erasures` is the number of erasures that the plan has
     seen: records that were read from the log before an erasure must not come into the table after
-    it.
+    it. `log_version` is the version of the log whose records the change copies, or that an erasure
+    has left: a log dir that was restored from an older copy is not the table's log.
     """
 
     operation: str
@@ -84,6 +106,7 @@ class Change:
     erasures: int | None = None
     erasing: int | None = None
     """Which `erase` ends."""
+    log_version: LogVersion | None = None
 
     @property
     def is_rebuild(self) -> bool:
@@ -110,8 +133,14 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         dropped = sum(one.rows or 0 for one in change.dropped)
         rows = 0 if change.is_rebuild else known.rows + added - dropped
         erasures = known.erasures + (change.operation == ERASED)
-        marks = {**known.partitions, **change.marks}
-        after = Marks(marks, rows, before.version + 1, erasures, _erasing(change, known))
+        after = Marks(
+            _partitions(change, known),
+            _logs(change, known),
+            rows,
+            before.version + 1,
+            erasures,
+            _erasing(change, known),
+        )
         actions = _made(topic, before, now_ms, is_new=change.is_rebuild)
         actions += [one.add(now_ms, changes_data=changes_data) for one in change.written]
         gone = before.files.values() if change.is_rebuild else change.dropped
@@ -125,6 +154,21 @@ def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) 
         )
 
     return delta_log(files, topic, clock).commit(plan)
+
+
+def _partitions(change: Change, known: Marks) -> dict[int, Mark]:
+    """Return the marks after a change; a table that is emptied answers for no offset."""
+    if change.is_rebuild:
+        return {**dict.fromkeys(known.partitions, NO_MARK), **change.marks}
+    return {**known.partitions, **change.marks}
+
+
+def _logs(change: Change, known: Marks) -> dict[str, int]:
+    logs = dict.fromkeys(known.logs, NO_VERSION) if change.is_rebuild else {**known.logs}
+    if change.log_version is not None:
+        log_id, version = change.log_version
+        logs[log_id] = max(version, logs.get(log_id, NO_VERSION))
+    return logs
 
 
 def _erasing(change: Change, known: Marks) -> int:

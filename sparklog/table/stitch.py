@@ -10,7 +10,7 @@ no segment any more, and, for an uncommitted reader, where transactions were abo
 """
 
 from collections.abc import Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.model import READ_COMMITTED
@@ -25,9 +25,6 @@ class Stitch(NamedTuple):
 
     table: list[Span]
     log: list[Span]
-
-
-NO_MARK: Final = Mark(0, 0)
 
 
 def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) -> Stitch:

@@ -33,6 +33,7 @@ class NaiveMetadata:
             "horizon_ms": 0,
             "level": 1,
             "next_producer_id": 0,
+            "ended_logs": [],
         }
 
     def apply(self, edit: Edit, stamp: Stamp) -> None:
@@ -61,6 +62,7 @@ class NaiveMetadata:
                 said["transactional_ids"][name] = TransactionalId(**{**new._asdict(), **times})
         for name in ("horizon_ms", "level", "next_producer_id"):
             said[name] = max(said[name], getattr(edit, name) or 0)
+        said["ended_logs"] += [(edit.ended_log, stamp.version - 1)] * (edit.ended_log is not None)
 
     def _apply(self, topic: State, edit: TopicEdit, stamp: Stamp) -> None:
         for number, epochs in edit.epochs.items():
@@ -156,6 +158,7 @@ def said_by(image: Image) -> State:
         "horizon_ms": image.horizon_ms,
         "level": image.level,
         "next_producer_id": image.next_producer_id,
+        "ended_logs": [tuple(one) for one in image.ended_logs],
     }
 
 

@@ -44,12 +44,12 @@ from sparklog.model import READ_COMMITTED, READ_UNCOMMITTED, TopicDescription
 from sparklog.record.decode import ALL
 from sparklog.record.record_batches import BatchMaker
 from sparklog.storage import open_files
-from sparklog.table.marks import Mark
+from sparklog.table.marks import NO_MARK, Mark
 from sparklog.table.of_topic import delta_log, table_directory
 from sparklog.table.parquet import sorted_by_offset
 from sparklog.table.schema import ARROW_SCHEMA, COLUMNS
 from sparklog.table.snapshot import Snapshot
-from sparklog.table.stitch import NO_MARK, Span, stitch
+from sparklog.table.stitch import Span, stitch
 from tests.soak.table_lives import DAY_MS, WRITERS, Life, Live, live, make_topics
 from tests.tables import rows_of_files
 from tests.transactions import Client

@@ -1,5 +1,6 @@
 """consume(history=…): the table of a topic and its log as one DataFrame."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,8 @@ from sparklog.storage.local import LocalFiles
 from sparklog.table.marks import Mark
 from tests.logs import append, new_topic
 from tests.maintenance import outcome_of
-from tests.tables import marks_of, topic_with_table
+from tests.restoring import restored_behind_its_table
+from tests.tables import build, marks_of, topic_with_table
 
 pytestmark = pytest.mark.spark
 
@@ -134,6 +136,27 @@ class TestAuto:
         with pytest.warns(SparklogWarning, match="is DELETE by Apache-Spark.*reading the log"):
             auto = read("auto")
         assert rows(auto) == rows(read("log"))
+
+    def test_leaves_a_table_alone_that_a_restored_log_has_outgrown(
+        self, spark: SparkSession, log_dir: str, tmp_path: Path
+    ) -> None:
+        """The table has other records at the offsets that the restored log has given anew."""
+        backup = shutil.copytree(log_dir, str(tmp_path / "backup"))
+        append(log_dir, 0, ["lost"])
+        outcome_of(build_table, log_dir, rebuild=False)
+        restored_behind_its_table(log_dir, backup)
+        append(backup, 0, ["other", "records"])
+        log = consume(spark, backup, subscribe="t")
+
+        with pytest.warns(SparklogWarning, match="is ahead of its log.*reading the log"):
+            assert rows(consume(spark, backup, subscribe="t", history="auto")) == rows(log)
+        with pytest.raises(UsageError, match="is ahead of its log.*--rebuild"):
+            consume(spark, backup, subscribe="t", history="table")
+        with pytest.raises(UsageError, match="is ahead of its log"):
+            stream_history(spark, backup, "t", lambda _: pytest.fail("written"), tmp_path / "c")
+
+        build(backup, rebuild=True)
+        assert rows(consume(spark, backup, subscribe="t", history="table")) == rows(log)
 
     def test_reads_a_table_that_spark_has_optimized(
         self, spark: SparkSession, log_dir: str, read: Read

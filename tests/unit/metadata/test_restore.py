@@ -5,27 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from sparklog.clock import SystemClock
 from sparklog.errors import CorruptMetadataError
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
-from sparklog.metadata.restore import restore
-from sparklog.storage import open_files
 from tests.command_line import CommandLine
 from tests.logs import append, catalog, new_topic, values
-
-
-def restored(log_dir: str, copy: Path) -> str:
-    """Copy a log dir, segments first, and restore it."""
-    for path in sorted(Path(log_dir).iterdir(), key=lambda path: path.name == "__cluster_metadata"):
-        (shutil.copytree if path.is_dir() else shutil.copy)(path, copy / path.name)
-    restore(open_files(str(copy)), SystemClock())
-    return str(copy)
+from tests.restoring import restored
 
 
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
-    (tmp_path / "copy").mkdir()
     return append_to(new_topic(tmp_path / "log", partitions=1))
 
 
@@ -54,6 +43,26 @@ class TestARestoredCopy:
         ids = [(Path(place) / "meta.properties").read_text() for place in (log_dir, copy)]
 
         assert ids[0] != ids[1]
+
+    @pytest.mark.parametrize("is_folded", [False, True])
+    def test_knows_which_versions_it_has_of_its_original(
+        self, log_dir: str, tmp_path: Path, is_folded: bool
+    ) -> None:
+        logs = [catalog(log_dir).log]
+        ends = [logs[0].image().version]
+        for number in range(2):
+            copy = restored(log_dir, tmp_path / f"copy {number}")
+            append_to(log_dir)
+            logs.append(catalog(log_dir := copy).log)
+            ends.append(logs[-1].image().version)
+        if is_folded:
+            fold(logs[-1])
+        found = catalog(log_dir).log
+        ends[-1] = found.image().version
+
+        assert found.last_versions() == {
+            log.log_id: end for log, end in zip(logs, ends, strict=True)
+        }
 
     @pytest.mark.parametrize("later", [0, 1, 5])
     def test_in_place_of_its_original_refuses_who_followed_that(

@@ -14,14 +14,14 @@ from sparklog.spark.history_plan import HistoryPlan, TablePart, plan_auto
 from sparklog.spark.location import spark_location
 from sparklog.spark.plan import plan_ranges
 from sparklog.storage import open_files
-from sparklog.table.marks import Mark
+from sparklog.table.marks import Mark, Marks
 from tests.erasing import ALICE, erased
 from tests.logs import append, catalog
 from tests.tables import build, topic_with_table
 
 
 def condition(marks: dict[int, Mark], spans: dict[int, list[tuple[int, int]]]) -> str | None:
-    return TablePart("t", "", 0, marks, spans=spans).condition()
+    return TablePart("t", "", 0, Marks(marks, {}), spans=spans).condition()
 
 
 class TestCondition:
@@ -137,7 +137,7 @@ class TestPlan:
             return plan_ranges(*arguments)
 
         monkeypatch.setattr(history_plan, "plan_ranges", planned)
-        assert [one.erasing for one in self.plan(log_dir).tables] == [2]
+        assert [one.marks.erasing for one in self.plan(log_dir).tables] == [2]
 
     def test_names_the_files_of_a_table_that_has_few(
         self, log_dir: str, monkeypatch: pytest.MonkeyPatch

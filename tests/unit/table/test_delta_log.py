@@ -52,7 +52,7 @@ class World:
 
         def plan(before: Snapshot) -> TableCommit:
             known = before.marks(TOPIC_ID)
-            after = Marks({0: Mark(0, before.version + 1)}, known.rows, before.version + 1)
+            after = Marks({0: Mark(0, before.version + 1)}, {}, known.rows, before.version + 1)
             told = transactions_of(known, after, TOPIC_ID)
             txns = [{"txn": {"appId": name, "version": one}} for name, one in told.items()]
             made = FIRST if not before.exists else []

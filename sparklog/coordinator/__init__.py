@@ -1,16 +1,19 @@
 """The group coordinator: members, generations and committed offsets of consumer groups.
 
-    requests    what a shard is asked, and what it answers
-    shard       one partition of __consumer_offsets: its groups and offsets
-    group       the machine of one group: JoinGroup, SyncGroup …      states, member(s), timers
-    offsets     the committed offsets of the groups of a shard
-    records     the records of __consumer_offsets, read and written   messages: their encoding
-    group_record, batches     a group to its record; records to a batch, and back
-    lag         how far a group is behind       consumer_protocol: members' topics and partitions
-    lag_state   the state of a lag, by Burrow's rules       lag_window: the commits it is based on
-    group_log   groups, for callers that are not their coordinator      alive: living gateways
-    placement   the partition of a group
-    offsets_topic             the topic itself: made, claimed, and read
+    requests        requests to a shard, and its answers
+    shard           one partition of __consumer_offsets: its groups and offsets
+    group           a group of the classic protocol: JoinGroup, SyncGroup …
+                      member(s), states, timers; group_record (its record)
+                      consumer_protocol (topics and partitions in the bytes of its members)
+    consumer_group  a group of the consumer protocol (KIP-848)
+                      consumer_member, subscriptions, assignors, consumer_requests,
+                      consumer_records (its records)
+    offsets         the committed offsets of the groups of a shard; offset_checks
+    records         the records of __consumer_offsets; messages (encoding), batches
+    lag             how far a group is behind; lag_state (Burrow's rules), lag_window (commits)
+    group_log       groups, for processes that are not their coordinator; alive (gateways)
+    placement       the partition of a group
+    offsets_topic   the topic itself: created, claimed, and read
 
 A shard takes requests, records of the log, and the time; it returns answers and records. Its caller
 appends the records, and sends the answers when the records are durable.

@@ -1,7 +1,7 @@
-"""Whether any gateway is alive, for other processes: a living gateway changes its sign of life.
+"""Tells other processes whether a gateway is alive: a living gateway rewrites its sign of life.
 
-A gateway that was killed stays among the brokers until another one declares it dead. The process
-compares no clocks: it waits, and looks whether the signs of life change.
+A gateway that was killed stays among the brokers until another gateway declares it dead. The caller
+compares no clocks: it waits, and looks whether a sign of life changes.
 """
 
 from collections.abc import Iterable
@@ -12,11 +12,11 @@ from sparklog.storage.files import Files
 from sparklog.storage.log_dir import DEAD_MS, sign_of_life
 
 LOOK_MS: Final = 500
-"""How long it rests between two looks."""
+"""The time between two looks."""
 
 
 def one_lives(files: Files, clock: Clock, node_ids: Iterable[int]) -> bool:
-    """Whether one of these gateways shows that it lives. To say no takes DEAD_MS."""
+    """Whether one of these gateways is alive. It takes up to DEAD_MS to return False."""
     seen = {node_id: sign_of_life(files, node_id) for node_id in node_ids}
     end_ms = clock.boot_ms() + DEAD_MS
     while seen and clock.boot_ms() < end_ms:

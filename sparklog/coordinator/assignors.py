@@ -1,20 +1,20 @@
 """Assignors: which member of a consumer group reads which partition (KIP-848's `uniform`, `range`).
 
-An assignor is a function of the members and of the topics that they read. It gives every partition
-of a topic that a member reads to exactly one such member.
+An assignor is a function of the members and of their topics. It gives every partition of a
+subscribed topic to exactly one member that subscribes to the topic.
 """
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
 TopicIdPartition = tuple[str, int]
-"""A topic id, as the metadata log writes it, and a partition."""
+"""A topic id, as in the metadata log, and a partition."""
 Partitions = frozenset[TopicIdPartition]
 NOTHING: Final[Partitions] = frozenset()
 
 
 class Reader(NamedTuple):
-    """A member as an assignor sees it; `assigned` is its target so far."""
+    """The part of a member that an assignor sees; `assigned` is its present target."""
 
     topic_ids: frozenset[str]
     assigned: Partitions = NOTHING
@@ -23,13 +23,13 @@ class Reader(NamedTuple):
 
 Readers = Mapping[str, Reader]
 Assignor = Callable[[Readers, Mapping[str, int]], dict[str, Partitions]]
-"""Readers by member id, and the number of partitions by topic id, to partitions by member id."""
+"""(readers by member id, number of partitions by topic id) -> partitions by member id."""
 
 
 def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
     """Give every member the same number of partitions, and move as few partitions as possible.
 
-    Members that read different topics may differ by more than one, as far as topics allow.
+    If members read different topics, their numbers may differ by more than one.
     """
     found: dict[str, set[TopicIdPartition]] = {}
     free = {(topic_id, number) for topic_id, count in counts.items() for number in range(count)}
@@ -42,7 +42,7 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
     def load(member_id: str) -> int:
         return len(found[member_id])
 
-    # The topics that fewest members read come first: their partitions have the least choice.
+    # Topics with the fewest readers come first: their partitions have the least choice.
     for place in sorted(free, key=lambda one: (len(by_topic[one[0]]), one)):
         if candidates := by_topic[place[0]]:
             found[min(candidates, key=load)].add(place)
@@ -52,7 +52,7 @@ def uniform(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions
 
 
 def _has_moved(found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, list[str]]) -> bool:
-    """Move partitions from members with many to members with two less, or fewer."""
+    """Move partitions from one member to one with at least two fewer; return whether any moved."""
     has_moved = False
     for places in sorted(found.values(), key=len, reverse=True):
         if len(places) - min(map(len, found.values())) < 2:
@@ -67,7 +67,7 @@ def _has_moved(found: dict[str, set[TopicIdPartition]], by_topic: Mapping[str, l
 
 
 def in_ranges(readers: Readers, counts: Mapping[str, int]) -> dict[str, Partitions]:
-    """Give each reader of a topic a range of its partitions, the first ones one more (`range`).
+    """Give each reader of a topic a range of its partitions; the first get one more (`range`).
 
     Static members come first, by instance id, then the others by member id. So members that read
     the same topics get the same ranges of each topic.

@@ -1,4 +1,4 @@
-"""Records of a coordinator to the batch that is appended, and batches to records."""
+"""Encodes a coordinator's records as a batch, and decodes batches."""
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
@@ -14,7 +14,7 @@ NO_PRODUCER: Final = -1
 
 
 def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
-    """Return records as one batch whose base offset is 0. All have the time `now_ms`."""
+    """Return records as one batch with base offset 0; every record has the timestamp `now_ms`."""
     body = b"".join(_record(delta, record) for delta, record in enumerate(records))
     last = len(records) - 1
     rest = _REST.pack(0, last, now_ms, now_ms, NO_PRODUCER, NO_PRODUCER, NO_PRODUCER, len(records))
@@ -44,7 +44,7 @@ def _varint(value: int) -> bytes:
 
 
 def records_of(pieces: Iterable[memoryview], start: int, end: int) -> Iterator[Record]:
-    """Yield the records at the offsets [start, end) of pieces of a log, whole batches each.
+    """Yield the records with offsets in [start, end) and a key; each piece has whole batches.
 
     Raises CorruptRecordError.
     """

@@ -1,8 +1,8 @@
 """The state machine of a group of the consumer protocol (KIP-848): each heartbeat is a step.
 
-    1  the member's subscription is noted; if the topics or the members changed: epoch + 1
-    2  the group's epoch is ahead of the target's: an assignor makes a new target for all members
-    3  the member goes one step towards its own target (`reconciled`)
+    1  note the member's subscription; if topics or members have changed: epoch + 1
+    2  if the group's epoch is ahead of the target's: an assignor makes a new target for all members
+    3  move the member one step towards its own target (`reconciled`)
 
 A member that leaves, or sends no heartbeat during its session, is removed; other members get its
 partitions at their heartbeats. Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager,
@@ -40,7 +40,7 @@ _MUST_REJOIN: Final = "The member must abandon all its partitions and rejoin."
 
 
 class ConsumerGroup:
-    """One group. `loaded` of its shard begins the sessions of the members that were replayed."""
+    """One group. After a replay, `loaded` begins the sessions of its members."""
 
     protocol_type = "consumer"
 
@@ -59,7 +59,7 @@ class ConsumerGroup:
 
     @property
     def state(self) -> ConsumerState:
-        """Return the state, which follows from the epochs and the members."""
+        """The state; it follows from the epochs and the members."""
         if not self.members:
             return ConsumerState.EMPTY
         if self.epoch > self.target_epoch:
@@ -69,27 +69,27 @@ class ConsumerGroup:
 
     @property
     def assignor(self) -> str:
-        """The assignor that most members ask for, else the default one."""
+        """The assignor that most members name; the default if none does."""
         votes = Counter(one.assignor for one in self.members.values() if one.assignor)
         return max(sorted(votes), key=lambda name: votes[name], default=DEFAULT_ASSIGNOR)
 
     @property
     def is_unused(self) -> bool:
-        """Whether the log has nothing of it."""
+        """Whether the log has no record of it."""
         return not self.epoch and not self.members
 
     def no_records(self) -> list[Record]:
-        """Return the records that delete a group without members."""
+        """Return the records that delete this group, which has no members."""
         return records.no_group_records(self.group_id, self.targets)
 
     def reads(self, topic: str) -> bool:
-        """Whether a member reads a topic."""
+        """Whether a member subscribes to a topic."""
         return self._subscriptions.reads(self.members.values(), topic)
 
     # ----------------------------------------------------------------------------------- heartbeat
 
     def heartbeat(self, request: ConsumerHeartbeat, now: Now, out: Effects) -> ConsumerAnswer:
-        """ConsumerGroupHeartbeat; the request is well formed."""
+        """Take a ConsumerGroupHeartbeat that `consumer_requests.refusal` has accepted."""
         if problem := self._problem(request):
             return ConsumerAnswer(*problem)
         if request.epoch < JOIN_EPOCH:
@@ -118,7 +118,7 @@ class ConsumerGroup:
         )
 
     def _problem(self, request: ConsumerHeartbeat) -> tuple[int, str] | None:
-        """Return the code and the message of why a member is refused; None when it is not."""
+        """Return the code and the message that a heartbeat is refused with; None if it is not."""
         member_id, instance_id = request.member_id, request.instance_id
         most, joins = self._limits.consumer_max_size, request.epoch == JOIN_EPOCH
         if len(self.members) >= most and member_id not in self.members:
@@ -146,7 +146,7 @@ class ConsumerGroup:
         return _epoch_problem(member, request)
 
     def _joined(self, request: ConsumerHeartbeat, out: Effects) -> ConsumerMember:
-        """Return a member as the group has it; a static one replaces the one of its instance id."""
+        """Return the group's member for a request; a static member replaces its predecessor."""
         known_id = request.member_id
         if request.instance_id is not None:
             known_id = self._static_ids.get(request.instance_id, known_id)
@@ -173,7 +173,7 @@ class ConsumerGroup:
         member: ConsumerMember,
         out: Effects,
     ) -> None:
-        """Raise the epoch when the members read other topics now, or topics have changed."""
+        """Raise the epoch if the members now read other topics, or if topics have changed."""
         matches = self._subscriptions.take(member, request.topics, request.may_read)
         if member == before and not matches and request.topics is self._topics:
             return
@@ -192,7 +192,7 @@ class ConsumerGroup:
         out.records.append(records.epoch_record(self.group_id, self.epoch, self._metadata_hash))
 
     def _assign(self, request: ConsumerHeartbeat, out: Effects) -> None:
-        """Make the target of this epoch, and write the changes in it."""
+        """Make the target assignment of this epoch, and write its changes as records."""
         read = {
             member_id: self._subscriptions.topic_ids(member, request.topics)
             for member_id, member in self.members.items()
@@ -219,7 +219,7 @@ class ConsumerGroup:
     def _reconcile(
         self, member: ConsumerMember, request: ConsumerHeartbeat, now: Now, out: Effects
     ) -> ConsumerMember:
-        """Move a member towards its target; return it as it is then."""
+        """Move a member one step towards its target; return the moved member."""
         if member.is_reconciled_to(self.target_epoch):
             return member
         others = [one for one in self.members.values() if one.member_id != member.member_id]
@@ -236,7 +236,7 @@ class ConsumerGroup:
         return moved
 
     def _limit_revocation(self, member: ConsumerMember, now: Now) -> None:
-        """A member that gives partitions up has its rebalance timeout to do it."""
+        """Start or stop the timer (rebalance timeout) of a member that must give partitions up."""
         timer = Timer(self.group_id, REVOCATION, member.member_id)
         if member.state is MemberState.UNREVOKED_PARTITIONS:
             self._timers.set(timer, now.timer_ms + member.rebalance_timeout_ms)
@@ -256,7 +256,7 @@ class ConsumerGroup:
         return ConsumerAnswer(NONE, None, request.member_id, request.epoch)
 
     def remove(self, request: LeaveRequest, out: Effects) -> LeaveAnswer:
-        """LeaveGroup, as an administrator asks: members go by member id or by instance id."""
+        """Remove members by member id or instance id: an administrator's LeaveGroup."""
         codes: list[int] = []
         for one in request.members:
             instance_id = one.instance_id or ""
@@ -272,7 +272,7 @@ class ConsumerGroup:
         return LeaveAnswer(NONE, tuple(codes))
 
     def fire(self, timer: Timer, _now: Now, out: Effects) -> None:
-        """A session, or the time for giving partitions up, is over."""
+        """Fence a member: its session, or its time for giving partitions up, is over."""
         self._fence(self.members[timer.member_id], out)
 
     def _fence(self, member: ConsumerMember, out: Effects) -> None:
@@ -323,7 +323,7 @@ class ConsumerGroup:
             del self._static_ids[member.instance_id or ""]
 
     def loaded(self, now: Now) -> None:
-        """All records were replayed: every member has a fresh session."""
+        """Begin the sessions of all members: all records were replayed."""
         session_ms = self._limits.consumer_session_timeout_ms
         for member in self.members.values():
             timer = Timer(self.group_id, MEMBER, member.member_id)
@@ -332,7 +332,7 @@ class ConsumerGroup:
 
 
 def _told(member: ConsumerMember, request: ConsumerHeartbeat) -> ConsumerMember:
-    """Return a member with the fields that a heartbeat brings."""
+    """Return a member with the fields that a heartbeat has set."""
     told: dict[str, Any] = {
         "instance_id": request.instance_id,
         "rack_id": request.rack_id,
@@ -351,10 +351,10 @@ def _or_none(timeout_ms: int) -> int | None:
 
 
 def _epoch_problem(member: ConsumerMember, request: ConsumerHeartbeat) -> tuple[int, str] | None:
-    """Return why a heartbeat's epoch is refused.
+    """Return the code and the message that a heartbeat's epoch is refused with, or None.
 
-    A member may send the previous epoch if it owns only partitions that it was assigned: the answer
-    with the new epoch may have been lost.
+    A member may send its previous epoch if it owns only partitions that are assigned to it: the
+    answer with the new epoch may have been lost.
     """
     epoch, owned = request.epoch, request.owned
     if epoch < JOIN_EPOCH or epoch == member.epoch:

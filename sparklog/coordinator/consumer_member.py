@@ -1,11 +1,12 @@
-"""A member of a consumer group (KIP-848), and how it comes to its target assignment.
+"""A member of a consumer group (KIP-848), and its way to its target assignment.
 
     STABLE ──target changes──▶ UNREVOKED_PARTITIONS ──it has given them up──▶ UNRELEASED_PARTITIONS
       ▲                                         other members have given theirs up    │
       └───────────────────────────────────────────────────────────────────────────────┘
 
-A member gets a partition when no other member has it. A member that must give partitions up keeps
-its epoch until it has confirmed that. The rules are those of Kafka's CurrentAssignmentBuilder.
+A member gets a partition once no other member has it. A member that must give partitions up keeps
+its epoch until it has confirmed that it did. The rules are those of Kafka's
+CurrentAssignmentBuilder.
 """
 
 from collections.abc import Callable
@@ -16,7 +17,7 @@ from sparklog.coordinator.assignors import NOTHING, Partitions, TopicIdPartition
 
 
 class MemberState(IntEnum):
-    """The states of a member, as its record has them."""
+    """The states of a member, numbered as in its record."""
 
     STABLE = 0
     UNREVOKED_PARTITIONS = 1
@@ -25,7 +26,7 @@ class MemberState(IntEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ConsumerMember:
-    """One member: the subscription that it sent, and the assignment that it was sent."""
+    """One member: the subscription that it has sent, and the assignment that it has received."""
 
     member_id: str
     instance_id: str | None = None
@@ -42,10 +43,10 @@ class ConsumerMember:
     state: MemberState = MemberState.STABLE
     assigned: Partitions = NOTHING
     revoking: Partitions = NOTHING
-    """What it has been told to give up, and has not yet."""
+    """Partitions that it was told to give up, and has not confirmed yet."""
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Whether it has what the target of an epoch gives it."""
+        """Whether it has all partitions that the target of an epoch gives it."""
         return self.state is MemberState.STABLE and self.epoch == epoch
 
     def at(self, epoch: int) -> "ConsumerMember":
@@ -60,10 +61,10 @@ def reconciled(
     owned: Partitions | None,
     is_free: Callable[[TopicIdPartition], bool],
 ) -> ConsumerMember:
-    """Return a member that is not at its target one step nearer; the same one when it must wait.
+    """Return a member one step nearer to its target; the same member if it must wait.
 
-    `owned` are the partitions that the member reports, None when it reports none. `is_free` says
-    whether no member has a partition or still has to give it up.
+    `owned` are the partitions that the member reports; None if its heartbeat has no such field.
+    `is_free` tells whether a partition is free: no other member has it, or must still give it up.
     """
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -1,4 +1,4 @@
-"""The messages that consumers exchange through a group: their topics, and their partitions.
+"""The bytes that consumers exchange through a classic group: topics and partitions.
 
     subscription   int16 version | topics | …      a member sends it when it joins
     assignment     int16 version | partitions | …  the leader sends it to a member
@@ -12,7 +12,7 @@ from sparklog.coordinator.messages import MessageReader, Schema
 from sparklog.model import TopicPartition
 
 CONSUMER: Final = "consumer"
-"""The protocol type of groups whose members speak it."""
+"""The protocol type of groups whose members send these bytes."""
 
 _PARTITIONS: Final[Schema] = (("topic", "string"), ("partitions", ["int32"]))
 SUBSCRIPTION: Final[Schema] = (
@@ -33,7 +33,7 @@ def topics_of(subscription: bytes) -> list[str]:
 
 
 def partitions_of(assignment: bytes) -> list[TopicPartition]:
-    """Return the partitions of an assignment; none for empty bytes. Raises CorruptRecordError."""
+    """Return the partitions of an assignment; [] for empty bytes. Raises CorruptRecordError."""
     if not assignment:
         return []
     reader = MessageReader(assignment, flexible=False)

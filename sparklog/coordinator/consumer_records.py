@@ -1,8 +1,11 @@
 """The records of a consumer group: its epochs, its members, and their assignments (KIP-848).
 
-3  group             epoch of the group, hash of what it reads       6  group    epoch of the target
-5  group, member     the member's subscription                       7  member   its target
-8  group, member     its epoch, state, and assignment
+type    key              value
+3       group            epoch of the group, hash of the topics that it reads
+5       group, member    the member's subscription
+6       group            epoch of the target assignment
+7       group, member    the member's target
+8       group, member    the member's epoch, state and assignment
 """
 
 from collections.abc import Iterable, Mapping
@@ -24,7 +27,7 @@ from sparklog.errors import CorruptRecordError
 
 
 def epoch_record(group_id: str, epoch: int, metadata_hash: int) -> Record:
-    """Return the record of a group's epoch; `metadata_hash` is of the topics that it reads."""
+    """Return the record of a group's epoch; `metadata_hash` is the hash of its topics."""
     value = {"epoch": epoch, "metadataHash": metadata_hash}
     return write_record(CONSUMER_EPOCH, {"groupId": group_id}, 0, value)
 
@@ -83,7 +86,7 @@ def no_group_records(group_id: str, member_ids: Iterable[str]) -> list[Record]:
 
 
 def told(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a member that its record says."""
+    """Return the fields of a member that its member record (type 5) has."""
     return {
         "instance_id": value["instanceId"],
         "rack_id": value["rackId"],
@@ -97,9 +100,9 @@ def told(value: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def current(value: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of a member that the record of its assignment says.
+    """Return the fields of a member that its assignment record (type 8) has.
 
-    Raises CorruptRecordError for a state that no version of Kafka has.
+    Raises CorruptRecordError for an unknown state.
     """
     try:
         state = MemberState(value["state"])

@@ -1,4 +1,4 @@
-"""Requests of the consumer protocol: which ones are malformed, and how a group is described."""
+"""Requests of the consumer protocol: checks their form, and describes groups."""
 
 from sparklog.coordinator.assignors import ASSIGNORS, NOTHING
 from sparklog.coordinator.consumer_group import ConsumerGroup
@@ -14,7 +14,7 @@ from sparklog.errors import ErrorCode
 
 
 def refusal(request: ConsumerHeartbeat) -> tuple[int, str] | None:
-    """Return the code and the message of why a heartbeat is malformed; None when it is not.
+    """Return the code and the message that a malformed heartbeat is refused with, or None.
 
     The rules are those of throwIfConsumerGroupHeartbeatRequestIsInvalid (GroupMetadataManager).
     """
@@ -63,7 +63,7 @@ def _malformed(request: ConsumerHeartbeat) -> str | None:
 
 
 def described_consumers(group: object) -> DescribedConsumers | None:
-    """Return a group for ConsumerGroupDescribe; None when it is not one of this protocol."""
+    """Return a group for ConsumerGroupDescribe; None if it is not of this protocol."""
     if not isinstance(group, ConsumerGroup):
         return None
     members = tuple(

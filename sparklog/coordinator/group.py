@@ -5,7 +5,7 @@
       └──── no members ──┘    └── a join, a leave, a session that ends ── Stable ◀──┘ SyncGroup
 
 Rules and codes are those of Kafka 4.1.1 (GroupMetadataManager, ClassicGroup). A request that must
-wait leaves its token with the member.
+wait leaves its token in the member.
 """
 
 from collections.abc import Callable
@@ -33,11 +33,11 @@ from sparklog.coordinator.timers import Timers
 from sparklog.errors import ErrorCode
 
 NEW_MEMBER_TIMEOUT_MS: Final = 5 * 60 * 1000
-"""How long a member may wait for its first answer: it cannot heartbeat before."""
+"""How long a new member may wait for its first answer; before, it cannot send heartbeats."""
 
 
 class Group:
-    """One group. `save` writes its record; `new_id` returns a text that is never returned twice."""
+    """One group. `save` writes its record; `new_id` returns a unique text."""
 
     def __init__(
         self,
@@ -67,7 +67,7 @@ class Group:
     # --------------------------------------------------------------------------------------- join
 
     def join(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
-        """JoinGroup; the session timeout was checked."""
+        """Take a JoinGroup, whose session timeout was checked; answer it now or later."""
         if problem := self._join_problem(request):
             out.answer(token, JoinAnswer(problem, request.member_id))
         elif request.member_id in self.members.pending:
@@ -143,7 +143,7 @@ class Group:
             self._rebalance(now, out)
 
     def _join_static(self, request: JoinRequest, token: Token, now: Now, out: Effects) -> None:
-        """A client of an instance id without a member id: a new member, or a known one again."""
+        """Join a client with an instance id and no member id: a new member, or a known one."""
         instance_id = request.instance_id or ""
         member_id = f"{instance_id}-{self._new_id()}"
         known = self.members.static_id(instance_id)
@@ -164,7 +164,7 @@ class Group:
         member.joining = None
         answer = self._join_answer(member)
         if not request.skips_assignment:
-            # Told an older leader's id, a leader does not assign anew: nobody would ask for it.
+            # The answer names the old leader id: so the client does not assign again, for nobody.
             answer = answer._replace(leader=leader or "", members=())
         else:
             answer = answer._replace(skip_assignment=leader == known)
@@ -192,7 +192,7 @@ class Group:
     # ---------------------------------------------------------------------------------- rebalance
 
     def _rebalance(self, now: Now, out: Effects) -> None:
-        """Begin a rebalance, unless one has begun; end it when all members have joined."""
+        """Begin a rebalance if none is under way; complete the join if all members have joined."""
         if self.state is State.PREPARING:
             if not self._is_initial and self.members.have_all_joined:
                 self._complete_join(now, out)
@@ -216,7 +216,7 @@ class Group:
             self._timers.set(Timer(self.group_id, JOIN), now.timer_ms + timeout_ms)
 
     def _join_is_over(self, now: Now, out: Effects) -> None:
-        """The time for joining is over; an initial one is extended while members come."""
+        """The time for joining is over: extend an initial delay if members came, else complete."""
         if self._is_initial and self._has_grown and self._initial_left_ms:
             self._has_grown = False
             delay_ms = min(self._limits.initial_rebalance_delay_ms, self._initial_left_ms)
@@ -233,7 +233,7 @@ class Group:
             if one.joining is None and one.instance_id is None:
                 self._drop(one, out)
         if len(self.members) and not self.members.elect_leader():
-            # Static members alone, none of which has come: sessions decide.
+            # Only static members are left, and none has joined: their sessions decide.
             self._timers.set(join, now.timer_ms + self.members.rebalance_timeout_ms)
             return
         self._is_initial = False
@@ -258,7 +258,7 @@ class Group:
     # --------------------------------------------------------------------------------------- sync
 
     def sync(self, request: SyncRequest, token: Token, now: Now, out: Effects) -> None:
-        """SyncGroup."""
+        """Take a SyncGroup; answer it now or later."""
         problem = self._sync_problem(request)
         if problem:
             out.answer(token, SyncAnswer(problem))
@@ -298,7 +298,7 @@ class Group:
     # ---------------------------------------------------------------- heartbeat, leave, and timers
 
     def heartbeat(self, request: HeartbeatRequest, now: Now) -> int:
-        """Heartbeat: return the code of the answer."""
+        """Take a Heartbeat; return the error code of the answer."""
         problem = self.members.problem(request.member_id, request.instance_id)
         if problem:
             return problem
@@ -308,11 +308,11 @@ class Group:
         return ErrorCode.REBALANCE_IN_PROGRESS if self.state is State.PREPARING else NONE
 
     def is_alive(self, member_id: str, now: Now) -> None:
-        """Note that a member has sent a request."""
+        """Restart a member's session: it has sent a request."""
         self._session(member_id, self.members[member_id].session_timeout_ms, now)
 
     def leave(self, request: LeaveRequest, token: Token, now: Now, out: Effects) -> None:
-        """LeaveGroup."""
+        """Take a LeaveGroup; answer it."""
         before = len(self.members)
         codes = tuple(self._leave(one, out) for one in request.members)
         self._after_leaving(len(self.members) < before, now, out)
@@ -330,12 +330,12 @@ class Group:
         return problem
 
     def _after_leaving(self, has_shrunk: bool, now: Now, out: Effects) -> None:
-        """Go on after members, or pending ids, have left: a rebalance need not wait for them."""
+        """Rebalance after members have left, or complete a join that waited for those who left."""
         if self.state is State.PREPARING or (has_shrunk and self.state is not State.EMPTY):
             self._rebalance(now, out)
 
     def fire(self, timer: Timer, now: Now, out: Effects) -> None:
-        """A timer is due."""
+        """Do the work of a timer that is due."""
         if timer.kind == JOIN:
             self._join_is_over(now, out)
         elif timer.kind == SYNC:
@@ -358,12 +358,12 @@ class Group:
 
     @property
     def is_unused(self) -> bool:
-        """Whether nothing was ever done in it: no generation, no member, no pending id."""
+        """Whether it was never used: no generation, no member, no pending id."""
         is_empty = self.state is State.EMPTY and self.generation == 0
         return is_empty and not self.members.pending
 
     def end_timers(self) -> None:
-        """Cancel the timers of pending ids: the group is deleted, and has no members."""
+        """Cancel the timers of pending ids, when a group without members is deleted."""
         for member_id in self.members.pending:
             self._timers.cancel(Timer(self.group_id, MEMBER, member_id))
 

@@ -4,9 +4,9 @@
     change   the shard answers the request; its records are appended at the end that it has read
     planned  the same without the append: the records go into an entry with other writes
 
-A living coordinator reads such an append before it answers its next request. Only members change
-the offsets of a group that has members. If no gateway is left, so that no member can be connected,
-the change first removes the members, under a new leader epoch that it claims.
+A living coordinator reads such an append before it answers its next request. A group that has
+members may be changed by its members only. If no gateway is alive, no member can be connected: the
+change then first removes the members, under a new leader epoch that it claims.
 """
 
 from collections.abc import Iterable, Sequence
@@ -54,17 +54,17 @@ from sparklog.model import TopicDescription, TopicPartition
 TRIES_MAX: Final = 50
 """How often a change is planned again because others have written to the partition."""
 FOLLOWED_MS: Final = 3_600_000
-"""A partition that was not looked at for so long is read from its start: compaction may have
-removed the records that delete what was read before."""
+"""A partition that was not read for longer is read from its start again: compaction may have
+removed records that delete earlier ones."""
 COMMITS_MAX: Final = 500_000
-"""So many records of a partition are searched for a group's commits at most."""
+"""The most records of a partition that are searched for a group's commits."""
 PRODUCE_VERSION: Final = 13
 
 
 class PlannedAppend(NamedTuple):
-    """Records to append to a partition of __consumer_offsets, if it still ends where it was read.
+    """Records to append to a partition of __consumer_offsets, if it still ends at `end_offset`.
 
-    `leader_epoch` is the epoch that this change has claimed; None: any epoch will do.
+    `leader_epoch` is the epoch that this change has claimed; None: the append needs none.
     """
 
     topic: TopicDescription
@@ -76,18 +76,18 @@ class PlannedAppend(NamedTuple):
 
 @dataclass(slots=True)
 class _Followed:
-    """A partition as far as it was read."""
+    """A partition, as read up to `end_offset`."""
 
     topic: TopicDescription
     number: int
     shard: Shard
     end_offset: int
     read_ms: int
-    """When, by the clock since the machine's start."""
+    """The time of the last read, by the clock since the machine's start."""
 
 
 class _WatchedShard(Shard):
-    """A shard whose commits a window sees."""
+    """A shard that also passes each commit to a window."""
 
     def __init__(self, window: CommitWindow) -> None:
         super().__init__(GroupLimits(), str)
@@ -99,7 +99,7 @@ class _WatchedShard(Shard):
 
 
 class _Commits:
-    """The commits of one group, as a partition is read."""
+    """Collects the commits of one group while a partition is read."""
 
     def __init__(self, group_id: str) -> None:
         self._group_id = group_id
@@ -121,10 +121,10 @@ class GroupLog:
         self._followed: dict[int, _Followed] = {}
         self._lock = RLock()
         self.window = CommitWindow()
-        """The last commits, as far as partitions were read."""
+        """The last commits in the partitions that were read."""
 
     def ask(self, group_id: str, request: Request) -> Any:
-        """Return the answer to a request that changes nothing, from the newest log.
+        """Return the answer to a request that changes nothing, from the newest state of the log.
 
         Raises CorruptRecordError, MissingFileError.
         """
@@ -149,7 +149,7 @@ class GroupLog:
             return answers
 
     def groups(self) -> list[ListedGroup]:
-        """Return all groups, by their names. Raises CorruptRecordError, MissingFileError."""
+        """Return all groups, sorted by id. Raises CorruptRecordError, MissingFileError."""
         with self._lock:
             topic = self._topic()
             if topic is None:
@@ -164,9 +164,10 @@ class GroupLog:
     def commits_since(
         self, group_id: str, since_ms: int
     ) -> list[tuple[TopicPartition, CommittedOffset]]:
-        """Return the commits of a group since a time that compaction has left.
+        """Return the commits of a group since a time, without those that compaction has removed.
 
-        They are in the order of the log, from its last COMMITS_MAX records. Raises as `ask`.
+        They are in the order of the log. At most its last COMMITS_MAX records are searched. Raises
+        as `ask`.
         """
         topic = self._topic()
         if topic is None:
@@ -181,17 +182,18 @@ class GroupLog:
         return read.found
 
     def change(self, group_id: str, request: Request) -> Any:
-        """Return the answer to a request, when its changes are durable.
+        """Return the answer to a request, once its changes are durable.
 
-        Raises GroupNotEmptyError, CommitConflictError when others keep writing to the partition,
-        and what an append and `ask` may raise.
+        Raises GroupNotEmptyError if the group has members and a gateway is alive,
+        CommitConflictError if others keep writing to the partition, the errors of an append, and
+        as `ask`.
         """
         with self._lock:
             topic = offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
             number = partition_of(group_id, topic.num_partitions)
             for _ in range(TRIES_MAX):
                 found, effects = self._newest(topic, number), Effects()
-                del self._followed[number]  # until what is asked of it is in the log
+                del self._followed[number]  # it is kept again once its records are in the log
                 epoch = self._without_members(found, group_id, effects)
                 wall_ms = self._catalog.clock.now_ms()
                 answer = _answered(found.shard, request, effects, wall_ms)
@@ -203,10 +205,10 @@ class GroupLog:
         )
 
     def planned(self, commits: Iterable[CommitRequest]) -> list[PlannedAppend]:
-        """Return the batch that commits append to each partition, for an entry with other writes.
+        """Return the records that commits append to each partition, for an entry with other writes.
 
-        The same records remove members, if no gateway is left that they could be connected to.
-        Raises GroupNotEmptyError, and what `ask` may raise.
+        If no gateway is alive, these records also remove the members of the groups. Raises
+        GroupNotEmptyError, and as `ask`.
         """
         with self._lock:
             topic = offsets_topic(self._catalog, self._catalog.clock, NUM_PARTITIONS)
@@ -220,17 +222,18 @@ class GroupLog:
         self, topic: TopicDescription, number: int, commits: Sequence[CommitRequest]
     ) -> PlannedAppend:
         found, effects, epoch = self._newest(topic, number), Effects(), None
-        del self._followed[number]  # nobody knows whether it will be in the log
+        del self._followed[number]  # these records may never get into the log
         for one in commits:
             epoch = self._without_members(found, one.group_id, effects) or epoch
             _answered(found.shard, one, effects, self._catalog.clock.now_ms())
         return PlannedAppend(topic, number, effects.records, found.end_offset, epoch)
 
     def expire(self, *, dry_run: bool = False) -> dict[int, int]:
-        """Remove the offsets that have expired; return how many of each partition.
+        """Remove expired offsets; return how many, by partition of __consumer_offsets.
 
-        Gateways remove expired offsets themselves, so nothing is removed while there is one. A
-        partition that another process has written to meanwhile is left to the next call.
+        Gateways remove expired offsets themselves: nothing is removed while one is registered. A
+        partition that another process has written to meanwhile is left to the next call. With
+        `dry_run` nothing is written.
         """
         removed: dict[int, int] = {}
         with self._lock:
@@ -241,7 +244,7 @@ class GroupLog:
             for number in range(topic.num_partitions):
                 if image.partition(number).log_end_offset:
                     found = self._newest(topic, number)
-                    del self._followed[number]  # it has forgotten what may stay in the log
+                    del self._followed[number]  # it has dropped offsets that may stay in the log
                     effects = found.shard.expire(Now(0, self._catalog.clock.now_ms()))
                     count = sum(is_offset(one.key) for one in effects.records)
                     if count and (dry_run or self._has_appended(found, effects, None)):
@@ -255,7 +258,7 @@ class GroupLog:
             return None
 
     def _newest(self, topic: TopicDescription, number: int) -> _Followed:
-        """Return a partition as it is now; only what is new is read."""
+        """Return a partition in its newest state; read only new records."""
         found, now_ms = self._followed.get(number), self._catalog.clock.boot_ms()
         end_offset = self._catalog.partition(topic, number).log_end_offset
         if (
@@ -271,9 +274,9 @@ class GroupLog:
         return found
 
     def _without_members(self, found: _Followed, group_id: str, effects: Effects) -> int | None:
-        """Remove a group's members if no gateway lives; return the leader epoch that was claimed.
+        """Remove a group's members if no gateway is alive; return the claimed leader epoch.
 
-        None if there was nothing to remove. Raises GroupNotEmptyError while a gateway lives.
+        Returns None if there are no members. Raises GroupNotEmptyError if a gateway is alive.
         """
         wall_ms = self._catalog.clock.now_ms()
         gone = _members(found.shard, group_id)
@@ -290,7 +293,7 @@ class GroupLog:
         return epoch
 
     def _has_appended(self, found: _Followed, effects: Effects, epoch: int | None) -> bool:
-        """Append at the end that was read. False: another append was first, so read again."""
+        """Append at the end that was read; False if another append was first: read again."""
         # Loaded with the first change: the kernels take a while.
         from sparklog.group_commit.append_slots import Append, AppendCounts, Appended, Slot
         from sparklog.group_commit.append_writer import AppendWriter
@@ -319,7 +322,7 @@ def _members(shard: Shard, group_id: str) -> tuple[MemberIdentity, ...]:
 
 
 def _answered(shard: Shard, request: Request, effects: Effects, wall_ms: int) -> Any:
-    """Return the answer to a request that is answered at once; add its records to `records`."""
+    """Return the answer to a request that needs no waiting; add its records to `effects`."""
     found = shard.handle(request, None, Now(0, wall_ms))
     effects.records += found.records
     return found.answers[-1][1]

@@ -1,4 +1,4 @@
-"""The record of a group: written at the end of a rebalance, read when a shard is loaded.
+"""The record of a classic group: written at the end of a rebalance, read when a shard loads.
 
 A loaded group without members is Empty. A loaded group with members is Stable: the members keep
 their generation and the chosen protocol.
@@ -50,7 +50,7 @@ def no_group_record(group_id: str) -> Record:
 
 
 def restore(group: Group, value: dict[str, Any]) -> None:
-    """Set a new group to the state in its record."""
+    """Set a new group to the state in a record's value."""
     group.protocol_type = value["protocolType"] or None
     group.generation = value["generation"]
     group.protocol = value["protocol"]
@@ -75,7 +75,7 @@ def restore(group: Group, value: dict[str, Any]) -> None:
 
 
 def described(group: Group) -> DescribedGroup:
-    """Return a group for DescribeGroups: protocol, metadata and assignments when Stable."""
+    """Return a group for DescribeGroups; protocol, metadata, assignments only if it is Stable."""
     is_stable = group.state is State.STABLE
     protocol = (group.protocol or "") if is_stable else ""
     members = tuple(
@@ -93,7 +93,7 @@ def described(group: Group) -> DescribedGroup:
 
 
 def subscribed_topics(group: Group) -> frozenset[str] | None:
-    """Return the topics that a group of consumers reads; None when its members name none."""
+    """Return the topics that a group of consumers reads; None if that cannot be told."""
     if group.protocol_type != CONSUMER or group.protocol is None:
         return None
     found: set[str] = set()

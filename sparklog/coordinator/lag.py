@@ -17,12 +17,12 @@ from sparklog.model import TopicPartition
 
 
 class PartitionLag(NamedTuple):
-    """A partition that a group has committed, or one of its members reads.
+    """A partition that a group has committed, or that one of its members reads.
 
     `current_offset` is None if nothing is committed; the log's offsets are None if the topic does
-    not exist (any more). `lag_ms` and `state` are None if they were not asked for. `lag_ms` is
-    None, too, if the record has no time; `state`, if there is a lag and too few commits for a
-    window.
+    not exist. `lag_ms` is None if it was not asked for, or if the next record has no timestamp.
+    `state` is None if it was not asked for, or if there is a lag and fewer than two commits are
+    known.
     """
 
     partition: TopicPartition
@@ -40,17 +40,17 @@ class PartitionLag(NamedTuple):
 
 
 def lag_of(committed: int | None, log_end_offset: int | None) -> int | None:
-    """Return the lag in records: never negative; None where one of the two is not known."""
+    """Return the lag in records, 0 or more; None if one of the two is unknown."""
     if committed is None or log_end_offset is None:
         return None
     return log_end_offset - committed if log_end_offset > committed else 0
 
 
 def lag_ms_of(lag: int, timestamp: int | None, now_ms: int) -> int | None:
-    """Return the lag in time, given the timestamp of the next record to read.
+    """Return the lag in ms, given the timestamp of the next record to read.
 
-    0 when the lag is 0, or when no record is left to read (`timestamp` is None); None for a record
-    without a time (-1).
+    0 if the lag is 0, or if no record is left to read (`timestamp` is None); None if the record has
+    no timestamp (-1).
     """
     if lag == 0 or timestamp is None:
         return 0
@@ -58,5 +58,5 @@ def lag_ms_of(lag: int, timestamp: int | None, now_ms: int) -> int | None:
 
 
 def total_of(lags: Iterable[int | None]) -> int:
-    """Return the sum of lags, of those that are known."""
+    """Return the sum of the known lags."""
     return sum(one for one in lags if one is not None)

@@ -5,11 +5,12 @@ commits.
 
     OK       the lag is 0, or was 0 in the window, or has shrunk in the window
     WARN     commits continue, and the lag never shrinks: the group is slower than the producers
-    STOP     the last commit is longer ago than the window lasts, and the lag was not 0 lately
+    STOP     the last commit is longer ago than the window lasts, and the log has not ended at or
+             below it in the last minutes
     STALL    commits continue, always with the same offset
     REWIND   the committed offset went back, and has not reached its former value again
 
-    a group  ERR with a partition in STOP, STALL or REWIND; else WARN with one in WARN; else OK
+    a group  ERR if a partition has STOP, STALL or REWIND; else WARN if one has WARN; else OK
 
 The rules, and their order, are those of Burrow's `calculatePartitionStatus` (evaluator/caching.go).
 """
@@ -33,7 +34,7 @@ class LagState(StrEnum):
 
 _BAD: Final = frozenset({LagState.STOP, LagState.STALL, LagState.REWIND})
 LEAST: Final = 2
-"""The least commits of a window: a single one does not show how often commits come."""
+"""The fewest commits of a window: one commit does not show how often commits come."""
 
 
 class SeenCommit(NamedTuple):
@@ -49,8 +50,8 @@ def partition_state(
 ) -> LagState | None:
     """Return the state of a partition from the commits of its window, oldest first.
 
-    `ends` are the log end offsets of the last minutes, `lag` is the present lag. None if the lag is
-    unknown, or if there is a lag and no window.
+    `ends` are the log end offsets of the last minutes, `lag` is the present lag. Returns None if
+    the lag is unknown, or if there is a lag and fewer than LEAST commits.
     """
     if lag is None:
         return None

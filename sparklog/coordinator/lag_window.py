@@ -15,7 +15,7 @@ from sparklog.coordinator.requests import CommittedOffset
 from sparklog.model import TopicPartition
 
 INTERVALS: Final = 10
-"""So many commits are kept of a partition: Burrow's default."""
+"""How many commits of a partition are kept: Burrow's default."""
 DISTANCE_MS: Final = 1_000
 _FIELDS: Final = 3
 _UNKNOWN: Final = -1
@@ -25,14 +25,14 @@ class CommitWindow:
     """Commits by group and partition. For any number of threads."""
 
     def __init__(self) -> None:
-        # Offset, time and lag of one commit behind those of the other: they take little memory.
+        # Three numbers a commit (offset, time, lag) in one array: that takes little memory.
         self._commits: dict[str, dict[TopicPartition, array[int]]] = {}
         self._lock = Lock()
 
     def saw(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
-        """Take a commit of the topic; None says that the offset was deleted.
+        """Note a commit; None: the offset was deleted.
 
-        A commit that is not younger than the last one was seen before: the topic is read again.
+        A commit that is not newer than the last one is ignored: it comes from a repeated read.
         """
         with self._lock:
             of_group = self._commits.setdefault(group_id, {})
@@ -54,8 +54,8 @@ class CommitWindow:
     ) -> list[SeenCommit]:
         """Return the commits of a partition, oldest first.
 
-        `end_at` returns the log end offset at a time. It is called once for each commit, and again
-        if it did not know the answer.
+        `end_at` returns the log end offset at a time, or None. It is called for each commit until
+        it has returned a number.
         """
         with self._lock:
             found = self._commits.get(group_id, {}).get(place, array("q"))

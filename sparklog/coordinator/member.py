@@ -1,4 +1,4 @@
-"""A member of a group (Kafka's ClassicGroupMember)."""
+"""A member of a classic group (Kafka's ClassicGroupMember)."""
 
 from dataclasses import dataclass
 
@@ -18,12 +18,12 @@ class Member:
     protocols: tuple[Protocol, ...]
     assignment: bytes = b""
     is_new: bool = True
-    """Whether it has not been answered since it came: its heartbeats cannot be asked for."""
+    """Whether it has had no answer yet: until then it cannot send heartbeats."""
     joining: Token = None
     syncing: Token = None
 
     def metadata(self, protocol: str) -> bytes:
-        """Return its metadata for a protocol; empty when it does not support it."""
+        """Return its metadata for a protocol; b"" if it does not support the protocol."""
         return next((one.metadata for one in self.protocols if one.name == protocol), b"")
 
     def vote(self, candidates: frozenset[str]) -> str:
@@ -32,5 +32,5 @@ class Member:
 
     @property
     def waits(self) -> bool:
-        """Whether it waits for an answer of the rebalance, and so need not send heartbeats."""
+        """Whether it waits in a rebalance, and so need not send heartbeats."""
         return not self.is_new and (self.joining is not None or self.syncing is not None)

@@ -1,7 +1,7 @@
-"""The members of a group: by member id, static ones by instance id too, and ids that are pending.
+"""The members of a classic group, by member id and (static members) instance id; pending ids.
 
 A pending id was given to a client that has not joined with it yet (KIP-394). A static member
-(KIP-345) keeps its place when its client comes again under the same instance id.
+(KIP-345) keeps its place if its client joins again with the same instance id.
 """
 
 from collections import Counter
@@ -13,7 +13,7 @@ from sparklog.errors import ErrorCode
 
 
 class Members:
-    """The members of one group. The first one is its leader."""
+    """The members of one group. The first member to join leads it."""
 
     def __init__(self) -> None:
         self._by_id: dict[str, Member] = {}
@@ -34,11 +34,11 @@ class Members:
         return self._by_id[member_id]
 
     def get(self, member_id: str) -> Member | None:
-        """Return a member; None when there is none."""
+        """Return a member; None if the id is unknown."""
         return self._by_id.get(member_id)
 
     def static_id(self, instance_id: str) -> str | None:
-        """Return the member id that an instance id has now; None when there is none."""
+        """Return the present member id of an instance id; None if the instance id is unknown."""
         return self._static_ids.get(instance_id)
 
     def problem(self, member_id: str, instance_id: str | None) -> int:
@@ -51,7 +51,7 @@ class Members:
         return NONE if known == member_id else ErrorCode.FENCED_INSTANCE_ID
 
     def add(self, member: Member) -> None:
-        """Add a member; it is pending no more."""
+        """Add a member; its id is no longer pending."""
         self._by_id[member.member_id] = member
         self.pending.discard(member.member_id)
         if member.instance_id is not None:
@@ -60,7 +60,7 @@ class Members:
             self.leader = member.member_id
 
     def remove(self, member: Member) -> None:
-        """Remove a member; when it leads, another one leads."""
+        """Remove a member; if it leads, another member becomes the leader."""
         del self._by_id[member.member_id]
         if member.instance_id is not None:
             del self._static_ids[member.instance_id]
@@ -68,7 +68,7 @@ class Members:
             self.leader = next(iter(self._by_id), None)
 
     def replace(self, instance_id: str, member_id: str) -> None:
-        """Give a static member another id; it leads as before, and keeps its place."""
+        """Give a static member another member id; it keeps its place, and stays leader if it is."""
         member = self._by_id[self._static_ids[instance_id]]
         was_leader, known = self.leader == member.member_id, dict(self._by_id)
         member.member_id, old_id = member_id, member.member_id
@@ -89,7 +89,7 @@ class Members:
 
     @property
     def rebalance_timeout_ms(self) -> int:
-        """The largest of the members'; 0 without members."""
+        """The largest rebalance timeout of the members; 0 without members."""
         return max((one.rebalance_timeout_ms for one in self._by_id.values()), default=0)
 
     @property
@@ -103,13 +103,13 @@ class Members:
         return frozenset(name for name, count in counts.items() if count == len(self._by_id))
 
     def selected(self) -> str:
-        """Return the protocol with the most votes; each member has one, for the first it can."""
+        """Return the protocol with the most votes; a member votes for its first common protocol."""
         candidates = self.candidates
         votes = Counter(one.vote(candidates) for one in self._by_id.values())
         return max(sorted(votes), key=lambda name: votes[name])
 
     def elect_leader(self) -> bool:
-        """Choose a leader among the members that have joined. False when there is none."""
+        """Choose a leader among the members that have joined; return False if none has."""
         leader = self._by_id.get(self.leader or "")
         if leader is not None and leader.joining is not None:
             return True

@@ -1,12 +1,12 @@
-"""Kafka's generated messages by a schema: fields in their order, as JsonConverter names them.
+"""Encodes and decodes Kafka's generated messages by a schema; fields have JsonConverter's names.
 
     flexible (KIP-482)   string, bytes, array: unsigned varint of size + 1 (0: null), then items;
                          every struct ends with tagged fields: a count, then (tag, size, bytes) each
     not flexible         string: int16 size (-1: null); bytes, array: int32 size
 
-A schema is a tuple of (name, type) fields; a type is one of `_NUMBERS`, "string", "bytes", "uuid",
-a one-item list (an array of that type), a tuple (a struct) or a Tagged. The reader never allocates
-more memory than the bytes of the message can fill.
+A schema is a tuple of (name, type) fields. A type is one of `_NUMBERS`, "uint16", "string",
+"bytes", "uuid", a one-item list (an array of that type), a tuple (a struct) or a Tagged. The reader
+never allocates more memory than the bytes of the message can fill.
 """
 
 import base64
@@ -29,9 +29,9 @@ _VARINT_MAX: Final = 5
 
 @dataclass(frozen=True, slots=True)
 class Tagged:
-    """A tagged field: left out of the answer where the message has none.
+    """A tagged field. `read_message` returns it only if the message has it.
 
-    `nullable`: a struct behind a byte that is 0 for null.
+    `nullable`: a byte in front of the struct is 0 for null.
     """
 
     tag: int
@@ -40,7 +40,7 @@ class Tagged:
 
 
 class MessageReader:
-    """Reads a message front to back. Raises CorruptRecordError beyond its end."""
+    """Reads a message front to back. Its methods raise CorruptRecordError beyond the end."""
 
     def __init__(self, data: bytes, *, flexible: bool) -> None:
         self._data = data
@@ -53,7 +53,7 @@ class MessageReader:
         return len(self._data) - self._at
 
     def take(self, size: int) -> bytes:
-        """The next `size` bytes."""
+        """Return the next `size` bytes."""
         if not 0 <= size <= self.left:
             raise CorruptRecordError(
                 f"Error reading byte array of {size} byte(s): only {self.left} byte(s) available"
@@ -62,7 +62,7 @@ class MessageReader:
         return self._data[self._at - size : self._at]
 
     def struct(self, schema: Schema) -> dict[str, Any]:
-        """The fields of a struct, by name."""
+        """Return the fields of a struct, by name."""
         fields = {name: self.value(kind) for name, kind in schema if not isinstance(kind, Tagged)}
         if self._flexible:
             tags = {kind.tag: (name, kind) for name, kind in schema if isinstance(kind, Tagged)}
@@ -79,7 +79,7 @@ class MessageReader:
             fields[name] = None if is_null else reader.value(field.kind)
 
     def value(self, kind: Type) -> Any:
-        """A value of a type; text as str, bytes as bytes."""
+        """Return a value of a type: an int, a str, bytes, a list, or a dict of fields."""
         if isinstance(kind, tuple):
             return self.struct(kind)
         if isinstance(kind, list):
@@ -97,7 +97,7 @@ class MessageReader:
         return data.decode(errors="replace")
 
     def unsigned(self) -> int:
-        """An unsigned varint."""
+        """Return an unsigned varint."""
         code = 0
         for shift in range(_VARINT_MAX):
             byte = self._number(1, signed=False)
@@ -108,7 +108,7 @@ class MessageReader:
 
     def _number(self, size: int, *, signed: bool = True) -> int:
         if size > self.left:
-            raise CorruptRecordError("null")  # what a BufferUnderflowException says
+            raise CorruptRecordError("null")  # the message of Java's BufferUnderflowException
         return int.from_bytes(self.take(size), "big", signed=signed)
 
     def _size(self, is_string: bool) -> int:
@@ -129,12 +129,12 @@ class MessageReader:
 
 
 def read_message(data: bytes, schema: Schema, *, flexible: bool) -> dict[str, Any]:
-    """The fields of a message. Raises CorruptRecordError when it is cut or has lying sizes."""
+    """Return the fields of a message. Raises CorruptRecordError if it is cut or its sizes lie."""
     return MessageReader(data, flexible=flexible).struct(schema)
 
 
 def write_message(fields: Mapping[str, Any], schema: Schema, *, flexible: bool = False) -> bytes:
-    """Return a message: all fields of a schema; tagged ones that are None are left out."""
+    """Return the message with these fields; tagged fields that are None are left out."""
     plain = (
         _written(kind, fields[name], flexible)
         for name, kind in schema
@@ -171,7 +171,7 @@ def _written(kind: Type, value: Any, flexible: bool) -> bytes:
 
 
 def _size(size: int, size_bytes: int, flexible: bool) -> bytes:
-    """Return the size of what follows; -1 is null."""
+    """Return the encoded size of a field; -1 encodes null."""
     return _unsigned(size + 1) if flexible else size.to_bytes(size_bytes, "big", signed=True)
 
 
@@ -185,7 +185,7 @@ def _unsigned(number: int) -> bytes:
 
 
 def json_text(fields: Any) -> str:
-    """A message as Jackson writes what JsonConverter makes of it: bytes are base64."""
+    """Return fields as the JSON that JsonConverter and Jackson write: bytes are base64."""
 
     def encoded(value: bytes) -> str:
         return base64.b64encode(value).decode()
@@ -198,5 +198,5 @@ _ESCAPE: Final = re.compile(r"\\(u[0-9a-f]{4}|.)")
 
 
 def _escape(escaped: str) -> str:
-    """Jackson writes hexadecimal digits in upper case."""
+    """Return an escape as Jackson writes it: with upper-case hexadecimal digits."""
     return f"\\{escaped[0]}{escaped[1:].upper()}"

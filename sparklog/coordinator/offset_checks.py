@@ -1,4 +1,4 @@
-"""Checks of offsets to be committed that need no look at the group."""
+"""Checks of offsets before a commit, for which the group need not be read."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -15,13 +15,14 @@ METADATA_MAX: Final = GroupLimits().offset_metadata_max_bytes
 def check_offsets(
     catalog: Catalog, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
 ) -> None:
-    """Raise an error for offsets that no group can have.
+    """Refuse offsets that no group can have.
 
-    InvalidGroupIdError for an empty name, UnknownTopicError, OffsetOutOfRangeError for a negative
-    offset, UsageError for metadata that is too long.
+    Raises InvalidGroupIdError for an empty group id, UnknownTopicError for a topic or partition
+    that does not exist, OffsetOutOfRangeError for a negative offset, UsageError for metadata of
+    more than METADATA_MAX characters.
     """
     if not group_id:
-        raise InvalidGroupIdError("a group has a name that is not empty")
+        raise InvalidGroupIdError("the group id is empty")
     for place, one in offsets.items():
         check_partition(catalog.topic(place.topic), place.partition)
         if one.offset < 0:

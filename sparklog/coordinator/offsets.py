@@ -28,10 +28,10 @@ from sparklog.model import TopicPartition
 
 VERSION: Final = 3
 WITH_EXPIRY: Final = 1
-"""The version of a value that says when it expires: it has no leader epoch."""
+"""The version of a value with an expiry time; it has no leader epoch."""
 
 GROUP_ID_SINCE: Final = 9
-"""The first version of OffsetCommit that is told GROUP_ID_NOT_FOUND, and knows member epochs."""
+"""The first version of OffsetCommit that gets GROUP_ID_NOT_FOUND and has member epochs."""
 
 _KEY: Final = struct.Struct(">hh")
 _SIZE: Final = struct.Struct(">h")
@@ -76,8 +76,8 @@ def read_commit(
 ) -> tuple[str, TopicPartition, CommittedOffset | None]:
     """Return the group, the partition and the offset of a commit's record; None deletes it.
 
-    What a replay mostly reads, key and a value of version 3, is taken apart at once, all other
-    bytes by their schemas. Raises CorruptRecordError.
+    The usual record, with a value of version 3, is decoded directly, which is faster; all others
+    are decoded by their schemas. Raises CorruptRecordError.
     """
     try:
         _, size = _KEY.unpack_from(key)
@@ -97,7 +97,7 @@ def read_commit(
         if is_plain and version == VERSION and length >= 0:
             return group_id, TopicPartition(topic, partition), found
     except (struct.error, UnicodeDecodeError):
-        pass  # its schema says what is wrong with it
+        pass  # decoding by the schema raises the right error
     record = read_record(GROUP_RECORDS, key, value)
     place = TopicPartition(record.key["topic"], record.key["partition"])
     offset_or_none = None if record.value is None else offset_of(record.value)
@@ -109,9 +109,9 @@ def expired(
 ) -> Iterator[TopicPartition]:
     """Yield the partitions whose offsets of a group have expired (offsets.retention.minutes).
 
-    The retention of an empty group's offsets begins when the group became empty. It begins with the
-    commit if the members use the group for offsets alone, or if a stable group does not read the
-    topic any more. All other offsets stay.
+    The retention of an offset begins when the group becomes empty. It begins at the commit if the
+    group is used only for offsets, or if no member of a stable group reads the topic any more. All
+    other offsets stay. An offset with an expiry time of its own expires at that time instead.
     """
     since = _since(group)
     for place, offset in offsets.items():
@@ -124,7 +124,7 @@ def expired(
 
 
 def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int | None]:
-    """Return a function: the time when the retention of an offset began; None: not yet."""
+    """Return a function: when the retention of an offset began, in ms; None: not yet."""
     if isinstance(group, ConsumerGroup):
         return lambda place, offset: None if group.reads(place.topic) else offset.committed_ms
     if group.state is State.EMPTY and group.protocol_type is not None:
@@ -138,10 +138,10 @@ def _since(group: AnyGroup) -> Callable[[TopicPartition, CommittedOffset], int |
 
 
 def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
-    """Return why a commit is refused; 0 when it is not."""
+    """Return the error code that a commit is refused with; 0 if it is accepted."""
     has_generation = request.generation > NO_GENERATION
     if request.is_transactional and request.names_nobody:
-        return NONE  # of clients before KIP-447
+        return NONE  # a client older than KIP-447 names no member
     if group is None:
         is_new = request.version >= GROUP_ID_SINCE and not request.is_transactional
         unknown = ErrorCode.GROUP_ID_NOT_FOUND if is_new else ErrorCode.ILLEGAL_GENERATION
@@ -166,7 +166,7 @@ def commit_problem(group: AnyGroup | None, request: CommitRequest) -> int:
 
 
 def fetch_problem(group: AnyGroup | None, request: FetchRequest) -> int:
-    """Return why a member's OffsetFetch is refused; 0 when it is not."""
+    """Return the error code that an OffsetFetch is refused with; 0 if it is accepted."""
     is_anybody = request.member_id is None and request.member_epoch < 0
     if is_anybody or not isinstance(group, ConsumerGroup):
         return NONE
@@ -181,7 +181,7 @@ def _epoch_problem(group: ConsumerGroup, member_id: str, epoch: int) -> int:
 
 
 def keeps_offsets(group: AnyGroup) -> Callable[[str], bool] | None:
-    """Return whether members read a topic, whose offsets must not be deleted; None: all of them."""
+    """Return a function: do members read a topic, so that its offsets stay; None: all stay."""
     if isinstance(group, ConsumerGroup):
         return group.reads
     if group.state is State.EMPTY:

@@ -1,7 +1,7 @@
 """__consumer_offsets: a topic like others, but only coordinators append to it.
 
 A coordinator claims a partition by an edit that raises the partition's leader epoch, and then reads
-the partition. Every append carries the epoch. So appends of a former coordinator are refused.
+the partition. Every append carries the epoch, so appends of a former coordinator are refused.
 """
 
 import os
@@ -21,14 +21,14 @@ from sparklog.metadata.topic_plans import with_new
 from sparklog.model import READ_COMMITTED, TopicDescription
 
 CONFIGS: Final = {"cleanup.policy": "compact", "segment.bytes": str(100 * 1024 * 1024)}
-"""Those of Kafka's GroupCoordinatorConfig.offsetsTopicConfigs; compression.type is producer."""
+"""As in Kafka's GroupCoordinatorConfig.offsetsTopicConfigs; compression.type is producer."""
 NUM_PARTITIONS: Final = 50
-"""offsets.topic.num.partitions' default."""
+"""The default of offsets.topic.num.partitions."""
 READ_BYTES_MAX: Final = 2**62
 
 
 def offsets_topic(catalog: Catalog, clock: Clock, num_partitions: int) -> TopicDescription:
-    """Return the topic; it is made where there is none, with offsets.topic.num.partitions."""
+    """Return the topic; create it with `num_partitions` if it does not exist."""
     wanted = TopicDescription(
         OFFSETS_TOPIC, random_uuid(os.urandom(16)), num_partitions, CONFIGS, clock.now_ms()
     )
@@ -42,7 +42,7 @@ def offsets_topic(catalog: Catalog, clock: Clock, num_partitions: int) -> TopicD
 def claim(catalog: Catalog, topic: TopicDescription, partition: int) -> int | None:
     """Raise a partition's leader epoch; return the new one.
 
-    None when another process has claimed the partition meanwhile. Raises UnknownTopicError.
+    Returns None if another process has claimed the partition meanwhile. Raises UnknownTopicError.
     """
     topic_id = topic.topic_id
     seen = catalog.topic_image(topic).partition(partition).leader_epoch
@@ -72,9 +72,9 @@ class Replays(Protocol):
 def load(
     catalog: Catalog, topic: TopicDescription, partition: int, shard: Replays, start: int = 0
 ) -> int:
-    """Replay a partition into a shard from an offset on; return the offset after the last record.
+    """Replay a partition into a shard from an offset on; return the log end offset it has read to.
 
-    Records of aborted transactions do not count. Raises CorruptRecordError, MissingFileError.
+    Records of aborted transactions are left out. Raises CorruptRecordError, MissingFileError.
     """
     reader = TopicReader(catalog.files, topic, catalog.topic_image(topic))
     log = reader.partition(partition)

@@ -1,6 +1,7 @@
-"""Records of __consumer_offsets and __transaction_state: coordinators' state as keys and values.
+"""Records of __consumer_offsets and __transaction_state: a coordinator's state, by key.
 
-    key      int16 type | the key's fields, not flexible          value   int16 version | fields
+    key      int16 type | fields, not flexible
+    value    int16 version | fields
 
 Types 0 and 1 are offset commits, 2 a group of the classic protocol, 3 and 5 to 8 a group of the
 consumer protocol (KIP-848). A null value deletes the key. In __transaction_state type 0 is a
@@ -158,9 +159,9 @@ class CoordinatorRecord(NamedTuple):
 def read_record(
     kinds: dict[int, Kind], key: bytes | None, value: bytes | None
 ) -> CoordinatorRecord:
-    """The fields of a coordinator's record; `kinds` is GROUP_RECORDS or TRANSACTION_RECORDS.
+    """Return a coordinator's record; `kinds` is GROUP_RECORDS or TRANSACTION_RECORDS.
 
-    Raises UnknownRecordTypeError, and CorruptRecordError for bytes that cannot be such a record.
+    Raises UnknownRecordTypeError, and CorruptRecordError for bytes that do not fit the schema.
     """
     number = MessageReader(key or b"", flexible=False).value("int16")
     if number not in kinds:
@@ -193,7 +194,7 @@ def _read(
 
 
 def _check_not_null(key: dict[str, Any]) -> None:
-    """Refuse a key with a null in it: no field of a key is nullable."""
+    """Raise CorruptRecordError for a null in a key: no field of a key is nullable."""
     for name, value in key.items():
         if value is None:
             raise CorruptRecordError(f"non-nullable field {name} was serialized as null")

@@ -1,4 +1,4 @@
-"""The requests of a shard, and its answers. Names and meanings are the protocol's."""
+"""The requests to a shard, and its answers. Names and meanings are those of Kafka's protocol."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -15,21 +15,21 @@ NO_EPOCH = -1
 JOIN_EPOCH = 0
 LEAVE_EPOCH = -1
 STATIC_LEAVE_EPOCH = -2
-"""A static member leaves for a while: its place is kept until its session ends."""
+"""The epoch with which a static member leaves: its place is kept until its session ends."""
 
 Token = Any
-"""Names the request that an answer belongs to: whatever its sender gave."""
+"""Any value that the sender of a request chooses: it marks the answer to this request."""
 
 
 class Now(NamedTuple):
-    """The time: `timer_ms` of a clock that is never set, `wall_ms` since the epoch for records."""
+    """The time: `timer_ms` by a clock that is never set; `wall_ms` since 1970, for records."""
 
     timer_ms: int
     wall_ms: int
 
 
 class Protocol(NamedTuple):
-    """A protocol that a member supports, for consumers an assignor, and the member's metadata."""
+    """A protocol that a member supports (a consumer's assignor), and its metadata for it."""
 
     name: str
     metadata: bytes
@@ -76,7 +76,7 @@ class JoinAnswer(NamedTuple):
 
 
 class SyncRequest(NamedTuple):
-    """SyncGroup; the leader brings the assignments. Types and names are null below version 5."""
+    """SyncGroup; the leader's has the assignments. Protocol type and name: None below version 5."""
 
     group_id: str
     generation: int
@@ -106,7 +106,7 @@ class HeartbeatRequest(NamedTuple):
 
 
 class MemberIdentity(NamedTuple):
-    """A member that leaves: by its id, or by its instance id alone, as an administrator removes."""
+    """A member that leaves; an administrator may name its instance id alone."""
 
     member_id: str
     instance_id: str | None = None
@@ -120,7 +120,7 @@ class LeaveRequest(NamedTuple):
 
 
 class LeaveAnswer(NamedTuple):
-    """The answer to LeaveGroup: an error code of the request, and one of each member."""
+    """The answer to LeaveGroup: the error code of the request, and one for each member."""
 
     error_code: int
     members: tuple[int, ...] = ()
@@ -137,9 +137,10 @@ class CommittedOffset(NamedTuple):
 
 
 class CommitRequest(NamedTuple):
-    """OffsetCommit. `retention_ms` is -1 unless given (versions 2 to 4). Times are not set yet.
+    """OffsetCommit. `retention_ms` is -1 unless the client gave one (versions 2 to 4).
 
-    If it `is_transactional` (TxnOffsetCommit), it is checked, and nothing is committed.
+    The shard sets the times of `offsets`. With `is_transactional` (TxnOffsetCommit) the request is
+    only checked, and nothing is committed.
     """
 
     group_id: str
@@ -153,22 +154,23 @@ class CommitRequest(NamedTuple):
 
     @property
     def names_nobody(self) -> bool:
-        """Whether it names no member."""
+        """Whether it names neither a member nor a generation."""
         is_known = self.member_id != NO_MEMBER or self.instance_id is not None
         return self.generation == NO_GENERATION and not is_known
 
 
 class CommitAnswer(NamedTuple):
-    """The answer to OffsetCommit and OffsetDelete: a code of the request, and of each partition."""
+    """The answer to OffsetCommit and OffsetDelete: error codes of the request and by partition."""
 
     error_code: int
     partitions: Mapping[TopicPartition, int] = {}
 
 
 class FetchRequest(NamedTuple):
-    """OffsetFetch of one group; None asks for all of its offsets. The answer is an OffsetsAnswer.
+    """OffsetFetch of one group. The answer is an OffsetsAnswer.
 
-    A member of a consumer group tells its id and epoch (from version 9).
+    `partitions` None asks for all offsets. A member of a consumer group gives its id and epoch
+    (from version 9).
     """
 
     group_id: str
@@ -178,7 +180,7 @@ class FetchRequest(NamedTuple):
 
 
 class OffsetsAnswer(NamedTuple):
-    """The answer to OffsetFetch: None where nothing is committed."""
+    """The answer to OffsetFetch: offsets by partition, None where nothing is committed."""
 
     error_code: int
     offsets: Mapping[TopicPartition, CommittedOffset | None] = {}
@@ -192,13 +194,13 @@ class OffsetDeleteRequest(NamedTuple):
 
 
 class DeleteGroupRequest(NamedTuple):
-    """DeleteGroups, one group of it. The answer is an error code."""
+    """DeleteGroups for one group. The answer is an error code."""
 
     group_id: str
 
 
 class DescribeRequest(NamedTuple):
-    """DescribeGroups, one group of it."""
+    """DescribeGroups for one group. The answer is a DescribedGroup or None."""
 
     group_id: str
 
@@ -215,7 +217,7 @@ class DescribedMember(NamedTuple):
 
 
 class DescribedGroup(NamedTuple):
-    """The answer to DescribeGroups; None is a group that does not exist."""
+    """The answer to DescribeGroups; None instead if there is no such classic group."""
 
     state: str
     protocol_type: str
@@ -224,10 +226,10 @@ class DescribedGroup(NamedTuple):
 
 
 class ConsumerHeartbeat(NamedTuple):
-    """ConsumerGroupHeartbeat (KIP-848). None, and -1 as a timeout, say that nothing has changed.
+    """ConsumerGroupHeartbeat (KIP-848). None, and a timeout of -1, mean "not changed".
 
-    `owned` are the partitions that the member has. `topics` are all topics by name; `may_read` says
-    which of them a regular expression of this member may match.
+    `owned` are the partitions that the member has. `topics` are all topics by name; `may_read`
+    tells which of them the member's regular expression may match.
     """
 
     group_id: str
@@ -247,14 +249,14 @@ class ConsumerHeartbeat(NamedTuple):
 
     @property
     def is_full(self) -> bool:
-        """Whether all fields are given: a member sends them when it joins or has lost an answer."""
+        """Whether all fields are given: a member sends them to join, or if an answer was lost."""
         subscribes = self.topic_names is not None or self.topic_regex is not None
         says_all = subscribes and self.rebalance_timeout_ms != -1 and self.owned is not None
         return self.epoch == JOIN_EPOCH or says_all
 
 
 class ConsumerAnswer(NamedTuple):
-    """The answer to ConsumerGroupHeartbeat; an `assignment` of None has not changed."""
+    """The answer to ConsumerGroupHeartbeat; `assignment` None: it has not changed."""
 
     error_code: int
     message: str | None = None
@@ -265,7 +267,7 @@ class ConsumerAnswer(NamedTuple):
 
 
 class ConsumerDescribeRequest(NamedTuple):
-    """ConsumerGroupDescribe, one group of it."""
+    """ConsumerGroupDescribe for one group. The answer is DescribedConsumers or None."""
 
     group_id: str
 
@@ -286,7 +288,7 @@ class DescribedConsumer(NamedTuple):
 
 
 class DescribedConsumers(NamedTuple):
-    """The answer to ConsumerGroupDescribe; None: no such group, or one of another protocol."""
+    """The answer to ConsumerGroupDescribe; None instead for no such group, or a classic one."""
 
     state: str
     epoch: int
@@ -296,7 +298,7 @@ class DescribedConsumers(NamedTuple):
 
 
 class ListRequest(NamedTuple):
-    """ListGroups, one shard of it. The answer is a list of ListedGroup."""
+    """ListGroups for one shard. The answer is a list of ListedGroup."""
 
 
 class ListedGroup(NamedTuple):
@@ -325,12 +327,12 @@ Request = (
 
 
 class Effects:
-    """The effects of a request or a timer: answers and records, in their order."""
+    """The effects of a request or a timer: answers by token, and records to append, in order."""
 
     def __init__(self) -> None:
         self.answers: list[tuple[Token, Any]] = []
         self.records: list[Record] = []
 
     def answer(self, token: Token, answer: Any) -> None:
-        """Answer a request."""
+        """Add the answer to a request."""
         self.answers.append((token, answer))

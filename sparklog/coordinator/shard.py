@@ -1,8 +1,8 @@
 """A shard: the groups and the committed offsets of one partition of __consumer_offsets.
 
-    replay    a record of the partition, in the order of the log; then `loaded`
-    handle    takes a request; returns answers, at once or later, and records to append
-    tick      runs the timers that are due; returns the same
+    replay    takes a record of the partition, in the order of the log; after the last: `loaded`
+    handle    takes a request; returns answers, and records to append; an answer may come later
+    tick      runs the timers that are due; returns answers and records, too
 
 The answers of a call may be sent when its records, and those of earlier calls, are durable. If the
 records cannot be appended, the caller drops the shard, and loads another one from the log.
@@ -69,7 +69,7 @@ _EXPIRY: Final = Timer("", "expiry")
 
 
 class Shard:
-    """One partition's groups. `new_id` returns a text that is never returned twice."""
+    """One partition's groups. `new_id` returns a unique text."""
 
     def __init__(self, limits: GroupLimits, new_id: Callable[[], str]) -> None:
         self._limits = limits
@@ -82,7 +82,7 @@ class Shard:
     # ------------------------------------------------------------------------------------- loading
 
     def replay(self, key: bytes, value: bytes | None) -> None:
-        """Take a record of the log. Kinds of other protocols are ignored.
+        """Take a record of the log; ignore records of unknown types.
 
         Raises CorruptRecordError.
         """
@@ -123,7 +123,7 @@ class Shard:
         group.replay(record)
 
     def loaded(self, now: Now) -> None:
-        """All records were replayed: every member has a fresh session."""
+        """Begin the sessions of all members: all records were replayed."""
         for group in self._groups.values():
             if isinstance(group, ConsumerGroup):
                 group.loaded(now)
@@ -136,17 +136,17 @@ class Shard:
 
     @property
     def next_ms(self) -> int | None:
-        """The time, by the timers' clock, when `tick` next has something to do."""
+        """When `tick` next has something to do, by the timers' clock in ms; None: never."""
         return self._timers.next_ms
 
     def tick(self, now: Now) -> Effects:
-        """Do what is due."""
+        """Run the timers that are due."""
         out = self._out = Effects()
         self._fire(now)
         return out
 
     def expire(self, now: Now) -> Effects:
-        """Remove the offsets that have expired, whether a timer is due or not."""
+        """Remove expired offsets now, whether a timer is due or not."""
         out = self._out = Effects()
         self._expire(now)
         return out
@@ -235,7 +235,7 @@ class Shard:
     def _of_member(
         self, request: SyncRequest | HeartbeatRequest | LeaveRequest, token: Token, now: Now
     ) -> None:
-        """Take a request of a member that is in a classic group, but for LeaveGroup."""
+        """Take a request to a classic group; LeaveGroup also to a consumer group."""
         out, known = self._out, self._groups.get(request.group_id)
         if isinstance(known, ConsumerGroup) and isinstance(request, LeaveRequest):
             out.answer(token, known.remove(request, out))
@@ -320,7 +320,7 @@ class Shard:
         self._timers.set(_EXPIRY, now.timer_ms + interval_ms)
 
     def _expire(self, now: Now) -> None:
-        """Remove the offsets that have expired, and groups that have nothing left."""
+        """Remove expired offsets, and groups that have neither offsets nor members."""
         for group in list(self._groups.values()):
             offsets = self._offsets.get(group.group_id, {})
             gone = expired(group, offsets, self._limits.offsets_retention_ms, now.wall_ms)
@@ -332,17 +332,17 @@ class Shard:
     # -------------------------------------------------------------------------------------- groups
 
     def _group(self, group_id: str) -> AnyGroup:
-        """Return a group, a new one of the classic kind when there is none."""
+        """Return a group; a new classic one if it does not exist."""
         return self._groups.get(group_id) or self._classic(group_id)
 
     def _classic(self, group_id: str) -> Group:
-        """Replace a group, if there is one, by a new one of the classic protocol; return it."""
+        """Put a new group of the classic protocol in place of any old one; return it."""
         group = Group(group_id, self._limits, self._timers, self._save, self._new_id)
         self._groups[group_id] = group
         return group
 
     def _consumers(self, group_id: str) -> ConsumerGroup:
-        """Replace a group, if there is one, by a new one of the consumer protocol; return it."""
+        """Put a new group of the consumer protocol in place of any old one; return it."""
         group = ConsumerGroup(group_id, self._limits, self._timers)
         self._groups[group_id] = group
         return group
@@ -351,7 +351,7 @@ class Shard:
         self._out.records.append(group_record(group))
 
     def _forget_unused(self, group_id: str) -> None:
-        """Forget a group that is neither in the log nor in use."""
+        """Forget a group that has no record in the log and is not in use."""
         group = self._groups.get(group_id)
         if group is not None and group.is_unused and not self._offsets.get(group_id):
             self._offsets.pop(group_id, None)
@@ -369,7 +369,7 @@ class Shard:
         return NONE
 
     def _remove_group(self, group: AnyGroup) -> None:
-        """Remove a group without offsets and members."""
+        """Remove a group that has neither offsets nor members."""
         self._groups.pop(group.group_id)
         self._offsets.pop(group.group_id, None)
         if isinstance(group, ConsumerGroup):

@@ -1,4 +1,4 @@
-"""The states of a group, its timers, and the broker configs that bound it."""
+"""The states of groups, their timers, and the broker configs that limit them."""
 
 from dataclasses import dataclass
 from enum import StrEnum
@@ -11,7 +11,10 @@ REVOCATION: Final = "revocation"
 
 
 class State(StrEnum):
-    """The states of a group, as DescribeGroups spells them. A dead group is deleted."""
+    """The states of a classic group, as DescribeGroups spells them.
+
+    Dead: there is no such group.
+    """
 
     EMPTY = "Empty"
     PREPARING = "PreparingRebalance"

@@ -1,8 +1,8 @@
-"""The topics that the members of a consumer group read: named ones, and those that match.
+"""The topics that members of a consumer group read: by name, and by regular expression.
 
-A regular expression is RE2's (KIP-848) and matches a whole name. It is matched again when topics
-were created or deleted. A subscription that was loaded from a record is matched against all topics
-until its member sends a request: only the request shows which topics the member may read.
+A regular expression has RE2's syntax (KIP-848) and matches a whole name. It is matched again when
+topics were created or deleted. A subscription that was loaded from a record is matched against all
+topics until its member sends a request: only the request tells which topics the member may read.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -17,7 +17,7 @@ Topics = Mapping[str, TopicDescription]
 
 
 class _Matches(NamedTuple):
-    """The names that a regular expression found among some topics."""
+    """The names that a regular expression matches among some topics."""
 
     regex: str
     topics: Topics
@@ -33,7 +33,7 @@ class Subscriptions:
     def take(self, member: ConsumerMember, topics: Topics, may_read: Callable[[str], bool]) -> bool:
         """Match a member's regular expression against the topics that it may read.
 
-        True when the matches are new.
+        Returns whether it was matched anew, or dropped.
         """
         regex, known = member.topic_regex, self._matches.get(member.member_id)
         if not regex:
@@ -45,11 +45,11 @@ class Subscriptions:
         return True
 
     def forget(self, member_id: str) -> None:
-        """Forget a member, if it is there."""
+        """Forget the matches of a member, if there are any."""
         self._matches.pop(member_id, None)
 
     def names(self, member: ConsumerMember, topics: Topics | None = None) -> frozenset[str]:
-        """Return the names of a member's topics; named ones even if they do not exist."""
+        """Return the names of a member's topics; those it names need not exist."""
         known = self._matches.get(member.member_id)
         matched: frozenset[str] = frozenset()
         if known is not None:
@@ -59,7 +59,7 @@ class Subscriptions:
         return matched.union(member.topic_names)
 
     def topic_ids(self, member: ConsumerMember, topics: Topics) -> frozenset[str]:
-        """Return the ids of the topics that a member reads and that are there."""
+        """Return the ids of the existing topics that a member reads."""
         names = self.names(member, topics)
         return frozenset(topics[name].topic_id for name in names if name in topics)
 
@@ -86,7 +86,7 @@ def matching(regex: str, topics: Iterable[str]) -> frozenset[str]:
 
 @lru_cache(maxsize=1_000)
 def compiled(regex: str) -> Any:
-    """Return a regular expression of RE2, which takes linear time. Raises ValueError."""
+    """Return a compiled regular expression of RE2 (linear time). Raises ValueError."""
     import re2
 
     options = re2.Options()

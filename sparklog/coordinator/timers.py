@@ -1,4 +1,7 @@
-"""Timers: keys with a deadline each. Moving a deadline costs nothing until the old one is due."""
+"""Timers: a deadline for each key.
+
+To postpone a deadline costs nothing until the old one is due.
+"""
 
 from collections.abc import Hashable, Iterator
 from heapq import heappop, heappush
@@ -9,7 +12,7 @@ Key = TypeVar("Key", bound=Hashable)
 
 
 class Timers(Generic[Key]):
-    """The deadlines of keys, in milliseconds of one clock."""
+    """The deadlines of keys, in ms by one clock."""
 
     def __init__(self) -> None:
         self._deadlines: dict[Key, int] = {}
@@ -17,19 +20,19 @@ class Timers(Generic[Key]):
         self._numbers = count()
 
     def set(self, key: Key, deadline_ms: int) -> None:
-        """Set the deadline of a key, in place of the one that it has."""
+        """Set the deadline of a key; it replaces an earlier one."""
         known = self._deadlines.get(key)
         self._deadlines[key] = deadline_ms
         if known is None or deadline_ms < known:
             heappush(self._heap, (deadline_ms, next(self._numbers), key))
 
     def cancel(self, key: Key) -> None:
-        """Forget a key, if it is there."""
+        """Remove a key, if it has a deadline."""
         self._deadlines.pop(key, None)
 
     @property
     def next_ms(self) -> int | None:
-        """The first deadline; None when there is none."""
+        """The earliest deadline; None if there is none."""
         while self._heap:
             at_ms, _, key = self._heap[0]
             deadline_ms = self._deadlines.get(key)
@@ -41,7 +44,7 @@ class Timers(Generic[Key]):
         return None
 
     def due(self, now_ms: int) -> Iterator[Key]:
-        """Yield the keys whose deadline has come, the earliest first; each is cancelled before."""
+        """Yield the keys whose deadline has come, earliest first; each is removed first."""
         while (next_ms := self.next_ms) is not None and next_ms <= now_ms:
             _, _, key = heappop(self._heap)
             del self._deadlines[key]

@@ -1,20 +1,21 @@
 """Group commit: requests that arrive together share one commit, whatever their topics.
 
-    queue           requests wait, a group is taken, its requests are answered    asyncio
-    writer          a group to segments and one entry of the metadata log         on a thread
-    share           the requests of one topic that go through a round together
-    slices          the small records of all topics, encoded together
-    rows            the records of requests: columns, partitions, ranks           arrays
+    queue             requests wait, a group is taken, its requests are answered    asyncio
+    writer            writes a group to segments, and commits one entry             on a thread
+    share             the requests of one topic that go through a round together
+    slices            encodes the small records of all topics together
+    rows              the records of requests: columns, partitions, ranks           arrays
 
-    appends         batches that clients have encoded wait for their commit       asyncio
-    append_writer   a group of them, checked, to segments and one entry           on a thread
-    append_topics   the batches of a topic, and its part of the entry
-    append_partition  the batches of a partition: decided, numbered, as rows
-    append_slots    a batch that waits, and its outcome
+    appends           batches that clients have encoded wait for their commit       asyncio
+    append_writer     checks a group of them, writes it, and commits one entry      on a thread
+    append_topics     the batches of a topic, and its part of the entry
+    append_partition  the batches of a partition: verdicts, offsets, rows
+    append_slots      a batch that waits, and its outcome
+    admission         whether a transactional batch may be appended
 
-A request is acknowledged when the commit is durable, with the offsets of its records. Services
-stand on it; it knows no protocol. A module is loaded when it is first used: a service of batches
-does without the encoder.
+A request is acknowledged when the commit is durable, with the offsets of its records. The services
+build on this package; it knows no protocol. A module is loaded when it is first used: a service
+that takes encoded batches does not load the encoder.
 """
 
 from importlib import import_module

@@ -1,8 +1,8 @@
-"""Admission: a transactional batch is appended while its transaction is open, in its partition.
+"""Admission: a transactional batch is appended only while its partition is in an open transaction.
 
-The plan of the append makes the check, on the image that the commit continues. So a late batch
-never gets into a transaction that is over, and never leaves a transaction open that has no end
-(KIP-890).
+The plan of the append makes the check, on the image that the commit continues. So a late batch gets
+neither into the producer's next transaction, nor behind the end of its own, where it would stay
+open for ever (KIP-890).
 """
 
 from typing import TYPE_CHECKING, Final
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
 
 ADDS_FROM: Final = 12
-"""The first version of Produce that adds its partitions to the transaction itself (KIP-890)."""
+"""The first version of Produce that itself adds its partitions to the transaction (KIP-890)."""
 ABORTABLE_FROM: Final = 11
-"""The first version of Produce that is told TRANSACTION_ABORTABLE (KIP-890)."""
+"""The first version of Produce that gets the error TRANSACTION_ABORTABLE (KIP-890)."""
 
 
 class Admission:
-    """The transactions as one plan sees them; `changed` are those that the plan has changed."""
+    """The transactions that one plan sees; `changed` are those that the plan itself has changed."""
 
     def __init__(self, ids: TransactionalIds) -> None:
         self._ids = ids
@@ -33,8 +33,9 @@ class Admission:
     def check(self, batch: "ClientBatch", place: TransactionPartition, version: int) -> None:
         """Refuse a transactional batch that may not be appended; `version` is that of Produce.
 
-        Raises InvalidProducerEpochError for an epoch that is over; InvalidTxnStateError, to a newer
-        client as TRANSACTION_ABORTABLE, for a partition without its transaction.
+        Raises InvalidProducerEpochError for an old epoch. Raises InvalidTxnStateError if no
+        transactional id has the producer, or if the partition is in no open transaction of it: in
+        version 11 with the code TRANSACTION_ABORTABLE, from 12 on not at all.
         """
         known = self._of(batch.producer_id)
         told = f"producer {batch.producer_id}, epoch {batch.producer_epoch}, partition "
@@ -54,7 +55,7 @@ class Admission:
             )
 
     def take(self, producer_id: int, place: TransactionPartition) -> None:
-        """Take note of a batch that is appended."""
+        """Note a batch that is appended: it may begin a transaction, or add its partition."""
         known = self._of(producer_id)
         if known is not None and not (known.is_open and place in known.partitions):
             begun = known.begun()

@@ -1,4 +1,4 @@
-"""The batches that one group appends to a partition: decided, numbered, and as rows."""
+"""The batches that one group appends to a partition: verdicts, offsets, and rows."""
 
 import struct
 from collections.abc import Sequence
@@ -23,19 +23,19 @@ if TYPE_CHECKING:
     from sparklog.record.encode import EncodedStream
 
 _HEAD: Final = struct.Struct(">qii")
-"""Base offset, length, leader epoch: the first bytes of a batch."""
+"""The first bytes of a batch: base offset, length, leader epoch."""
 _SEQUENCES: Final = 2**31
-"""Sequences go from 0 to 2^31 - 1, and then from 0 again."""
+"""How many sequences there are: after 2^31 - 1 comes 0."""
 
 Verdict = int | Duplicate | SparklogError
-"""On a batch: its offset in the log, the place where it is already, or why it is refused."""
+"""On a batch: the offset it gets, the place of its first copy, or the error that refuses it."""
 
 
 class Decided(NamedTuple):
-    """The verdicts on batches, in arrival order, from one look at a log; and the new states.
+    """The verdicts on batches, in the order of arrival, by one image of the log; and new states.
 
-    `producers` are the states of producers that change, `transactions` the partition's open ones if
-    some begin here.
+    `producers` are the states that change. `transactions` are all open ones of the partition, None
+    if none begins here.
     """
 
     verdicts: list[Verdict]
@@ -46,7 +46,7 @@ class Decided(NamedTuple):
 def decided(
     log: PartitionLog, batches: Sequence[Checked], topic_id: str, admission: Admission
 ) -> Decided:
-    """Return a verdict on each batch. `admission` is that of the whole plan."""
+    """Return the verdicts on batches. `admission` is that of the whole plan."""
     place = TransactionPartition(topic_id, log.partition)
     verdicts: list[Verdict] = []
     states: dict[int, ProducerState] = {}
@@ -107,7 +107,10 @@ def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:
 
 
 class PartitionAppends:
-    """The batches of one partition. Those that a look at the log refuses are not written."""
+    """The batches of one partition.
+
+    Those that the first look at the log refuses are not written.
+    """
 
     def __init__(
         self,
@@ -117,7 +120,7 @@ class PartitionAppends:
         topic_id: str,
         admission: Admission,
     ) -> None:
-        """`log` is as the group sees it before it writes."""
+        """`log` is the partition as the group sees it before it writes."""
         self.partition = log.partition
         self.batches = batches
         self._topic_id = topic_id
@@ -126,11 +129,11 @@ class PartitionAppends:
         self.verdicts, self.producers, self.transactions = decided(
             log, batches, topic_id, admission
         )
-        """By the newest look at the log."""
+        """The verdicts by the newest look at the log, with the states that follow."""
         self.rows: Sequence[SegmentEntry] = ()
-        """Of the batches that the newest plan appends, with the file's offsets."""
+        """Rows of the batches that the newest plan appends, with the file's offsets."""
         self.is_stale = False
-        """Whether the newest plan would append other batches than lie in the file."""
+        """Whether the newest plan wants batches that were not written: write again."""
         self._is_written = [isinstance(verdict, int) for verdict in self.verdicts]
         self.written = [
             batch for (_, batch), is_in in zip(batches, self._is_written, strict=True) if is_in
@@ -146,7 +149,7 @@ class PartitionAppends:
 
     @property
     def size(self) -> int:
-        """How many bytes are written."""
+        """How many bytes the written batches have."""
         return self._positions[-1]
 
     @property
@@ -161,7 +164,7 @@ class PartitionAppends:
     # -------------------------------------------------------------------------------------- write
 
     def pieces(self) -> list[bytes | memoryview]:
-        """Return the bytes that are written: the batches, with their offsets in the file."""
+        """Return the bytes to write: the batches, with their offsets in the file."""
         found: list[bytes | memoryview] = []
         for batch, offset in zip(self.written, self._offsets, strict=False):
             length = len(batch.data) - layout.LOG_OVERHEAD
@@ -170,7 +173,7 @@ class PartitionAppends:
         return found
 
     def stream(self) -> "EncodedStream":
-        """Return the batches that are written as a TopicWriter takes them."""
+        """Return the batches to write, in the form that a TopicWriter takes."""
         from sparklog.record.encode import EncodedStream
         from sparklog.record.scan import scan_batches
 
@@ -180,18 +183,19 @@ class PartitionAppends:
         return EncodedStream(self.partition, data, scan_batches(data).batches, count, least)
 
     def lie_at(self, path: str, position: int, data: memoryview, now_ms: int) -> None:
-        """Take note that the batches lie in a shared segment, as `data`."""
+        """Note that the batches lie in a shared segment, as `data`."""
         self._slice = path, position, data, now_ms
 
     def lie_in(self, segments: Sequence[SegmentEntry]) -> None:
-        """Take note that the batches lie in segments of the partition's own."""
+        """Note that the batches lie in segments of the partition's own."""
         self._segments = segments
 
     # --------------------------------------------------------------------------------------- plan
 
     def place(self, log: PartitionLog, admission: Admission) -> None:
-        """Decide on the batches once more, on the log that the commit continues."""
-        # A transaction is noted in the plan's own admission; all else is known of the same log.
+        """Decide on the batches again, on the log that the commit continues."""
+        # On the same log the verdicts stand, but transactions must be noted in each plan's
+        # admission.
         if log is not self._log or self._is_transactional:
             self._log = log
             self.verdicts, self.producers, self.transactions = decided(
@@ -206,7 +210,7 @@ class PartitionAppends:
         self.rows = () if self.is_stale else self._rows(of_written)
 
     def _rows(self, is_taken: Sequence[bool]) -> Sequence[SegmentEntry]:
-        """Return the rows of the written batches that are taken."""
+        """Return the rows of the written batches that are to be appended."""
         if self._segments:
             return self._segments if all(is_taken) else ()
         rows: list[SegmentEntry] = []
@@ -256,9 +260,9 @@ class PartitionAppends:
     # ------------------------------------------------------------------------------------- answer
 
     def settle(self, log_start_offset: int, append_time_ms: int) -> None:
-        """Tell the batches their offsets, unless they have to be written again.
+        """Give the batches their outcomes, unless they have to be written again.
 
-        `append_time_ms` is -1 unless the topic has LogAppendTime; a duplicate has its own.
+        `append_time_ms` is -1 unless the topic has LogAppendTime; a duplicate gets its first time.
         """
         if self.is_stale:
             return
@@ -272,6 +276,6 @@ class PartitionAppends:
                 slot.outcome = Appended(verdict, append_time_ms, log_start_offset)
 
     def fail(self, error: SparklogError) -> None:
-        """Give the batches that have no outcome an error."""
+        """Give an error to the batches that have no outcome."""
         for slot, _ in self.batches:
             slot.outcome = slot.outcome or error

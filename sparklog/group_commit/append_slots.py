@@ -12,9 +12,10 @@ if TYPE_CHECKING:
 class Append(NamedTuple):
     """One partition's batch of a produce request, as the client sent it.
 
-    With `leader_epoch` it is appended only while the partition has this epoch: a claim that raises
-    the epoch refuses older appends (FencedLeaderEpochError). With `end_offset` it is appended only
-    if the log ends there, because its content depends on the log (UnexpectedAppendOffsetError).
+    With `leader_epoch` it is appended only while the partition has this epoch: after a claim, which
+    raises the epoch, older appends are refused (FencedLeaderEpochError). With `end_offset` it is
+    appended only if the log ends there, because its content depends on the log
+    (UnexpectedAppendOffsetError).
     """
 
     topic_id: str
@@ -25,7 +26,7 @@ class Append(NamedTuple):
 
 
 class Appended(NamedTuple):
-    """The answer to one batch: the offset of its first record, and Kafka's other fields.
+    """The outcome of a batch that was appended: its first offset, and Kafka's other fields.
 
     `log_append_time_ms` is -1 unless the topic has LogAppendTime.
     """
@@ -56,11 +57,11 @@ class Checked(NamedTuple):
 
 @dataclass(slots=True)
 class AppendCounts:
-    """What one instance has appended since its start, in numbers that only grow."""
+    """The appends of one instance since its start; the numbers only grow."""
 
     batches: int = 0
     records: int = 0
     bytes: int = 0
     commits: int = 0
     conflicts: int = 0
-    """Times that a commit was planned again because another came first."""
+    """How often a commit was planned again because another was first."""

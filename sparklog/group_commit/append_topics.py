@@ -1,14 +1,15 @@
-"""The batches that one group appends to a topic: numbered, laid out, as rows of the metadata.
+"""The batches that one group appends to a topic: their offsets, their places, and their rows.
 
-    numbered      from the log end offset that is seen; if others commit meanwhile, the row's shift
-                  says so. Base offset and leader epoch lie outside the checksum
-    decided       a producer's batch is appended, was appended before, or does not follow: first on
-                  the image that is seen, for what need not be written, then in the commit
+    numbered      from the log end offset before the write. If others commit meanwhile, the offsets
+                  in the file stay, and the row gets a shift. Base offset and leader epoch lie
+                  outside a batch's checksum
+    decided       a producer's batch is appended, is a duplicate, or is out of order. Decided first
+                  before the write, to leave out batches, and again in the commit
     laid out      partition after partition, for a shared segment; a partition with more bytes than
-                  it takes gets segments of its own
+                  that takes gets segments of its own
 
-A batch may turn out to be no part of the log after it was written: the slice is split around it
-into two rows. Segments of a partition's own have no such rows, so it is written again.
+If the commit refuses a batch that was written, the slice is split around it into two rows. Segments
+of a partition's own cannot be split, so the partition is written again.
 """
 
 from collections.abc import Sequence
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class TopicAppends:
-    """The batches of one topic, and the outcome of the newest try to commit them."""
+    """The batches of one topic, and the error of the newest try to commit them."""
 
     def __init__(
         self,
@@ -38,7 +39,7 @@ class TopicAppends:
         checked: Sequence[Checked],
         admission: Admission,
     ) -> None:
-        """`topic` is the one that `plan` was made of, `admission` that of the same image."""
+        """`topic` is the image that `plan` was made from; `admission` is of the same image."""
         self.plan = plan
         self.error: SparklogError | None = None
         of_partition: dict[int, list[Checked]] = {}
@@ -57,7 +58,7 @@ class TopicAppends:
 
     @property
     def topic_id(self) -> str:
-        """The topic's id."""
+        """The id of the topic."""
         return self.plan.topic.topic_id
 
     @property
@@ -84,9 +85,9 @@ class TopicAppends:
             one.lie_in([entry for entry in entries if entry.partition == one.partition])
 
     def placed(self, image: Image, admission: Admission) -> TopicEdit | None:
-        """Return the edit that makes the batches visible; `admission` is the plan's.
+        """Return the edit that makes the batches visible; `admission` is that of the plan.
 
-        None when there is nothing to commit, for one, because the topic refuses it (`error`).
+        None if there is nothing to commit: no batch is left, or there is an `error`.
         """
         self.error = None
         admitted = dict(admission.changed)
@@ -113,7 +114,7 @@ class TopicAppends:
         return edit if placed else None
 
     def settle(self, image: Image) -> None:
-        """Tell the batches their offsets: the commit has landed, as `image`."""
+        """Give the batches their outcomes: the commit has landed, and left `image`."""
         topic = live_topic(image, self.topic_id)
         is_append_time = self.plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         for one in self.partitions:
@@ -121,7 +122,7 @@ class TopicAppends:
             one.settle(log_start, self.plan.now_ms if is_append_time else NO_TIMESTAMP)
 
     def fail(self) -> None:
-        """Give the batches that have no outcome the error of the newest try."""
+        """Give the error of the newest try to the batches that have no outcome."""
         found = self.error or CommitConflictError(
             f"topic {self.plan.topic.name!r}: retries of these batches kept landing elsewhere"
         )
@@ -130,13 +131,13 @@ class TopicAppends:
 
 
 def _leader_epoch(batches: Sequence[Checked], plan: WritePlan) -> int:
-    """Return the leader epoch that a partition's batches ask for; any of them is the newest one."""
+    """Return the leader epoch that batches of a partition name: all name the newest, or none."""
     asked = [slot.append.leader_epoch for slot, _ in batches]
     return next((epoch for epoch in asked if epoch is not None), plan.leader_epoch)
 
 
 def live_topic(image: Image, topic_id: str) -> TopicImage:
-    """Return a topic of an image. Raises UnknownTopicError when it is deleted, or was never."""
+    """Return a topic of an image. Raises UnknownTopicError if it is deleted or unknown."""
     topic = image.topic(topic_id)
     if topic is None or topic.closed_ms is not None:
         raise UnknownTopicError(f"unknown topic id {topic_id!r}", topic_id=topic_id)

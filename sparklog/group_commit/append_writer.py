@@ -1,13 +1,14 @@
-"""A group of client batches, of any number of topics, to one shared segment and one commit.
+"""Writes a group of client batches, of any topics, to one shared segment and one commit.
 
-    check     every batch as a leader does; one that is refused does not stop the others
+    check     every batch, as a leader does; one that is refused does not stop the others
     write     the small partitions of all topics into one shared segment; large ones into segments
               of their own
-    commit    all durable, then one entry; a topic that it refuses (deleted) is left out of it
+    commit    one entry, after all files are durable; a topic that the commit refuses (a deleted
+              one) is left out
 
-When an import or a vacuum came between, or retries of the same batches at another instance, they
-are written again, PLANS_MAX times at most.
-Files that were written and not committed stay for vacuum.
+Batches are written again, PLANS_MAX times in all, if an import, a vacuum, or a retry of the same
+batches at another instance came between. Files that were written and not committed are left to
+vacuum.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,22 +26,22 @@ from sparklog.metadata.image import Image, TopicImage
 from sparklog.metadata.log import Committed
 
 PLANS_MAX: Final = 3
-"""How often a batch is written at most."""
+"""How often a batch is written before it fails."""
 
 
 class AppendWriter:
     """Writes groups, one at a time."""
 
     def __init__(self, catalog: Catalog, counts: AppendCounts, *, flush: bool = True) -> None:
-        """`flush` says whether segments are synced; the entry is in either case."""
+        """`flush`: whether segments are synced; the entry always is."""
         self._catalog = catalog
         self._counts = counts
         self._options = WriteOptions(flush=flush)
 
     def write(self, slots: Sequence[Slot]) -> Image | None:
-        """Write and commit; every slot gets its outcome. Batches of a partition keep their order.
+        """Write and commit; set the outcome of every slot. Batches of a partition keep their order.
 
-        Returns the image after the commit; None when nothing landed.
+        Returns the image after the commit; None if nothing landed.
         """
         image: Image | None = None
         for plans in range(PLANS_MAX):
@@ -55,7 +56,7 @@ class AppendWriter:
         return image
 
     def _round(self, slots: Sequence[Slot], *, is_last: bool) -> Image | None:
-        """Write all in one commit; slots that are to be written again get no outcome."""
+        """Write slots and commit them in one entry; those to be written again get no outcome."""
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
         image, now_ms = self._catalog.log.image(list(ids)), self._catalog.clock.now_ms()
         topics = self._checked(slots, image, now_ms)
@@ -77,7 +78,7 @@ class AppendWriter:
         return committed.image
 
     def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
-        """Return the sound batches, topic by topic; the others get their errors."""
+        """Return the sound batches by topic; the other slots get their errors as outcomes."""
         topics: dict[str, TopicImage] = {}
         plans: dict[str, WritePlan] = {}
         checked: dict[str, list[Checked]] = {}
@@ -100,7 +101,7 @@ class AppendWriter:
         ]
 
     def _written(self, topics: Sequence[TopicAppends]) -> SharedSegment:
-        """Write all batches; return the segment of the small ones, which is not durable yet."""
+        """Write all batches; return the shared segment of the small ones, not yet synced."""
         shared = SharedSegment(self._catalog.files, self._catalog.clock)
         try:
             self._write_small(topics, shared)
@@ -117,7 +118,7 @@ class AppendWriter:
         small = [partition for one in topics for partition in one.small]
         if not small:
             return
-        # One call of the storage for all: the pieces are joined once, and never copied before.
+        # One write for all: the pieces are joined here, and copied nowhere else.
         data = memoryview(b"".join(piece for one in small for piece in one.pieces()))
         path, position = shared.put([data], flush=self._options.flush)
         now_ms, start = self._catalog.clock.now_ms(), 0
@@ -133,10 +134,10 @@ class AppendWriter:
         topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
 
     def _commit(self, topics: Collection[TopicAppends], shared: SharedSegment) -> Committed:
-        """Commit topics in one entry, but for those that are refused.
+        """Commit topics in one entry, without those that the commit refuses.
 
-        The disk syncs the shared segment while the edit is made, and no longer: an edit that is
-        planned names durable files.
+        The disk syncs the shared segment while the edit is made. The plan returns the edit only
+        after the sync, so an entry names durable files.
         """
         tries: list[int] = []
 
@@ -169,7 +170,7 @@ class AppendWriter:
 
 
 def _check_epoch(topic: TopicImage, append: Append) -> None:
-    """Refuse a batch of a leader epoch that is not the partition's any more."""
+    """Refuse a batch whose leader epoch is not the partition's present one."""
     current = topic.partition(append.partition).leader_epoch
     if append.leader_epoch not in (None, current):
         raise FencedLeaderEpochError(
@@ -179,7 +180,7 @@ def _check_epoch(topic: TopicImage, append: Append) -> None:
 
 
 def _checked(slot: Slot, plan: WritePlan) -> Checked:
-    # Loaded with the first batch: the kernels take a while, and a service answers others before.
+    # Loaded with the first batch: the kernels load slowly, and other requests do not need them.
     from sparklog.record.client_batch import check_client_batch
 
     append = slot.append

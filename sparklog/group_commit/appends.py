@@ -1,13 +1,13 @@
 """Batches of clients that wait for their commit, one group after another.
 
     request ──▶ waiting ──▶ group ──▶ one shared segment, one entry ──▶ answers
-                             ▲ what came while the commit before was under way
+                             ▲ the requests that came during the previous commit
 
-One group is committed at a time. A request that comes while no commit is under way does not wait.
-After a group of several requests, the next group waits until as many have come again, for as long
-as the last commit took and linger.ms at most. So clients that send their next request after an
-answer form one group, instead of two that take turns. On an object store, where a commit is
-expensive, a group waits longer.
+One group is committed at a time. A request that comes when there was no commit lately does not
+wait. After a group of several requests, the next group waits until as many have come again, but no
+longer than the last commit took, and linger.ms at most. So clients that send their next request
+after an answer form one group, instead of two that take turns. On an object store, where a commit
+is expensive, a group waits longer.
 """
 
 import asyncio
@@ -32,7 +32,7 @@ __all__ = ["Append", "AppendCommit", "AppendCounts", "AppendLimits", "Appended"]
 MIB: Final = 1024 * 1024
 PRODUCE_VERSION: Final = 13
 REMOTE_LINGER_S: Final = 0.1
-"""How long a group for an object store waits at least; twice the last commit if that is longer."""
+"""How long a group waits on an object store; twice the time of the last commit if longer."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -40,11 +40,11 @@ class AppendLimits:
     """When a group is committed, how, and how much may wait for it."""
 
     linger_ms: int = 5
-    """How long a group waits at most behind another one, on a local disk."""
+    """The longest that a group waits after the group before it, on a local disk."""
     max_pending_bytes: int = 64 * MIB
-    """Bytes that may wait for their commit before `AppendCommit.room` does."""
+    """The most bytes that may wait for their commit; with more, `AppendCommit.room` waits."""
     flush: bool = True
-    """Whether segments are synced before the commit; the entry is in either case."""
+    """Whether segments are synced before the commit; the entry always is."""
 
 
 @dataclass(eq=False, slots=True)
@@ -62,17 +62,17 @@ class AppendCommit:
     def __init__(self, catalog: Catalog, limits: AppendLimits) -> None:
         self.counts = AppendCounts()
         self.on_commit: Callable[[Image], None] | None = None
-        """Called on the loop with the image after each commit that landed, before its answers."""
+        """Called on the loop after each commit that landed, with its image, before its answers."""
         self._limits = limits
         self._is_local = catalog.files.is_local
         self._writer = AppendWriter(catalog, self.counts, flush=limits.flush)
         self._thread = ThreadPoolExecutor(1, "append")
         self._waiting: list[_Waiting] = []
         self._bytes = 0
-        """Of all requests that were not answered yet."""
+        """The bytes of all requests that were not answered yet."""
         self._has_room = asyncio.Event()
         self._wanted = 1
-        """How many requests the group before had: with so many the next one is complete."""
+        """How many requests the previous group had: with as many the next one is complete."""
         self._ends_linger = asyncio.Event()
         self._is_ending = False
         self._answered_s = 0.0
@@ -82,7 +82,7 @@ class AppendCommit:
     def append(
         self, request: Sequence[Append], *, produce_version: int = PRODUCE_VERSION
     ) -> asyncio.Future[list[Outcome]]:
-        """Take a request; the answer has an outcome for each batch, in their order.
+        """Take a request; return a future with an outcome for each batch, in their order.
 
         Batches of a partition are appended in the order of the calls. A request is committed even
         if its client has gone.
@@ -101,17 +101,17 @@ class AppendCommit:
 
     @property
     def has_room(self) -> bool:
-        """Whether no more bytes wait for their commit than may."""
+        """Whether at most max_pending_bytes wait for their commit."""
         return self._bytes <= self._limits.max_pending_bytes
 
     async def room(self) -> None:
-        """Wait while more bytes wait for their commit than may."""
+        """Wait while more than max_pending_bytes wait for their commit."""
         while not self.has_room:
             self._has_room.clear()
             await self._has_room.wait()
 
     async def close(self) -> None:
-        """Commit all requests that wait, at once."""
+        """Commit all waiting requests without delay; return when they are answered."""
         self._is_ending = True
         self._ends_linger.set()
         if self._task is not None:
@@ -127,7 +127,7 @@ class AppendCommit:
         self._task = None
 
     async def _linger(self) -> None:
-        """Wait until the group is complete, or has waited for long enough."""
+        """Wait until the group is complete, or has waited long enough."""
         loop = asyncio.get_running_loop()
         if self._is_local:
             longest_s = min(self._limits.linger_ms / 1000, self._commit_s)
@@ -146,7 +146,7 @@ class AppendCommit:
         return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
 
     async def _commit(self, group: Sequence[_Waiting]) -> None:
-        """Write a group on the thread, and answer it."""
+        """Write a group on the thread, and answer its requests."""
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         slots = [slot for one in group for slot in one.slots]
@@ -170,7 +170,7 @@ class AppendCommit:
             return  # nobody waits for it any more
         if failure is not None:
             one.answer.set_exception(failure)
-            one.answer.exception()  # seen, even when nobody asks
+            one.answer.exception()  # marked as retrieved, even if nobody asks
         else:
             outcomes = [slot.outcome for slot in one.slots]
             one.answer.set_result([found for found in outcomes if found is not None])

@@ -2,11 +2,11 @@
 
     request ──▶ waiting ──(linger.ms, or batch.size)──▶ group ──▶ one commit of all its topics
 
-One group is under way; the requests that arrive meanwhile are the next one. A group lingers from
-its first request on, but at least from the answers to the group before it: a client that sends its
-next request after an answer joins the requests that waited. Otherwise two halves of the clients
-would take turns, with twice the commits. A request that waits is committed even when its client
-goes away.
+One group is committed at a time; requests that arrive meanwhile form the next one. linger.ms runs
+from the group's first request or from the answers to the group before it, whichever is later. So a
+client that sends its next request after an answer joins the requests that have waited. Otherwise
+two halves of the clients would take turns, with twice the commits. A waiting request is committed
+even if its client goes away.
 """
 
 import asyncio
@@ -30,13 +30,13 @@ class GroupLimits:
     """When a group is committed, how, and how much may wait for it. The names are Kafka's."""
 
     linger_ms: int = 5
-    """How long a group waits for others: its first request, and after the group before."""
+    """How long a group waits for more requests after its first, and after the group before."""
     batch_size: int = MIB
-    """Bytes of keys and values in one topic at which a group waits no longer."""
+    """Bytes of one topic's records (`Rows.size_bytes`) at which a group no longer waits."""
     max_pending_bytes: int = 64 * MIB
     """Bytes that may wait for their commit in one topic; more is refused."""
     compression_type: str = "none"
-    """Of topics that leave it to the producer."""
+    """The codec for topics with compression.type=producer."""
 
 
 @dataclass(eq=False, slots=True)
@@ -67,7 +67,7 @@ class GroupCommit:
         self._waiting: list[_Waiting] = []
         self._keys: dict[tuple[str, str | None], asyncio.Future[Written]] = {}
         self._bytes = Counter[str]()
-        """By topic, of all requests that were not answered yet."""
+        """The bytes of all requests that were not answered yet, by topic."""
         self._bytes_waiting = Counter[str]()
         self._full = asyncio.Event()
         self._is_ending = False
@@ -77,13 +77,14 @@ class GroupCommit:
     async def produce(self, topic: str, rows: Rows, key: str | None) -> Written:
         """Return the offsets of the records, once they are durable.
 
-        With a `key` they are written once in 24 hours, by any instance. Raises
-        ThrottlingQuotaExceededError when too much of the topic waits already, and the errors of a
-        write.
+        With a `key`, a repetition within 24 hours, on any instance, writes nothing and gets the
+        same offsets. Raises ThrottlingQuotaExceededError if more than max_pending_bytes of the
+        topic would wait, InvalidRecordError for a key that came with other records, and the errors
+        of a write.
         """
         while key is not None and (before := self._keys.get((topic, key))) is not None:
-            # The same key is under way. If that request lands this one is a replay of it, and if it
-            # fails this one is the first.
+            # A request with this key is under way. If it lands, this one is a replay; if it fails,
+            # this one is the first.
             await asyncio.wait([before])
         size = rows.size_bytes
         if self._bytes[topic] and self._bytes[topic] + size > self._limits.max_pending_bytes:
@@ -120,7 +121,7 @@ class GroupCommit:
         self._task = None
 
     async def _linger(self) -> None:
-        """Wait until linger.ms are over, or the group is full."""
+        """Wait until linger.ms have passed, or the group is full."""
         loop = asyncio.get_running_loop()
         for topic in self._bytes_waiting:
             self._note_full(topic)
@@ -132,7 +133,7 @@ class GroupCommit:
         self._full.clear()
 
     def _taken(self) -> list[_Waiting]:
-        """Take the group: of each topic whole requests up to batch.size, at least one."""
+        """Take the next group: whole requests up to batch.size of each topic, at least one."""
         group, rest = list[_Waiting](), list[_Waiting]()
         sizes = Counter[str]()
         for waiting in self._waiting:
@@ -167,7 +168,7 @@ class GroupCommit:
             del self._keys[waiting.place]
         if isinstance(answer, Exception):
             waiting.answer.set_exception(answer)
-            waiting.answer.exception()  # seen, even when its client has gone away
+            waiting.answer.exception()  # marked as retrieved, even if its client has gone
         else:
             waiting.answer.set_result(answer)
 

@@ -1,10 +1,10 @@
-"""The records of requests to one topic: as columns, a row a record, and the partition of each.
+"""The records of requests to one topic, as columns with a row for each record; their partitions.
 
-partition     the one that a record names, else its key's, else a sticky one; with an
-              Idempotency-Key nothing is left to chance: records without a key go to
+partition     the one that a record names, else its key's, else a sticky one. With an
+              Idempotency-Key the choice is deterministic: records without a key go to
               toPositive(murmur2(Idempotency-Key))
-rank          how many rows before it go to the same partition
-content       a checksum of all that a request says, by which a retry is known
+rank          how many earlier rows go to the same partition
+content       a checksum of everything in a request: a retry must have the same
 """
 
 import struct
@@ -28,12 +28,12 @@ Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
 RECORD_BYTES: Final = 16
-"""Each record adds so many bytes to the size of its request, beside key and value."""
+"""The bytes that a record adds to the size of its request, besides key and value."""
 
 
 @dataclass(slots=True)
 class Rows:
-    """Records of one request, column by column; None where a record does not say.
+    """Records of one request, column by column; None for a field that a record leaves out.
 
     A header is {"key": str, "value": bytes or None}.
     """
@@ -55,14 +55,14 @@ class Rows:
 
 
 class Request(NamedTuple):
-    """Records, and the Idempotency-Key they came with."""
+    """Records, and the Idempotency-Key that they came with, None without one."""
 
     rows: Rows
     key: str | None = None
 
 
 _BY_KEY: Final = resolve_partitioner(DEFAULT, 1, seed=0)
-"""For records that all have a key: then it remembers nothing."""
+"""A partitioner for records that all have a key: then it has no state."""
 
 
 def columns_of(requests: Sequence[Request], now_ms: int) -> RecordColumns:
@@ -86,7 +86,7 @@ def partitions_of(
     partitioner: Partitioner,
     count: int,
 ) -> Int32s:
-    """Return the partition of each record. Raises UnknownTopicError for one not below `count`."""
+    """Return each record's partition. Raises UnknownTopicError for a partition >= `count`."""
     named = np.array(
         [-1 if one is None else one for rows, _ in requests for one in rows.partition], np.int64
     )
@@ -107,7 +107,7 @@ def partitions_of(
 
 
 def _keyed(requests: Sequence[Request]) -> Iterator[tuple[str, slice]]:
-    """Yield the Idempotency-Keys, each with the rows of its request."""
+    """Yield the Idempotency-Keys, each with the slice of its request's rows."""
     start = 0
     for rows, key in requests:
         stop = start + len(rows)
@@ -117,10 +117,10 @@ def _keyed(requests: Sequence[Request]) -> Iterator[tuple[str, slice]]:
 
 
 class KeyedPartitioner:
-    """What a request with an Idempotency-Key gets: the same for the same records, on any instance.
+    """The partitioner of a request with an Idempotency-Key: deterministic, on any instance.
 
-    Records with a key go where the key says, those without one, and all of a topic that ignores
-    keys, where the Idempotency-Key says.
+    A record's key decides; for records without a key, and for topics whose partitioner ignores
+    keys, the Idempotency-Key decides. A partitioner of the user's own is called as it is.
     """
 
     def __init__(self, name: str, idempotency_key: str) -> None:
@@ -128,7 +128,7 @@ class KeyedPartitioner:
         self._key = idempotency_key.encode()
 
     def assign(self, columns: RecordColumns, num_partitions: int) -> Int32s:
-        """The partition of each row."""
+        """Return the partition of each row, as int32."""
         if self._name not in BUILT_IN:
             return resolve_partitioner(self._name, 1, seed=0).assign(columns, num_partitions)
         ignores_keys = self._name != DEFAULT
@@ -138,7 +138,7 @@ class KeyedPartitioner:
 
 
 def ranks_of(partitions: Int32s, count: int) -> Int64s:
-    """Return how many rows before each one go to the same partition."""
+    """Return, for each row, how many earlier rows go to the same partition."""
     if len(partitions) == 1:
         return np.zeros(1, np.int64)
     order = np.argsort(partitions, kind="stable")
@@ -151,7 +151,7 @@ def ranks_of(partitions: Int32s, count: int) -> Int64s:
 def key_spans(
     requests: Sequence[Request], partitions: Int32s, ranks: Int64s
 ) -> dict[str, list[OffsetRange]]:
-    """Return, by Idempotency-Key, the ranks that its records have in each of their partitions."""
+    """Return, by Idempotency-Key, the ranks of its records in each of their partitions."""
     spans: dict[str, list[OffsetRange]] = {}
     for key, rows in _keyed(requests):
         found, first, counts = np.unique(partitions[rows], return_index=True, return_counts=True)
@@ -166,10 +166,10 @@ _NULL: Final = _NUMBER.pack(-1)
 
 
 def content_crc32c(rows: Rows) -> int:
-    """Return a CRC-32C of all that a request says of its records, in their order.
+    """Return a CRC-32C of everything that a request has about its records, in their order.
 
-    Keys, values and headers have their length in front of them, -1 for null; so have the lists.
-    Partitions and times count as they were given: -1 where the request leaves them open.
+    Each key, value and header has its length in front of it, -1 for null; each list its number of
+    elements. A partition or time that the request leaves open counts as -1.
     """
     parts = [_NUMBER.pack(len(rows))]
     for key, value, partition, timestamp, headers in zip(

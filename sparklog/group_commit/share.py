@@ -9,14 +9,15 @@ from sparklog.group_commit.rows import Int32s, Int64s, Request
 from sparklog.log_writer import WritePlan
 
 TABLE_BYTES: Final = 64 * 1024 * 1024
-"""Records of several topics become one Arrow table, up to this size; an array ends at 2 GiB."""
+"""The most bytes of several topics' records in one Arrow table: an array has 2 GiB at most."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Written:
     """The answer to one request: partition and offset of each of its records.
 
-    `now_ms` is the time of records that brought none, -1 when a replay no longer knows it.
+    `now_ms` is the timestamp of records that came without one; -1 in a replay, which does not
+    know it.
     """
 
     partition: Int32s
@@ -30,13 +31,13 @@ Outcome = Written | SparklogError
 
 @dataclass(slots=True)
 class Counts:
-    """Groups of one instance since its start, in numbers that only grow."""
+    """Counts of one instance since its start; they only grow."""
 
     records: int = 0
-    """Records acknowledged; those of a replayed request were counted before."""
+    """Records that were acknowledged; those of a replayed request count once."""
     commits: int = 0
     conflicts: int = 0
-    """Times that a commit was planned again because another came first."""
+    """How often a commit was planned again because another was first."""
 
 
 @dataclass(eq=False, slots=True)
@@ -49,7 +50,7 @@ class Slot:
 
 @dataclass(eq=False, slots=True)
 class Share:
-    """Requests of one topic that share a round."""
+    """Requests of one topic that share a round; `plans` counts the tries that failed."""
 
     topic: str
     slots: list[Slot]
@@ -61,12 +62,12 @@ class Share:
         return [slot for slot in self.slots if slot.outcome is None]
 
     def settle(self, outcome: Outcome) -> None:
-        """Give all requests without an outcome this one."""
+        """Give this outcome to all requests that have none."""
         for slot in self.open:
             slot.outcome = outcome
 
     def after_refusal(self, error: UsageError) -> list["Share"]:
-        """Return the two halves of a refused share; a single request gets the error instead."""
+        """Return the halves of a refused share; [] for a single request, which gets the error."""
         slots = self.open
         if len(slots) == 1:
             self.settle(error)
@@ -79,7 +80,7 @@ Planned = tuple[Share, WritePlan]
 
 
 def together(plans: Sequence[Planned]) -> Iterator[list[Planned]]:
-    """Return the shares in pieces whose records become one Arrow table each."""
+    """Yield lists of shares; the records of each list go into one Arrow table."""
     piece: list[Planned] = []
     size = 0
     for share, plan in plans:

@@ -1,9 +1,11 @@
-"""The small records of a group, encoded together: one call of the encoder for all topics.
+"""Encodes the small records of a group together: one call of the encoder for all topics.
 
-A TopicWriter costs half a millisecond a topic. But the small records of a topic are one batch a
-partition: nothing has to be rolled, nothing has to be indexed, and the row follows from the batch.
-Records that make more than one batch, or that are refused, are left to a TopicWriter, which names
-the record that is wrong. Topics of other settings (codec, limits, leader epoch) take another call.
+A TopicWriter costs half a millisecond a topic. But the small records of a topic make one batch a
+partition: no segment rolls, no index is needed, and the row follows from the batch.
+
+Topics whose records make more than one batch, or are refused, are left to a TopicWriter, which
+names the wrong record. Topics with other settings (codec, limits, leader epoch) need another
+call.
 """
 
 from collections.abc import Sequence
@@ -24,7 +26,7 @@ _ONE_BATCH: Final = 1
 
 
 class Records(NamedTuple):
-    """The records of one topic: the requests, the same as columns, and the partition of each."""
+    """The records of one topic: as requests, as columns, and the partition of each record."""
 
     plan: WritePlan
     requests: Sequence[Request]
@@ -33,7 +35,7 @@ class Records(NamedTuple):
 
     @property
     def is_small(self) -> bool:
-        """Whether keys and values fit into one batch and into a shared segment."""
+        """Whether the records fit into one batch and a shared segment, by `Rows.size_bytes`."""
         size = sum(request.rows.size_bytes for request in self.requests)
         return size <= min(self.plan.options.batch_size, self.plan.shared_bytes_max)
 
@@ -43,7 +45,8 @@ def write_slices(
 ) -> list[list[SegmentEntry]]:
     """Write small records to a shared segment; return the rows of each topic.
 
-    A topic that is left to a TopicWriter has none. Offsets are numbered as a TopicWriter does it.
+    The list of a topic that is left to a TopicWriter is empty. Offsets begin at the end offset in
+    the topic's plan, as with a TopicWriter.
     """
     written: list[list[SegmentEntry]] = [[] for _ in records]
     alike: dict[BatchSettings, list[int]] = {}
@@ -74,7 +77,7 @@ def _is_taken(one: Records) -> bool:
 def _encoded(
     records: Sequence[Records], settings: BatchSettings
 ) -> list[list[tuple[int, EncodedStream]]]:
-    """Return for each topic its partitions and their batches; none when some record is refused."""
+    """Return each topic's partitions with their batches; empty lists if any record is refused."""
     places: list[tuple[int, int]] = []
     bases: list[int] = []
     parts: list[Int32s] = []
@@ -98,7 +101,7 @@ def _encoded(
 
 
 def _time(records: Sequence[Records]) -> int:
-    """Return the time of records that bring none: the plans of a group are of one time."""
+    """Return the time of records without a timestamp: all plans of a group have the same time."""
     return records[0].plan.now_ms
 
 
@@ -113,7 +116,7 @@ def slice_entry(
     settings: BatchSettings,
     now_ms: int,
 ) -> SegmentEntry:
-    """Return the row of one batch at (path, position), equal to that of a SegmentBuilder."""
+    """Return the row of one batch at (path, position), the same that a SegmentBuilder makes."""
     batches = stream.batches
     first, last = int(batches.base_offset[0]), int(batches.last_offset[0])
     path, position = place

@@ -1,14 +1,14 @@
-"""A group of requests, of any number of topics, to segments and one commit.
+"""Writes a group of requests, of any topics, to segments and commits them.
 
-    round         of each topic some requests: planned, written, committed in one entry
-    offsets       the records of a partition get its offsets in the order of the group
-    receipts      of every Idempotency-Key the offsets that its records got, and a checksum of the
-                  records. They are looked up inside the commit: if a key has landed elsewhere
-                  meanwhile, its topic is written again without it, in the next round
+    round         plans and writes some requests of each topic, and commits them in one entry
+    offsets       the records of a partition get their offsets in the order of the group
+    receipts      for each Idempotency-Key: the offsets of its records, and a checksum of them. The
+                  commit looks keys up: if one has landed elsewhere meanwhile, its topic is written
+                  again without that request, in the next round
 
 A topic that the commit refuses (deleted, fenced) is left out of the entry and does not stop the
-others. A request that the log refuses is found by halving its topic's share of the group. Files
-that were written and not committed stay for vacuum.
+others. If the log refuses a request, the topic's share of the group is halved until that request is
+alone. Files that were written and not committed are left to vacuum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -52,11 +52,11 @@ from sparklog.produce.partitioner import Partitioner, resolve_partitioner
 from sparklog.record.rows import RecordColumns
 
 PLANS_MAX: Final = 3
-"""How often a request is planned again after an import or a vacuum came between."""
+"""How often a request is planned before it fails, if an import or a vacuum came between."""
 
 
 class _Batch:
-    """The records of a share as they are written, and the outcome of the newest try to commit."""
+    """The records of a share to write, and the outcome of the newest try to commit them."""
 
     def __init__(
         self, share: Share, plan: WritePlan, partitioner: Partitioner, columns: RecordColumns
@@ -84,16 +84,16 @@ class _Batch:
 
     @property
     def records(self) -> Records:
-        """The records, to be written."""
+        """The records, for `write_slices`."""
         return Records(self.plan, self.requests, self.columns, self.partitions)
 
     @property
     def topic_id(self) -> str:
-        """The topic's id."""
+        """The id of the topic."""
         return self.plan.topic.topic_id
 
     def placed(self, image: Image) -> TopicEdit | None:
-        """Return the edit that makes the segments visible; None when it is refused."""
+        """Return the edit that makes the segments visible; None if refused or if a key is known."""
         self.error, self.is_known = None, False
         try:
             topic = _live(image, self.plan)
@@ -122,7 +122,7 @@ class _Batch:
         )
 
     def settle(self) -> None:
-        """Tell every request the offsets of its records: the commit has landed."""
+        """Give every request the offsets of its records: the commit has landed."""
         starts = np.zeros(self.plan.topic.num_partitions, np.int64)
         for got in self.ranges:
             starts[got.partition] = got.start
@@ -144,7 +144,7 @@ class GroupWriter:
         self._partitioners: dict[tuple[str, str], Partitioner] = {}
 
     def write(self, group: Mapping[str, Sequence[Request]]) -> dict[str, list[Outcome]]:
-        """Write and commit; return by topic the outcome of each request, in their order."""
+        """Write and commit; return the outcomes of the requests, in their order, by topic."""
         whole = [
             Share(topic, [Slot(request) for request in requests])
             for topic, requests in group.items()
@@ -166,7 +166,7 @@ class GroupWriter:
         }
 
     def _round(self, shares: Sequence[Share]) -> list[Share]:
-        """Write one share of each topic in one commit; return those to be written again."""
+        """Write shares, one a topic, in one commit; return the shares to write again."""
         names = self._catalog.topics()
         known = [names[share.topic] for share in shares if share.topic in names]
         image, now_ms = self._catalog.image(*known), self._catalog.clock.now_ms()
@@ -182,7 +182,7 @@ class GroupWriter:
     def _batches(
         self, shares: Sequence[Share], image: Image, now_ms: int
     ) -> tuple[list[_Batch], list[Share]]:
-        """Return the records to be written, and the halves of the shares that are refused."""
+        """Return the records to write, and the halves of refused shares."""
         plans: list[Planned] = []
         batches: list[_Batch] = []
         refused: list[Share] = []
@@ -206,9 +206,9 @@ class GroupWriter:
         return batches, refused
 
     def _planned(self, share: Share, image: Image, now_ms: int) -> WritePlan | None:
-        """Return the plan of a share; None when it has no open requests (any more).
+        """Return the plan of a share; None if it has no open requests left.
 
-        Requests whose key has landed before get their outcome here.
+        A request whose key has landed before gets its outcome here.
         """
         description = image.names.get(share.topic)
         topic = None if description is None else image.topic(description.topic_id)
@@ -227,7 +227,7 @@ class GroupWriter:
     def _written(
         self, batches: Sequence[_Batch]
     ) -> tuple[list[_Batch], list[tuple[_Batch, UsageError]]]:
-        """Write segments, durably; return the batches that have some, and the refused ones.
+        """Write segments, durably; return the batches that were written, and those refused.
 
         The small partitions of all topics share one segment.
         """
@@ -260,7 +260,7 @@ class GroupWriter:
             raise
 
     def _commit(self, batches: Sequence[_Batch]) -> None:
-        """Commit batches in one entry, but for those that are refused or known."""
+        """Commit batches in one entry, without those that are refused or have a known key."""
         tries: list[int] = []
 
         def plan(image: Image) -> Edit | Done:
@@ -278,7 +278,7 @@ class GroupWriter:
         self._catalog.log.commit(plan, [batch.topic_id for batch in batches])
 
     def _is_settled(self, batch: _Batch) -> bool:
-        """Tell the requests of a batch their outcome; return whether they have one."""
+        """Give the requests of a batch their outcome; False if they must be written again."""
         if batch.is_known:
             return False
         if batch.error is None:
@@ -292,7 +292,7 @@ class GroupWriter:
         return True
 
     def _partitioner(self, plan: WritePlan) -> Partitioner:
-        """Return the topic's partitioner, which remembers from group to group where it was."""
+        """Return the topic's partitioner, whose state lasts from group to group."""
         place = plan.topic.topic_id, plan.partitioner
         if place not in self._partitioners:
             found = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed=0)
@@ -314,7 +314,7 @@ def _unknown(topic: str) -> UnknownTopicError:
 def _replayed(
     plan: WritePlan, request: Request, receipt: Receipt, partitioner: Partitioner
 ) -> Outcome:
-    """Return the offsets that the first request with this key got."""
+    """Return the offsets that the first request with this key got, or an error if it differs."""
     count = receipt.partition_count or plan.topic.num_partitions
     columns = columns_of([request], plan.now_ms)
     try:

@@ -3,7 +3,8 @@
     removed by a commit      after `sparklog.reader.grace.ms` and `file.delete.delay.ms`: until
                              then a reader may have a plan with the file. Another engine's file
                              goes too, if the table is sound: erased records must be gone
-    named by no commit       after `sparklog.orphan.retention.ms`, by the time in the file's name
+    named by no commit       after `sparklog.orphan.retention.ms`, by the time in the file's name; a
+                             commit refuses older files
     of another name          another engine's file that no commit names: left to that engine's
                              VACUUM
 

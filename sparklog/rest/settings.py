@@ -35,7 +35,7 @@ class Settings(BaseSettings):
     linger_ms: Annotated[int, Field(ge=0, le=10_000)] = 5
     """How long a group commit waits for more requests after its first one, or after a commit."""
     batch_size: Positive = MIB
-    """Bytes of keys and values at which a group commit no longer waits."""
+    """Bytes of one topic's records at which a group commit no longer waits."""
     compression_type: Literal["none", "gzip", "snappy", "lz4", "zstd"] = "none"
     """The codec for topics with compression.type=producer."""
     max_pending_bytes: Positive = 64 * MIB

@@ -1,4 +1,4 @@
-"""A snapshot as a Parquet file, one row an action (Delta's protocol, "Checkpoints")."""
+"""A snapshot as a Parquet file, a row for each action (Delta's protocol, "Checkpoints")."""
 
 from collections.abc import Mapping
 from typing import Any, Final
@@ -62,7 +62,7 @@ _SCHEMA: Final = pa.schema(
 
 
 def encode(snapshot: Snapshot) -> bytes:
-    """Return the checkpoint of a snapshot; paths are as `add` had them, percent-encoded."""
+    """Return the checkpoint of a snapshot; paths are percent-encoded, as in `add`."""
     rows: list[Action] = [{"protocol": snapshot.protocol}, {"metaData": snapshot.metadata}]
     rows += [
         {"txn": {"appId": app_id, "version": version}}
@@ -80,9 +80,9 @@ def encode(snapshot: Snapshot) -> bytes:
 
 
 def decode(data: memoryview) -> list[Action]:
-    """Return the actions of a checkpoint, also of another writer's.
+    """Return the actions of a checkpoint, which another writer may have written.
 
-    Raises pyarrow.ArrowException for bytes that are no Parquet.
+    Raises pyarrow.ArrowException for bytes that are not a Parquet file.
     """
     file = pq.ParquetFile(pa.BufferReader(data))
     wanted = [name for name in _SCHEMA.names if name in file.schema_arrow.names]
@@ -95,7 +95,7 @@ def decode(data: memoryview) -> list[Action]:
 
 
 def _plain(content: Mapping[str, Any]) -> Action:
-    """Return an action as JSON has it: maps are objects, what is null is absent."""
+    """Return an action as in JSON: maps are objects, and null fields are left out."""
     found = {name: value for name, value in content.items() if value is not None}
     for name in ("partitionValues", "tags", "configuration"):
         if name in found:

@@ -1,13 +1,13 @@
-r"""The entries of a topic's Delta table: read, put if absent, checkpointed, cleaned.
+r"""The entries of a topic's Delta table: reads them, puts them if absent, and deletes old ones.
 
-Version N of the table is the file `_delta_log/<N, 20 digits>.json`, a JSON action a line. It is put
-like an entry of the metadata log: whole, synced, under a name that only one writer gets. Whatever
-the put answered, the content of slot N + 1 decides whether it landed: each try has an id of its own
-(`txnId`).
+Version N of the table is the file `_delta_log/<N, 20 digits>.json`, a JSON action on each line. It
+is put like an entry of the metadata log: whole, synced, under a name that only one writer gets. If
+the answer to a put is lost, the content of the file decides whether it landed: each try has an id
+of its own (`txnId`).
 
-Every ten versions a checkpoint holds the whole table, and `_last_checkpoint` names it. Entries that
-are older than thirty days (Delta's logRetentionDuration), and that a checkpoint of that age
-covers, are deleted.
+Every ten versions a checkpoint holds the whole table, and `_last_checkpoint` names it. Entries
+below the newest checkpoint that is older than thirty days (Delta's logRetentionDuration) are
+deleted.
 """
 
 import json
@@ -36,7 +36,7 @@ DELTA_LOG: Final = "_delta_log"
 CHECKPOINT_INTERVAL: Final = 10
 ENTRIES_KEPT_MS: Final = 30 * 24 * 3600 * 1000
 TOMBSTONES_KEPT_MS: Final = 7 * 24 * 3600 * 1000
-"""How long a removed file stays in checkpoints: Delta's deletedFileRetentionDuration."""
+"""How long checkpoints list a removed file: Delta's deletedFileRetentionDuration."""
 TRIES_MAX: Final = 100
 
 _HINT: Final = "_last_checkpoint"
@@ -46,7 +46,7 @@ _CHECKPOINT: Final = ".checkpoint.parquet"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TableCommit:
-    """An entry to be: its operation, parameters for people, and actions."""
+    """An entry to put: its operation, parameters for people, and actions."""
 
     operation: str
     parameters: Mapping[str, str] = field(default_factory=dict)
@@ -54,11 +54,11 @@ class TableCommit:
 
 
 TablePlan = Callable[[Snapshot], TableCommit | None]
-"""Returns what to commit on a snapshot, None for nothing. It is called again on every try."""
+"""Returns the entry to put after a snapshot, None for none. It is called again on every try."""
 
 
 class DeltaLog:
-    """The Delta log of the table in one directory, which may not be there yet."""
+    """The Delta log of the table in one directory; the table need not exist."""
 
     def __init__(self, files: Files, directory: str, topic_id: str, clock: Clock) -> None:
         """`directory` is the table's."""
@@ -68,16 +68,16 @@ class DeltaLog:
         self._clock = clock
 
     def snapshot(self, version: int | None = None) -> Snapshot:
-        """Return the table as it is now, or as of a version; version -1 if there is no table.
+        """Return the table now, or as of a version; its version is -1 if there is no table.
 
-        Raises CorruptMetadataError naming the file if it is damaged or missing.
+        Raises CorruptMetadataError naming a file that is damaged or missing.
         """
         return self._followed(self._base(version), version)
 
     def commit(self, plan: TablePlan) -> Snapshot:
-        """Put the entry that `plan` makes; return the table after it.
+        """Put the entry that `plan` returns; return the table after it, unchanged if that is None.
 
-        Raises what `plan` raises, CommitConflictError, and the errors of the storage.
+        Raises the errors of `plan`, CommitConflictError after TRIES_MAX tries, and StorageError.
         """
         before = self.snapshot()
         for _ in range(TRIES_MAX):
@@ -95,7 +95,7 @@ class DeltaLog:
     # --- reading -----------------------------------------------------------------------------
 
     def _base(self, version: int | None) -> Snapshot:
-        """Return the table as of the newest checkpoint, at or below `version`."""
+        """Return the table as of the newest checkpoint, at or below `version` if given."""
         for found in self._checkpoints(version):
             try:
                 data = self._files.read(self._path(found, _CHECKPOINT))
@@ -105,7 +105,7 @@ class DeltaLog:
         return Snapshot()
 
     def _checkpoints(self, version: int | None) -> Iterator[int]:
-        """Yield versions that may have a checkpoint: the hint's, then the listed, newest first."""
+        """Yield versions that may have a checkpoint: the hint's, then listed ones, newest first."""
         hint = self._hint()
         if hint is not None and (version is None or hint <= version):
             yield hint
@@ -130,7 +130,7 @@ class DeltaLog:
             raise CorruptMetadataError(f"{path}: cannot be understood: {error!r}") from None
 
     def _checked(self, version: int, actions: Sequence[Action]) -> Snapshot:
-        """Return a checkpoint's table, with the foreign changes since sparklog's last commit."""
+        """Return a checkpoint's table, with the foreign changes after sparklog's last commit."""
         found = Snapshot().apply(version, actions)
         foreign: list[str] = []
         for number in range(found.marks(self._topic_id).version + 1, version + 1):
@@ -138,7 +138,7 @@ class DeltaLog:
         return replace(found, foreign=foreign)
 
     def _followed(self, snapshot: Snapshot, version: int | None = None) -> Snapshot:
-        """Apply the entries behind a snapshot, up to `version` or to the last."""
+        """Return the table after the entries behind a snapshot, up to `version` or the last."""
         while version is None or snapshot.version < version:
             actions = self._entry(snapshot.version + 1)
             if actions is None:
@@ -149,7 +149,7 @@ class DeltaLog:
         return snapshot
 
     def _entry(self, version: int) -> list[Action] | None:
-        """Return the actions of an entry, None when there is none."""
+        """Return the actions of an entry; None if it does not exist."""
         try:
             data = self._files.read(self._path(version, _JSON))
         except MissingFileError:
@@ -192,7 +192,7 @@ class DeltaLog:
         return self._id_of(version) == entry_id
 
     def _id_of(self, version: int) -> str | None:
-        """Return the id of the try that has filled a slot; None while the slot is free."""
+        """Return the id of the try that has put a version; None if the version does not exist."""
         actions = self._entry(version)
         if actions is None:
             return None
@@ -200,7 +200,7 @@ class DeltaLog:
         return str(info.get("txnId", ""))
 
     def _keep_house(self, after: Snapshot) -> None:
-        """Write a checkpoint when it is due, and delete entries that are too old."""
+        """Write a checkpoint if one is due, and then delete entries that are too old."""
         if after.version == 0 or after.version % CHECKPOINT_INTERVAL:
             return
         now_ms = self._clock.now_ms()
@@ -238,6 +238,6 @@ class DeltaLog:
 
 
 def _version(name: str) -> int:
-    """Return the version in a name of an entry or a checkpoint, -1 in any other."""
+    """Return the version in the name of an entry or a checkpoint; -1 for any other name."""
     digits = name.partition(".")[0]
     return int(digits) if len(digits) == 20 and digits.isdecimal() else -1

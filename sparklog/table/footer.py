@@ -2,7 +2,8 @@
 
     sparklog.ranges   {"0": [first, last], "7": …}
 
-A file that another engine has rewritten has no such entry: its two columns are read instead.
+A file that another engine has rewritten lacks this entry: its columns `partition` and `offset` are
+read instead.
 """
 
 import json
@@ -22,7 +23,7 @@ Ranges = Mapping[int, tuple[int, int]]
 
 
 def encoded(ranges: Ranges) -> dict[str, str]:
-    """Return the entry of a footer."""
+    """Return the footer's entry."""
     found = {str(partition): list(span) for partition, span in sorted(ranges.items())}
     return {RANGES: json.dumps(found, separators=(",", ":"))}
 
@@ -40,7 +41,7 @@ def ranges_of(file: pq.ParquetFile) -> Ranges:
 
 
 def spans(batch: pa.RecordBatch) -> dict[int, tuple[int, int]]:
-    """Return first and last offset of each partition in a batch, in whatever order it is."""
+    """Return first and last offset of each partition in a batch; rows may have any order."""
     table = pa.Table.from_batches([batch.select(["partition", "offset"])])
     grouped = table.group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
     columns = (grouped[name].to_pylist() for name in ("partition", "offset_min", "offset_max"))
@@ -48,14 +49,14 @@ def spans(batch: pa.RecordBatch) -> dict[int, tuple[int, int]]:
 
 
 def joined(known: tuple[int, int] | None, span: tuple[int, int]) -> tuple[int, int]:
-    """Return the least range that holds both."""
+    """Return the smallest range that holds both."""
     return span if known is None else (min(known[0], span[0]), max(known[1], span[1]))
 
 
 def opened(files: Files, path: str) -> pq.ParquetFile:
-    """Return a file of the table, to read in streams; pages are read as they are asked for.
+    """Return a file of the table, to read batch by batch; pages are read when they are needed.
 
-    Raises MissingFileError, and CorruptMetadataError for what is no Parquet file.
+    Raises MissingFileError, and CorruptMetadataError for a file that is not Parquet.
     """
     found = files.stat(path)
     size = 0 if found is None else found.bytes
@@ -65,7 +66,7 @@ def opened(files: Files, path: str) -> pq.ParquetFile:
             source,
             buffer_size=_BUFFER_BYTES,
             pre_buffer=False,
-            coerce_int96_timestamp_unit="us",  # as Spark writes times: in ns not all of them fit
+            coerce_int96_timestamp_unit="us",  # Spark's times in us: not all fit into ns
         )
     except pa.ArrowException as error:
         raise CorruptMetadataError(f"{path}: no Parquet file: {error}") from None
@@ -75,7 +76,7 @@ _BUFFER_BYTES: Final = 1024 * 1024
 
 
 class _Reader:
-    """A file of the storage as Python has files."""
+    """A file of the storage with the interface of Python's files."""
 
     closed = False
 
@@ -85,18 +86,18 @@ class _Reader:
         self._at = 0
 
     def read(self, length: int = -1) -> memoryview:
-        """Return the next bytes, to the end with a negative length."""
+        """Return the next bytes: all that are left, if `length` is negative."""
         data = self._read(self._at, self._size - self._at if length < 0 else length)
         self._at += len(data)
         return data
 
     def seek(self, offset: int, whence: int = 0) -> int:
-        """Move, counted from the start, from here or from the end."""
+        """Move to an offset from the start (0), the present position (1) or the end (2)."""
         self._at = offset + (0, self._at, self._size)[whence]
         return self._at
 
     def tell(self) -> int:
-        """Return where the next read begins."""
+        """Return the position of the next read."""
         return self._at
 
     def close(self) -> None:

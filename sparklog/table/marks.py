@@ -1,8 +1,8 @@
 """The marks of a table: the offsets of each partition in it, as Delta transaction versions.
 
-    appId sparklog/<topic id>/<p>          the table's end of partition p: the table holds nothing
+    appId sparklog/<topic id>/<p>          the table's end of partition p: the table has no record
                                            at or above it
-    appId sparklog/<topic id>/<p>/start    the table's start: it is not complete below it
+    appId sparklog/<topic id>/<p>/start    the table's start: below it records may be missing
     appId sparklog/<topic id>/rows         how many rows the table has
     appId sparklog/<topic id>/version      the table's version that sparklog committed last
     appId sparklog/<topic id>/erasures     how often `erase` has gone through the table
@@ -10,7 +10,7 @@
     appId sparklog/<topic id>/log/<id>     the last version of the log (by incarnation) that records
                                            were copied from, or erased with; -1: none of them stays
 
-A mark moves in the commit that adds (or drops) the rows, so marks and rows always agree. Delta's
+A mark moves in the commit that adds or drops the rows, so marks and rows always agree. Delta's
 protocol keeps the latest version of each appId.
 """
 
@@ -52,7 +52,7 @@ class Marks(NamedTuple):
 
     @property
     def is_being_erased(self) -> bool:
-        """Whether an `erase` has begun that has not ended: log and table may differ."""
+        """Whether an `erase` has begun and not ended: log and table may differ."""
         return self.erasing % 2 == 1
 
     def begun(self) -> int:
@@ -61,7 +61,7 @@ class Marks(NamedTuple):
 
 
 def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
-    """Return the marks among Delta's transactions; other applications' ones are ignored."""
+    """Return the marks among Delta's transactions; those of other applications are ignored."""
     prefix = f"sparklog/{topic_id}/"
     ours = {
         app_id.removeprefix(prefix): version
@@ -84,7 +84,7 @@ def marks_of(transactions: Mapping[str, int], topic_id: str) -> Marks:
 
 
 def transactions_of(before: Marks, after: Marks, topic_id: str) -> dict[str, int]:
-    """Return Delta's transactions for changed marks, and always those of rows and version."""
+    """Return Delta's transactions for marks that have changed, and always for rows and version."""
     found: dict[str, int] = {}
     for partition, mark in sorted(after.partitions.items()):
         old = before.partitions.get(partition)

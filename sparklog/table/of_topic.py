@@ -1,4 +1,4 @@
-"""The place of a topic's table, and sparklog's commits to it."""
+"""The directory of a topic's table, and sparklog's commits to it."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -33,12 +33,12 @@ def table_directory(topic: TopicDescription) -> str:
 
 
 def delta_log(files: Files, topic: TopicDescription, clock: Clock) -> DeltaLog:
-    """Return the Delta log of a topic's table, which may not be there yet."""
+    """Return the Delta log of a topic's table; the table need not exist."""
     return DeltaLog(files, table_directory(topic), topic.topic_id, clock)
 
 
 def check_sound(topic: TopicDescription, snapshot: Snapshot) -> None:
-    """Raise UsageError that names foreign changes, if there are any."""
+    """Raise UsageError naming the problems if the table is no longer a copy of the log."""
     problems = snapshot.problems(topic.topic_id)
     if problems:
         raise UsageError(
@@ -51,9 +51,9 @@ def check_sound(topic: TopicDescription, snapshot: Snapshot) -> None:
 def check_of_log(
     topic: TopicDescription, marks: Marks, image: TopicImage, last_versions: Mapping[str, int]
 ) -> None:
-    """Raise UsageError for a table that has records of versions that the log does not have.
+    """Raise UsageError if the table has records of versions that the log does not have.
 
-    The log dir was restored then, from a copy that is older than the table. `image` and
+    That is so after the log dir was restored from a copy that is older than the table. `image` and
     `last_versions` (`FollowedLog.last_versions`) must not be older than the marks.
     """
     ahead = [
@@ -76,7 +76,7 @@ def check_of_log(
 
 
 def check_copy(catalog: Catalog, topic: TopicDescription, snapshot: Snapshot) -> TopicImage:
-    """Return a topic as it is now; raise UsageError if its table is no copy of its log (any more).
+    """Return a topic in its newest state. Raises UsageError if its table is not a copy of its log.
 
     Raises the errors of following the metadata log, too.
     """
@@ -90,11 +90,11 @@ def check_copy(catalog: Catalog, topic: TopicDescription, snapshot: Snapshot) ->
 class Change:
     """A job's change of a table, after its files are written.
 
-    `planned` are the marks that the plan has seen, of the partitions that change (None: no mark
-    yet), `marks` those after the change. `erasures` is the number of erasures that the plan has
-    seen: records that were read from the log before an erasure must not come into the table after
-    it. `log_version` is the version of the log whose records the change copies, or that an erasure
-    has left: a log dir that was restored from an older copy is not the table's log.
+    `planned`: the marks that the plan has seen, of the partitions that change (None: no mark yet).
+    `marks`: those after the change. `erasures`: the number of erasures that the plan has seen;
+    records that were read before an erasure must not get into the table after it. `log_version`:
+    the version of the log that the records come from, or that an erasure has made. By it a log dir
+    that was restored from an older copy is recognised.
     """
 
     operation: str
@@ -105,20 +105,21 @@ class Change:
     parameters: Mapping[str, str] = field(default_factory=dict)
     erasures: int | None = None
     erasing: int | None = None
-    """Which `erase` ends."""
+    """The mark of the `erase` that ends (`Marks.erasing`)."""
     log_version: LogVersion | None = None
 
     @property
     def is_rebuild(self) -> bool:
-        """Whether the change empties the table, foreign changes or not."""
+        """Whether the change empties the table; it also undoes foreign changes."""
         return self.operation == REBUILT
 
 
 def commit(files: Files, topic: TopicDescription, clock: Clock, change: Change) -> Snapshot:
-    """Commit a change in one entry: its files, and every partition's mark.
+    """Commit a change in one entry, files and marks together; return the table after it.
 
-    Raises CommitConflictError when another commit has moved a mark, or dropped a file, since the
-    change was planned; UsageError for foreign changes.
+    Raises CommitConflictError if another commit has moved a mark, dropped a file or erased records
+    since the change was planned; UsageError if the table is no longer a copy of the log;
+    LateWriterError if the files are older than sparklog.orphan.retention.ms; StorageError.
     """
 
     def plan(before: Snapshot) -> TableCommit:
@@ -172,7 +173,7 @@ def _logs(change: Change, known: Marks) -> dict[str, int]:
 
 
 def _erasing(change: Change, known: Marks) -> int:
-    """Return the mark of erasures under way; one that was killed ends with the next."""
+    """Return the mark `erasing` after a change. An erase that was killed ends with the next."""
     if change.operation == ERASE_BEGUN:
         return known.begun()
     is_end = change.operation == ERASE_ENDED and change.erasing == known.erasing
@@ -196,7 +197,7 @@ def _check_planned(topic: TopicDescription, change: Change, before: Snapshot, kn
 
 
 def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
-    """Refuse files that are so old that vacuum may have deleted them as orphans."""
+    """Refuse files that vacuum may have deleted as orphans because of their age."""
     limit_ms = TopicConfig.parse(topic.configs).orphan_retention_ms
     if any(now_ms - one.born_ms >= limit_ms > 0 for one in change.written):
         raise LateWriterError(
@@ -206,7 +207,7 @@ def _check_young(topic: TopicDescription, change: Change, now_ms: int) -> None:
 
 
 def _made(topic: TopicDescription, before: Snapshot, now_ms: int, *, is_new: bool) -> list[Action]:
-    """Return the actions that create the table, or restore its columns."""
+    """Return the actions that create the table or restore its columns; [] if neither is needed."""
     if before.exists and not is_new:
         return []
     made = metadata_action(topic.name, topic.topic_id, now_ms, os.urandom(16).hex())

@@ -1,12 +1,13 @@
-"""Records to the Parquet files of a table, in bounded memory.
+"""Writes records to the Parquet files of a table, in bounded memory.
 
     batches, sorted by partition and offset
-      -> row groups of 64 MiB of records     what is in memory: one row group, twice
-      -> files of about 128 MiB              a file a commit's `add`, with its statistics
+      -> row groups of 64 MiB of records     about two of them are in memory
+      -> files of about 128 MiB              each becomes an `add` action, with its statistics
 
-Offsets and times are delta-encoded, what repeats is a dictionary, all is zstd. A dictionary is
-given up when it has a MiB; where values repeat, Spark reads the rows a third faster for it. Files
-are written as segments are: under a name that is used once, synced before any commit names them.
+Offsets and times are delta-encoded, other columns have dictionaries, and all is compressed by zstd.
+A column gives its dictionary up when that has 1 MiB; where values repeat, Spark reads the rows a
+third faster with it. Files are written like segments: under a name that is used once, and synced
+before any commit names them.
 """
 
 import json
@@ -30,7 +31,7 @@ ROW_GROUP_BYTES: Final = 64 * 1024 * 1024
 ROW_GROUP_ROWS: Final = 1024 * 1024
 FILE_BYTES: Final = 128 * 1024 * 1024
 OURS: Final = "sparklog.sorted"
-"""The tag of a file that is sorted by partition and offset."""
+"""The tag of a file of ours, which is sorted by partition and offset."""
 
 _OPTIONS: Final[dict[str, Any]] = {
     "compression": "zstd",
@@ -50,24 +51,24 @@ _NAME: Final = re.compile(r"part-([0-9a-f-]{36})\.parquet")
 
 
 def born_ms_of(name: str) -> int | None:
-    """Return when a file of ours was made, by its name; None for another writer's."""
+    """Return when a file of ours was made, in ms, by its name; None for another writer's file."""
     found = _NAME.fullmatch(name)
     return None if found is None else uuid7_ms(found[1])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrittenFile:
-    """A file that was written, and is synced: its path below the table, size, rows, statistics."""
+    """A file that was written: its path below the table, bytes, rows and statistics."""
 
     path: str
     bytes: int
     rows: int
     statistics: Action
     born_ms: int
-    """The time in its name."""
+    """When it was made: the time in its name."""
 
     def add(self, now_ms: int, *, changes_data: bool = True) -> Action:
-        """Return Delta's action that puts it into the table."""
+        """Return the action `add` for it. `changes_data`: whether it has new rows."""
         return {
             "add": {
                 "path": self.path,
@@ -86,7 +87,8 @@ def write_files(
 ) -> list[WrittenFile]:
     """Write batches (ARROW_SCHEMA), sorted by partition and offset; return the synced files.
 
-    `directory` is the table's. Without rows there is no file. An incomplete file is dropped.
+    `directory` is the table's. Without rows no file is written. On an error the incomplete file is
+    dropped, and the error is raised.
     """
     done: list[WrittenFile] = []
     current: _FileWriter | None = None
@@ -122,7 +124,7 @@ def _row_groups(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.Table]:
 
 
 def sorted_by_offset(table: pa.Table) -> pa.Table:
-    """Return rows in the order of the table's files."""
+    """Return rows sorted by partition and offset, as in the table's files."""
     return table.take(pc.sort_indices(table, [("partition", "ascending"), ("offset", "ascending")]))
 
 
@@ -140,7 +142,7 @@ class _FileWriter:
 
     @property
     def bytes(self) -> int:
-        """How many bytes are written."""
+        """How many bytes were written."""
         return self._file.bytes_written
 
     def write(self, group: pa.Table) -> None:
@@ -152,7 +154,7 @@ class _FileWriter:
         self._statistics.add(group)
 
     def close(self) -> WrittenFile:
-        """Complete the file."""
+        """Complete the file, not yet synced; return it."""
         self._writer.add_key_value_metadata(encoded(self._ranges))
         self._writer.close()
         self._file.close()
@@ -165,14 +167,14 @@ class _FileWriter:
         )
 
     def abort(self) -> None:
-        """Drop the file; later writes of Parquet's writer are ignored."""
+        """Drop the file; ignore what Parquet's writer writes when it is closed."""
         self._sink.is_dropped = True
         self._writer.close()
         self._file.abort()
 
 
 class _Sink:
-    """A new file as Python has files."""
+    """A new file with the interface of Python's files."""
 
     closed = False
 
@@ -187,7 +189,7 @@ class _Sink:
         return len(data)
 
     def flush(self) -> None:
-        """Hold nothing back: `write` does not."""
+        """Do nothing: `write` buffers nothing."""
 
     def close(self) -> None:
         """Close nothing: `_FileWriter` completes or drops the file."""
@@ -202,7 +204,7 @@ class _Statistics:
     largest: dict[str, Any] = field(default_factory=dict)
 
     def add(self, table: pa.Table) -> None:
-        """Take in rows."""
+        """Count rows, and widen the bounds."""
         self.rows += table.num_rows
         for name in STATISTICS:
             column = table[name]
@@ -212,7 +214,7 @@ class _Statistics:
             self.largest[name] = max(bounds["max"], self.largest.get(name, bounds["max"]))
 
     def as_json(self) -> Action:
-        """Return them; times beyond the years 1 to 9999 have no text, and are left out."""
+        """Return them as JSON; times outside the years 1 to 9999 have no text, and are left out."""
         least, largest = dict(self.least), dict(self.largest)
         texts = _time_text(least.pop("timestamp")), _time_text(largest.pop("timestamp"))
         if None not in texts:

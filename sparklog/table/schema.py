@@ -11,10 +11,10 @@ from sparklog.record.record_batches import ARROW_COLUMNS
 Action = dict[str, Any]
 
 TABLE: Final = "table"
-"""The table's directory, in the topic's."""
+"""The name of a table's directory in its topic's directory."""
 
 STATISTICS: Final = ("partition", "offset", "timestamp", "timestampType")
-"""The columns whose least and largest values each file's `add` tells; they come first."""
+"""The columns whose bounds each file's `add` has; they are the first columns."""
 COLUMNS: Final = (*STATISTICS, "key", "value", "headers", "topic")
 
 ARROW_SCHEMA: Final = pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in COLUMNS])
@@ -45,14 +45,14 @@ _TYPES: Final[dict[str, Any]] = {
 
 
 def protocol_action() -> Action:
-    """Return Delta's action `protocol`: readable and writable by every engine."""
+    """Return the action `protocol`: every engine can read and write the table."""
     return {"protocol": {"minReaderVersion": READER_VERSION, "minWriterVersion": WRITER_VERSION}}
 
 
 def has_our_columns(metadata: Action) -> bool:
-    """Whether a table with this `metaData` still has the columns that sparklog gave it.
+    """Whether a table with this `metaData` still has sparklog's columns.
 
-    Properties may change, except those that change the meaning of columns or marks.
+    Its properties may differ, except those that change the meaning of columns or marks.
     """
     properties = metadata.get("configuration") or {}
     return (
@@ -70,10 +70,10 @@ def _fields() -> list[Action]:
 
 
 def metadata_action(topic: str, topic_id: str, now_ms: int, incarnation: str) -> Action:
-    """Return Delta's action `metaData` of a new table.
+    """Return the action `metaData` of a new table.
 
-    `incarnation` is random: a table that is made again has another id. There is never a
-    `delta.setTransactionRetentionDuration`: marks of idle partitions would expire.
+    `incarnation` is random, so that a table that is created again has another id. There is no
+    `delta.setTransactionRetentionDuration`: with it, marks of idle partitions would expire.
     """
     return {
         "metaData": {

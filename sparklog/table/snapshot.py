@@ -1,8 +1,8 @@
-"""The table of a topic as of one version: made of the actions of its Delta entries. Pure.
+"""The table of a topic as of one version, computed from the actions of its Delta entries. Pure.
 
 Any program may read the table, and rewrite its files without changing its rows (OPTIMIZE). An entry
-of another writer that changes rows or the table's metadata (appends, DELETE, UPDATE, RESTORE,
-ALTER) is a *foreign change*: from then on the table is no copy of the log, until it is built anew.
+of another writer that changes rows, columns, protocol or marks (appends, DELETE, UPDATE, RESTORE,
+ALTER) is a *foreign change*: from then on the table is not a copy of the log, until it is rebuilt.
 """
 
 import json
@@ -15,9 +15,9 @@ from sparklog.table.marks import Marks, marks_of
 from sparklog.table.schema import READER_VERSION, WRITER_VERSION, Action, has_our_columns
 
 ENGINE: Final = "sparklog/"
-"""How the `engineInfo` of sparklog's own entries begins."""
+"""The beginning of `engineInfo` in sparklog's own entries."""
 REBUILT: Final = "REBUILD TABLE"
-"""The operation that empties the table: foreign changes before it are undone."""
+"""The operation that empties the table; foreign changes before it no longer count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """The table as of one version; version -1 is no table.
+    """The table as of one version; version -1: there is no table.
 
     `files` and `removed` (times of removal, in ms) are by path, `transactions` by application,
     `metadata` is the content of Delta's action. `foreign` has a line for each foreign change,
@@ -71,11 +71,11 @@ class Snapshot:
         return self.version >= 0
 
     def marks(self, topic_id: str) -> Marks:
-        """Return the marks of the table."""
+        """Return the marks of the table of a topic."""
         return marks_of(self.transactions, topic_id)
 
     def problems(self, topic_id: str) -> list[str]:
-        """Return the reasons why the table is no copy of the log; none if it is one."""
+        """Return the reasons why the table is not a copy of the log; [] if it is one."""
         found = [*self.foreign]
         rows, known = self.marks(topic_id).rows, [one.rows for one in self.files.values()]
         if self.exists and None not in known and sum(one or 0 for one in known) != rows:
@@ -123,13 +123,13 @@ class Snapshot:
         )
 
     def without_removed_before(self, before_ms: int) -> "Snapshot":
-        """Return the snapshot without the files that were removed before a time."""
+        """Return the snapshot without tombstones of files that were removed before a time."""
         kept = {path: when for path, when in self.removed.items() if when >= before_ms}
         return replace(self, removed=kept)
 
 
 def foreign_changes(version: int, actions: Sequence[Action]) -> list[str]:
-    """Return a line if an entry is another writer's and changes more than the files' layout."""
+    """Return a line if an entry is a foreign change, else []."""
     info: Action = next((one["commitInfo"] for one in actions if "commitInfo" in one), {})
     if is_ours(info):
         return []
@@ -141,7 +141,7 @@ def foreign_changes(version: int, actions: Sequence[Action]) -> list[str]:
 
 
 def is_ours(info: Mapping[str, Any]) -> bool:
-    """Whether a `commitInfo` is that of an entry of sparklog's."""
+    """Whether a `commitInfo` belongs to an entry of sparklog."""
     return str(info.get("engineInfo", "")).startswith(ENGINE)
 
 

@@ -4,9 +4,10 @@
     table                 start │■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■■│ end
     read     ─── log ────────────────────────┤── table ───┤── log ──┤─ table ┤── log ───┤
 
-The table has the records of [start, end) that a committed reader saw when they were copied. The
-log's records differ below the cleaner offset (compaction has removed some since), where the log has
-no segment any more, and, for an uncommitted reader, where transactions were aborted.
+The table has the records of its [start, end) that a read_committed reader saw when they were
+copied. The log differs below the cleaner offset (compaction has removed records), where the log has
+no segment any more, and, for a read_uncommitted reader, where transactions were aborted: these
+offsets come from the log.
 """
 
 from collections.abc import Iterable, Iterator
@@ -21,14 +22,17 @@ Span = tuple[int, int]
 
 
 class Stitch(NamedTuple):
-    """The parts of a range, each in order and disjoint: together they are the range."""
+    """A range in two parts: spans to read from the table, and spans to read from the log.
+
+    Both are in order; all spans are disjoint, and together they are the range.
+    """
 
     table: list[Span]
     log: list[Span]
 
 
 def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) -> Stitch:
-    """Return where the offsets [start, end) of a partition are to be read.
+    """Return from where to read the offsets [start, end) of a partition.
 
     `log` is the partition as of a commit that is not older than the table's version, so it knows
     all aborted transactions below `mark.end`.
@@ -44,7 +48,7 @@ def stitch(start: int, end: int, mark: Mark, log: PartitionLog, isolation: str) 
 
 
 def _uncovered(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
-    """The offsets in [low, high) that no live segment holds."""
+    """Yield the offsets in [low, high) that no live segment holds; some spans are empty."""
     at = low
     for slot in log.segments.range(low, high):
         entry = log.segments.entry(slot)
@@ -54,7 +58,7 @@ def _uncovered(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
 
 
 def _aborted(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
-    """The offsets in [low, high) between the first and last record of an aborted transaction."""
+    """Yield the offsets in [low, high) from first to last of each aborted transaction."""
     for slot in log.segments.range(low, high):
         entry = log.segments.entry(slot)
         for one in entry.aborted:
@@ -63,7 +67,7 @@ def _aborted(log: PartitionLog, low: int, high: int) -> Iterator[Span]:
 
 
 def _joined(spans: Iterable[Span]) -> Iterator[Span]:
-    """The same offsets as disjoint spans, in order."""
+    """Yield the same offsets as disjoint spans, in order."""
     held: Span | None = None
     for start, end in sorted(span for span in spans if span[0] < span[1]):
         if held is None:
@@ -78,7 +82,7 @@ def _joined(spans: Iterable[Span]) -> Iterator[Span]:
 
 
 def _between(spans: Iterable[Span], start: int, end: int) -> Iterator[Span]:
-    """The offsets of [start, end) in none of the spans, which are disjoint and in order."""
+    """Yield the offsets of [start, end) outside the spans, which are disjoint and in order."""
     for first, last in spans:
         if start < first:
             yield start, first

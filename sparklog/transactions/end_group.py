@@ -1,12 +1,12 @@
-"""Ends of transactions that come together: one shared segment and one entry for all of them.
+"""Ends of transactions that arrive together: one shared segment and one entry for all of them.
 
-    end(decide)      waits while a group is written; the first thread then writes all that wait
+    end(decide)      waits while a group is committed; then one waiting thread commits all that wait
     written          one shared segment with the markers and offsets of every end
-    committed        one entry; the plans run one after another, each on the image that the one
-                     before leaves
+    committed        one entry; the plans run one after another, each on the image that the plan
+                     before it leaves
 
-An end that fails does not stop the others. If the commit's image asks for other bytes than were
-written for an end, the end is written again, together with all such ends.
+An end that fails does not stop the others. If the image of the commit asks for other bytes than
+were written for an end, that end is written again, together with all others of this kind.
 """
 
 from copy import copy
@@ -23,11 +23,11 @@ from sparklog.transactions.ending import Decision, StaleEndError, edit_of, piece
 from sparklog.transactions.pieces import Slot, written
 
 TRIES: Final = 20
-"""How often an end is written at most."""
+"""How often an end is written before it fails."""
 
 
 class _End:
-    """One end that waits: the function that decides on it, and its outcome."""
+    """An end that waits: the function that decides on it, and its outcome."""
 
     def __init__(self, decide: Decision) -> None:
         self.decide = decide
@@ -35,18 +35,21 @@ class _End:
         self._outcome: Ending | BaseException | None = None
 
     def settle(self, outcome: Ending | BaseException | None) -> None:
-        """Give it its outcome."""
+        """Set the outcome: an end, None for nothing to end, or an error."""
         self.is_settled, self._outcome = True, outcome
 
     def answer(self) -> Ending | None:
-        """Return or raise the outcome."""
+        """Return the outcome, or raise it if it is an error."""
         if isinstance(self._outcome, BaseException):
             raise self._outcome
         return self._outcome
 
 
 class _Plan:
-    """The plan of one end, given the bytes that were written for its group."""
+    """The plan of one end.
+
+    It is called on the commit's image, after the group's bytes were written.
+    """
 
     def __init__(
         self,
@@ -80,20 +83,20 @@ class Ends:
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
         self.leading = Lock()
-        """Held by the thread that ends those that wait."""
+        """Held by the thread that commits the waiting ends."""
         self._queueing = Lock()
         self._queue: list[_End] = []
 
     @property
     def waiting(self) -> int:
-        """How many ends wait until the present group is written."""
+        """How many ends wait for the group that is being committed."""
         return len(self._queue)
 
     def end(self, decide: Decision) -> Ending | None:
-        """End a transaction, durably; return its end, or None when `decide` finds none.
+        """End a transaction, durably; return its end, or None if `decide` returns None.
 
-        Raises the errors of `decide`, CommitConflictError when other commits kept changing the
-        parts of the end, and as `MetadataLog.commit`.
+        Raises the errors of `decide`, CommitConflictError (CONCURRENT_TRANSACTIONS) if other
+        commits kept changing the bytes to write, and as `MetadataLog.commit`.
         """
         own = _End(decide)
         with self._queueing:
@@ -104,7 +107,7 @@ class Ends:
         return own.answer()
 
     def _lead(self) -> None:
-        """End all that wait; each gets its outcome."""
+        """End all waiting transactions; each end gets its outcome."""
         with self._queueing:
             group, self._queue = self._queue, []
         try:
@@ -114,7 +117,7 @@ class Ends:
                     return
                 self._round(waiting)
             raise CommitConflictError(
-                f"what a transaction has to end kept changing, {TRIES} times in a row",
+                f"the end of a transaction kept changing, {TRIES} times in a row",
                 code=ErrorCode.CONCURRENT_TRANSACTIONS,
             )
         except BaseException as error:
@@ -124,7 +127,7 @@ class Ends:
                 raise
 
     def _round(self, ends: list[_End]) -> None:
-        """Write and commit ends; one that is stale gets no outcome."""
+        """Write and commit ends. A stale end gets no outcome, and is written in the next round."""
         log = self._catalog.log
         image = log.image()
         decided = _decided(ends, image)
@@ -141,7 +144,7 @@ class Ends:
 
 
 def _decided(ends: list[_End], image: Image) -> list[tuple[_End, Ending]]:
-    """Return the transactions to end; requests that end none get their outcome."""
+    """Return the ends that have a transaction to end; the others get their outcome."""
     decided: list[tuple[_End, Ending]] = []
     for one in ends:
         try:

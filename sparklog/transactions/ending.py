@@ -1,13 +1,13 @@
 """The end of a transaction: one entry with the markers of all its partitions, and its offsets.
 
-    written     one shared segment: a marker (one for all partitions of a leader epoch: base offset
-                and epoch lie outside the checksum) and a batch of offsets for each group
-    committed   a row of each partition names the marker; rows of an aborted transaction have its
-                range of offsets; the offsets of groups are appended to __consumer_offsets
+    written     one shared segment: a marker, which all partitions of a leader epoch share (base
+                offset and epoch lie outside its checksum), and a batch of offsets for each group
+    committed   a new row of each partition names the marker; rows of an aborted transaction get
+                its range of offsets; the offsets of groups are appended to __consumer_offsets
 
-The bytes follow from the image. If the commit's image asks for other bytes (after an append to a
-partition that had none, or a claim of an offsets partition), they are written again. `end_group`
-writes and commits, for all ends that come together.
+The bytes follow from the image. If the commit's image asks for other bytes (after the first append
+to a partition, or a claim of an offsets partition), they are written again. `end_group` writes and
+commits all ends that arrive together.
 """
 
 from collections.abc import Callable, Iterator
@@ -29,11 +29,11 @@ from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of
 END: Final = "END TRANSACTION"
 
 Decision = Callable[[Image], Ending | None]
-"""Says what is to be ended on an image; None for nothing (any more)."""
+"""Returns the end to make on an image; None if there is no transaction to end, or no longer."""
 
 
 class StaleEndError(Exception):
-    """The commit's image asks for bytes that were not written: write the end again."""
+    """The commit's image asks for bytes that were not written: the end must be written again."""
 
 
 def topics_of(image: Image, ending: Ending) -> Iterator[str]:
@@ -53,7 +53,7 @@ def _live(image: Image, topic_id: str) -> TopicImage | None:
 
 
 def pieces_of(image: Image, ending: Ending, now_ms: int) -> Iterator[Piece]:
-    """Yield what an end appends: markers where the transaction has records, then offsets."""
+    """Yield the pieces of an end: a marker in each partition with records, then groups' offsets."""
     before = ending.before
     kind = COMMIT if ending.is_commit else ABORT
     for topic_id, number in before.partitions:
@@ -78,7 +78,7 @@ def pieces_of(image: Image, ending: Ending, now_ms: int) -> Iterator[Piece]:
 
 
 def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> bytes:
-    """Return the batch of a group's offsets."""
+    """Return the batch of a group's offsets, encoded."""
     records = [
         offset_record(
             one.group_id,
@@ -91,7 +91,7 @@ def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> by
 
 
 def edit_of(image: Image, ending: Ending, places: dict[bytes, Slot], now_ms: int) -> Edit | Done:
-    """Return the edit of the end. Raises StaleEndError when bytes of it were not written."""
+    """Return the edit of an end. Raises StaleEndError if some of its bytes were not written."""
     topics: dict[str, list[Piece]] = {}
     for piece in pieces_of(image, ending, now_ms):
         if piece.data not in places:
@@ -164,7 +164,7 @@ def _topic_edit(
 
 
 def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
-    """Return a producer's state after its marker: a new epoch has no batches yet."""
+    """Return a producer's state after its marker: under a new epoch it has no batches yet."""
     known = log.producers.get(producer_id)
     if known is not None and known.epoch == epoch:
         return known
@@ -172,7 +172,7 @@ def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
 
 
 def _with_span(entry: SegmentEntry, producer_id: int, first: int, last: int) -> SegmentEntry:
-    """Return a row with an aborted transaction added: its first offset and its marker's offset."""
+    """Return a row with an aborted transaction added, from its first offset to its marker's."""
     base = entry.base_offset
     spans = {*entry.aborted, AbortedRange(producer_id, first - base, last - base)}
     return entry._replace(aborted=tuple(sorted(spans)))

@@ -1,6 +1,6 @@
-"""Small batches that one entry appends beside others: markers, and offsets of groups.
+"""Small batches that one entry appends to several partitions: markers, and offsets of groups.
 
-They lie in one shared segment. A batch is complete before its offset is known: base offset and
+They lie in one shared segment. A batch is written before its offset is known: base offset and
 leader epoch lie outside its checksum, and a reader takes the offset from the row.
 """
 
@@ -17,7 +17,7 @@ from sparklog.record.checksum import crc32c
 
 
 class Piece(NamedTuple):
-    """Bytes that are appended to a partition; several partitions may name the same bytes."""
+    """Bytes to append to a partition; pieces of several partitions may be the same bytes."""
 
     topic_id: str
     partition: int
@@ -27,23 +27,23 @@ class Piece(NamedTuple):
 
 
 class Slot(NamedTuple):
-    """Where bytes lie in a shared segment."""
+    """The place of bytes: the path of a shared segment, and a position in it."""
 
     path: str
     position: int
 
 
 def offsets_batch(records: Sequence[Record], now_ms: int, leader_epoch: int) -> bytes:
-    """Return records of __consumer_offsets as a batch of a leader epoch."""
+    """Return records of __consumer_offsets as one batch with a leader epoch."""
     data = bytearray(batch_of(records, now_ms))
     data[layout.LEADER_EPOCH : layout.MAGIC] = leader_epoch.to_bytes(4, "big", signed=True)
     return bytes(data)
 
 
 def written(catalog: Catalog, wanted: Iterable[bytes]) -> tuple[dict[bytes, Slot], SharedSegment]:
-    """Write pieces into a shared segment; return where each lies, and the segment.
+    """Write bytes into a shared segment; return the place of each, and the segment.
 
-    The segment must be synced before an entry names it.
+    The caller must sync the segment before an entry names it.
     """
     shared = SharedSegment(catalog.files, catalog.clock)
     try:

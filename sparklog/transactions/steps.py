@@ -33,9 +33,9 @@ from sparklog.transactions.end_group import Ends
 from sparklog.transactions.timeouts import without_expired
 
 RANDOM_BYTES: Final = 5
-"""The first producer id of a log dir is one of 2^40."""
+"""The first producer id of a log dir is random: one of 2^40."""
 TIMEOUT_MAX_MS: Final = 900_000
-"""transaction.max.timeout.ms's default."""
+"""The default of transaction.max.timeout.ms."""
 TRIES: Final = 5
 
 
@@ -53,8 +53,8 @@ class Transactions:
         An open transaction is aborted first.
 
         Raises UsageError for a timeout out of bounds (INVALID_TRANSACTION_TIMEOUT),
-        ProducerFencedError for an `expected` producer that is not the newest, CommitConflictError
-        when other commits keep coming in between.
+        ProducerFencedError if `expected` is not the newest producer of the id, CommitConflictError
+        (CONCURRENT_TRANSACTIONS) if others keep beginning transactions.
         """
         if not 0 < timeout_ms <= self._timeout_max_ms:
             raise UsageError(
@@ -67,7 +67,7 @@ class Transactions:
                 return self._initialized(transactional_id, timeout_ms, expected)
             except CommitConflictError:
                 self.abort(transactional_id)
-                expected = NOBODY  # it was the newest one, and its end has raised the epoch
+                expected = NOBODY  # `expected` was the newest, and the abort has raised the epoch
         raise CommitConflictError(
             f"transactional id {transactional_id!r}: others kept beginning transactions",
             code=ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -81,11 +81,11 @@ class Transactions:
         return _producer(_known(committed.image, transactional_id))
 
     def add_partitions(self, step: Step, partitions: Sequence[TransactionPartition]) -> None:
-        """Add partitions to a transaction; it is begun if none is open. Raises as `of_step`."""
+        """Add partitions to a transaction, and begin it if none is open. Raises as `of_step`."""
         self._catalog.log.commit(lambda image: with_partitions(image, step, partitions))
 
     def add_group(self, step: Step, group_id: str) -> None:
-        """Add a group to a transaction; it is begun if none is open. Raises as `of_step`."""
+        """Add a group to a transaction, and begin it if none is open. Raises as `of_step`."""
         self._catalog.log.commit(lambda image: with_group(image, step, group_id))
 
     def commit_offsets(
@@ -96,7 +96,7 @@ class Transactions:
         *,
         adds_group: bool = True,
     ) -> None:
-        """Keep offsets of a group, to commit them at the end of the transaction.
+        """Keep offsets of a group until the end of the transaction commits or drops them.
 
         Creates __consumer_offsets if it does not exist. Raises as `with_offsets`.
         """
@@ -107,10 +107,10 @@ class Transactions:
         )
 
     def end(self, step: Step, *, is_commit: bool, bumps: bool = True) -> Producer:
-        """End a transaction; return the producer that goes on. An end that is repeated is no error.
+        """End a transaction; return the producer with the epoch to use next.
 
-        With `bumps` the producer goes on with another epoch (KIP-890). Raises as `to_end` and
-        `Ends.end`.
+        A retry of an end that has landed returns the same. With `bumps` the producer gets a new
+        epoch (KIP-890). Raises as `to_end` and `Ends.end`.
         """
         start = _random_start()
         seen: list[TransactionalId] = []
@@ -127,23 +127,23 @@ class Transactions:
         return _producer(seen[-1])
 
     def abort(self, transactional_id: str, number: int | None = None) -> bool:
-        """Abort the open transaction of an id, and fence its producer; return whether it was open.
+        """Abort the open transaction of an id, and fence its producer; return whether one was open.
 
-        With `number` only if the open transaction has this number.
+        With `number`: only if the open transaction has this number. Raises as `Ends.end`.
         """
         ended = self.ends.end(lambda image: to_abort(image, transactional_id, number))
         return ended is not None
 
     def abort_in(self, place: TransactionPartition, producer: Producer) -> None:
-        """Abort the transaction that a producer has open in a partition: in all its partitions.
+        """Abort the transaction that a producer has open in a partition, in all its partitions.
 
-        If it belongs to no transactional id, as in an imported log, it ends in this partition
-        alone.
+        A transaction without a transactional id, as in an imported log, ends in this partition
+        only. Raises as `Ends.end`.
         """
         self.ends.end(lambda image: to_abort_in(image, place, producer))
 
     def expire(self, before_ms: int) -> None:
-        """Forget ids without an open transaction that were last used before a time."""
+        """Forget the ids that have no open transaction and were last used before `before_ms`."""
         self._catalog.log.commit(partial(without_expired, before_ms=before_ms))
 
     def describe(self, transactional_id: str) -> TransactionalId:
@@ -151,7 +151,7 @@ class Transactions:
         return _known(self._catalog.image(), transactional_id)
 
     def list(self) -> Sequence[TransactionalId]:
-        """Return all transactional ids, by name."""
+        """Return the states of all transactional ids, sorted by id."""
         found = self._catalog.image().transactional_ids.by_id
         return [found[name] for name in sorted(found)]
 

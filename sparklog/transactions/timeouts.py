@@ -8,42 +8,42 @@ from sparklog.metadata.transactions import TransactionalId, TransactionalIds
 
 EXPIRE: Final = "EXPIRE TRANSACTIONAL IDS"
 ID_EXPIRATION_MS: Final = 7 * 24 * 3600 * 1000
-"""transactional.id.expiration.ms's default."""
+"""The default of transactional.id.expiration.ms."""
 CLOCKS_MS: Final = 5 * 60_000
-"""No two machines' clocks are so far apart."""
+"""The clocks of two machines are assumed to differ by less."""
 
 
 class OpenSince:
-    """Since when an observer sees transactions open, by its own clock: no clocks are compared."""
+    """When an observer first saw each open transaction, by its own clock alone."""
 
     def __init__(self) -> None:
         self._seen_ms: dict[tuple[str, int], int] = {}
 
     def overdue(self, ids: TransactionalIds, boot_ms: int) -> list[TransactionalId]:
-        """Return those that are open for longer than their timeouts (transaction.timeout.ms)."""
+        """Return transactions seen open for longer than their timeouts; `boot_ms` is now."""
         opened = {(one.transactional_id, one.number): one for one in ids.open.values()}
         self._seen_ms = {key: self._seen_ms.get(key, boot_ms) for key in opened}
         return [one for key, one in opened.items() if boot_ms - self._seen_ms[key] > one.timeout_ms]
 
 
 def long_overdue(ids: TransactionalIds, now_ms: int) -> list[TransactionalId]:
-    """Return those that were begun CLOCKS_MS more than their timeouts ago, by the log's times."""
+    """Return those that began more than timeout + CLOCKS_MS ago, by the log's times."""
     return [
         one for one in ids.open.values() if now_ms - one.started_ms > one.timeout_ms + CLOCKS_MS
     ]
 
 
 def expired(ids: TransactionalIds, before_ms: int) -> list[TransactionalId]:
-    """Return those without an open transaction that were last used before a time, by name."""
+    """Return ids without an open transaction that were last used before a time, sorted."""
     return [
         one for _, one in sorted(ids.by_id.items()) if not one.is_open and one.used_ms < before_ms
     ]
 
 
 def without_expired(image: Image, before_ms: int) -> Edit | Done:
-    """Return the edit that forgets ids without an open transaction last used before a time.
+    """Return the edit that forgets the ids that `expired` returns; Done if there are none.
 
-    `transactional.id.expiration.ms` says how long ago that is.
+    Kafka's name for the time since the last use is transactional.id.expiration.ms.
     """
     gone = [one.transactional_id for one in expired(image.transactional_ids, before_ms)]
     if not gone:

@@ -1,11 +1,11 @@
 """Writes to any topics and offsets of groups in one entry, without a transaction.
 
-    checked     each group, as for a commit of its own (`coordinator.group_log`)
+    checked     each group, as for a commit of offsets alone (`coordinator.group_log`)
     written     one shared segment: a batch of offsets for each partition of __consumer_offsets
     committed   one entry has all writes, if these partitions still end where they were read
 
-If another process has written to such a partition meanwhile, the groups are checked again; the
-other writes stay as they are.
+If another process has written to such a partition meanwhile, the groups are checked again and their
+offsets are written again; the other writes are not.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from sparklog.model import SegmentEntry, TopicDescription, TopicPartition
 from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of, written
 
 TRIES: Final = 50
-"""How often groups are asked again because others have written to their partitions."""
+"""How often groups are checked again because others have written to their partitions."""
 NOBODY: Final = -1
 _BOTH: Final = (True, False)
 
@@ -31,10 +31,10 @@ GroupOffsets = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
 """Offsets by group."""
 
 _Planned = tuple[PlannedAppend, Piece, int]
-"""A batch of offsets, its bytes, and the leader epoch that they name."""
+"""A planned batch of offsets, its bytes, and the leader epoch in them."""
 
 
-class _Moved(Exception):  # noqa: N818 - no error: the groups are asked again
+class _Moved(Exception):  # noqa: N818 - no error: the groups are checked again
     """A partition of __consumer_offsets has grown since it was read."""
 
 
@@ -46,11 +46,11 @@ def commit_with_offsets(
     operation: str,
     parameters: Mapping[str, str] | None = None,
 ) -> list[Landed]:
-    """Commit topics' writes and groups' offsets in one entry, all or none; an answer for each.
+    """Commit writes and groups' offsets in one entry, all or none; return each write's answer.
 
-    The offsets land with the identity (`app_id` and `version`) of the first write: once. Raises as
-    `check_offsets`, GroupNotEmptyError while members of a group may be at a gateway, and as
-    `Catalog.commit_all`.
+    The offsets have the identity of the first write (`app_id`, `version`), so they land once.
+    Raises as `check_offsets` and `Catalog.commit_all`, GroupNotEmptyError if a group has members
+    and a gateway is alive, and CommitConflictError if others keep writing to the offsets.
     """
     for group_id, some in offsets.items():
         check_offsets(catalog, group_id, some)
@@ -72,7 +72,7 @@ def commit_with_offsets(
 
 
 def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -> Write:
-    """Write the batches of offsets; return the write that appends them, once as `like`."""
+    """Write the batches of offsets; return the write that appends them, with `like`'s identity."""
     topic, now_ms = planned[0].topic, catalog.clock.now_ms()
     image = catalog.topic_image(topic)
     batches: list[_Planned] = []
@@ -94,7 +94,10 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
 def _rows(
     image: TopicImage, batches: Iterable[_Planned], places: Mapping[bytes, Slot], now_ms: int
 ) -> Iterable[SegmentEntry]:
-    """Yield the rows of batches of offsets. Raises _Moved."""
+    """Yield the rows of batches of offsets.
+
+    Raises _Moved if a partition has grown or was claimed.
+    """
     for one, piece, epoch in batches:
         log = image.partition(one.partition)
         if (log.log_end_offset, log.leader_epoch) != (one.end_offset, epoch):
@@ -111,7 +114,7 @@ def has_landed(
 ) -> bool:
     """Whether this write has landed already, in all its topics and with its offsets.
 
-    Raises InvalidOptionError if it has landed in some of them only: that was another write.
+    Raises InvalidOptionError if only some of them have it: then it was a write to other topics.
     """
     found = {one.name: catalog.is_committed(one, app_id, version) for one in topics}
     if any(offsets.values()):

@@ -1,9 +1,9 @@
-"""Arrow arrays and numpy arrays as each other, without pandas.
+"""Conversion between Arrow arrays and numpy arrays without pandas.
 
-pyarrow imports pandas, where it is installed, with the first array or scalar that it makes of
-Python objects, and with the first `to_numpy`: a quarter of a second in every process. A Spark
-worker and the command line feel it. What they run on their way to the first record goes through
-these functions, which use buffers alone.
+Where pandas is installed, pyarrow imports it with the first array or scalar that it makes of Python
+objects, and with the first `to_numpy`. That takes a quarter of a second in every process, which
+users of a Spark worker or of the command line notice. Code that runs before the first record calls
+these functions instead, which work on buffers alone.
 """
 
 from collections.abc import Sequence
@@ -20,9 +20,9 @@ def empty_table(schema: pa.Schema) -> pa.Table:
 
 
 def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
-    """Return a column of numbers or booleans, without nulls, as numpy has them.
+    """Return a column of numbers or booleans, which has no nulls, as a numpy array.
 
-    Numbers in one chunk are not copied, and cannot be written to.
+    Numbers in one chunk are not copied, and the array is read-only.
     """
     if pa.types.is_boolean(column.type):
         return numbers_of(column.cast(pa.uint8())).view(np.bool_)
@@ -35,7 +35,7 @@ def numbers_of(column: pa.Array | pa.ChunkedArray) -> NDArray[Any]:
 
 
 def array_of(values: NDArray[Any]) -> pa.Array:
-    """Return numbers or booleans as an Arrow array; numbers that are contiguous are not copied."""
+    """Return numbers or booleans as an Arrow array; contiguous numbers are not copied."""
     if values.dtype == np.bool_:
         return array_of(values.view(np.uint8)).cast(pa.bool_())
     kind = pa.from_numpy_dtype(values.dtype)

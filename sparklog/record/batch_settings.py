@@ -1,4 +1,4 @@
-"""How records are batched. Here, and not beside the encoder, because a plan has it, too."""
+"""How records are batched; apart from the encoder, so that a plan needs no numba."""
 
 from dataclasses import dataclass
 
@@ -8,18 +8,18 @@ from sparklog.record import layout
 
 @dataclass(frozen=True, slots=True)
 class BatchSettings:
-    """How records are batched. Names and defaults are those of Kafka's producer and topic."""
+    """How records are batched. Names and defaults are those of Kafka's producer and topics."""
 
     codec: Codec = Codec.NONE
     level: int | None = None
-    """`compression.<codec>.level`; None for its default."""
+    """`compression.<codec>.level`; None is the codec's default."""
     batch_bytes: int = 16384
-    """`batch.size`: most bytes of a batch with more than one record, before compression."""
+    """`batch.size`: the largest size, before compression, of a batch of more than one record."""
     max_message_bytes: int = 1048588
-    """`max.message.bytes`: most bytes of a batch, after compression."""
+    """`max.message.bytes`: the largest size of a batch, after compression."""
     timestamp_type: TimestampType = TimestampType.CREATE_TIME
     log_append_time_ms: int = -1
-    """The time every record gets when `timestamp_type` is LOG_APPEND_TIME."""
+    """The time (ms) that every record gets if `timestamp_type` is LOG_APPEND_TIME."""
     leader_epoch: int = 0
 
     @property
@@ -29,9 +29,10 @@ class BatchSettings:
 
     @property
     def uncompressed_max(self) -> int:
-        """Most bytes of a batch of several records, so that compression cannot make it too large.
+        """The largest size, in bytes, of a batch of several records before compression.
 
-        What cannot be compressed grows: by a sixth and some bytes at most (snappy).
+        A batch of this size stays within `max_message_bytes` even if it cannot be compressed: then
+        it grows by a sixth and some bytes at most (snappy).
         """
         if self.codec == Codec.NONE:
             return self.max_message_bytes

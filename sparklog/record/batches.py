@@ -1,4 +1,4 @@
-"""A table of record batches: what their headers say, one numpy column per field."""
+"""A table of record batches: the fields of their headers, one numpy column per field."""
 
 import mmap
 from collections.abc import Iterator, Sequence
@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Buffer: TypeAlias = "bytes | bytearray | memoryview | mmap.mmap | NDArray[np.uint8] | pa.Buffer"
-"""Whatever shares its bytes without copying them."""
+"""An object that shares its bytes without copying them."""
 
 Int64s: TypeAlias = NDArray[np.int64]
 
 
 def byte_view(data: Buffer) -> NDArray[np.uint8]:
-    """A read-only, one-dimensional uint8 view of `data`; no byte is copied.
+    """Return a read-only, one-dimensional uint8 view of `data`; copies no byte.
 
-    A numpy array must be contiguous and of one byte per item.
+    A numpy array must be contiguous, with items of one byte.
     """
     array = data.view(np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
     view = array.reshape(-1).view()
@@ -33,18 +33,18 @@ def byte_view(data: Buffer) -> NDArray[np.uint8]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class BatchTable:
-    """Struct of int64 arrays of one length: one entry per record batch, in file order.
+    """int64 arrays of one length, with one entry for each record batch, in file order.
 
-    Of a message set (magic 0 and 1) every top-level entry is a batch: a plain message counts one
-    record; of a compressed wrapper `record_count` is -1 and `base_offset` is its own offset, which
-    is that of its LAST inner message, until somebody decompresses it. Fields that a format lacks
-    are -1 (`layout.NO_…`); `leader_epoch` as well.
+    Every top-level entry of a message set (magic 0 and 1) counts as a batch. A plain message has
+    one record. A compressed wrapper has `record_count` -1, and as `base_offset` its own offset,
+    which is that of its LAST inner message: more is known only when it is decompressed. A field
+    that a format lacks is -1 (`layout.NO_…`), also `leader_epoch`.
     """
 
     position: Int64s
-    """First byte of the batch in the data that was scanned."""
+    """First byte of the batch in the scanned data."""
     size: Int64s
-    """All bytes of the batch, header included."""
+    """Bytes of the batch, header included."""
     base_offset: Int64s
     last_offset: Int64s
     record_count: Int64s
@@ -59,17 +59,17 @@ class BatchTable:
 
     @classmethod
     def empty(cls) -> "BatchTable":
-        """No batches."""
+        """Return a table without batches."""
         return cls.from_matrix(np.empty((NUM_COLUMNS, 0), np.int64))
 
     @classmethod
     def from_matrix(cls, matrix: Int64s) -> "BatchTable":
-        """Takes a (13, n) array, a row per column in the order above, and shares its memory."""
+        """Take a (13, n) int64 array, a row for each column above; the table shares its memory."""
         return cls(*matrix)
 
     @classmethod
     def concat(cls, tables: Sequence["BatchTable"]) -> "BatchTable":
-        """The batches of all tables, one after the other; none for no tables."""
+        """Return the batches of all tables, one table after another; no tables have no batches."""
         if not tables:
             return cls.empty()
         return cls(*(np.concatenate([getattr(t, name) for t in tables]) for name in COLUMNS))
@@ -78,17 +78,17 @@ class BatchTable:
         return len(self.position)
 
     def slice(self, start: int, stop: int | None = None) -> "BatchTable":
-        """Batches [start, stop), as views."""
+        """Return the batches [start, stop), as views."""
         return BatchTable(*(getattr(self, name)[start:stop] for name in COLUMNS))
 
     def take(self, chosen: NDArray[np.int64] | NDArray[np.bool_]) -> "BatchTable":
-        """The batches at those indices, or where the mask is true; copies."""
+        """Return copies of the batches at these indices, or where the mask is True."""
         return BatchTable(*(getattr(self, name)[chosen] for name in COLUMNS))
 
     def cut(self, behind: NDArray[np.int64] | NDArray[np.bool_]) -> Iterator["BatchTable"]:
-        """Yield the parts of the table, cut behind each batch i for which `behind[i]` is not zero.
+        """Yield the parts of the table: it is cut behind each batch i with `behind[i]` not zero.
 
-        `behind` has one entry less than there are batches. There is at least one part.
+        `behind` has one entry less than the table. There is at least one part.
         """
         bounds = [0, *(np.flatnonzero(behind) + 1).tolist(), len(self)]
         for start, stop in pairwise(bounds):
@@ -96,22 +96,22 @@ class BatchTable:
 
     @property
     def end_position(self) -> Int64s:
-        """The byte after each batch."""
+        """The position behind each batch."""
         return self.position + self.size
 
     @property
     def next_offset(self) -> Int64s:
-        """The offset after each batch's last."""
+        """The offset behind the last offset of each batch."""
         return self.last_offset + 1
 
     def due_offsets(self, first: int) -> Int64s:
-        """Where each batch would begin if there were no gaps, the first at `first`."""
+        """Return where each batch begins if there are no gaps, the first one at `first`."""
         return np.concatenate(([first], self.last_offset + 1))[: len(self)]
 
     def rises(self, first: int) -> NDArray[np.bool_]:
-        """Whether each batch begins behind the one before it, the first at or above `first`.
+        """Return whether each batch begins behind the one before it, the first at `first` or above.
 
-        And ends no sooner than it begins. Gaps are fine: compaction leaves them.
+        A batch must also not end before it begins. Gaps are fine: compaction leaves them.
         """
         begins = self.base_offset >= self.due_offsets(first)
         rises: NDArray[np.bool_] = begins & (self.last_offset >= self.base_offset)
@@ -119,12 +119,13 @@ class BatchTable:
 
     @property
     def first_timestamp(self) -> Int64s:
-        """The time of each batch's first record as its header tells it; -1 where that has none.
+        """The time (ms) of each batch's first record, as far as the header has it; -1: no time.
 
-        The batch may hold older records. It is the base timestamp; the largest timestamp where the
-        base timestamp is no record's: all records of LogAppendTime have the largest, with a delete
-        horizon (KIP-534) the base timestamp is that horizon, and a batch that compaction has
-        emptied has none. A message set's header has one time, for a wrapper the largest.
+        Later records of the batch may be older. It is the base timestamp, if that is a record's,
+        else the largest timestamp. The base timestamp is no record's with LogAppendTime (all
+        records have the largest), with a delete horizon (KIP-534, it is the horizon), and in a
+        batch that compaction has emptied. A message's header has one time, a wrapper's the largest
+        inside.
         """
         has_base = (self.timestamp_type == 0) & (self.record_count != 0)
         has_base &= ~self._flag(layout.DELETE_HORIZON_MASK)
@@ -132,7 +133,7 @@ class BatchTable:
 
     @property
     def codec(self) -> Int64s:
-        """Codec bits, 0..7; 5 to 7 are undefined."""
+        """Codec bits, 0 to 7; 5 to 7 are undefined."""
         return self.attributes & layout.CODEC_MASK
 
     @property
@@ -148,12 +149,12 @@ class BatchTable:
 
     @property
     def is_control(self) -> NDArray[np.bool_]:
-        """Whether the batch holds a marker instead of records."""
+        """Whether the batch is a control batch, with a marker instead of records."""
         return self._flag(layout.CONTROL_MASK)
 
     @property
     def is_wrapper(self) -> NDArray[np.bool_]:
-        """Whether it is a compressed entry of a message set, whose inside is not known yet."""
+        """Whether the batch is a compressed entry of a message set, not opened yet."""
         wrapper: NDArray[np.bool_] = (self.magic < layout.MAGIC_V2) & (self.codec != 0)
         return wrapper
 
@@ -165,10 +166,10 @@ class BatchTable:
 def with_offsets_raised(
     data: NDArray[np.uint8], batches: BatchTable, shift: int | Int64s
 ) -> NDArray[np.uint8]:
-    """A copy of the bytes of `batches`, which lie back to back, with `shift` added to base offsets.
+    """Return a copy of the bytes of `batches`, with `shift` added to their base offsets.
 
-    `shift` is that of all batches, or has one for each. A base offset lies outside its batch's
-    checksum (see `layout`), so that stays right.
+    The batches lie back to back in `data`. `shift` is one number, or one for each batch. Checksums
+    stay right, because they do not cover base offsets (see `layout`).
     """
     start, end = int(batches.position[0]), int(batches.end_position[-1])
     raised = data[start:end].copy()

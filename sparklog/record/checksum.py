@@ -1,6 +1,6 @@
 """Checksums of batches: CRC-32C (Castagnoli) for magic 2, CRC-32 (IEEE) for magic 0 and 1.
 
-`layout` shows their places and the bytes that they cover.
+`layout` shows where they are and which bytes they cover.
 """
 
 import zlib
@@ -17,49 +17,50 @@ from sparklog.record.batches import BatchTable, Buffer, byte_view
 
 _FOUR = np.arange(4)
 _crc32c = cast("Callable[[NDArray[np.uint8]], int]", google_crc32c.value)
-"""Takes a numpy slice without copying it; about 20 GB/s."""
+"""Takes a numpy slice without a copy; about 20 GB/s."""
 _extend_crc32c = cast("Callable[[int, NDArray[np.uint8]], int]", google_crc32c.extend)
 
 
 def crc32c(data: Buffer) -> int:
-    """The CRC-32C of all bytes, 0..2**32-1; 0 for none."""
+    """Return the CRC-32C of all bytes, 0..2**32-1; 0 for no bytes."""
     return _crc32c(byte_view(data))
 
 
 def extend_crc32c(crc: int, data: Buffer) -> int:
-    """The CRC-32C of bytes whose CRC-32C is `crc`, followed by all of `data`."""
+    """Return the CRC-32C of some bytes followed by `data`; `crc` is the CRC-32C of these bytes."""
     return _extend_crc32c(crc, byte_view(data))
 
 
 def crc32(data: Buffer) -> int:
-    """The CRC-32 (IEEE) of all bytes, 0..2**32-1; 0 for none."""
+    """Return the CRC-32 (IEEE) of all bytes, 0..2**32-1; 0 for no bytes."""
     return _crc32(byte_view(data))
 
 
 def checksums(data: Buffer, batches: BatchTable) -> NDArray[np.int64]:
-    """The CRC that the bytes of each batch come to; all are of magic 2 (or above), or none is."""
+    """Return the right CRC of each batch, int64; all batches are of magic 2, or none is."""
     if batches.magic[0] >= layout.MAGIC_V2:
         return _computed(byte_view(data), batches, layout.CRC_START, _crc32c)
     return _computed(byte_view(data), batches, layout.LEGACY_CRC_START, _crc32)
 
 
 def batch_crc32c(view: NDArray[np.uint8], start: int, end: int) -> int:
-    """The CRC-32C of what the checksum of the batch of magic 2 in [start, end) covers."""
+    """Return the right CRC-32C of the batch of magic 2 that lies in [start, end)."""
     return _crc32c(view[start + layout.CRC_START : end])
 
 
 def put_checksums(data: NDArray[np.uint8], batches: BatchTable) -> None:
-    """Computes and writes the CRC of every batch (all magic 2) of writable `data`, in place."""
+    """Compute the CRC of every batch (all of magic 2) and write it into `data`."""
     crcs = _computed(data, batches, layout.CRC_START, _crc32c)
     at = (batches.position + layout.CRC)[:, None] + _FOUR
     data[at] = crcs.astype(">u4").view(np.uint8).reshape(-1, 4)
 
 
 def verify_checksums(data: Buffer, batches: BatchTable) -> None:
-    """Compares the CRC of every batch with its bytes.
+    """Compare the CRC in every batch with the CRC of its bytes.
 
     Batches must lie wholly inside `data`, as `scan_batches` guarantees. Raises CorruptRecordError
-    with the position and the base offset of the first batch that differs.
+    with the position and the base offset of the first batch whose CRC is wrong; batches of magic 2
+    come first.
     """
     view = byte_view(data)
     is_v2 = batches.magic == layout.MAGIC_V2

@@ -1,13 +1,14 @@
-"""One record batch as a client sends it: checked as a leader does, and what is stored of it.
+"""The record batch of a client: checked as a leader checks it, and made what the topic stores.
 
-    one batch          Produce 3 and later bring exactly one of magic 2     ProduceRequest
-    its header         base offset 0, sizes, checksum, counts               UnifiedLog, LogValidator
-    its records        every one: deltas 0, 1, 2 …, keys, times, fields     LogValidator
-    what is stored     as it came, unless the topic's codec or time asks
+    one batch          Produce 3 and later has exactly one batch, of magic 2   ProduceRequest its
+    header         base offset 0, sizes, checksum, counts                  UnifiedLog, LogValidator
+    its records        every one: deltas 0, 1, 2 …, keys, times, fields        LogValidator what is
+    stored     the batch as it came, or with the topic's codec or time
 
-Rules and codes are Kafka's, in its order. Beyond Kafka, a batch is refused that readers could not
-decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that decompresses to
-more than 256 MiB; and one with attributes that clients do not set (LogAppendTime, delete horizon).
+Rules and error codes are Kafka's, in Kafka's order. sparklog also refuses a batch that readers
+could not decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that
+decompresses to more than 256 MiB. And it refuses attributes that clients do not set: LogAppendTime,
+a delete horizon.
 """
 
 from typing import Any, Final, NamedTuple
@@ -40,7 +41,7 @@ from sparklog.record.scan import BatchHeader, scan_batches, told_size, unpack_he
 Bytes = NDArray[np.uint8]
 
 ZSTD_SINCE: Final = 7
-"""The first version of Produce that may bring zstd (KIP-110)."""
+"""The first version of Produce that may contain zstd (KIP-110)."""
 _ASCII: Final = 0x7F
 _REASONS: Final = {
     **REASONS,
@@ -49,9 +50,9 @@ _REASONS: Final = {
 
 
 class ClientBatch(NamedTuple):
-    """A batch that was found sound, as it is stored; its base offset is 0.
+    """A checked batch as it is stored; its base offset is still 0.
 
-    Times are those that readers see; `min_timestamp` is -1 when a record has none.
+    Times (ms) are those that readers see; `min_timestamp` is -1 if a record has none.
     """
 
     data: Bytes
@@ -66,7 +67,7 @@ class ClientBatch(NamedTuple):
 
 
 class _Times(NamedTuple):
-    """The times of the records: how many have none, and the bounds of the others."""
+    """The times (ms) of the records: how many have none, the earliest and latest of the others."""
 
     missing: int
     earliest: int
@@ -79,26 +80,26 @@ class _Times(NamedTuple):
 
     @property
     def least(self) -> int:
-        """What a reader finds as the least time: NO_TIMESTAMP when a record has none."""
+        """The smallest time that a reader sees: NO_TIMESTAMP if a record has none."""
         return NO_TIMESTAMP if self.missing else self.earliest
 
     @property
     def largest(self) -> int:
-        """What a reader finds as the largest time."""
+        """The largest time that a reader sees; NO_TIMESTAMP if no record has one."""
         return NO_TIMESTAMP if self.are_missing else self.latest
 
 
 def check_client_batch(
     data: Buffer, config: TopicConfig, now_ms: int, produce_version: int
 ) -> ClientBatch:
-    """Return the batch that a client sent to a topic, if a leader takes it.
+    """Return the batch that a client sent to a topic, as the topic stores it.
 
-    `now_ms` is the time of the append. Raises InvalidRecordError for what is not one batch of magic
-    2, for counts, offsets and sequences that do not agree, control batches, damaged records, and a
-    missing key where the topic is compacted; CorruptRecordError for a wrong checksum or size;
-    UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above max.message.bytes;
-    RecordBatchTooLargeError above segment.bytes. Errors that name a missing key or a time have
-    `records`: which ones of the batch are refused, counted from 0.
+    `now_ms` is the time of the append. Raises InvalidRecordError for bytes that are not one batch
+    of magic 2, for counts, offsets and sequences that do not agree, for control batches, for
+    damaged records, and for a missing key in a compacted topic; CorruptRecordError for a wrong
+    checksum or size; UnsupportedCodecError; InvalidTimestampError; RecordTooLargeError above
+    max.message.bytes; RecordBatchTooLargeError above segment.bytes. An error about a missing key or
+    a time has the attribute `records`: the numbers, from 0, of the refused records in the batch.
     """
     view = byte_view(data)
     header = _one_batch(view, produce_version)
@@ -129,7 +130,7 @@ def check_client_batch(
 
 
 def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
-    """Return the header of the only batch; ProduceRequest.validateRecords."""
+    """Return the header of the only batch (ProduceRequest.validateRecords)."""
     if len(view) < layout.HEADER_PREFIX:
         raise InvalidRecordError(f"{len(view)} bytes hold no record batch; exactly one is needed")
     size, magic = told_size(view), int(view[layout.MAGIC])
@@ -173,7 +174,7 @@ def _check_sizes(size: int, config: TopicConfig) -> None:
 
 
 def _check_header(header: BatchHeader) -> None:
-    """UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch."""
+    """Check the header (UnifiedLog.analyzeAndValidateRecords, LogValidator.validateBatch)."""
     if header.base_offset != 0:
         raise InvalidRecordError(f"the base offset is {header.base_offset}; a client's is 0")
     count = header.record_count
@@ -199,13 +200,13 @@ def _decompressed(header: BatchHeader, payload: Bytes) -> Bytes:
     try:
         plain = decompress(header.attributes & layout.CODEC_MASK, payload, BATCH_BYTES_MAX)
     except CorruptRecordError as error:
-        # The checksum is right, so sending it once more would not help: that is what 2 asks for.
+        # CORRUPT_MESSAGE would make the client send it again. The checksum is right: no use.
         raise InvalidRecordError(str(error)) from None
     return np.frombuffer(plain, np.uint8)
 
 
 def _walked(view: Bytes, header: BatchHeader, payload: Bytes, config: TopicConfig) -> _Times:
-    """Look at every record; return their times."""
+    """Check every record; return their times."""
     is_compressed = bool(header.attributes & layout.CODEC_MASK)
     data, start = (payload, 0) if is_compressed else (view, layout.RECORDS)
     problem, record, keyless, missing, earliest, latest, bits = kernels.walk_client_records(
@@ -226,7 +227,7 @@ def _walked(view: Bytes, header: BatchHeader, payload: Bytes, config: TopicConfi
 
 
 def _check_header_keys(view: Bytes) -> None:
-    """Refuse header keys that are not UTF-8; those of ASCII do not get here."""
+    """Refuse header keys that are not UTF-8; called only if not all bytes of keys are ASCII."""
     try:
         decode(view, scan_batches(view).batches, columns=("headers",))
     except CorruptRecordError as error:
@@ -234,7 +235,7 @@ def _check_header_keys(view: Bytes) -> None:
 
 
 def _check_times(view: Bytes, times: _Times, config: TopicConfig, now_ms: int) -> None:
-    """LogValidator.validateTimestamp; records without a time are taken."""
+    """Check the times (LogValidator.validateTimestamp); a record need not have one."""
     if times.are_missing:
         return
     if times.earliest < 0:
@@ -260,12 +261,12 @@ def _column(view: Bytes, name: str) -> Any:
 
 
 def _places(is_refused: Any) -> tuple[int, ...]:
-    """Return which records of the batch are refused, counted from 0."""
+    """Return the numbers, from 0, of the refused records."""
     return tuple(np.flatnonzero(np.asarray(is_refused)).tolist())
 
 
 class _Stored:
-    """How a batch is stored in its topic."""
+    """How a topic stores a batch."""
 
     def __init__(self, header: BatchHeader, max_timestamp: int, config: TopicConfig) -> None:
         self.max_timestamp = max_timestamp
@@ -281,10 +282,10 @@ class _Stored:
         self._config = config
 
     def data(self, view: Bytes, payload: Bytes) -> Bytes:
-        """Return the batch: as it came, or with another header, or with other records as well.
+        """Return the bytes to store: as they came, with a changed header, or with changed records.
 
-        `payload` are the records, decompressed. Only where codecs differ they are encoded again: a
-        time of the append, or a largest time that the header had wrong, stand in the header.
+        `payload` are the records, decompressed. They are encoded again only if the codec changes.
+        The append time, and a largest time that the header had wrong, change the header alone.
         """
         if self.codec != self._sent_codec:
             return self._encoded(view, payload)

@@ -1,4 +1,4 @@
-"""Kernels' buffers to Arrow columns, without a copy, for `decode`."""
+"""Arrow columns from the buffers that kernels have filled, without a copy, for `decode`."""
 
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ Bytes = NDArray[np.uint8]
 ALL: Final = ("key", "value", "offset", "timestamp", "timestamp_type", "headers")
 """The columns of records."""
 SIZES: Final = ("key_size", "value_size")
-"""What `decode` can make instead of keys and values, where their bytes are not needed."""
+"""Columns of `decode` for callers that do not need the bytes of keys and values."""
 COLUMN_BYTES_MAX: Final = 2**31 - 1
-"""Arrow's binary arrays count bytes in int32."""
+"""The largest size of an Arrow binary array, which counts bytes in int32."""
 
 _FLAGS: Final = {
     "key": kernels.KEY,
@@ -39,10 +39,10 @@ VARIABLE_SIZE: Final = kernels.KEY | kernels.VALUE | kernels.HEADERS
 class DecodedRecords:
     """Records as Arrow arrays of one length; a column that was not asked for is None.
 
-    `key` and `value` are binary, null where the record has none; `offset` int64; `timestamp` int64,
-    milliseconds since the epoch, -1 for none; `timestamp_type` int32, the numbers of TimestampType;
-    `headers` list<struct<key: string, value: binary>>, null where a record has none; `key_size` and
-    `value_size` int32, -1 for null.
+    `key` and `value` are binary, null where the record has none; `offset` is int64; `timestamp` is
+    int64, milliseconds since the epoch, -1 for none; `timestamp_type` is int32, the numbers of
+    TimestampType; `headers` is list<struct<key: string, value: binary>>, null where a record has
+    none; `key_size` and `value_size` are int32, -1 for null.
     """
 
     num_rows: int
@@ -56,7 +56,7 @@ class DecodedRecords:
     value_size: pa.Array = None
 
     def slice(self, start: int, count: int) -> "DecodedRecords":
-        """Return `count` rows from row `start` on, or as many as there are; no byte is copied."""
+        """Return `count` rows from row `start` on, fewer if there are fewer; copies no byte."""
         columns = {
             name: column.slice(start, count)
             for name in (*ALL, *SIZES)
@@ -66,7 +66,7 @@ class DecodedRecords:
 
 
 def flags_of(columns: Collection[str]) -> int:
-    """The kernels' flags of column names. Raises UsageError for one that does not exist."""
+    """Return the kernels' flags of column names. Raises UsageError for an unknown name."""
     flags = 0
     for name in columns:
         if name not in _FLAGS:
@@ -76,7 +76,7 @@ def flags_of(columns: Collection[str]) -> int:
 
 
 def check_size(size: int) -> None:
-    """Raises UsageError when the records of a call take more bytes than Arrow arrays can hold."""
+    """Raise UsageError if the records of a call have more bytes than an Arrow array can hold."""
     if size > COLUMN_BYTES_MAX:
         raise UsageError(
             f"these batches hold {size} bytes of records or more; at most {COLUMN_BYTES_MAX} fit "
@@ -109,7 +109,7 @@ class ColumnBuilder:
         )
 
     def finish(self, rows: int, headers: pa.Array | None) -> DecodedRecords:
-        """The first `rows` rows of the buffers as columns."""
+        """Return the first `rows` rows of the buffers as columns."""
 
         def column(flag: int, make: Callable[[], pa.Array]) -> pa.Array | None:
             return make() if self._wanted & flag else None
@@ -129,7 +129,7 @@ class ColumnBuilder:
 
 
 def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, decompressed: Bytes) -> pa.Array:
-    """The headers of the rows that a kernel has written; keys are not yet known to be UTF-8."""
+    """Return the headers of the rows that a kernel has written; their keys may not be UTF-8."""
     total, size = builder.counters[[kernels.HEADER_TOTAL, kernels.HEADER_BYTES]].tolist()
     if total == 0:
         return pa.nulls(rows, HEADERS_TYPE)
@@ -154,7 +154,7 @@ def gather_headers(builder: ColumnBuilder, rows: int, log: Bytes, decompressed: 
 
 
 def first_invalid_key(headers: pa.Array) -> int | None:
-    """The first row with a header whose key is not UTF-8, None when all are."""
+    """Return the first row with a header key that is not UTF-8; None if all are UTF-8."""
     keys = headers.values.field("key")
     try:
         keys.validate(full=True)
@@ -167,7 +167,7 @@ def first_invalid_key(headers: pa.Array) -> int | None:
 
 
 def concat(parts: list[DecodedRecords]) -> DecodedRecords:
-    """The rows of several answers, one after another; there is at least one."""
+    """Return the rows of `parts`, at least one, one part after another."""
     if len(parts) == 1:
         return parts[0]
     columns = {
@@ -199,14 +199,14 @@ def _all_ones(rows: int) -> Bytes:
 
 
 def _memory(count: int, kind: type[np.generic]) -> NDArray[Any]:
-    # From Arrow's pool: it keeps the pages of what the last call's arrays have given back, while
-    # numpy's come from the system anew, which takes longer than decoding into them.
+    # From Arrow's pool, which keeps the pages that earlier arrays have given back. numpy gets new
+    # pages from the system each time, which takes longer than decoding into them.
     return np.frombuffer(pa.allocate_buffer(count * np.dtype(kind).itemsize), kind)
 
 
 def _validity(valid: Bytes, rows: int) -> pa.Buffer | None:
-    """The bitmap, or None when no row is null."""
-    # Bits behind the last row are ones as well.
+    """Return the validity bitmap; None if no row is null."""
+    # The bits behind the last row are ones as well.
     return None if (valid[: (rows + 7) // 8] == 0xFF).all() else pa.py_buffer(valid)
 
 

@@ -1,13 +1,13 @@
 """The codecs of a batch, framed as Kafka frames them (org.apache.kafka.common.compress).
 
-    gzip     RFC 1952 members, concatenated ones accepted
+    gzip     RFC 1952 members; several in a row are accepted
     snappy   xerial: 82 "SNAPPY" 00 | version int32 | compatible int32 | { size int32 | raw block }
              and, read-only, one raw block without the frame
     lz4      LZ4 frame of independent blocks: 04 22 4D 18 | FLG | BD | [content size 8] | HC
              | { size uint32, little-endian, high bit = stored | block | [xxh32] } | 0 | [xxh32]
     zstd     zstd frames
 
-The modules that hold the codecs are loaded when first used.
+Modules of codecs are imported at their first use.
 """
 
 import zlib
@@ -22,22 +22,22 @@ from sparklog.record.decompression import GZIP_WINDOW, XERIAL_HEADER, decompress
 __all__ = ["DEFAULT_LEVELS", "LEVELS", "Compressor", "compress", "compressor", "decompress"]
 
 Compressor = Callable[[Any], bytes]
-"""Takes anything with a buffer, gives the compressed bytes."""
+"""Takes an object with the buffer protocol, returns the compressed bytes."""
 
 LEVELS: Final = {Codec.GZIP: (-1, 9), Codec.LZ4: (1, 17), Codec.ZSTD: (-131072, 22)}
-"""Least and greatest level (CompressionType); -1 of gzip is its default and 0 is not allowed."""
+"""Smallest and largest level (CompressionType); gzip's -1 is its default, gzip's 0 is refused."""
 DEFAULT_LEVELS: Final = {Codec.GZIP: -1, Codec.LZ4: 9, Codec.ZSTD: 3}
 
 _XERIAL_BLOCK: Final = 32 * 1024
 _LZ4_FAST: Final = 9
-"""Kafka's level for the fast compressor; every other one means high compression."""
+"""Kafka's level of the fast compressor; every other level is high compression."""
 _LZ4_HC_LEVELS: Final = (3, 12)
 
 
 def compressor(codec: Codec, level: int | None = None) -> Compressor:
-    """A function that compresses the records of one batch; cheap to call many times.
+    """Return a function that compresses the records of one batch; it may be called many times.
 
-    `level` is that of `compression.<codec>.level`, None its default. Raises InvalidConfigError for
+    `level` is `compression.<codec>.level`, None the codec's default. Raises InvalidConfigError for
     a level outside `LEVELS`; none and snappy ignore it, as in Kafka.
     """
     level = _checked_level(codec, level)
@@ -45,7 +45,7 @@ def compressor(codec: Codec, level: int | None = None) -> Compressor:
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Compresses the records of one batch; see `compressor`."""
+    """Return the compressed records of one batch. Raises InvalidConfigError as `compressor`."""
     return compressor(codec, level)(byte_view(data).data)
 
 

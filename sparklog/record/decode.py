@@ -1,8 +1,8 @@
 """Record batches and message sets -> Arrow columns.
 
-Magic 2 stands here, magic 0 and 1 in `legacy`; the picture of the bytes in `layout`. Whatever the
-bytes say, the answer is records or CorruptRecordError; nothing is read out of bounds. Checksums
-are `verify_checksums`' part.
+This module decodes magic 2; `legacy` opens magic 0 and 1; `layout` shows the bytes. Any bytes at
+all lead to records or to CorruptRecordError, and nothing is read out of bounds.
+`verify_checksums` verifies the checksums; `decode` does not.
 """
 
 from collections.abc import Collection, Iterator
@@ -27,14 +27,14 @@ Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
 _EVERYTHING: Final = (-(2**63), 2**63 - 1)
-"""Window that leaves no offset out."""
+"""The window of all offsets."""
 
 
 class _Request(NamedTuple):
     wanted: int
-    """Flags of the columns."""
+    """The flags of the columns."""
     window: tuple[int, int]
-    """First and last offset to keep, in the log."""
+    """First and last offset to keep, in the numbering of the log."""
     shift: int
     max_bytes: int | None
 
@@ -49,21 +49,21 @@ def decode(
     end_offset: int | None = None,
     max_bytes: int | None = None,
 ) -> DecodedRecords:
-    """Decodes the records of `batches`, whose positions are positions in `data`.
+    """Return the records of `batches`, whose positions are positions in `data`.
 
-    Only the `columns` asked for (of `ALL` and `SIZES`) are made, but every record is checked,
-    whatever is asked for, as DefaultRecord.readFrom does; record attributes are ignored. Control
-    batches are skipped. `shift` is added to every offset, and rows outside [start_offset,
-    end_offset) (None is open) are dropped; batches that lie wholly outside are not looked at. A
-    batch with LogAppendTime gives all its records its max timestamp.
+    Only the `columns` asked for (of `ALL` and `SIZES`) are made, but every record is checked in
+    full, as DefaultRecord.readFrom does; record attributes are ignored. Control batches are
+    skipped. `shift` is added to every offset. Rows outside [start_offset, end_offset) are dropped
+    (None: no bound), and batches wholly outside are not read. In a batch with LogAppendTime every
+    record has the batch's max timestamp.
 
-    Memory: about twice the records, decompressed. One batch may decompress to `max_bytes` (256 MiB
-    when None), so the whole call to that many for each of its compressed batches.
+    Memory: about twice the decompressed records. `max_bytes` (None: 256 MiB) limits the
+    decompressed size of one batch, not of the call.
 
-    Raises CorruptRecordError (position in `data`, base offset of the batch without `shift`) for
-    every damage, UnsupportedCodecError for undefined codec bits, UsageError for an unknown column
-    and when keys, values and headers of one call, or all it decompresses, may exceed 2**31-1
-    bytes, Arrow's limit: pass fewer batches.
+    Raises CorruptRecordError (position in `data`, base offset of the batch without `shift`) for all
+    damage, UnsupportedCodecError for undefined codec bits, UsageError for an unknown column, and
+    UsageError if the keys, values and headers of the call, or all that it decompresses, may exceed
+    2**31-1 bytes, Arrow's limit: then pass fewer batches.
     """
     request = _Request(
         wanted=cols.flags_of(columns),
@@ -96,12 +96,12 @@ def _check_places(view: Bytes, batches: BatchTable) -> None:
 
 
 def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
-    """Without control batches and without those that have no record in the window."""
+    """Return the batches that may have a record in the window, without control batches."""
     first, last = request.window
     if (first, last) == _EVERYTHING:
         kept = ~batches.is_control
         return batches if kept.all() else batches.take(kept)
-    # Where the first offset inside a wrapper is not known, its own offset is the last inside.
+    # A wrapper's own offset is that of its last inner message; its first offset is not known.
     begins = (batches.base_offset + request.shift <= last) | batches.is_wrapper
     ends = batches.last_offset + request.shift >= first
     kept = begins & ends & ~batches.is_control
@@ -109,7 +109,7 @@ def _in_window(batches: BatchTable, request: _Request) -> BatchTable:
 
 
 def _runs(batches: BatchTable) -> Iterator[BatchTable]:
-    """Cuts where message sets meet record batches; there is at least one table."""
+    """Cut where message sets and record batches meet; yields at least one table."""
     is_v2 = batches.magic == layout.MAGIC_V2
     return iter([batches]) if is_v2.all() else batches.cut(np.diff(is_v2))
 

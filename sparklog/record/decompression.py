@@ -1,7 +1,7 @@
-"""Reads compressed records, whatever Kafka's readers accept, and never more than is allowed.
+"""Decompress records: all that Kafka's readers accept, and never more bytes than are allowed.
 
-The frames are drawn in `compression`; a message set's LZ4 may have a wrong header checksum.
-The modules that hold the codecs are loaded when first used.
+`compression` shows the frames. The LZ4 frame of a message set may have a wrong header checksum
+(magic 0). Modules of codecs are imported at their first use.
 """
 
 import struct
@@ -18,12 +18,12 @@ from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view
 
 GZIP_WINDOW: Final = 16 + 15
-"""What zlib calls a gzip header and the largest window."""
+"""zlib's number for a gzip header and the largest window."""
 XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
 XERIAL_HEADER: Final = XERIAL_MAGIC + struct.pack(">ii", 1, 1)
 
 _LZ4_STANDARD: Final = bytes.fromhex("04224d18604082")
-"""The header that Kafka, and `compression`, writes."""
+"""The header that Kafka writes, and `compression` too."""
 _LZ4_MAGIC: Final = _LZ4_STANDARD[:4]
 _LZ4_VERSION_MASK: Final = 0xC0
 _LZ4_VERSION: Final = 0x40
@@ -33,15 +33,15 @@ _LZ4_CONTENT_SIZE: Final = 0x08
 _LZ4_RESERVED: Final = 0x03
 _LZ4_RATIO_MAX: Final = 255
 _ZSTD_STEP: Final = 512
-"""Input per step where the size is not known: 512 bytes can hold 170 blocks of 128 KiB at most."""
+"""Input bytes per step if the size is unknown: they hold 170 blocks of 128 KiB at most."""
 
 
 def decompress(codec: int, data: Buffer, max_bytes: int, magic: int = layout.MAGIC_V2) -> bytes:
-    """The records that `data`, one compressed stream, holds; at most `max_bytes` of them.
+    """Return the records in `data`, one compressed stream.
 
-    Accepts what Kafka's readers accept. Raises UnsupportedCodecError for codec bits 5 to 7 and for
-    zstd in a message set, CorruptRecordError for a damaged stream, dependent LZ4 blocks, or a
-    decompressed size above `max_bytes`; memory stays within `max_bytes` and a constant.
+    Accepts all that Kafka's readers accept. Raises UnsupportedCodecError for codec bits 5 to 7 and
+    for zstd in a message set; CorruptRecordError for a damaged stream, for dependent LZ4 blocks,
+    and for a decompressed size above `max_bytes`. Memory stays within `max_bytes` and a constant.
     """
     newest = Codec.ZSTD if magic == layout.MAGIC_V2 else Codec.LZ4
     if not 0 <= codec <= newest:
@@ -84,7 +84,7 @@ def _gunzip(data: memoryview, max_bytes: int) -> bytes:
             raise _damaged(Codec.GZIP, "it ends too early")
         pieces.append(piece)
         rest = member.unused_data
-        # Java's GZIPInputStream, too, takes what is no further member for padding.
+        # Bytes that begin no further member are padding, as in Java's GZIPInputStream.
         if not rest.startswith(b"\x1f\x8b"):
             return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
@@ -146,9 +146,9 @@ def _unlz4(data: memoryview, max_bytes: int, *, check_header: bool) -> bytes:
 
 
 def _standard_lz4(frame: bytes, check_header: bool) -> bytes:
-    """The frame with a header of our own, after the checks of Lz4BlockInputStream.
+    """Return the frame with a standard header, after the checks of Lz4BlockInputStream.
 
-    Content size and content checksum are dropped, for Kafka does not look at them.
+    Content size and content checksum are dropped, because Kafka ignores them.
     """
     if not frame.startswith(_LZ4_MAGIC):
         raise _damaged(Codec.LZ4, "it does not begin with an LZ4 frame")
@@ -172,7 +172,7 @@ def _standard_lz4(frame: bytes, check_header: bool) -> bytes:
 
 
 def _lz4_header_checksum(descriptor: bytes) -> int:
-    """The second byte of xxHash32, seed 0, of fewer than 16 bytes."""
+    """Return the second byte of xxHash32, seed 0, of fewer than 16 bytes."""
     mask = 0xFFFF_FFFF
     primes = (0x9E3779B1, 0x85EBCA77, 0xC2B2AE3D, 0x27D4EB2F, 0x165667B1)
 
@@ -196,7 +196,7 @@ def _unzstd(data: memoryview, max_bytes: int) -> bytes:
     unzip = _READERS.zstd = _READERS.zstd or zstandard.ZstdDecompressor()
     try:
         if 0 < zstandard.frame_content_size(data) <= max_bytes:
-            # One frame that tells its size, as `compression` writes it; else the slow way tells.
+            # One frame with its size, as `compression` writes it. On an error go step by step.
             with suppress(zstandard.ZstdError):
                 return unzip.decompress(data, allow_extra_data=False)
         return _unzstd_steps(unzip, data, max_bytes)
@@ -229,7 +229,7 @@ _DECOMPRESSORS: Final[dict[Codec, Callable[[memoryview, int], bytes]]] = {
 
 
 class _Readers(threading.local):
-    """What is costly to make and must not be shared between threads."""
+    """Objects that take long to make and that threads must not share."""
 
     zstd: Any = None
 

@@ -35,10 +35,10 @@ class EncodedStream:
     stream: int
     data: NDArray[np.uint8]
     batches: BatchTable
-    """Positions are positions in `data`."""
+    """Their positions are positions in `data`."""
     record_count: int
     min_timestamps: NDArray[np.int64]
-    """Least timestamp that a reader will see in each batch; -1 when a record of it has none."""
+    """For each batch the smallest timestamp (ms) that a reader sees; -1 if a record has none."""
 
 
 def encode(
@@ -48,18 +48,18 @@ def encode(
     base_offsets: NDArray[np.int64],
     settings: BatchSettings,
 ) -> list[EncodedStream]:
-    """Writes row i to stream `stream[i]` (all to stream 0 when None), in the order of the rows.
+    """Write row i to stream `stream[i]` (0 if `stream` is None), in the order of the rows.
 
-    Offsets of stream s run on from `base_offsets[s]`, unless the rows bring their own: a batch goes
-    from its first row's to its last row's then, whatever is missing between. Returns the streams
-    that got rows, by number. A batch takes records while it stays within `batch_bytes` before
-    compression, and at least one. Needs memory of about the size of the rows, whatever the number
-    of streams.
+    Returns the streams that got rows, by number. Stream s begins at offset `base_offsets[s]` and
+    has no gaps, unless the rows have offsets of their own: then a batch goes from its first row's
+    offset to its last row's. A batch takes records while it stays within `batch_bytes` before
+    compression, and at least one. The call needs about as much memory as the rows have, whatever
+    the number of streams is.
 
-    Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside
-    [0, num_streams), InvalidTimestampError for one below -1, InvalidRecordError for a header
-    without key, RecordTooLargeError when the batch of a record alone would exceed
-    `max_message_bytes`; each names the row, and nothing is returned.
+    Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside [0,
+    num_streams), InvalidTimestampError for a timestamp below -1, InvalidRecordError for a header
+    without a key, RecordTooLargeError if a batch of a single record would exceed
+    `max_message_bytes`. Each error but the first has the number of the row.
     """
     rows = kernel_rows(columns, stream)
     uncompressed_max = settings.max_message_bytes if settings.codec == Codec.NONE else _SIZE_MAX
@@ -77,7 +77,7 @@ def encode(
 
 
 def _own_offsets(rows: table.Rows, counts: NDArray[np.int64]) -> Sequence[NDArray[np.int64] | None]:
-    """The offsets of each stream's rows, in their order; None where rows bring none."""
+    """Return the own offsets of each stream's rows, in their order; None for rows without any."""
     if not len(rows.offset):
         return [None] * len(counts)
     by_stream = rows.offset[np.argsort(rows.stream, kind="stable")]
@@ -86,7 +86,7 @@ def _own_offsets(rows: table.Rows, counts: NDArray[np.int64]) -> Sequence[NDArra
 
 @dataclass(frozen=True, slots=True)
 class _Written:
-    """All streams' uncompressed batches, still without headers."""
+    """The uncompressed batches of all streams, still without headers."""
 
     out: NDArray[np.uint8]
     entries: NDArray[np.int64]
@@ -101,7 +101,7 @@ class _Written:
         own: NDArray[np.int64] | None,
         settings: BatchSettings,
     ) -> EncodedStream:
-        """One stream with compression, headers and checksums; `own` are its rows' offsets."""
+        """Return a stream with compression, headers and checksums; `own` are its rows' offsets."""
         state = self.state[number]
         entries = self.entries[self.first_entry[number] : state[kernels.NEXT_BATCH]]
         start = self.first_byte[number]
@@ -122,8 +122,8 @@ class _Written:
 
 def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Written:
     counts, sizes = totals[:, kernels.TOTAL_ROWS], totals[:, kernels.TOTAL_BYTES]
-    # A closed batch and the first record of the next are together larger than a batch may be; but a
-    # gap between own offsets may close any.
+    # A batch ends when the next record would make it too large: two batches in a row have more
+    # than `room`. With own offsets, a gap may end any batch.
     room = max(batch_bytes - layout.RECORDS, 1)
     entries_max = counts if len(rows.offset) else np.minimum(counts, 2 * sizes // room + 2)
     bytes_max = sizes + layout.RECORDS * entries_max
@@ -167,7 +167,7 @@ def _matrix(
 def _compressed(
     data: NDArray[np.uint8], entries: NDArray[np.int64], compress: Compressor
 ) -> NDArray[np.uint8]:
-    """The batches with compressed records; sets their positions and sizes."""
+    """Return the batches with compressed records; set their positions and sizes in `entries`."""
     starts = entries[:, kernels.ENTRY_POSITION]
     ends = starts + entries[:, kernels.ENTRY_SIZE]
     header = bytes(layout.RECORDS)

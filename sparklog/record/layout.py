@@ -1,4 +1,4 @@
-"""Where every byte of a record batch and of a legacy message lies. All integers are big-endian.
+"""The bytes of a record batch and of a legacy message. All integers are big-endian.
 
 Record batch, magic 2 (DefaultRecordBatch):
 
@@ -12,7 +12,7 @@ Record batch, magic 2 (DefaultRecordBatch):
     +-------------------+-------------------+---------------+-----+-------+-------+---------
 
     len counts what follows it: the batch is 8 + 4 + len bytes. crc is CRC-32C over [21, end).
-    Base offset and leader epoch lie outside the crc, so that they can be set in place.
+    Base offset and leader epoch are outside the crc, so that they can be set in place.
     records: plain, or one compressed stream of all of them (count and deltas stay outside).
 
 Record (DefaultRecord); every number is a zig-zag varint, timestamp delta the only 64-bit one:
@@ -39,22 +39,22 @@ The magic byte is byte 16 in all three formats.
 # --- shared by all formats -----------------------------------------------------------------------
 BASE_OFFSET = 0
 LENGTH = 8
-"""Position of the int32 that counts the bytes after itself."""
+"""Position of the int32 that counts the bytes behind it."""
 LOG_OVERHEAD = 8 + 4
-"""Bytes before the length starts to count."""
+"""The bytes that the length field does not count."""
 MAGIC = 16
 MAGIC_V0 = 0
 MAGIC_V1 = 1
 MAGIC_V2 = 2
 HEADER_PREFIX = 17
-"""Bytes that must be there to know size and magic of an entry."""
+"""How many bytes are needed to know size and magic of an entry."""
 
 # --- record batch, magic 2 -----------------------------------------------------------------------
 LEADER_EPOCH = 12
 CRC = 17
 ATTRIBUTES = 21
 CRC_START = ATTRIBUTES
-"""First byte under the CRC-32C."""
+"""The first byte that the CRC-32C covers."""
 LAST_OFFSET_DELTA = 23
 BASE_TIMESTAMP = 27
 MAX_TIMESTAMP = 35
@@ -65,7 +65,7 @@ RECORD_COUNT = 57
 RECORDS = 61
 BATCH_HEADER_SIZE = RECORDS
 BATCH_MIN_LENGTH = BATCH_HEADER_SIZE - LOG_OVERHEAD
-"""Least value of the length field of a batch: 49."""
+"""The smallest value of a batch's length field: 49."""
 
 CODEC_MASK = 0x07
 TIMESTAMP_TYPE_MASK = 0x08
@@ -84,12 +84,12 @@ MAX_VARLONG_SIZE = 10
 # --- message, magic 0 and 1 ----------------------------------------------------------------------
 LEGACY_CRC = 12
 LEGACY_CRC_START = 16
-"""First byte under the CRC-32 (IEEE) of an entry."""
+"""The first byte that the CRC-32 (IEEE) of an entry covers."""
 LEGACY_ATTRIBUTES = 17
 LEGACY_TIMESTAMP = 18
 """Magic 1 only."""
 LEGACY_KEY_LENGTH_V0 = 18
 LEGACY_KEY_LENGTH_V1 = 26
 LEGACY_MIN_LENGTH_V0 = 14
-"""Least value of the size field: crc, magic, attributes, two lengths."""
+"""The smallest value of the size field: crc, magic, attributes, two lengths."""
 LEGACY_MIN_LENGTH_V1 = 22

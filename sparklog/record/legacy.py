@@ -1,4 +1,4 @@
-"""Message sets of magic 0 and 1, read-only: compressed messages become the plain ones inside.
+"""Message sets of magic 0 and 1, read-only: compressed messages are replaced by the ones inside.
 
 A compressed message (a wrapper) has a null key, and a value that is the compressed inner entries:
 
@@ -6,11 +6,11 @@ A compressed message (a wrapper) has a null key, and a value that is the compres
     | value length | compressed { offset | size | message } ... |
 
     magic 0: inner offsets are those of the log; there are no timestamps.
-    magic 1: inner offsets count from 0 (less after compaction); the last one's lies at the
-             wrapper's own offset. A wrapper with offset 0 means that they are those of the log
-             (old clients). With LogAppendTime the wrapper's timestamp is that of all.
+    magic 1: inner offsets count from 0 (with gaps after compaction); the last inner message has the
+             wrapper's own offset. If that is 0, the inner offsets are those of the log (old
+             clients). With LogAppendTime all inner messages have the wrapper's timestamp.
 
-An entry at the end that is cut short is ignored, as brokers' fetches once cut them. See
+A last inner entry that is cut short is ignored, because brokers' fetches once cut message sets. See
 AbstractLegacyRecordBatch.DeepRecordsIterator.
 """
 
@@ -41,20 +41,21 @@ _REASONS: Final = {
 
 
 class PlainMessages(NamedTuple):
-    """The messages of a message set, all wrappers opened, in the order of the log."""
+    """The messages of a message set in the order of the log, with all wrappers opened."""
 
     decompressed: Bytes
     messages: Messages
     origin: Int64s
-    """Which entry of the table each message was, or was in."""
+    """For each message, the number of the table's entry that it is or that it was inside."""
 
 
 def plain_messages(view: Bytes, batches: BatchTable, max_bytes: int | None) -> PlainMessages:
-    """Opens all wrappers of a table that has only entries of magic 0 and 1.
+    """Open all wrappers of a table whose entries are all of magic 0 and 1.
 
-    Raises CorruptRecordError, at the wrapper, for a value that is null or does not decompress to
-    at most `max_bytes`, for no inner message, nested compression, mixed magics, and an offset below
-    the last inner one; UnsupportedCodecError for codecs other than gzip, snappy and lz4.
+    Raises CorruptRecordError, at the wrapper, for a null value, for a value that does not
+    decompress to at most `max_bytes`, for no inner message, for nested compression, for mixed
+    magics, and for an offset below that of the last inner message. Raises UnsupportedCodecError for
+    codecs other than gzip, snappy and lz4.
     """
     wrapped = batches.is_wrapper
     plain = Messages(
@@ -79,7 +80,7 @@ def plain_messages(view: Bytes, batches: BatchTable, max_bytes: int | None) -> P
 def _open(
     view: Bytes, wrappers: BatchTable, max_bytes: int | None
 ) -> tuple[Bytes, Messages, Int64s]:
-    """The decompressed bytes, the messages inside the wrappers, and which wrapper each was in."""
+    """Return the decompressed bytes, the inner messages, and the number of each one's wrapper."""
     spans = [_value_span(view, wrappers, i) for i in range(len(wrappers))]
     starts, ends = np.array(spans, np.int64).T
     decompressed, starts, ends = decompress_all(view, wrappers, starts, ends, max_bytes)
@@ -96,7 +97,7 @@ def _open(
 
 
 def _value_span(view: Bytes, wrappers: BatchTable, index: int) -> tuple[int, int]:
-    """Where the value of a wrapper lies."""
+    """Return where the value of a wrapper begins and ends."""
     magic = int(wrappers.magic[index])
     end = int(wrappers.end_position[index])
     key_length = layout.LEGACY_KEY_LENGTH_V1 if magic else layout.LEGACY_KEY_LENGTH_V0
@@ -117,7 +118,7 @@ def _int32(view: Bytes, at: int) -> int:
 
 
 def _place(wrappers: BatchTable, found: Int64s) -> Messages:
-    """Gives inner messages the offset and the time they have in the log."""
+    """Return the inner messages with the offsets and times that they have in the log."""
     wrapper = found[kernels.WRAPPER]
     counts = np.bincount(wrapper, minlength=len(wrappers))
     if not counts.all():

@@ -18,13 +18,13 @@ _FIELDS: Final = struct.Struct(">hiqqqhii")
 _RECORD: Final = struct.Struct(">BbbbBhhBhiB")
 _SIZE: Final = _FIELDS.size + _RECORD.size + layout.ATTRIBUTES - layout.LOG_OVERHEAD
 _LENGTH, _KEY_LENGTH, _VALUE_LENGTH = 0x20, 0x08, 0x0C
-"""16, 4 and 6 bytes as zig-zag varints."""
+"""16, 4 and 6 as zig-zag varints: the bytes of the record, its key, its value."""
 
 
 def encode_marker(
     kind: int, producer_id: int, epoch: int, now_ms: int, offset: int, leader_epoch: int
 ) -> bytes:
-    """Return the 78 bytes of a marker, ABORT or COMMIT, at an offset; coordinator epoch is 0."""
+    """Return the 78 bytes of a marker, ABORT or COMMIT, at `offset`; coordinator epoch 0."""
     attributes = layout.TRANSACTIONAL_MASK | layout.CONTROL_MASK
     producer = (producer_id, epoch, layout.NO_SEQUENCE)
     record = _RECORD.pack(_LENGTH, 0, 0, 0, _KEY_LENGTH, 0, kind, _VALUE_LENGTH, 0, 0, 0)

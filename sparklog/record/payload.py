@@ -1,7 +1,7 @@
 """The payload of batches (the bytes behind their headers), decompressed, for a kernel to walk.
 
-The decompressed records of many batches lie one after the other in one array; records that are not
-compressed stay where they are. A kernel's negative answer becomes an error here (`damaged_record`).
+The decompressed records of all batches are in one array, batch after batch; records that are not
+compressed stay where they are. `damaged_record` turns a kernel's negative answer into an error.
 """
 
 from typing import Final
@@ -21,9 +21,9 @@ Bytes = NDArray[np.uint8]
 Int64s = NDArray[np.int64]
 
 BATCH_BYTES_MAX: Final = 256 * 2**20
-"""Most bytes that one batch may decompress to, unless the caller says otherwise."""
+"""The largest decompressed size of a batch, unless the caller gives another."""
 RECORD_SIZE_MIN: Final = 7
-"""Length, attributes, two deltas, two sizes, header count: a byte each."""
+"""Length, attributes, two deltas, two sizes, header count: at least a byte each."""
 _NOTHING: Final = np.empty(0, np.uint8)
 
 REASONS: Final = {
@@ -36,16 +36,17 @@ REASONS: Final = {
     kernels.OFFSET: "its offset lies outside its batch",
     kernels.LEFT_OVER: "bytes are left after the last record",
 }
-"""What a kernel's negative answer means."""
+"""The messages of a kernel's negative answers."""
 
 
 def open_payloads(
     view: Bytes, run: BatchTable, shift: int, max_bytes: int | None
 ) -> tuple[Bytes, kernels.Batches]:
-    """Decompresses the compressed batches, and says where the records of each v2 batch lie.
+    """Decompress the compressed batches of `run`; tell where the records of each batch are.
 
-    Returns the decompressed records, and a row a batch whose base offset has `shift` added. Raises
-    CorruptRecordError as `decompress_all`, and for a count that cannot be.
+    All batches are of magic 2. Returns the decompressed records, and a row for each batch, with
+    `shift` added to its base offset. Raises CorruptRecordError as `decompress_all` does, and for an
+    impossible record count.
     """
     position = run.position + layout.RECORDS
     end = run.end_position
@@ -59,7 +60,7 @@ def open_payloads(
             end[is_decompressed],
             max_bytes,
         )
-    # The count is not under our control, and memory is asked for by it.
+    # The count comes from the bytes, and memory is allocated by it.
     possible = (run.record_count >= 0) & (run.record_count <= (end - position) // RECORD_SIZE_MIN)
     if not possible.all():
         first = int(np.argmin(possible))
@@ -83,11 +84,12 @@ def open_payloads(
 def decompress_all(
     view: Bytes, batches: BatchTable, starts: Int64s, ends: Int64s, max_bytes: int | None
 ) -> tuple[Bytes, Int64s, Int64s]:
-    """Decompresses [start, end) of every batch; returns them, and each one's start and end.
+    """Decompress [start, end) of every batch; return the bytes, and their new starts and ends.
 
-    Raises CorruptRecordError, with position and offset of the batch, for a damaged stream and for
-    one that holds more than `max_bytes` (BATCH_BYTES_MAX when None): no batch that a broker takes
-    comes near it, so it is a bomb. Raises UsageError when all together are above 2**31-1 bytes.
+    Raises CorruptRecordError, with position and offset of the batch, for a damaged stream, and for
+    one of more than `max_bytes` (None: BATCH_BYTES_MAX). No batch that a broker takes comes near
+    that limit, so a larger one is an attack. Raises UsageError if all batches together have more
+    than 2**31-1 bytes.
     """
     limit = BATCH_BYTES_MAX if max_bytes is None else max_bytes
     streams = zip(
@@ -109,7 +111,7 @@ def decompress_all(
 
 
 def damaged_record(answer: int, counters: Int64s, run: BatchTable) -> CorruptRecordError:
-    """What to raise for a kernel's negative answer; `counters` are its own."""
+    """Return the error of a kernel's negative answer; `counters` are those that the kernel set."""
     batch, record = counters[: kernels.RECORD + 1].tolist()
     which = f"record {record + 1} of {run.record_count[batch]}: "
     where = "" if answer == kernels.LEFT_OVER else which
@@ -117,13 +119,13 @@ def damaged_record(answer: int, counters: Int64s, run: BatchTable) -> CorruptRec
 
 
 def at_batch(error: CorruptRecordError, batches: BatchTable, batch: int) -> CorruptRecordError:
-    """The same error, at that batch."""
+    """Return the same error with the position and the offset of that batch."""
     position, offset = int(batches.position[batch]), int(batches.base_offset[batch])
     return type(error)(error.args[0], position=position, offset=offset)
 
 
 def frozen(values: Int64s) -> Int64s:
-    """A read-only contiguous view, as the kernels' signatures name it."""
+    """Return a read-only contiguous view, the type in the kernels' signatures."""
     view = np.ascontiguousarray(values).view()
     view.setflags(write=False)
     return view

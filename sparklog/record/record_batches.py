@@ -1,4 +1,4 @@
-"""Decoded records to batches with the columns of the Kafka source. Loads the decoder."""
+"""Decoded records as Arrow record batches with the columns of Spark's Kafka source."""
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
@@ -29,21 +29,21 @@ _MAX_TIMESTAMP_MS: Final = (2**63 - 1) // 1000
 _MIN_TIMESTAMP_MS: Final = -_MAX_TIMESTAMP_MS
 
 _DECODED: Final = {name: name for name in ALL} | {"timestampType": "timestamp_type"}
-"""Columns that cost decoding, and what the decoder calls them."""
+"""Columns that have to be decoded, and the decoder's names for them."""
 
 
 def arrow_schema(columns: Sequence[str] = RECORD_COLUMNS) -> pa.Schema:
-    """Return columns as Arrow has them; Spark takes no others from a Python data source."""
+    """Return the Arrow schema of columns; Spark takes no other types from a Python data source."""
     return pa.schema([pa.field(name, ARROW_COLUMNS[name]) for name in columns])
 
 
 def decoded_columns(columns: Sequence[str]) -> set[str]:
-    """Return the columns to decode: the requested ones and offsets, for the next read."""
+    """Return the columns to decode: `columns`, and offsets, from which the next read begins."""
     return {"offset", *(_DECODED[name] for name in columns if name in _DECODED)}
 
 
 class BatchMaker:
-    """Turns decoded records of one partition into batches with these columns."""
+    """Makes Arrow record batches with the given columns from one partition's decoded records."""
 
     def __init__(self, topic: str, partition: int, columns: Sequence[str]) -> None:
         self._schema = arrow_schema(columns)
@@ -60,7 +60,7 @@ class BatchMaker:
         self._columns = [made[name] for name in columns]
 
     def __call__(self, records: DecodedRecords) -> pa.RecordBatch:
-        """Return the columns asked for."""
+        """Return one Arrow record batch with a row for each record."""
         return pa.RecordBatch.from_arrays(
             [column(records) for column in self._columns], schema=self._schema
         )
@@ -80,6 +80,6 @@ def _constant_int(value: int, count: int) -> pa.Array:
 
 
 def _microseconds(milliseconds: pa.Array) -> pa.Array:
-    """Spark's timestamps; what they cannot hold becomes the nearest they can."""
+    """Return Spark's timestamps (us); a time out of their range becomes the nearest one in it."""
     values = np.clip(numbers_of(milliseconds), _MIN_TIMESTAMP_MS, _MAX_TIMESTAMP_MS) * 1000
     return array_of(values).view(ARROW_COLUMNS["timestamp"])

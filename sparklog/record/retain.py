@@ -1,13 +1,13 @@
-"""Batches -> the batches that compaction leaves of them (LogCleaner.cleanInto).
+"""Rewrite batches without the records that compaction drops (LogCleaner.cleanInto).
 
-    batch unchanged        its bytes as they are
-    some records gone      a new batch of the others: same offsets, same times, same codec
-    no record left         gone, or a header without records where Kafka keeps one
+    all records stay       the batch's bytes as they are
+    some records go        a new batch of the others: same offsets, same times, same codec
+    no record stays        no batch, or a header without records where Kafka keeps one
     control batch          its bytes as they are
 
-A batch that holds a tombstone gets a delete horizon when it is first compacted: its base timestamp
-becomes the time at which the tombstone may go, and bit 6 of its attributes says so (KIP-534). Only
-magic 2; the caller has verified the checksums.
+A batch with a tombstone gets a delete horizon when it is first compacted: its base timestamp
+becomes the time from which the tombstone may go, and bit 6 of its attributes is set (KIP-534). All
+batches are of magic 2; the caller has verified the checksums.
 """
 
 from dataclasses import dataclass
@@ -43,41 +43,41 @@ Int64s = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 _SHIFTED_MORE: Final = layout.MAX_VARINT_SIZE + layout.MAX_VARLONG_SIZE
-"""Most bytes that a record gains when its time delta is written anew."""
+"""How many bytes a record gains at most when its timestamp delta changes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Rules:
-    """What goes of a run of batches; arrays of flags have an entry a batch."""
+    """Which records go; `aborted` and `stays_empty` have one flag for each batch."""
 
     dropped: Int64s
-    """Offsets, ascending, in the batches' own numbering, of records that a later one supersedes."""
+    """Ascending offsets, in the batches' own numbering, of records that a later one supersedes."""
     aborted: Mask
-    """Batches of aborted transactions: none of their records stays."""
+    """Batches of aborted transactions, of which no record stays."""
     stays_empty: Mask
-    """Batches that stay as a header when no record is left."""
+    """Batches that stay as a header if no record stays."""
     now_ms: int
     delete_retention_ms: int
-    """How long from now on a tombstone stays whose batch has no delete horizon yet."""
+    """How long, from now on, a tombstone stays in a batch that gets its delete horizon now."""
     keeps_rest: bool = False
-    """Whether all but `dropped` stay, tombstones and records without a key too, and no batch gets a
-    delete horizon: this is no compaction."""
+    """Whether all records but `dropped` stay, also tombstones and records without a key, and no
+    batch gets a delete horizon. True if the rewrite is no compaction but erases keys."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Retained:
-    """The remaining batches, back to back. `min_timestamp` is None without records."""
+    """The batches that stay, back to back. Times in ms; `min_timestamp` is None without records."""
 
     data: Bytes
     batches: BatchTable
     min_timestamp: int | None
     delete_horizon_ms: int | None
-    """The earliest time at which a tombstone among them may go; None without tombstones."""
+    """The earliest time from which a tombstone in them may go; None without tombstones."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Judged:
-    """A run of batches, their records, and the verdict on each."""
+    """Some batches, their records, and for each of both whether it stays."""
 
     view: Bytes
     run: BatchTable
@@ -85,21 +85,21 @@ class _Judged:
     records: Batches
     verdict: kernels.Verdict
     horizon: Int64s
-    """Of each batch: the delete horizon it has or gets; meaningless without tombstones."""
+    """For each batch the delete horizon (ms) it has or gets; meaningless without tombstones."""
     gets_horizon: Mask
-    """Batches whose first compaction with a tombstone this is."""
+    """Batches with a tombstone and still without a delete horizon."""
     is_raw: Mask
     is_rebuilt: Mask
     is_emptied: Mask
 
     def of(self, column: int) -> Int64s:
-        """One of the sums, an entry a batch."""
+        """One column of the kernel's sums: an int64 for each batch."""
         sums: Int64s = self.verdict.sums[:, column]
         return sums
 
 
 def retain(data: Buffer, batches: BatchTable, rules: Rules, *, shift: int = 0) -> Retained:
-    """Return what compaction leaves of batches, whose positions are positions in `data`.
+    """Return what stays of `batches`, whose positions are positions in `data`.
 
     All batches are of magic 2. `shift` is added to every offset of the answer. Raises
     CorruptRecordError, with position in `data` and base offset, for a damaged record.
@@ -144,7 +144,7 @@ def _judged(view: Bytes, run: BatchTable, rules: Rules) -> _Judged:
     flags |= np.where(rules.aborted, kernels.KEEP_NONE, 0)
     flags |= kernels.KEEP_KEYLESS if rules.keeps_rest else 0
     decompressed, records = open_payloads(view, run, 0, None)
-    # A marker's record is no record of ours: control batches are not looked into.
+    # A control record is not a user's record, so control batches are not opened.
     records = records._replace(
         record_count=frozen(np.where(run.is_control, 0, run.record_count)),
         end=frozen(np.where(run.is_control, records.position, records.end)),
@@ -185,7 +185,7 @@ def _has_horizon(run: BatchTable) -> Mask:
 
 
 def _change(matrix: Int64s, judged: _Judged) -> None:
-    """Set what the headers of changed batches say, but for position and size."""
+    """Change the headers of changed batches, except for position and size."""
     gets_horizon, is_rebuilt, is_emptied = judged.gets_horizon, judged.is_rebuilt, judged.is_emptied
     matrix[RECORD_COUNT, is_rebuilt] = judged.of(kernels.KEPT)[is_rebuilt]
     is_own_time = is_rebuilt & (judged.run.timestamp_type == 0)
@@ -199,7 +199,7 @@ def _change(matrix: Int64s, judged: _Judged) -> None:
 
 
 def _rebuilt(judged: _Judged) -> list[Bytes | bytes]:
-    """Return the records, compressed as they were, of each batch that is rebuilt."""
+    """Return the records of each batch that is rebuilt, compressed with the batch's codec."""
     chosen = judged.is_rebuilt
     if not chosen.any():
         return []
@@ -230,7 +230,7 @@ _compressor = cache(lambda codec: compressor(Codec(codec)))
 
 
 def _laid_out(matrix: Int64s, pieces: list[Bytes | bytes], is_raw: Mask) -> Bytes:
-    """Return the pieces back to back, room for a header in front of those that have none."""
+    """Return the pieces back to back, each after room for a header unless the piece has one."""
     lengths = np.fromiter(map(len, pieces), np.int64, len(pieces))
     matrix[SIZE] = lengths + np.where(is_raw, 0, layout.RECORDS)
     ends = np.cumsum(matrix[SIZE])

@@ -1,4 +1,4 @@
-"""Arrow columns at the door of the kernels: checked, cast, and viewed without a copy."""
+"""Arrow columns as the kernels take them: checked, cast, and viewed without a copy."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from sparklog.errors import SchemaError
 from sparklog.record.kernels.columns import BinaryColumn, HeaderColumn, Rows
 
 HEADERS_TYPE: Final = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
-"""Kafka's headers: an ordered list, keys may repeat."""
+"""Kafka's headers: an ordered list, in which a key may occur several times."""
 
 _BINARY: Final = pa.binary()
 _NO_BYTES: Final = np.empty(0, np.uint8)
@@ -30,9 +30,9 @@ class RecordColumns:
     """Records to write, one per row.
 
     `key` and `value` are Arrow arrays of binary or string (also large, view, fixed size or
-    dictionary-encoded), `headers` a list of structs of a string `key` and a binary `value`; slices
-    are fine. `timestamp` is int64, milliseconds since the epoch, -1 for none. `offset` is int64 for
-    records that bring their own, which grow within a stream, else None.
+    dictionary-encoded). `headers` is a list of structs of a string `key` and a binary `value`.
+    Slices are allowed. `timestamp` is int64, milliseconds since the epoch, -1 for none. `offset` is
+    int64 if the records have offsets of their own, which grow within a stream; else None.
     """
 
     key: pa.Array
@@ -45,7 +45,7 @@ class RecordColumns:
         return len(self.timestamp)
 
     def rows(self, start: int, stop: int) -> "RecordColumns":
-        """Return the rows [start, stop), without a copy."""
+        """Return the rows [start, stop), not copied."""
         count = stop - start
         return RecordColumns(
             self.key.slice(start, count),
@@ -57,9 +57,9 @@ class RecordColumns:
 
 
 def kernel_rows(columns: RecordColumns, stream: NDArray[np.int32] | None) -> Rows:
-    """The columns as kernels take them; `stream` None means that all rows belong to stream 0.
+    """Return the columns as kernels take them; without `stream` all rows belong to stream 0.
 
-    Raises SchemaError for a column of another type or length, or above 2 GiB.
+    Raises SchemaError for a column of another type or length, or of more than 2 GiB.
     """
     count = len(columns)
     streams = np.zeros(count, np.int32) if stream is None else stream
@@ -77,9 +77,9 @@ def kernel_rows(columns: RecordColumns, stream: NDArray[np.int32] | None) -> Row
 
 
 def binary_column(array: pa.Array, name: str) -> BinaryColumn:
-    """The bytes of an Arrow array of binary or string, or of nulls.
+    """Return the bytes of an Arrow array of binary, string or null.
 
-    Raises SchemaError, naming the column, for another type or more than 2 GiB.
+    Raises SchemaError, with the column's `name`, for another type or more than 2 GiB.
     """
     if array.type != _BINARY:
         if not _holds_bytes(array.type):
@@ -95,10 +95,9 @@ def binary_column(array: pa.Array, name: str) -> BinaryColumn:
 
 
 def header_column(array: pa.Array) -> HeaderColumn:
-    """The headers of an Arrow array of lists of structs of `key` and `value`.
+    """Return the headers of an Arrow array of lists of structs of `key` and `value`.
 
-    A header that is null as a whole counts as one with a null key. Raises SchemaError for another
-    type.
+    A header that is null itself counts as one with a null key. Raises SchemaError for another type.
     """
     if not _holds_headers(array.type):
         raise SchemaError(
@@ -185,8 +184,8 @@ def _int64s(array: NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _readonly(array: NDArray[Any]) -> NDArray[Any]:
-    # Kernels are compiled for read-only, aligned arrays and refuse others. Arrow aligns its own
-    # buffers; what came through a foreign one may lie anywhere.
+    # Kernels are compiled for read-only, aligned arrays, and refuse others. Arrow aligns its own
+    # buffers; a buffer from elsewhere may lie anywhere.
     view = array.view() if array.flags.aligned else array.copy()
     view.setflags(write=False)
     return view

@@ -1,6 +1,6 @@
-"""Reads batch headers: all of a stretch of bytes as a table, or one of magic 2 as a tuple.
+"""Read batch headers: all in a range of bytes as a table, or one of magic 2 as a tuple.
 
-Nothing is decompressed or checksummed. The picture of the bytes stands in `layout`.
+Nothing is decompressed, no checksum is verified. `layout` shows the bytes.
 """
 
 import struct
@@ -23,19 +23,19 @@ __all__ = [
 ]
 
 _STEP: Final = 8192
-"""Most headers of one kernel call."""
+"""How many headers one kernel call takes at most."""
 _UNLIMITED: Final = 2**62
 _HEADER = struct.Struct(">qiibIhiqqqhii")
 
 
 class Scan(NamedTuple):
-    """The whole batches of a stretch of bytes, and why the walk did not go further."""
+    """The whole batches of a range of bytes, and why the walk ended."""
 
     batches: BatchTable
     end: int
-    """The byte after the last whole batch that was taken."""
+    """The position behind the last whole batch of the table."""
     problem: str | None
-    """Begins with `truncated`, `size` or `magic`; None when the walk came to its end or limit."""
+    """Begins with `truncated`, `size` or `magic`; None if the walk came to its end or limit."""
 
 
 def scan_batches(
@@ -45,14 +45,14 @@ def scan_batches(
     *,
     max_bytes: int | None = None,
 ) -> Scan:
-    """Walks the batches and message-set entries (magic 0, 1 and 2) that begin at byte `start`.
+    """Walk the batches and message-set entries (magic 0, 1 and 2) that begin at byte `start`.
 
-    Stops at `end` (the end of `data` when None), before a batch with which all of them would exceed
-    `max_bytes` (but takes at least one), or at the first thing that is not a whole batch, which
-    `Scan.problem` describes. Whether that is a torn tail or corruption is for the caller to know.
-    Positions are positions in `data`.
+    The walk ends at `end` (None: the end of `data`), before the batch that would bring the total
+    above `max_bytes` (but not before the first), or at bytes that are no whole batch, which
+    `Scan.problem` describes. The caller knows whether these are a torn tail or damage. Positions
+    are positions in `data`.
     """
-    # Loaded with the first batches: a service answers before.
+    # Imported with the first batches, so that a service starts without it.
     from sparklog.record.kernels import scan as kernels
 
     view = byte_view(data)
@@ -91,7 +91,7 @@ def _problem(view: NDArray[np.uint8], at: int, status: int) -> str | None:
 
 
 def told_size(data: Buffer) -> int:
-    """The size that the entry at the front of `data` says it has; HEADER_PREFIX if that is cut."""
+    """Return the size in bytes that the first entry's header gives; HEADER_PREFIX if it is cut."""
     view = byte_view(data)
     if len(view) < layout.HEADER_PREFIX:
         return layout.HEADER_PREFIX
@@ -118,27 +118,27 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """All bytes of the batch, header included."""
+        """The size of the batch in bytes, header included."""
         return layout.LOG_OVERHEAD + self.length
 
     @property
     def last_offset(self) -> int:
-        """Offset of the last record, also of one that compaction has dropped."""
+        """Offset of the last record, even if compaction has dropped that record."""
         return self.base_offset + self.last_offset_delta
 
     @property
     def is_control(self) -> bool:
-        """Whether the batch holds a marker instead of records."""
+        """Whether the batch is a control batch, with a marker instead of records."""
         return bool(self.attributes & layout.CONTROL_MASK)
 
     @property
     def first_timestamp(self) -> int:
-        """The time of the first record, as `BatchTable.first_timestamp`."""
+        """The time (ms) of the first record, as in `BatchTable.first_timestamp`."""
         lacks_base = self.attributes & (layout.TIMESTAMP_TYPE_MASK | layout.DELETE_HORIZON_MASK)
         has_base = not lacks_base and self.record_count != 0
         return self.base_timestamp if has_base else self.max_timestamp
 
 
 def unpack_header(view: NDArray[np.uint8], position: int) -> BatchHeader:
-    """The fields of the 61 bytes at `position`, whatever they say."""
+    """Return the fields of the 61 bytes at `position`, unchecked."""
     return BatchHeader._make(_HEADER.unpack_from(view.data, position))

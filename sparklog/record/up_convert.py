@@ -1,8 +1,8 @@
 """Message sets (magic 0 and 1) as record batches: same records, offsets, times and codecs.
 
-Nothing here writes message sets: compaction makes batches of them first, as a broker does when the
+sparklog writes no message sets. Compaction converts them first, as a broker does when the message
 format of a topic is raised (LogValidator.convertAndAssignOffsetsNonCompressed). A tombstone in a
-message set has no delete horizon. Magic 0 has no times: -1.
+message set has no delete horizon. Magic 0 has no times: they become -1.
 """
 
 from collections.abc import Iterator
@@ -19,21 +19,21 @@ from sparklog.record.encode import BatchSettings, EncodedStream, encode
 from sparklog.record.rows import RecordColumns
 
 SIZE_MAX: Final = 2**31 - 1
-"""A record is not refused for its size: it is there already."""
+"""No record is refused for its size here, because the log has it already."""
 
 
 def up_convert(data: Buffer, batches: BatchTable) -> Iterator[tuple[Buffer, BatchTable]]:
-    """Yield the batches, which must not be none, as runs of magic 2, each with its own bytes.
+    """Yield `batches`, at least one, as runs of magic 2, each with the bytes that it lies in.
 
-    What is of magic 2 already is yielded as it is. Raises CorruptRecordError, with position in
-    `data` and base offset, for a damaged message.
+    A run that is of magic 2 already is yielded as it is. Raises CorruptRecordError, with position
+    in `data` and base offset, for a damaged message.
     """
     for run in _alike(batches):
         yield (data, run) if run.magic[0] == layout.MAGIC_V2 else _converted(data, run)
 
 
 def _alike(batches: BatchTable) -> Iterator[BatchTable]:
-    """Cut where a run must end: one codec, and one time where that is of the append."""
+    """Cut into runs with one format, one codec, and for LogAppendTime one timestamp."""
     is_old = batches.magic < layout.MAGIC_V2
     is_appended = is_old & (batches.timestamp_type == TimestampType.LOG_APPEND_TIME)
     kinds = np.stack(
@@ -50,7 +50,7 @@ def _alike(batches: BatchTable) -> Iterator[BatchTable]:
 def _converted(data: Buffer, run: BatchTable) -> tuple[Buffer, BatchTable]:
     records = decode(data, run, columns=("key", "value", "offset", "timestamp"))
     offsets = records.offset.to_numpy()
-    # A batch of ours has no gaps: what lies between two of them is a stream.
+    # The encoder's batches have no gaps, so each gap begins a new stream.
     is_first = np.diff(offsets, prepend=offsets[0] - 2) != 1
     is_appended = run.timestamp_type[0] == TimestampType.LOG_APPEND_TIME
     settings = BatchSettings(

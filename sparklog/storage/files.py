@@ -171,6 +171,7 @@ class Files(Protocol):
         The name never leads to a part of a file. With `durable` it never leads to bytes that a
         power cut can take; the name itself is durable after `sync_directory`.
         """
+        ...
 
     def overwrite(self, path: str, data: "Buffer") -> None:
         """Put a whole small file under a name, free or not. A reader finds the old or the new one.

@@ -1,13 +1,13 @@
 """Loops over bytes, compiled by numba: numpy arrays in, numpy arrays and status numbers out.
 
-Each module holds the kernels of one way through the bytes and is loaded when first imported.
-Every kernel has an explicit signature and is kept in numba's cache, so nothing is compiled inside
-a job once `warm_up()` (or `python -m sparklog.record.kernels`) has run on the machine. With
+Each module has the kernels of one task, and is loaded when it is first imported. Every kernel has
+an explicit signature and is kept in numba's cache: after `warm_up()` (or
+`python -m sparklog.record.kernels`) has run on a machine, no job has to compile. With
 NUMBA_DISABLE_JIT=1, or after `run_plain()`, the same code runs as plain Python.
 
-A kernel never reads or writes out of bounds, whatever the bytes say, and never raises: it
-returns a status and its caller raises. Integers are int64 throughout; what may wrap goes through
-`primitives.wrapping_add` and `wrapping_sub`.
+A kernel never reads or writes out of bounds, whatever the bytes are, and never raises: it returns a
+status, and its caller raises. Integers are int64 throughout; a sum or a difference that may wrap
+goes through `primitives.wrapping_add` or `wrapping_sub`.
 """
 
 import os
@@ -18,7 +18,7 @@ _mode = {"is_plain": os.environ.get("NUMBA_DISABLE_JIT", "0") not in ("", "0")}
 
 
 def is_plain() -> bool:
-    """Whether kernels run as plain Python. Asked once, when the first kernel is loaded."""
+    """Whether kernels run as plain Python; `jit` asks once, when the first kernel is loaded."""
     return _mode["is_plain"]
 
 
@@ -26,15 +26,15 @@ def run_plain() -> None:
     """Let kernels run as plain Python in this process; no effect once a kernel is loaded.
 
     For a process that reads a few batches and ends: loading the compiled kernels takes half a
-    second, reading a batch without them some 2 ms more.
+    second, reading a batch in plain Python about 2 ms more than with them.
     """
     _mode["is_plain"] = True
 
 
 def warm_up() -> dict[str, str]:
-    """Loads every kernel, compiling those that are not in the cache.
+    """Load every kernel, and compile those that are not in the cache.
 
-    Returns where each came from, by `<module>.<function>`: `compiled`, `cached`, or `plain` with
+    Returns, by `<module>.<function>`, where each comes from: `compiled`, `cached`, or `plain` with
     the JIT off.
     """
     jit = import_module(f"{__name__}.jit")

@@ -1,7 +1,7 @@
 """Compiles the kernels into numba's cache: `python -m sparklog.record.kernels`.
 
-Worth running once per machine or image, so that the first job need not. Prints a line per kernel:
-its name, and whether it was compiled or came from the cache.
+Run it once per machine or image, so that the first job need not compile. It prints a line for each
+kernel: its name, and whether it was compiled or came from the cache.
 """
 
 from sparklog.record.kernels import warm_up

@@ -1,4 +1,4 @@
-"""The records of one batch, as a client sent it: walked to the end, nothing copied."""
+"""The records of a client's batch: all are checked, none is copied."""
 
 from typing import Final
 
@@ -19,18 +19,18 @@ NOT_DENSE: Final = -9
 """The offset delta is not the number of records before this one."""
 SOUND: Final = 0
 NO_RECORD: Final = -1
-"""In place of a record: every record has a key."""
+"""In place of a record's number: every record has a key."""
 NO_TIME: Final = -1
-"""A record's time when it has none (RecordBatch.NO_TIMESTAMP)."""
+"""The time of a record without one (RecordBatch.NO_TIMESTAMP)."""
 MIN_TIME: Final = -(2**63)
 MAX_TIME: Final = 2**63 - 1
 
 
 @inlined
 def skip_headers(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The position after the headers at `at`, negative if damaged; all bytes of their keys, or-ed.
+    """Return the position behind the headers at `at`, and the OR of all bytes of their keys.
 
-    These are below 0x80 if all keys are ASCII.
+    The position is negative if a header is damaged. The OR is below 0x80 if all keys are ASCII.
     """
     bits = 0
     if at < 0:
@@ -57,11 +57,11 @@ def skip_headers(data: Bytes, at: int, end: int) -> tuple[int, int]:
 def walk_client_records(
     data: Bytes, at: int, end: int, count: int, base_timestamp: int
 ) -> tuple[int, int, int, int, int, int, int]:
-    """Walks the `count` records in [at, end), whose offset deltas must be 0, 1, 2 and so on.
+    """Check the `count` records in [at, end); their offset deltas must be 0, 1, 2 and so on.
 
-    Returns SOUND, or why a record is damaged, and which one; the first record without a key, or
-    NO_RECORD; how many records have no time; the earliest and the latest of the others' times; the
-    bits of all header keys.
+    Returns SOUND, or why a record is damaged; the number of that record; the first record without a
+    key, or NO_RECORD; how many records have no time; the earliest and the latest time of the
+    others; the OR of all bytes of header keys.
     """
     keyless, timeless, earliest, latest, bits = NO_RECORD, 0, MAX_TIME, MIN_TIME, 0
     for record in range(count):

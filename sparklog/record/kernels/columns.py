@@ -1,11 +1,11 @@
-"""How Arrow columns look to a kernel: NamedTuples of read-only views, and steps over them.
+"""Arrow columns as a kernel sees them: NamedTuples of read-only views, and steps over them.
 
-    BinaryColumn   row i is data[offsets[i]:offsets[i + 1]], null when its validity bit is 0
+    BinaryColumn   row i is data[offsets[i]:offsets[i + 1]], null if its validity bit is 0
     HeaderColumn   row i has the headers offsets[i] .. offsets[i + 1] - 1 of `keys` and `values`
-    Rows           everything that is to be written; `offset` has length 0 when it runs on by itself
+    Rows           the records to write; `offset` has length 0 if they have no offsets of their own
 
-Validity is Arrow's bitmap, lowest bit first, beginning at bit `bit_offset`; of length 0 when there
-are no nulls. `offsets` of a HeaderColumn has length 0 when no row has headers.
+Validity is Arrow's bitmap, lowest bit first; row 0 has the bit `bit_offset`. Its length is 0 if
+there are no nulls. `offsets` of a HeaderColumn has length 0 if no row has headers.
 """
 
 from typing import NamedTuple
@@ -25,7 +25,7 @@ from sparklog.record.kernels.primitives import Bytes, put_varint, varint_size
 from sparklog.record.kernels.primitives import copy_bytes as copy
 from sparklog.record.kernels.primitives import int64 as as_int64
 
-# Columns of a BatchTable, which are the rows of its matrix.
+# The columns of a BatchTable are the rows of its matrix.
 (
     POSITION,
     SIZE,
@@ -44,7 +44,7 @@ from sparklog.record.kernels.primitives import int64 as as_int64
 
 
 class BinaryColumn(NamedTuple):
-    """Keys, values, header keys or header values."""
+    """A column of keys, values, header keys or header values."""
 
     offsets: NDArray[np.int32]
     data: Bytes
@@ -63,7 +63,7 @@ class HeaderColumn(NamedTuple):
 
 
 class Rows(NamedTuple):
-    """Records to write, and the stream each belongs to."""
+    """Records to write, and the stream of each."""
 
     stream: NDArray[np.int32]
     timestamp: NDArray[np.int64]
@@ -82,13 +82,13 @@ rows_type = named_tuple(
 
 @inlined
 def is_null(validity: Bytes, bit: int) -> bool:
-    """Whether the bitmap, if there is one, says that the item is null."""
+    """Return whether the bitmap, if there is one, says that the item is null."""
     return len(validity) > 0 and (validity[bit >> 3] >> (bit & 7)) & 1 == 0
 
 
 @inlined
 def length(column: BinaryColumn, row: int) -> int:
-    """How many bytes the row has; -1 for null, as records say it."""
+    """Return how many bytes the row has; -1 for null, as in a record."""
     if is_null(column.validity, column.bit_offset + row):
         return -1
     return as_int64(column.offsets[row + 1]) - as_int64(column.offsets[row])
@@ -96,7 +96,7 @@ def length(column: BinaryColumn, row: int) -> int:
 
 @inlined
 def header_span(headers: HeaderColumn, row: int) -> tuple[int, int]:
-    """First and end index of the row's headers."""
+    """Return the first and the end index of the row's headers."""
     if len(headers.offsets) == 0 or is_null(headers.validity, headers.bit_offset + row):
         return 0, 0
     return as_int64(headers.offsets[row]), as_int64(headers.offsets[row + 1])
@@ -104,13 +104,13 @@ def header_span(headers: HeaderColumn, row: int) -> tuple[int, int]:
 
 @inlined
 def field_size(size: int) -> int:
-    """Bytes of a length, -1 for null, and of what it counts."""
+    """Return how many bytes a field takes: its length (-1 for null), and the bytes it counts."""
     return varint_size(size) + max(size, 0)
 
 
 @inlined
 def put_field(out: Bytes, at: int, column: BinaryColumn, row: int, size: int) -> int:
-    """Writes length and bytes of a field; returns the position after it."""
+    """Write length and bytes of a field; return the position behind it."""
     at = put_varint(out, at, size)
     if size > 0:
         copy(out, at, column.data, column.offsets[row], size)

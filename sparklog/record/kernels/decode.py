@@ -1,6 +1,6 @@
-"""Records -> columns, in one pass that walks each record to its end before it copies any of it.
+"""Records -> columns, in one pass. Each record is checked to its end before any of it is copied.
 
-So no damage leaves half a row behind, and no sink overflows: keys and values are disjoint parts of
+So damage leaves no half row behind. And no sink overflows: keys and values are disjoint parts of
 the records, and the caller makes each sink as large as all records together.
 """
 
@@ -39,15 +39,15 @@ as_uint64 = cast("Callable[[Any], int]", np.uint64)
 # --- what a kernel returns instead of a number of rows -------------------------------------------
 # TRUNCATED (-1) and OVERLONG (-2) come from primitives: a number of the record is damaged.
 FIELD: Final = -3
-"""A key or value is longer than what is left of its record, or shorter than null."""
+"""A key or value is longer than the rest of its record, or has a size below -1."""
 HEADER_COUNT: Final = -4
-"""Negative, or more headers than the record has bytes left."""
+"""The header count is negative, or larger than the number of bytes left in the record."""
 LENGTH: Final = -5
-"""The record is longer than what is left of its batch, or empty, or its length is damaged."""
+"""The record is longer than the rest of its batch, or empty, or its length is damaged."""
 UNREAD: Final = -6
 """The fields end before the record does."""
 OFFSET: Final = -7
-"""The offset lies outside the batch."""
+"""The offset is outside the batch."""
 LEFT_OVER: Final = -8
 """The batch goes on after its last record."""
 
@@ -60,23 +60,23 @@ TIMESTAMP_TYPE: Final = 16
 HEADERS: Final = 32
 SIZES: Final = 64
 
-# --- what a kernel tells besides -----------------------------------------------------------------
+# --- what else a kernel reports, in `counters` ----------------------------------------------------
 BATCH: Final = 0
-"""Index of the batch or message that was read last: the damaged one …"""
+"""The batch or message that was read last; after an error the damaged one …"""
 RECORD: Final = 1
-"""… and which of its records."""
+"""… and the number of its damaged record."""
 HEADER_TOTAL: Final = 2
 """How many headers the rows have."""
 HEADER_BYTES: Final = 3
-"""What these take: more than their keys or their values alone."""
+"""How many bytes these headers take: enough for their keys, and for their values."""
 NUM_COUNTERS: Final = 4
 
 
 class Batches(NamedTuple):
-    """Where the records of each v2 batch lie, and what their deltas are relative to."""
+    """Where the records of each v2 batch are, and the bases of their deltas."""
 
     is_decompressed: Int64s
-    """0: positions are in the log; 1: among the decompressed records."""
+    """0: positions are in the log; 1: in the decompressed records."""
     position: Int64s
     """First byte of the first record."""
     end: Int64s
@@ -98,22 +98,22 @@ class BinarySink(NamedTuple):
 
 
 class Sinks(NamedTuple):
-    """Where rows go. What is not asked for has arrays of length 0."""
+    """Where rows go. A column that is not wanted has arrays of length 0."""
 
     offset: Int64s
     timestamp: Int64s
     timestamp_type: Int32s
     headers_at: Int64s
-    """Where the header count of each row lies; complemented (~) in the decompressed records."""
+    """The position of each row's header count; complemented (~) if in the decompressed records."""
     key_size: Int32s
-    """What keys and values take, -1 for null; without their bytes."""
+    """Sizes of keys and values in bytes, -1 for null; here in place of the bytes."""
     value_size: Int32s
     key: BinarySink
     value: BinarySink
 
 
 class HeaderSinks(NamedTuple):
-    """Where headers go: the buffers of a list<struct<key, value>>; `valid` begins all ones."""
+    """Where headers go: the buffers of a list<struct<key, value>>; `valid` begins as all ones."""
 
     ends: Int32s
     valid: Bytes
@@ -130,7 +130,7 @@ class Scalars(NamedTuple):
 
 
 class Fields(NamedTuple):
-    """Where the parts of a record lie; sizes are -1 for null."""
+    """Where the parts of a record are; sizes are -1 for null."""
 
     key: int
     key_size: int
@@ -154,19 +154,19 @@ sinks_type = named_tuple(
     binary_type,
 )
 header_sinks_type = named_tuple(HeaderSinks, int32s_out, bytes_out, binary_type, binary_type)
-# Numba knows a tuple of equal members by another name.
+# Numba has another type for a NamedTuple whose members have one type.
 batches_type = types.NamedUniTuple(int64s_in, len(Batches._fields), Batches)
 
 
 @inlined
 def byte_at(data: Bytes, at: int) -> int:
-    """The byte at a position that is not negative; a signed index costs a test for that."""
+    """Return the byte at a position that is not negative; a signed index would cost a test."""
     return as_int64(data[as_uint64(at)])
 
 
 @inlined
 def get_number(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """As `get_varint`, with a short way for the one or two bytes that nearly every number takes."""
+    """As `get_varint`, with a shortcut for the one or two bytes that nearly every number takes."""
     if at < end:
         low = byte_at(data, at)
         if low < 0x80:
@@ -181,13 +181,13 @@ def get_number(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def clear_bit(bits: Bytes, row: int) -> None:
-    """Marks a row as null."""
+    """Mark a row as null."""
     bits[row >> 3] = bits[row >> 3] & (0xFF ^ (1 << (row & 7)))
 
 
 @inlined
 def put_binary(sink: BinarySink, row: int, data: Bytes, at: int, size: int) -> None:
-    """Appends row `row`, which is null if `size` is negative."""
+    """Append the bytes of `row`; a negative size means null."""
     used = sink.ends[row]
     if size < 0:
         clear_bit(sink.valid, row)
@@ -201,7 +201,7 @@ def put_binary(sink: BinarySink, row: int, data: Bytes, at: int, size: int) -> N
 def put_row(
     sinks: Sinks, wanted: int, row: int, scalars: Scalars, data: Bytes, fields: Fields
 ) -> None:
-    """Writes the wanted columns of one row, headers excepted."""
+    """Write the wanted columns of a row, except headers."""
     if wanted & OFFSETS:
         sinks.offset[row] = scalars.offset
     if wanted & TIMESTAMP:
@@ -219,9 +219,10 @@ def put_row(
 
 @inlined
 def get_size(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The size of a key or value, -1 for null, and the position of its first byte.
+    """Return the size of a key or value, -1 for null, and the position of its first byte.
 
-    The position is negative, and the size 0, when `at` is, or when it does not fit before `end`.
+    The position is negative, and the size 0, if `at` is negative or the bytes do not fit before
+    `end`.
     """
     if at < 0:
         return 0, at
@@ -235,7 +236,7 @@ def get_size(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def skip_headers(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The number of headers at `at` and the position after the last; negative if damaged."""
+    """Return the number of headers at `at`, and the position behind them; negative if damaged."""
     if at < 0:
         return 0, at
     count, at = get_number(data, at, end)
@@ -256,9 +257,9 @@ def skip_headers(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def walk_record(data: Bytes, at: int, end: int) -> tuple[int, int, Fields, int]:
-    """Time delta and offset delta of the record in [at, end), its parts, the position after them.
+    """Return the time and offset deltas of the record in [at, end), its parts, the end of these.
 
-    The position is negative if the record is damaged; nothing else counts then.
+    If the record is damaged, the end is negative and the rest has no meaning.
     """
     offset_delta = 0
     time_delta, at = get_varlong(data, at + 1, end)
@@ -274,9 +275,9 @@ def walk_record(data: Bytes, at: int, end: int) -> tuple[int, int, Fields, int]:
 
 @inlined
 def next_record(data: Bytes, at: int, end: int, max_delta: int) -> tuple[int, int, int, Fields]:
-    """The position after a record, its time and offset deltas and its parts.
+    """Return the position behind the record at `at`, its time and offset deltas, and its parts.
 
-    The position is negative when the record is damaged: why.
+    If the record is damaged, the position is negative: the reason.
     """
     length, start = get_number(data, at, end)
     if start < 0 or length < 1 or length > end - start:
@@ -300,9 +301,10 @@ def decode_batches(
     sinks: Sinks,
     counters: Int64s,
 ) -> int:
-    """Writes a row for each record of v2 batches with an offset in [window[0], window[1]].
+    """Write a row for each record of v2 batches whose offset is in [window[0], window[1]].
 
-    Returns the number of rows, or, negative, why a record is damaged. `counters` begins as zeros.
+    Returns the number of rows, or a negative reason if a record is damaged. `counters` begins as
+    zeros.
     """
     row = 0
     for batch in range(len(batches.position)):
@@ -347,9 +349,9 @@ def decode_batches(
 
 @kernel(types.void(bytes_in, bytes_in, int64s_in, header_sinks_type))
 def gather_headers(log: Bytes, decompressed: Bytes, headers_at: Int64s, sinks: HeaderSinks) -> None:
-    """Writes the headers of each row; `headers_at` is that of `decode_batches`' sinks.
+    """Write the headers of each row; `headers_at` is the array of `decode_batches`' sinks.
 
-    The positions must be those of records that were found sound.
+    The positions must be those of records that `decode_batches` has checked.
     """
     header = 0
     for row in range(len(headers_at)):

@@ -1,8 +1,8 @@
-"""Writes records into batches (magic 2), scattering rows over streams in one pass.
+"""Write records into batches (magic 2); one pass distributes the rows over the streams.
 
-First `measure` bounds what each stream takes, so that one array holds a region per stream; then
-`encode_rows` reads the rows once, in order, and appends each to the open batch of its stream;
-`put_headers` writes the batch headers when sizes are final. The bytes are drawn in `layout`.
+First `measure` gives an upper bound for each stream, so that one array has a region for each. Then
+`encode_rows` reads the rows once, in order, and appends each to the open batch of its stream. When
+sizes are final, `put_headers` writes the batch headers. `layout` shows the bytes.
 """
 
 from typing import Final
@@ -57,14 +57,14 @@ BAD_TIMESTAMP: Final = 2
 """A timestamp below -1."""
 NULL_HEADER_KEY: Final = 3
 TOO_LARGE: Final = 4
-"""A record whose batch would be larger than the limit."""
+"""The batch of this record alone would be larger than the limit."""
 
 # Columns of the totals that `measure` fills, a row per stream.
 TOTAL_ROWS, TOTAL_BYTES = range(2)
 NUM_TOTALS: Final = 2
 
-# Columns of the state of `encode_rows`, a row per stream: where the next byte and the next batch
-# entry go, then the open batch.
+# Columns of the state of `encode_rows`, a row per stream: the positions of the next byte and of the
+# next batch entry, then the open batch.
 NEXT_BYTE, NEXT_BATCH, START, COUNT, BASE, MAXIMUM, FIRST_ROW, MINIMUM = range(8)
 NUM_STATE: Final = 8
 
@@ -81,7 +81,7 @@ NUM_STATE: Final = 8
 NUM_ENTRY: Final = 7
 
 OFFSET_DELTA_MAX: Final = 2**31 - 1
-"""Offsets of a batch count from its first in an int32."""
+"""The offset delta of a record is an int32."""
 
 _DELTAS_MIN: Final = 2
 _DELTAS_MAX: Final = layout.MAX_VARLONG_SIZE + layout.MAX_VARINT_SIZE
@@ -89,7 +89,7 @@ _DELTAS_MAX: Final = layout.MAX_VARLONG_SIZE + layout.MAX_VARINT_SIZE
 
 @inlined
 def headers_size(headers: HeaderColumn, row: int) -> int:
-    """Bytes of the header count and the headers; -1 when a header key is null."""
+    """Return the bytes of the header count and the headers; -1 if a header key is null."""
     first, end = header_span(headers, row)
     size = varint_size(end - first)
     for header in range(first, end):
@@ -102,7 +102,7 @@ def headers_size(headers: HeaderColumn, row: int) -> int:
 
 @inlined
 def put_record_headers(out: Bytes, at: int, headers: HeaderColumn, row: int) -> int:
-    """Writes header count and headers; returns the position after them."""
+    """Write header count and headers; return the position behind them."""
     first, end = header_span(headers, row)
     at = put_varint(out, at, end - first)
     for header in range(first, end):
@@ -113,7 +113,7 @@ def put_record_headers(out: Bytes, at: int, headers: HeaderColumn, row: int) -> 
 
 @inlined
 def fixed_size(rows: Rows, row: int) -> int:
-    """Bytes of a record after its length and without its two deltas; -1 for a null header key."""
+    """Return a record's bytes without its length and its two deltas; -1 for a null header key."""
     headers = headers_size(rows.headers, row)
     if headers < 0:
         return -1
@@ -122,10 +122,10 @@ def fixed_size(rows: Rows, row: int) -> int:
 
 @kernel(types.UniTuple(int64, 3)(rows_type, int64, int64_matrix_out))
 def measure(rows: Rows, size_max: int, totals: NDArray[np.int64]) -> tuple[int, int, int]:
-    """Adds up, per stream, the rows and the most bytes their records can take.
+    """Add up, per stream, the rows and the most bytes that their records can take.
 
-    Returns (OK, 0, 0), or for the first row that cannot be written (why not, row, size of a batch
-    with that record alone). `size_max` bounds that size.
+    Returns (OK, 0, 0), or for the first row that cannot be written (the reason, its number, the
+    size of a batch with this record alone). `size_max` limits that size.
     """
     for row in range(len(rows.stream)):
         stream = rows.stream[row]
@@ -147,7 +147,7 @@ def measure(rows: Rows, size_max: int, totals: NDArray[np.int64]) -> tuple[int, 
 
 @inlined
 def close_batch(state: NDArray[np.int64], stream: int, entries: NDArray[np.int64]) -> None:
-    """Enters the open batch of the stream among the batches."""
+    """Write the open batch of the stream to `entries`."""
     entry = state[stream, NEXT_BATCH]
     entries[entry, ENTRY_POSITION] = state[stream, START]
     entries[entry, ENTRY_SIZE] = state[stream, NEXT_BYTE] - state[stream, START]
@@ -162,7 +162,7 @@ def close_batch(state: NDArray[np.int64], stream: int, entries: NDArray[np.int64
 
 @inlined
 def open_batch(state: NDArray[np.int64], stream: int, row: int, timestamp: int) -> None:
-    """Begins a batch whose first record is the row."""
+    """Begin a batch with the row as its first record."""
     state[stream, START] = state[stream, NEXT_BYTE]
     state[stream, NEXT_BYTE] += layout.RECORDS
     state[stream, BASE] = timestamp
@@ -173,7 +173,7 @@ def open_batch(state: NDArray[np.int64], stream: int, row: int, timestamp: int) 
 
 @inlined
 def offset_above(rows: Rows, first_row: int, row: int, count: int) -> int:
-    """How far the row's offset lies above that of the first row of its batch of `count` so far."""
+    """Return the row's offset minus that of its batch's first row; `count` rows are before it."""
     if len(rows.offset) == 0:
         return count
     return wrapping_sub(rows.offset[row], rows.offset[first_row])
@@ -187,12 +187,12 @@ def encode_rows(
     entries: NDArray[np.int64],
     out: Bytes,
 ) -> None:
-    """Appends every row to the open batch of its stream, leaving room for the batch headers.
+    """Append every row to the open batch of its stream, with room for the batch headers.
 
-    A batch is closed before the record that would make it larger than `batch_bytes`, but holds at
-    least one, and before one whose offset lies too far above that of its first. The caller has
-    measured the rows and has set NEXT_BYTE and NEXT_BATCH so that the regions of `out` and
-    `entries` cannot overflow.
+    A batch ends before the record that would make it larger than `batch_bytes` (but has at least
+    one), and before a record whose offset is more than OFFSET_DELTA_MAX above its first. The caller
+    has measured the rows, and has set NEXT_BYTE and NEXT_BATCH so that no region of `out` and
+    `entries` can overflow.
     """
     for row in range(len(rows.stream)):
         stream = rows.stream[row]
@@ -231,7 +231,7 @@ def encode_rows(
 
 @kernel(types.void(int64_matrix_out, bytes_out))
 def put_headers(batches: NDArray[np.int64], out: Bytes) -> None:
-    """Writes the header of every batch of the (13, n) matrix of a BatchTable, all but its CRC."""
+    """Write the header of every batch of a BatchTable's (13, n) matrix, except the CRC."""
     for i in range(batches.shape[1]):
         at = batches[POSITION, i]
         put_int64(out, at + layout.BASE_OFFSET, batches[BASE_OFFSET, i])

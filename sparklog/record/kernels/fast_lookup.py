@@ -1,6 +1,6 @@
-"""The two steps of a fast lookup within one read of a log: to the batch, and to its record.
+"""The two steps of a fast lookup in one read of a log: to the batch, and to its record.
 
-Numbers come as plain tuples: a NamedTuple takes longer to hand over than a batch to walk.
+Numbers are plain tuples: passing a NamedTuple takes longer than walking a batch.
 """
 
 from typing import Final
@@ -29,7 +29,7 @@ two, three, six = (types.UniTuple(int64, count) for count in (2, 3, 6))
 
 @inlined
 def fits(first: int, last: int, newest: int, named: Two) -> bool:
-    """Whether a batch is that of an entry (timestamp, offset) of the time index, or may precede."""
+    """Return whether a batch is that of the time index entry `named`, or may come before it."""
     if last < named[1]:
         return newest < named[0]
     return first <= named[1] and newest == named[0]
@@ -37,14 +37,15 @@ def fits(first: int, last: int, newest: int, named: Two) -> bool:
 
 @kernel(int64(bytes_in, three, two, two, int64_matrix_out))
 def walk_to(data: Bytes, bounds: Three, named: Two, wanted: Two, passed: NDArray[np.int64]) -> int:
-    """Walks batches of magic 2 to the first that may hold a record with neither below `wanted`.
+    """Walk batches of magic 2 to the first that may hold a wanted record.
 
-    `wanted` is (timestamp, offset). `bounds` are the last offset of the first batch (-1: it begins
-    at the next number), the least offset, the one behind the segment's last. Each batch begins
-    where the one before it ends. `named` is an entry (timestamp, offset) of the time index that
-    must fit, its offset -1 for none. Writes a row (start, end, checksum) for each batch up to the
-    one found and returns their number; NONE when there is none within `data` and the rows, or
-    anything is not as it must be.
+    `wanted` is (timestamp, offset): the record must be at or above both. `bounds` are the last
+    offset of the first batch (-1: it begins at the next number), the smallest allowed offset, and
+    the end of the segment's offsets. Each batch begins where the one before it ends. `named` is an
+    entry (timestamp, offset) of the time index that must fit; its offset is -1 for none.
+
+    Writes a row (start, end, checksum) for each batch up to the one found, and returns their
+    number. NONE if none is found within `data` and the rows, or if anything is wrong.
     """
     at, lowest = as_int64(0), bounds[1]
     is_named = named[1] >= 0
@@ -72,12 +73,12 @@ def walk_to(data: Bytes, bounds: Three, named: Two, wanted: Two, passed: NDArray
 
 @kernel(three(bytes_in, int64, int64, six, two))
 def first_record(data: Bytes, at: int, end: int, fields: Six, wanted: Two) -> Three:
-    """Returns (FOUND, timestamp, offset) of a batch's first record with neither below `wanted`.
+    """Return (FOUND, timestamp, offset) of a batch's first record at or above `wanted`, in both.
 
-    The records lie in [at, end); `fields` are the batch's record count, base offset, last offset
-    delta, base timestamp, max timestamp, and 1 if every record has that one (LogAppendTime).
-    (NONE, -1, -1) when there is no such record. Every record of the batch is checked; the first
-    number is negative when one is damaged: why.
+    The records are in [at, end). `fields` are the batch's record count, base offset, last offset
+    delta, base timestamp, max timestamp, and 1 if every record has the latter (LogAppendTime). A
+    miss is (NONE, -1, -1). Every record of the batch is checked: if one is damaged, the first
+    number is negative, the reason.
     """
     record_count, base_offset, last_delta, base_timestamp, append_timestamp, is_append = fields
     status = as_int64(NONE)

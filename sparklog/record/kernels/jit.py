@@ -1,6 +1,7 @@
-"""How kernels are compiled: one place for options and for the types of signatures.
+"""How kernels are compiled: the one place for options and for the types of signatures.
 
-With the JIT off they run as plain Python, and numba, which takes 0.1 s to load, is not imported.
+With the JIT off, kernels run as plain Python, and numba, which takes 0.1 s to load, is not
+imported.
 """
 
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from sparklog.record.kernels import is_plain
 
 
 def _digest() -> str:
-    """Of all sources that kernels are made of; they may lie in a zip file."""
+    """Return a digest of all sources that kernels are made of; they may be in a zip file."""
     folder = files("sparklog.record.kernels")
     names = sorted(path.name for path in folder.iterdir() if path.name.endswith(".py"))
     sources = [*(folder / name for name in names), files("sparklog.record") / "layout.py"]
@@ -24,7 +25,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 class AnyType:
-    """Stands for numba's types with the JIT off: whatever is made of it is another."""
+    """Replaces numba's types with the JIT off: a call or an attribute returns another one."""
 
     def __getattr__(self, _name: str) -> "AnyType":
         return AnyType()
@@ -34,14 +35,14 @@ class AnyType:
 
 
 def plain_njit(*_signature: Any, **_options: Any) -> Callable[[F], F]:
-    """Leave a function as it is."""
+    """Take the place of numba's njit with the JIT off: return the function as it is."""
     return lambda function: function
 
 
 JIT_OFF = is_plain()
 """Whether kernels run as plain Python, without loading numba."""
 
-# Untyped on purpose: numba annotates neither its types' constructors nor the option `_nrt`.
+# Any: numba annotates neither the constructors of its types nor the option `_nrt`.
 types: Any = AnyType()
 njit: Any = plain_njit
 if not JIT_OFF:  # pragma: no cover - coverage is measured with the JIT off
@@ -51,8 +52,8 @@ if not JIT_OFF:  # pragma: no cover - coverage is measured with the JIT off
 
 SOURCES_DIGEST = _digest()
 
-# Without numba's runtime (_nrt) no references are counted: with it, arrays passed to inlined
-# functions are counted up and down in the loop, which makes encoding thirty times slower.
+# Without numba's runtime (_nrt) no references are counted. With it, inlined functions count the
+# references to their arrays in the loop, which makes encoding thirty times slower.
 _OPTIONS: Final = {"nogil": True, "_nrt": False}
 
 KERNELS: list[tuple[str, str]] = []
@@ -69,29 +70,29 @@ int64 = types.int64
 
 
 def kernel(signature: Any) -> Callable[[F], F]:
-    """A function compiled for exactly this signature, when its module is imported.
+    """Return a decorator that compiles a function for exactly this signature, on import.
 
-    Arrays marked `…_in` accept read-only and writable arrays alike; inside a NamedTuple the
-    match is exact, so those must come read-only. A kernel works on the arrays it is given and
-    cannot make new ones.
+    Arguments of a type `…_in` may be read-only or writable arrays; inside a NamedTuple the match is
+    exact, so these must be read-only. A kernel works on the arrays it is given and cannot make new
+    ones.
     """
 
     def decorate(function: F) -> F:
         KERNELS.append((function.__module__, function.__name__))
-        # The name of the cache file. Numba itself looks only at the file of the kernel, not at what
-        # is inlined from others, and would go on using old code when those have changed.
+        # It is the name of the cache file. Numba itself compares only the kernel's own file, and
+        # would go on using old code after a change in a function inlined from another file.
         function.__qualname__ = f"{function.__name__}.{SOURCES_DIGEST}"
         try:
             return cast("F", njit(signature, cache=True, **_OPTIONS)(function))
         except RuntimeError:
-            # Numba found no folder it may write to: every process compiles for itself.
+            # Numba found no folder that it may write to, so every process compiles for itself.
             return cast("F", njit(signature, **_OPTIONS)(function))
 
     return decorate
 
 
 def origin(module: str, name: str) -> str:
-    """Where a kernel came from: `compiled` now, `cached` on disk, or `plain` with the JIT off."""
+    """Return where a kernel comes from: `compiled` now, `cached`, or `plain` with the JIT off."""
     stats = getattr(getattr(import_module(module), name), "stats", None)
     if stats is None:
         return "plain"
@@ -99,10 +100,10 @@ def origin(module: str, name: str) -> str:
 
 
 def inlined(function: F) -> F:
-    """A function that exists only inside kernels: its body is put in place of every call."""
+    """Mark a function that exists only inside kernels: its body replaces each call."""
     return cast("F", njit(inline="always", _nrt=False)(function))
 
 
 def named_tuple(cls: type, *members: Any) -> Any:
-    """The numba type of a NamedTuple class whose fields have these types, in order."""
+    """Return the numba type of a NamedTuple class whose fields have these types, in order."""
     return types.NamedTuple(members, cls)

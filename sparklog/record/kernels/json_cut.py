@@ -1,7 +1,7 @@
-"""JSON text -> places where it may be cut, so that it can be parsed a part at a time.
+"""JSON text -> positions where it can be cut, so that it can be parsed in parts.
 
-Nothing is parsed: strings are skipped, brackets and commas are counted. Text that is no JSON gets
-cuts, too, and its parser finds out.
+The kernel does not parse: it skips strings, and counts brackets and commas. It also cuts text that
+is no JSON; the parser of the parts finds that out.
 """
 
 from typing import Final
@@ -27,12 +27,12 @@ LARGEST: Final = 1
 STOP: Final = 2
 CUTS: Final = 3
 FOUND_SIZE: Final = 4
-"""The places of the numbers in `found`."""
+"""The indices of these numbers in `found`."""
 
 
 @inlined
 def string_end(data: Bytes, position: int) -> int:
-    """The position of the quote that ends a string, or one behind the data; it begins here."""
+    """Return the position of the quote that ends the string at `position`, or one past the data."""
     position += 1
     while position < len(data) and data[position] != QUOTE:
         position += 2 if data[position] == BACKSLASH else 1
@@ -49,14 +49,17 @@ def cut_json(
     cuts: Int64s,
     found: Int64s,
 ) -> None:
-    """Cut text into parts of `part_values` values or `part_bytes`, or more where an element has.
+    """Cut text into parts of `part_values` values or `part_bytes` bytes; one element may be more.
 
-    The elements are those of a list whose text begins at `start`, and a cut is the position of the
-    comma behind one; or they are objects and lists that stand one after another, and a cut is the
-    position behind one. The text ends with the bracket that closes the list, at STOP, or at its
-    end. A value is a bracket or a comma: so no element has more than one value that is not counted.
-    `cuts` has room for len(data) // part_values + len(data) // part_bytes + 1. ELEMENTS are those
-    that end; LARGEST is the most values of one.
+    With `is_list` the elements are those of a list whose text begins at `start`, and a cut is the
+    position of the comma behind an element. Else they are objects and lists that stand one after
+    another, and a cut is the position behind one of them. The text ends with the bracket that
+    closes the list, at STOP, or at its end.
+
+    Opening brackets and commas count as values, so an element has at most one value that is not
+    counted. `cuts` has room for len(data) // part_values + len(data) // part_bytes + 1 positions.
+    `found` gets the number of complete elements (ELEMENTS; in a list the last one counts too), the
+    most values of an element (LARGEST), the position of the end (STOP), and the number of cuts.
     """
     level, values, part, elements, largest, count, position = 0, 0, 0, 0, 0, 0, start
     last_cut = start

@@ -1,7 +1,7 @@
 """A 64-bit hash of keys: XXH64 with seed 0, the same on every machine and in every release.
 
-Numbers are int64 with the bits of XXH64's unsigned ones. Equal hashes do not mean equal keys:
-before a record is dropped, the bytes of the keys are compared.
+XXH64's numbers are unsigned; here they are int64 with the same bits. Equal hashes do not mean equal
+keys: compaction compares the bytes of the keys before it drops a record.
 """
 
 from typing import Final
@@ -24,21 +24,21 @@ MINUS_P1: Final = 0x61C8_864E_7A14_3579
 
 @inlined
 def rotate(value: int, bits: int) -> int:
-    """The value with its bits moved left, those that fall out coming in at the right."""
+    """Return the value with its bits rotated left."""
     wide = as_int64(value)
     return (wide << bits) | ((wide >> (64 - bits)) & ((1 << bits) - 1))
 
 
 @inlined
 def shifted_in(value: int, bits: int) -> int:
-    """The value XOR itself shifted right, zeros coming in."""
+    """Return the value XOR itself shifted right, with zeros from the left."""
     wide = as_int64(value)
     return wide ^ ((wide >> bits) & ((1 << (64 - bits)) - 1))
 
 
 @inlined
 def word32(data: Bytes, at: int) -> int:
-    """The little-endian 32 bits at `at`, unsigned."""
+    """Return the little-endian 32 bits at `at`, unsigned."""
     return (
         as_int64(data[at])
         | as_int64(data[at + 1]) << 8
@@ -49,25 +49,25 @@ def word32(data: Bytes, at: int) -> int:
 
 @inlined
 def word64(data: Bytes, at: int) -> int:
-    """The little-endian 64 bits at `at`."""
+    """Return the little-endian 64 bits at `at`."""
     return word32(data, at) | word32(data, at + 4) << 32
 
 
 @inlined
 def round64(lane: int, word: int) -> int:
-    """One step of a lane."""
+    """Return a lane after one more word."""
     return wrapping_mul(rotate(wrapping_add(lane, wrapping_mul(word, P2)), 31), P1)
 
 
 @inlined
 def merged(hashed: int, lane: int) -> int:
-    """The hash with a lane taken in."""
+    """Return the hash with a lane merged in."""
     return wrapping_add(wrapping_mul(hashed ^ round64(0, lane), P1), P4)
 
 
 @inlined
 def long_hash(data: Bytes, start: int, end: int) -> tuple[int, int]:
-    """The four lanes over all whole 32 bytes, put together; and where they end."""
+    """Return the four lanes over all whole 32 bytes, merged, and the position where they end."""
     one, two, three, four = as_int64(P1_PLUS_P2), as_int64(P2), as_int64(0), as_int64(MINUS_P1)
     at = start
     while at + 32 <= end:
@@ -85,7 +85,7 @@ def long_hash(data: Bytes, start: int, end: int) -> tuple[int, int]:
 
 @inlined
 def hash_key(data: Bytes, start: int, end: int) -> int:
-    """The XXH64 of data[start:end]."""
+    """Return the XXH64 of data[start:end]."""
     hashed, at = as_int64(P5), start
     if end - start >= 32:
         hashed, at = long_hash(data, start, end)
@@ -108,6 +108,6 @@ def hash_key(data: Bytes, start: int, end: int) -> int:
 
 @kernel(types.void(int32s_in, bytes_in, int64s_out))
 def hash_rows(offsets: NDArray[np.int32], data: Bytes, out: NDArray[np.int64]) -> None:
-    """Fills `out` with the hash of each data[offsets[i]:offsets[i + 1]]."""
+    """Fill `out` with the hash of each data[offsets[i]:offsets[i + 1]]."""
     for row in range(len(out)):
         out[row] = hash_key(data, as_int64(offsets[row]), as_int64(offsets[row + 1]))

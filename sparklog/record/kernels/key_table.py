@@ -1,8 +1,8 @@
 """Which records have a later one with the same key: a hash table over rows in offset order.
 
-slots    int32, a power of two of them: the number of the latest row with a key, -1 = free.
-         A row's home is the top bits of its hash, and rows that meet move on to the next slot,
-         so that a walk over sorted hashes is a walk over the table.
+slots    int32, a power of two of them: the number of the latest row with a key, -1 = free. A row's
+         home is given by the top bits of its hash; if the slot is taken, the next one follows. So a
+         walk over sorted hashes is a walk over the table in order.
 """
 
 from typing import NamedTuple
@@ -39,13 +39,13 @@ keys_type = named_tuple(Keys, int64s_in, int64s_in, bytes_in)
 
 @inlined
 def home(hashed: int, skipped_bits: int, bits: int) -> int:
-    """The first slot for a hash: `bits` of it behind the `skipped_bits` that all rows share."""
+    """Return a hash's first slot: `bits` of it behind the `skipped_bits` that all rows share."""
     return ((as_int64(hashed) << skipped_bits) >> (64 - bits)) & ((1 << bits) - 1)
 
 
 @inlined
 def is_same_key(keys: Keys, a: int, b: int) -> bool:
-    """Whether two rows have the same key."""
+    """Return whether two rows have the same key."""
     size = keys.ends[a + 1] - keys.ends[a]
     if keys.hashes[a] != keys.hashes[b] or size != keys.ends[b + 1] - keys.ends[b]:
         return False
@@ -65,12 +65,12 @@ def mark_superseded(
     slots: NDArray[np.int32],
     superseded: Bytes,
 ) -> None:
-    """Sets superseded[i] to 1 where a later row has the key of row i, and fills the table.
+    """Set superseded[i] to 1 if a later row has the key of row i, and fill the table.
 
-    Rows are taken in the given order, of which only that of rows with the same key matters: those
-    whose hashes begin alike are best taken together, for they meet in one part of the table, which
-    then stays in the processor's cache. `slots` begins as -1, has 2**bits entries, and more of them
-    than there are rows.
+    Rows are taken in the order of `order`. Rows with the same key must be in offset order in it;
+    for the others any order is right. It is fastest if rows whose hashes begin alike are together,
+    because then they use one part of the table, which stays in the processor's cache. `slots`
+    begins as -1, and has 2**bits entries, more than there are rows.
     """
     mask = (1 << bits) - 1
     for index in range(len(order)):
@@ -95,9 +95,9 @@ def find_hashes(
     found_wanted: NDArray[np.int64],
     found_row: NDArray[np.int64],
 ) -> int:
-    """Writes (index in `wanted`, row) for each row of the table whose hash is wanted.
+    """Write (index in `wanted`, row) for each row of the table whose hash is wanted.
 
-    Returns how many there are; those beyond the length of the outputs are counted only.
+    Returns how many there are; if the outputs are full, the others are only counted.
     """
     mask = (1 << bits) - 1
     count = 0

@@ -1,4 +1,4 @@
-"""Messages of magic 0 and 1 -> columns; and the walk through the messages of a compressed one."""
+"""Messages of magic 0 and 1 -> columns, and the walk through the messages inside a wrapper."""
 
 from typing import Final, NamedTuple
 
@@ -31,15 +31,15 @@ from sparklog.record.kernels.jit import (
 from sparklog.record.kernels.primitives import Bytes, get_int32, get_int64
 from sparklog.record.kernels.primitives import int64 as as_int64
 
-# --- why a compressed message is damaged ---------------------------------------------------------
+# --- why a wrapper is damaged --------------------------------------------------------------------
 INNER_SIZE: Final = -1
-"""The size of an inner entry is below the least of its format."""
+"""The size of an inner entry is below the smallest of its format."""
 INNER_MAGIC: Final = -2
 """An inner message has another magic than its wrapper."""
 NESTED: Final = -3
 """An inner message is compressed itself."""
 
-# --- rows of what `walk_messages` fills ----------------------------------------------------------
+# --- the rows of the matrix that `walk_messages` fills -------------------------------------------
 (WRAPPER, POSITION, END, RELATIVE_OFFSET, TIMESTAMP) = range(5)
 INNER_COLUMNS: Final = 5
 
@@ -48,12 +48,12 @@ INNER_SIZE_MIN: Final = layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0
 
 
 class Messages(NamedTuple):
-    """Plain messages of magic 0 and 1, with the offset and the time that they have in the log."""
+    """Plain messages of magic 0 and 1, with their offsets and times in the log."""
 
     is_decompressed: Int64s
-    """0: positions are in the log; 1: among the decompressed messages."""
+    """0: positions are in the log; 1: in the decompressed messages."""
     position: Int64s
-    """First byte of the entry, which is its offset field."""
+    """First byte of the entry: its offset field."""
     end: Int64s
     magic: Int64s
     offset: Int64s
@@ -66,15 +66,15 @@ messages_type = types.NamedUniTuple(int64s_in, len(Messages._fields), Messages)
 
 @inlined
 def least_length(magic: int) -> int:
-    """The least value of the size field."""
+    """Return the smallest value of the size field."""
     return layout.LEGACY_MIN_LENGTH_V1 if magic else layout.LEGACY_MIN_LENGTH_V0
 
 
 @inlined
 def get_sized(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The size of a key or value, -1 for null, and the position of its first byte.
+    """Return the size of a key or value, -1 for null, and the position of its first byte.
 
-    The position is FIELD, and the size 0, when `at` is, or when it does not fit before `end`.
+    The position is FIELD, and the size 0, if `at` is negative or the bytes do not fit before `end`.
     """
     if at < 0 or end - at < 4:
         return 0, FIELD
@@ -95,9 +95,9 @@ def decode_messages(
     sinks: Sinks,
     counters: Int64s,
 ) -> int:
-    """Writes a row for each message with an offset in [window[0], window[1]].
+    """Write a row for each message whose offset is in [window[0], window[1]].
 
-    Returns the number of rows, or, negative, why a message is damaged.
+    Returns the number of rows, or a negative reason if a message is damaged.
     """
     row = 0
     for message in range(len(messages.position)):
@@ -132,10 +132,10 @@ def walk_messages(
     out: NDArray[np.int64],
     counters: Int64s,
 ) -> int:
-    """Fills a column of `out`, (5, n), for each inner entry of the wrappers' [start, end).
+    """Fill a column of `out`, (5, n), for each inner entry in the wrappers' [start, end).
 
-    Returns how many there are, or, negative, why the wrapper that `counters` names is damaged. An
-    entry that its wrapper cuts short ends that wrapper. `out` must have room for one entry per
+    Returns the number of entries, or a negative reason if the wrapper in `counters` is damaged. An
+    entry that is cut short ends its wrapper. `out` must have room for an entry for every
     INNER_SIZE_MIN bytes.
     """
     taken = 0

@@ -1,4 +1,4 @@
-"""Kafka's murmur2 of keys, and the partitioners that follow from it (Utils.murmur2).
+"""Kafka's murmur2 of keys (Utils.murmur2), and Kafka's default partitioners, which use it.
 
     h = seed ^ length
     for each little-endian 4-byte word k:  k *= m; k ^= k >>> 24; k *= m; h *= m; h ^= k
@@ -31,20 +31,20 @@ from sparklog.record.kernels.primitives import int64 as as_int64
 SEED: Final = 0x9747B28C
 M: Final = 0x5BD1E995
 POSITIVE: Final = 0x7FFF_FFFF
-"""Utils.toPositive: the hash without its sign bit."""
+"""A mask that clears the hash's sign bit (Utils.toPositive)."""
 
-# The state of `assign_sticky`: the partition, the bytes that went to it, the choices that are used.
+# The state of `assign_sticky`: the partition, the bytes that went to it, how many choices are used.
 STICKY_PARTITION, STICKY_BYTES, DRAWN = range(3)
 
 _RECORD_FIXED: Final = 4
-"""Attributes, offset delta, timestamp delta, header count: one byte each, mostly."""
+"""Attributes, offset delta, timestamp delta, header count: mostly one byte each."""
 RECORD_OVERHEAD_MAX: Final = _RECORD_FIXED + 3 * layout.MAX_VARINT_SIZE
-"""Most bytes that `assign_sticky` counts for a record besides key and value."""
+"""The most bytes that `assign_sticky` counts for a record besides its key and value."""
 
 
 @inlined
 def hash_bytes(data: Bytes, start: int, end: int) -> int:
-    """The murmur2 of data[start:end] as an unsigned 32-bit number."""
+    """Return the murmur2 of data[start:end] as an unsigned 32-bit number."""
     hashed = as_int64(SEED) ^ (end - start)
     at = start
     while at + 4 <= end:
@@ -70,7 +70,7 @@ def hash_bytes(data: Bytes, start: int, end: int) -> int:
 
 @kernel(types.void(int32s_in, bytes_in, int32s_out))
 def murmur2_rows(offsets: NDArray[np.int32], data: Bytes, out: NDArray[np.int32]) -> None:
-    """Fills `out` with the signed murmur2 of each data[offsets[i]:offsets[i + 1]]."""
+    """Fill `out` with the signed murmur2 of each data[offsets[i]:offsets[i + 1]]."""
     for row in range(len(out)):
         hashed = hash_bytes(data, as_int64(offsets[row]), as_int64(offsets[row + 1]))
         out[row] = (hashed ^ 0x8000_0000) - 0x8000_0000
@@ -85,10 +85,10 @@ def assign_sticky(
     state: NDArray[np.int64],
     out: NDArray[np.int32],
 ) -> None:
-    """Fills in the sticky partition of every row for which `out` is negative, in order.
+    """Fill in the sticky partition of every row whose `out` is negative, in the rows' order.
 
-    When `batch_bytes` or more have gone to the partition, the next one comes from `choices`, which
-    holds enough of them. `state` is carried from call to call, but for DRAWN, which begins at 0.
+    After `batch_bytes` or more have gone to a partition, the next one comes from `choices`, which
+    has enough of them. The caller passes `state` on from call to call, with DRAWN set to 0.
     """
     for row in range(len(out)):
         if out[row] >= 0:
@@ -104,7 +104,7 @@ def assign_sticky(
 
 @kernel(types.int64(binary_column, int64, int32s_out))
 def assign_by_key(keys: BinaryColumn, num_partitions: int, out: NDArray[np.int32]) -> int:
-    """Fills in the partition of every row by its key, -1 where it is null; returns how many are.
+    """Fill in the partition of every row by its key, -1 for a null key; return how many are null.
 
     The partition is toPositive(murmur2(key)) % num_partitions, over all partitions.
     """
@@ -120,9 +120,9 @@ def assign_by_key(keys: BinaryColumn, num_partitions: int, out: NDArray[np.int32
 
 
 def murmur2(offsets: NDArray[np.int32], data: Bytes) -> NDArray[np.int32]:
-    """The signed murmur2 of each of the n slices data[offsets[i]:offsets[i + 1]].
+    """Return the signed murmur2 (int32) of each of the n slices data[offsets[i]:offsets[i + 1]].
 
-    `offsets` has n + 1 entries that do not fall and lie within `data`.
+    `offsets` has n + 1 ascending entries within `data`.
     """
     out = np.empty(max(len(offsets) - 1, 0), np.int32)
     murmur2_rows(offsets, data, out)

@@ -1,10 +1,10 @@
 """The smallest steps over bytes: copy, big-endian integers, zig-zag varints.
 
-They run inlined in kernels and, with the JIT off, as plain Python: all values are int64, shifts
-wrap, and nothing adds or multiplies where that could overflow (numpy warns, numba does not).
+They run inlined in kernels and, with the JIT off, as plain Python. All values are int64 and shifts
+wrap. No sum or product may overflow: numpy would warn, and numba would not.
 
-Varint: 7 bits per byte, lowest first, high bit = more follow; 5 bytes at most for 32 bits, 10 for
-64. Zig-zag: 0, -1, 1, -2 … become 0, 1, 2, 3 … (ByteUtils).
+Varint: 7 bits per byte, lowest first, high bit = more bytes follow; 5 bytes at most for 32 bits, 10
+for 64. Zig-zag: 0, -1, 1, -2 … become 0, 1, 2, 3 … (ByteUtils).
 """
 
 from collections.abc import Callable
@@ -18,12 +18,12 @@ from sparklog.record.kernels.jit import JIT_OFF, inlined
 Bytes = NDArray[np.uint8]
 
 int64 = cast("Callable[[Any], int]", np.int64)
-"""Widens a number: inside kernels np.int64, to a type checker an int."""
+"""Widens a number: inside kernels it is np.int64, for a type checker an int."""
 
 TRUNCATED = -1
-"""Instead of a position: the varint runs beyond the end."""
+"""In place of a position: the varint runs beyond the end."""
 OVERLONG = -2
-"""Instead of a position: the varint has a 6th (11th) byte."""
+"""In place of a position: the varint has a 6th byte (of 64 bits: an 11th)."""
 
 _LOW_63 = 0x7FFF_FFFF_FFFF_FFFF
 _LOW_57 = 0x01FF_FFFF_FFFF_FFFF
@@ -68,9 +68,9 @@ else:  # pragma: no cover - coverage is measured with the JIT off
     def copy_bytes(
         _context: Any, target: Any, to: Any, source: Any, start: Any, size: Any
     ) -> tuple[Any, Any]:
-        """Copies `size` bytes by memcpy; slice assignment in a loop is six times slower.
+        """Copy `size` bytes by memcpy; slice assignment in a loop is six times slower.
 
-        The caller has checked both bounds and that `size` is not negative.
+        The caller has checked the bounds of both arrays, and that `size` is not negative.
         """
 
         def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
@@ -89,35 +89,35 @@ else:  # pragma: no cover - coverage is measured with the JIT off
 
     @inlined
     def wrapping_add(a: int, b: int) -> int:
-        """Sum modulo 2**64, as Java adds longs."""
+        """Return the sum modulo 2**64, as Java adds longs."""
         return a + b
 
     @inlined
     def wrapping_sub(a: int, b: int) -> int:
-        """Difference modulo 2**64, as Java subtracts longs."""
+        """Return the difference modulo 2**64, as Java subtracts longs."""
         return a - b
 
     @inlined
     def wrapping_mul(a: int, b: int) -> int:
-        """Product modulo 2**64, as Java multiplies longs."""
+        """Return the product modulo 2**64, as Java multiplies longs."""
         return a * b
 
     @inlined
     def mul32(a: int, b: int) -> int:
-        """The low 32 bits of a product, 0..2**32-1."""
+        """Return the low 32 bits of a product, 0..2**32-1."""
         return a * b & _LOW_32
 
 
 @inlined
 def get_int16(data: Bytes, at: int) -> int:
-    """The signed big-endian int16 at `at`; the caller has checked the bounds."""
+    """Return the signed big-endian int16 at `at`; the caller has checked the bounds."""
     high = int64(data[at])
     return ((high ^ 0x80) - 0x80) << 8 | int64(data[at + 1])
 
 
 @inlined
 def get_int32(data: Bytes, at: int) -> int:
-    """The signed big-endian int32 at `at`; the caller has checked the bounds."""
+    """Return the signed big-endian int32 at `at`; the caller has checked the bounds."""
     high = int64(data[at])
     low = int64(data[at + 1]) << 16 | int64(data[at + 2]) << 8 | int64(data[at + 3])
     return ((high ^ 0x80) - 0x80) << 24 | low
@@ -125,47 +125,47 @@ def get_int32(data: Bytes, at: int) -> int:
 
 @inlined
 def get_int64(data: Bytes, at: int) -> int:
-    """The signed big-endian int64 at `at`; the caller has checked the bounds."""
+    """Return the signed big-endian int64 at `at`; the caller has checked the bounds."""
     return get_int32(data, at) << 32 | (get_int32(data, at + 4) & _LOW_32)
 
 
 @inlined
 def put_int16(data: Bytes, at: int, value: int) -> None:
-    """Writes the low 16 bits, big-endian."""
+    """Write the low 16 bits of `value`, big-endian."""
     data[at] = (value >> 8) & 0xFF
     data[at + 1] = value & 0xFF
 
 
 @inlined
 def put_int32(data: Bytes, at: int, value: int) -> None:
-    """Writes the low 32 bits, big-endian."""
+    """Write the low 32 bits of `value`, big-endian."""
     for i in range(4):
         data[at + i] = (value >> (24 - 8 * i)) & 0xFF
 
 
 @inlined
 def put_int64(data: Bytes, at: int, value: int) -> None:
-    """Writes 64 bits, big-endian."""
+    """Write the 64 bits of `value`, big-endian."""
     for i in range(8):
         data[at + i] = (value >> (56 - 8 * i)) & 0xFF
 
 
 @inlined
 def zigzag(value: int) -> int:
-    """The zig-zag code of an int64, as the int64 with the same bits."""
+    """Return the zig-zag code of an int64, as the int64 with the same bits."""
     wide = int64(value)
     return (wide << 1) ^ (wide >> 63)
 
 
 @inlined
 def unzigzag(code: int) -> int:
-    """The int64 whose zig-zag code has these 64 bits."""
+    """Return the int64 whose zig-zag code has these 64 bits."""
     return ((code >> 1) & _LOW_63) ^ -(code & 1)
 
 
 @inlined
 def code_size(code: int) -> int:
-    """How many varint bytes a zig-zag code takes: 1 to 10."""
+    """Return how many varint bytes a zig-zag code takes: 1 to 10."""
     if 0 <= code < 1 << 7:
         return 1
     if 0 <= code < 1 << 14:
@@ -180,7 +180,7 @@ def code_size(code: int) -> int:
 
 @inlined
 def put_code(data: Bytes, at: int, code: int) -> int:
-    """Writes a zig-zag code as a varint; returns the position after it."""
+    """Write a zig-zag code as a varint; return the position behind it."""
     while code < 0 or code > 0x7F:
         data[at] = (code & 0x7F) | 0x80
         code = (code >> 7) & _LOW_57
@@ -191,22 +191,22 @@ def put_code(data: Bytes, at: int, code: int) -> int:
 
 @inlined
 def varint_size(value: int) -> int:
-    """How many bytes the varint of an int32 or int64 takes: 1 to 10."""
+    """Return how many bytes the varint of an int32 or int64 takes: 1 to 10."""
     return code_size(zigzag(value))
 
 
 @inlined
 def put_varint(data: Bytes, at: int, value: int) -> int:
-    """Writes an int32 or int64 as a varint; returns the position after it."""
+    """Write an int32 or int64 as a varint; return the position behind it."""
     return put_code(data, at, zigzag(value))
 
 
 @inlined
 def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The 32-bit varint at `at` and the position after it.
+    """Return the 32-bit varint at `at`, and the position behind it.
 
-    The position is TRUNCATED or OVERLONG (both negative) when there is no varint before `end`.
-    Bits beyond the 32nd are dropped, as Kafka does.
+    The position is TRUNCATED or OVERLONG (both negative) if no varint ends before `end`. Bits
+    beyond the 32nd are dropped, as Kafka does.
     """
     if at >= end:
         return 0, TRUNCATED
@@ -226,7 +226,7 @@ def get_varint(data: Bytes, at: int, end: int) -> tuple[int, int]:
 
 @inlined
 def get_varlong(data: Bytes, at: int, end: int) -> tuple[int, int]:
-    """The 64-bit varint at `at` and the position after it; otherwise as `get_varint`."""
+    """Return the 64-bit varint at `at`, and the position behind it, as `get_varint` does."""
     if at >= end:
         return 0, TRUNCATED
     byte = int64(data[at])

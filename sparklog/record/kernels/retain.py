@@ -1,8 +1,8 @@
-"""Records that compaction keeps: which of a batch's they are, and their bytes copied.
+"""Which records of a batch compaction keeps, and a copy of their bytes.
 
-A record keeps its offset and its time. Its bytes can stay as they are, because offsets and times
-are relative to the batch; only where the batch's base timestamp becomes its delete horizon
-(KIP-534) the time deltas are written anew.
+A record keeps its offset and its time. Its bytes stay as they are, because offsets and times are
+relative to the batch. Only if the batch's base timestamp becomes its delete horizon (KIP-534), the
+time deltas change.
 """
 
 from typing import Final, NamedTuple
@@ -42,20 +42,20 @@ from sparklog.record.kernels.primitives import (
 )
 from sparklog.record.kernels.primitives import int64 as as_int64
 
-# Columns of what `judge` sums up of each batch.
+# Columns of the sums that `judge` makes of each batch.
 KEPT, KEPT_BYTES, TOMBSTONES, MIN_TIMESTAMP, MAX_TIMESTAMP = range(5)
 NUM_SUMS: Final = 5
 
 KEEP_TOMBSTONES: Final = 1
-"""Flag of a batch: its records without a value are kept."""
+"""Flag of a batch: its records without a value stay."""
 KEEP_NONE: Final = 2
-"""Flag of a batch: none of its records is kept (of an aborted transaction)."""
+"""Flag of a batch: none of its records stays (it is of an aborted transaction)."""
 KEEP_KEYLESS: Final = 4
-"""Flag of a batch: its records without a key are kept."""
+"""Flag of a batch: its records without a key stay."""
 
 
 class Verdict(NamedTuple):
-    """What `judge` says: kept[i] is 1 for each record i that stays; `sums` has a row a batch."""
+    """The result of `judge`: kept[i] is 1 if record i stays; `sums` has a row for each batch."""
 
     kept: Bytes
     sums: NDArray[np.int64]
@@ -66,7 +66,7 @@ verdict_type = named_tuple(Verdict, bytes_out, int64_matrix_out)
 
 @inlined
 def may_stay(fields: Fields, flags: int) -> bool:
-    """Whether a record that nothing supersedes stays, by what its batch and its parts are."""
+    """Return whether a record that no later one supersedes stays, by its parts and the flags."""
     has_value = fields.value_size >= 0 or flags & KEEP_TOMBSTONES != 0
     has_key = fields.key_size >= 0 or flags & KEEP_KEYLESS != 0
     return has_value and has_key and flags & KEEP_NONE == 0
@@ -74,7 +74,7 @@ def may_stay(fields: Fields, flags: int) -> bool:
 
 @inlined
 def count_kept(sums: NDArray[np.int64], batch: int, size: int, timestamp: int) -> None:
-    """Takes a kept record into the sums of its batch."""
+    """Add a kept record to the sums of its batch."""
     if sums[batch, KEPT] == 0 or timestamp < sums[batch, MIN_TIMESTAMP]:
         sums[batch, MIN_TIMESTAMP] = timestamp
     if sums[batch, KEPT] == 0 or timestamp > sums[batch, MAX_TIMESTAMP]:
@@ -93,13 +93,12 @@ def judge(
     verdict: Verdict,
     counters: NDArray[np.int64],
 ) -> int:
-    """Tells of each record whether it stays, and sums up what stays of each batch.
+    """Decide for each record whether it stays, and sum up what stays of each batch.
 
-    A record goes when its offset is among `dropped` (ascending), when it has no key and its batch
-    lacks KEEP_KEYLESS, when it has no value and its batch lacks KEEP_TOMBSTONES, or when its batch
-    has KEEP_NONE. The verdict
-    begins as zeros; its times are those of the records kept. Returns 0, or, negative, why a record
-    is damaged; `counters` tells which.
+    A record goes if its offset is in `dropped` (ascending), if it has no key and its batch lacks
+    KEEP_KEYLESS, if it has no value and its batch lacks KEEP_TOMBSTONES, or if its batch has
+    KEEP_NONE. `verdict` begins as zeros; its times are those of the kept records. Returns 0, or a
+    negative reason if a record is damaged; `counters` says which one.
     """
     row = 0
     gone = 0
@@ -146,11 +145,11 @@ def copy_kept(
     out: Bytes,
     ends: NDArray[np.int64],
 ) -> None:
-    """Writes the kept records of each batch to `out`, back to back; ends[i] is where batch i ends.
+    """Write the kept records of each batch to `out`, back to back; ends[i] is where batch i ends.
 
-    `time_shift` is added to the time deltas of a batch's records. The records were found sound by
-    `judge`, and `out` holds them with MAX_VARINT_SIZE + MAX_VARLONG_SIZE bytes more for each
-    record of a batch whose shift is not 0.
+    `time_shift` is added to the time deltas of a batch's records. `judge` has checked the records.
+    `out` has room for them, and for MAX_VARINT_SIZE + MAX_VARLONG_SIZE bytes more for each record
+    of a batch whose shift is not 0.
     """
     row = 0
     to = 0

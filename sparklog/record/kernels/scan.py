@@ -1,4 +1,4 @@
-"""Walks the headers of batches: the fields of each become a column of a matrix."""
+"""The walk over batch headers: the fields of each become a column of a matrix."""
 
 from typing import Final
 
@@ -39,24 +39,24 @@ from sparklog.record.kernels.primitives import (
 from sparklog.record.kernels.primitives import int64 as as_int64
 
 DONE: Final = 0
-"""Reached the end."""
+"""The walk has reached the end."""
 LIMIT: Final = 1
 """One more batch would exceed the limit."""
 FULL: Final = 2
-"""The matrix has no column left; call again with another."""
+"""The matrix has no column left: call again with another one."""
 SHORT_HEADER: Final = 3
-"""Fewer bytes are left than tell size and magic."""
+"""Fewer bytes are left than are needed to know size and magic."""
 SHORT_BODY: Final = 4
 """The batch goes beyond the end."""
 BAD_SIZE: Final = 5
-"""The size is below the least its format allows."""
+"""The size is below the smallest of its format."""
 BAD_MAGIC: Final = 6
 """The magic is not 0, 1 or 2."""
 
 
 @inlined
 def least_length(magic: int) -> int:
-    """The least value of the length field (magic 2) or size field (magic 0 and 1)."""
+    """Return the smallest value of the length field (magic 2) or size field (magic 0 and 1)."""
     if magic == layout.MAGIC_V2:
         return layout.BATCH_MIN_LENGTH
     if magic == layout.MAGIC_V1:
@@ -66,7 +66,7 @@ def least_length(magic: int) -> int:
 
 @inlined
 def check(data: Bytes, position: int, end: int) -> int:
-    """DONE when a whole entry lies at `position`, else why not (SHORT_… or BAD_…)."""
+    """Return DONE if a whole entry is at `position`, else the reason (SHORT_… or BAD_…)."""
     if end - position < layout.HEADER_PREFIX:
         return SHORT_HEADER
     length = get_int32(data, position + layout.LENGTH)
@@ -84,7 +84,7 @@ def check(data: Bytes, position: int, end: int) -> int:
 
 @inlined
 def read_batch(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
-    """Fills column `i` with the fields that only a batch of magic 2 has."""
+    """Fill column `i` with the fields that only a batch of magic 2 has."""
     out[LAST_OFFSET, i] = wrapping_add(
         out[BASE_OFFSET, i], get_int32(data, at + layout.LAST_OFFSET_DELTA)
     )
@@ -100,7 +100,7 @@ def read_batch(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
 
 @inlined
 def read_message(data: Bytes, at: int, out: NDArray[np.int64], i: int) -> None:
-    """Fills column `i` from a message of magic 0 or 1; -1 for fields that it has not."""
+    """Fill column `i` from a message of magic 0 or 1; a field that it does not have is -1."""
     attributes = as_int64(data[at + layout.LEGACY_ATTRIBUTES])
     timestamp = as_int64(-1)
     if out[MAGIC, i] == layout.MAGIC_V1:
@@ -125,10 +125,10 @@ def walk_headers(
     forced: int,
     out: NDArray[np.int64],
 ) -> tuple[int, int, int]:
-    """Fills a column of `out`, (13, n), for each whole batch from `position` on.
+    """Fill a column of `out`, (13, n), for each whole batch from `position` on.
 
-    Takes no batch that ends behind `stop`, except the first when `forced` is 1. Returns (status,
-    batches taken, position after them).
+    Takes no batch that ends behind `stop`, except the first one if `forced` is 1. Returns (status,
+    number of batches taken, position behind them).
     """
     taken = 0
     while position < end:

@@ -1,7 +1,7 @@
-"""Columns -> lines of text, a column at a time: each row is put where its line goes on.
+"""Columns -> lines of text, a column at a time.
 
-`at` says where that is; a kernel moves it behind what it has put. The caller has made `out` as
-large as all that is put into it.
+`at` has, for each row, the position in `out` where its line goes on; a kernel moves it behind the
+text that it has put. The caller has made `out` large enough.
 """
 
 from collections.abc import Callable
@@ -32,14 +32,14 @@ MINUS: Final = ord("-")
 
 @inlined
 def magnitude(value: int) -> int:
-    """A number without its sign: as uint64, which also holds that of the least int64."""
+    """Return a number without its sign as uint64, which the smallest int64 needs."""
     bits = as_uint64(value)
     return ~bits + as_uint64(1) if value < 0 else bits
 
 
 @kernel(types.void(int64s_in, int64s_out))
 def number_sizes(values: Int64s, sizes: Int64s) -> None:
-    """Writes how many characters each number takes in decimal."""
+    """Write to `sizes` how many characters each number takes in decimal."""
     for row in range(len(values)):
         left = magnitude(values[row])
         size = 2 if values[row] < 0 else 1
@@ -51,7 +51,7 @@ def number_sizes(values: Int64s, sizes: Int64s) -> None:
 
 @kernel(types.void(bytes_out, int64s_out, int64s_in, int64s_in))
 def put_numbers(out: Bytes, at: Int64s, values: Int64s, sizes: Int64s) -> None:
-    """Puts numbers in decimal; `sizes` are those of `number_sizes`."""
+    """Put the numbers in decimal; `sizes` come from `number_sizes`."""
     for row in range(len(values)):
         at[row] += sizes[row]
         left = magnitude(values[row])
@@ -67,7 +67,7 @@ def put_numbers(out: Bytes, at: Int64s, values: Int64s, sizes: Int64s) -> None:
 
 @kernel(types.void(bytes_out, int64s_out, bytes_in, int64s_in, int64s_in))
 def put_slices(out: Bytes, at: Int64s, data: Bytes, starts: Int64s, sizes: Int64s) -> None:
-    """Puts `data[starts[row] : starts[row] + sizes[row]]`."""
+    """Put data[starts[row] : starts[row] + sizes[row]] for each row."""
     for row in range(len(starts)):
         copy_bytes(out, at[row], data, starts[row], sizes[row])
         at[row] += sizes[row]

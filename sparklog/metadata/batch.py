@@ -1,8 +1,8 @@
-"""The requests that wait for a commit in one process: their edits share one entry.
+"""The requests that wait for a commit in one process; their edits share one entry.
 
-The plans run one after another, each on the image that the plan before leaves. A plan that fails,
-in planning, checking, applying or encoding, does not stop the others. Its error may rest on the
-edits of the plans before it, so the error stands only when they land.
+The plans run one after another, each on the image that the plan before leaves. A plan that fails
+(in planning, checking, applying or encoding) does not stop the others. Its error may depend on the
+edits of the plans before it, so the error is final only when they land.
 """
 
 from collections.abc import Callable, Collection, Sequence
@@ -20,14 +20,14 @@ from sparklog.metadata.entry import encode_edits
 from sparklog.metadata.image import Image
 
 Plan = Callable[[Image], Edit | Done]
-"""Returns the edit to commit on an image. Pure: it is called again on every try."""
+"""Returns the edit to commit on an image. It must be pure, because every try calls it again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
-    """A commit's answer: the image after it, and its edit; None when there was nothing to commit.
+    """A commit's answer: the image after it, and its edit; None if there was nothing to commit.
 
-    `before` is the image that the plan of the successful try saw.
+    `before` is the image that the successful try planned on.
     """
 
     image: Image
@@ -36,7 +36,7 @@ class Committed:
 
 
 class Request:
-    """One call of `commit`: its plan, the plan's result on the newest try, and its outcome."""
+    """One call of `commit`: its plan, the plan's newest result, and its outcome."""
 
     def __init__(self, plan: Plan, topics: Collection[str], *, is_patient: bool = False) -> None:
         self.plan = plan
@@ -51,9 +51,9 @@ class Request:
     ) -> tuple[Edit, bytes, Image] | None:
         """Plan on an image; return the edit, its JSON, and the image after it.
 
-        None when there is nothing to commit, or the plan failed. `is_first` says that the image is
-        committed, with no edit of this batch in it. A plan that fails on such an image is settled.
-        All else holds on condition that the rest of the batch lands.
+        None if there is nothing to commit, or if the plan failed. `is_first` says that the image is
+        committed as it is, without an edit of this batch: then a failure is final. Any other result
+        counts only if the rest of the batch lands.
         """
         try:
             edit = self.plan(image)
@@ -62,7 +62,7 @@ class Request:
                 return None
             check(image, edit)
             data = encode_edits([edit])
-            # An edit that cannot be read back must not get into the log: read it here first.
+            # An edit that cannot be read back must not get into the log, so read it here first.
             read = edit_of(orjson.loads(data)[0], texts(dict(edit.parameters)))
             after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
@@ -74,20 +74,20 @@ class Request:
         return edit, data, after
 
     def land(self) -> None:
-        """Settle the request with the result of its newest plan, unless it is settled."""
+        """Make the newest plan's result the outcome, unless the request has one."""
         if not self.is_settled:
             self._outcome = self._planned
             self.is_settled = True
 
     def fail(self, error: BaseException) -> None:
-        """Settle the request with an error, unless it is settled."""
+        """Make an error the outcome, unless the request has one."""
         if not self.is_settled:
             self._outcome = error
             self.is_settled = True
 
     @property
     def outcome(self) -> Committed | BaseException:
-        """The outcome: an error, or the answer."""
+        """The outcome: an answer, or an error."""
         if self._outcome is None:
             return CommitOutcomeUnknownError("a request that nobody planned was settled")
         return self._outcome
@@ -114,7 +114,7 @@ class Batch:
     def __init__(self, requests: Sequence[Request]) -> None:
         self.requests = requests
         self.is_in_flight = False
-        """Whether the entry was put, and it is not yet known whether it is in its slot."""
+        """Whether the entry is being put, so that nobody knows yet whether it is in its slot."""
 
     @property
     def waiting(self) -> list[Request]:
@@ -132,7 +132,7 @@ class Batch:
         return list(dict.fromkeys(topic for one in self.waiting for topic in one.topics))
 
     def plan(self, image: Image, stamp: Stamp) -> Planned:
-        """Run all plans that have no outcome, one after another."""
+        """Run the plans of all requests without an outcome, one after another."""
         edits: list[Edit] = []
         parts: list[bytes] = []
         for request in self.waiting:
@@ -149,15 +149,15 @@ class Batch:
             request.land()
 
     def fail(self, error: BaseException) -> None:
-        """Settle the requests that have no outcome with an error, each with its own copy."""
+        """Give the requests without an outcome an error, each its own copy."""
         for request in self.waiting:
             request.fail(copy(error))
 
     def interrupted(self, request: Request) -> list[Request]:
-        """Return the requests without an outcome, after the thread of `request` was interrupted.
+        """Return the requests that still wait, after the thread of `request` was interrupted.
 
-        `request` itself is not among them. While an entry is in flight its outcome is unknown, so
-        all requests are settled with CommitOutcomeUnknownError.
+        `request` itself is not one of them. If an entry is in flight, its outcome is unknown, so
+        all requests get CommitOutcomeUnknownError.
         """
         if self.is_in_flight:
             self.fail(

@@ -20,10 +20,10 @@ TopicPlan = Callable[[TopicImage], TopicEdit | Done]
 """Returns the edit of one topic. Pure: it is called again on every try."""
 
 RECEIPT_TTL_MS: Final = 24 * 3600 * 1000
-"""How long a request's key is remembered, at least."""
+"""How long (ms) a request's key is remembered, at least."""
 
 PRODUCER_ID_EXPIRATION_MS: Final = 24 * 3600 * 1000
-"""How long an idempotent producer is remembered, at least: producer.id.expiration.ms's default."""
+"""How long (ms) an idle producer is remembered, at least: producer.id.expiration.ms's default."""
 
 
 def topic_directory(topic: TopicDescription) -> str:
@@ -46,8 +46,8 @@ def check_partition(topic: TopicDescription, partition: int) -> None:
 class Landed:
     """The answer to a commit of one topic: the version it made (or found), and its offsets.
 
-    `ranges` is None when a replay was skipped because its version is not the application's highest;
-    `replayed` says that the write had landed before.
+    `replayed` says that the write had landed before. `ranges` is None if the offsets of a replay
+    are not known any more, because its version is not the application's highest.
     """
 
     version: int
@@ -60,9 +60,9 @@ class Landed:
 class Write:
     """One topic's part of a commit, planned on the topic's image.
 
-    With `app_id` and `version` (Delta's txnAppId and txnVersion) the write lands once: a replay is
-    answered with the offsets of the first time. With `app_id` alone, a request's key, this holds
-    for RECEIPT_TTL_MS at least.
+    With `app_id` and `version` (Delta's txnAppId and txnVersion) the write lands once: the answer
+    to a replay has the offsets of the first time. With `app_id` alone, a request's key, this holds
+    for at least RECEIPT_TTL_MS.
     """
 
     topic: TopicDescription
@@ -72,12 +72,12 @@ class Write:
 
     @property
     def key(self) -> ReceiptKey | None:
-        """The key of its receipt."""
+        """The key of its receipt; None for a write without one."""
         return None if self.app_id is None else ReceiptKey(self.app_id, self.version is not None)
 
 
 class Catalog:
-    """The topics of one log dir, and its metadata log. For any number of threads."""
+    """The topics of one log dir, and its metadata log. Usable from any number of threads."""
 
     def __init__(
         self,
@@ -98,7 +98,7 @@ class Catalog:
 
     @property
     def log(self) -> MetadataLog:
-        """The metadata log. Raises LogDirError when the directory is no log dir."""
+        """The metadata log. Raises LogDirError if the directory is no log dir."""
         if not self._is_log_dir:
             open_log_dir(self.files)
             self._is_log_dir = True
@@ -113,7 +113,7 @@ class Catalog:
         return self.log.image().names
 
     def topic(self, name: str) -> TopicDescription:
-        """Return a topic; raises UnknownTopicError naming the nearest ones."""
+        """Return a topic. Raises UnknownTopicError, which names the nearest topics."""
         topics = self.topics()
         if name not in topics:
             near = get_close_matches(name, topics, n=3)
@@ -125,13 +125,13 @@ class Catalog:
         return topics[name]
 
     def topic_image(self, topic: TopicDescription) -> TopicImage:
-        """Return a topic as it is now. Raises ForgottenTopicError when it is forgotten."""
+        """Return a topic as it is now. Raises ForgottenTopicError."""
         return topic_of(self.image(topic), topic)
 
     def log_version(self, topic: TopicDescription) -> LogVersion:
-        """Return the version that has changed a topic last, and its log.
+        """Return the version that changed a topic last, and the log's incarnation.
 
-        Raises ForgottenTopicError when the topic is forgotten.
+        Raises ForgottenTopicError.
         """
         version = self.topic_image(topic).version
         return LogVersion(self.log.log_id, version)
@@ -151,7 +151,7 @@ class Catalog:
         app_id: str | None = None,
         version: int | None = None,
     ) -> Landed:
-        """Commit the edit that a job makes of one topic; raises as `MetadataLog.commit`."""
+        """Commit a job's edit of one topic; raises as `MetadataLog.commit` does."""
         write = Write(topic=topic, plan=plan, app_id=app_id, version=version)
         landed = self.commit_all([write], operation=operation, parameters=parameters, patient=True)
         return landed[0]
@@ -165,10 +165,10 @@ class Catalog:
         patient: bool = False,
         next_producer_id: int | None = None,
     ) -> list[Landed]:
-        """Commit several topics' writes in one entry, all or none; return an answer for each.
+        """Commit writes of several topics in one entry, all or none; return an answer for each.
 
-        No producer id below `next_producer_id` is given from then on. Raises ForgottenTopicError
-        for a topic that is forgotten, and as `MetadataLog.commit`.
+        After it no producer id below `next_producer_id` is given. Raises ForgottenTopicError, and
+        as `MetadataLog.commit` does.
         """
         answers: list[Landed] = []
 
@@ -206,13 +206,13 @@ class Catalog:
         return [replace(answer, version=version) for answer in answers]
 
     def is_committed(self, topic: TopicDescription, app_id: str, version: int) -> bool:
-        """Whether this write has landed already: then its records need not be written again."""
+        """Whether this write has landed, so that its records need not be written again."""
         receipt = self.topic_image(topic).receipts.get(ReceiptKey(app_id, is_versioned=True))
         return receipt is not None and receipt.version is not None and receipt.version >= version
 
 
 def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
-    """Return the counts of topic edits, for people: segments, records, bytes, removed."""
+    """Return counts of topic edits for people: segments, records, bytes, removed segments."""
     segments = [entry for edit in edits for entry in edit.segments]
     removed = sum(len(edit.remove) for edit in edits)
     told: dict[str, int] = {}
@@ -226,7 +226,7 @@ def told_of(edits: Collection[TopicEdit]) -> dict[str, str]:
 
 
 def topic_of(image: Image, topic: TopicDescription) -> TopicImage:
-    """Return a topic as an image has it. Raises ForgottenTopicError when it is forgotten."""
+    """Return a topic as an image has it. Raises ForgottenTopicError."""
     found = image.topic(topic.topic_id)
     if found is None:
         raise ForgottenTopicError(
@@ -236,9 +236,9 @@ def topic_of(image: Image, topic: TopicDescription) -> TopicImage:
 
 
 def _replayed(topic: TopicImage, write: Write) -> Landed | None:
-    """Return the answer to a write that was committed before, None when this one is the first.
+    """Return the answer to a write that was committed before; None if it was not.
 
-    Warns when the offsets are no longer known.
+    Warns if the offsets are no longer known.
     """
     receipt = None if write.key is None else topic.receipts.get(write.key)
     if receipt is None:

@@ -1,7 +1,7 @@
-"""The rules an edit must keep: an edit that passes `check` on an image may be committed on it.
+"""The rules of edits: an edit that passes `check` on an image may be committed on it.
 
-The check is made on every try, on the image that the plan saw. That image holds every commit of
-others before this one.
+Every try checks the edit on the image that its plan saw. That image has every commit before this
+one.
 """
 
 from collections.abc import Iterable, Mapping
@@ -44,15 +44,17 @@ Span = tuple[int, int]
 def check(image: Image, edit: Edit) -> None:
     """Refuse an edit that the image does not allow (any more).
 
-    Raises TopicClosedError, TopicExistsError, ForgottenTopicError (no such topic), LateWriterError
-    (files that may be gone, a shared segment that is used up), FencedLeaderEpochError,
-    CommitConflictError (a segment to replace or remove is no longer live, a fold built on runs that
-    were replaced, a shared segment that is in use, a topic to erase that is not deleted, or one to
-    forget that is not erased, a broker to remove that was started again), OffsetOutOfRangeError
-    (offsets that do not continue the log, or a log start behind the log end),
-    DuplicateBrokerRegistrationError (a node id that another incarnation holds), UsageError (a
-    replacement of other offsets, a forgotten topic with slices of shared segments, a user of an
-    unknown mechanism) or UnsupportedFeatureError (the log dir is of a newer release).
+    - TopicClosedError, TopicExistsError, ForgottenTopicError (no such topic).
+    - LateWriterError: files that may be gone, a shared segment that is used up.
+    - FencedLeaderEpochError: a leader epoch rose since the plan.
+    - CommitConflictError: a segment to replace or remove is not live, a segment to add was removed,
+      a fold is based on an old fold, a shared segment to forget is in use, a topic to erase is not
+      deleted, a topic to forget is not erased, a broker to remove was started again.
+    - OffsetOutOfRangeError: offsets do not continue the log, or a log start is behind the log end.
+    - DuplicateBrokerRegistrationError: another incarnation holds the node id.
+    - UsageError: a replacement has other offsets, a topic to forget has slices of shared segments,
+      a user has an unknown mechanism.
+    - UnsupportedFeatureError: the log dir is of a newer release.
     """
     level = max(image.level, edit.level or 0)
     if level > FEATURE_LEVEL:
@@ -73,7 +75,7 @@ def check(image: Image, edit: Edit) -> None:
 
 
 def _check_names(image: Image, edit: Edit) -> None:
-    """Refuse a second topic of one name, and a description under another topic's id."""
+    """Refuse a second topic of a name, and a description under the id of another topic."""
     given: dict[str, str] = {}
     for topic_id, of_topic in edit.topics.items():
         description = of_topic.description
@@ -121,9 +123,9 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
 
 
 def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
-    """Refuse changes of a deleted topic but clearing, erasing, undeleting; erasing a live one.
+    """Refuse to erase a live topic, and to change a deleted one but by clear, erase, undelete.
 
-    Vacuum says that it erases a topic before it unlinks the first file: from then on the topic
+    Vacuum commits that it erases a topic before it deletes the first file. From then on the topic
     cannot come back.
     """
     name = topic.description.name
@@ -162,10 +164,10 @@ def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
 
 
 def _check_shared(image: Image, edit: Edit) -> None:
-    """Refuse slices of a shared segment that is used up, and the end of one that is not.
+    """Refuse slices of a shared segment that is used up, and the end of one that is in use.
 
-    Vacuum unlinks a used-up one and then forgets its row. It does so only behind the log dir's
-    horizon, so the age of the file speaks against it from then on.
+    Vacuum deletes a used-up segment and then forgets its row. It does so only behind the log dir's
+    horizon, so after that the file's age refuses new slices.
     """
     added = {
         entry.log_path
@@ -187,7 +189,7 @@ def _check_shared(image: Image, edit: Edit) -> None:
 
 
 def _check_brokers(image: Image, edit: Edit) -> None:
-    """Refuse an edit that takes a node id from an incarnation that it does not name."""
+    """Refuse to take a node id from an incarnation that the edit does not name."""
     for node_id, broker in edit.brokers.items():
         if broker is not None and broker.node_id != node_id:
             raise UsageError(f"broker {broker.node_id} under node id {node_id}")
@@ -213,7 +215,7 @@ def _check_users(edit: Edit) -> None:
 
 
 def _are_live(topic: TopicImage, keys: Iterable[SegmentKey]) -> bool:
-    """Whether these segments are live; tens of thousands are not made entries for it."""
+    """Whether these segments are live; makes no entries, because there may be tens of thousands."""
     found: dict[int, list[SegmentKey]] = {}
     for key in keys:
         found.setdefault(key.partition, []).append(key)
@@ -261,8 +263,8 @@ def _check_ages(
 ) -> None:
     """Refuse files, named for the first time, that vacuum may have taken for orphans.
 
-    Vacuum commits a horizon before it deletes older files: the topic's horizon for files of its
-    directory, the log dir's (`horizon_ms`) for shared ones. Neither concerns the other's files.
+    Before vacuum deletes older files it commits a horizon: the topic's for files of the topic's
+    directory, the log dir's (`horizon_ms`) for shared ones.
     """
     if not (topic_horizon_ms or horizon_ms):
         return
@@ -279,7 +281,7 @@ def _check_ages(
 
 
 def birth_ms(path: str) -> int | None:
-    """Return when a file was named, from the uuid in its name; None for a name without one."""
+    """Return the time (ms) in the uuid of a file's name; None for a name without a uuid."""
     last = path.rpartition("/")[2]
     if path.startswith(SHARED_PREFIX):
         return uuid7_ms(last.partition(".")[0])
@@ -298,7 +300,7 @@ _PATHS: Final = attrgetter(*PATH_COLUMNS)
 def _check_offsets(
     topic: TopicImage, edit: TopicEdit, removed: Iterable[SegmentEntry]
 ) -> dict[int, int]:
-    """Return the log end offset of each partition that grows."""
+    """Check the offsets of new segments; return the log end offset of each partition that grows."""
     spans = _spans(removed)
     inside: dict[int, list[SegmentEntry]] = {}
     ends: dict[int, int] = {}
@@ -327,7 +329,7 @@ def _check_offsets(
 
 
 def _spans(removed: Iterable[SegmentEntry]) -> dict[int, Span]:
-    """Return per partition the offsets from the first to the last of the removed segments."""
+    """Return, per partition, the offsets from the first to the last of the removed segments."""
     spans: dict[int, Span] = {}
     for entry in removed:
         low, high = spans.get(entry.partition, _span(entry))
@@ -341,7 +343,7 @@ def _check_overlap(
     entries: list[SegmentEntry],
     removed: list[SegmentEntry],
 ) -> None:
-    """Refuse segments, in place of removed ones, that overlap each other or others."""
+    """Refuse segments that replace removed ones and overlap each other or their neighbours."""
     segments = topic.partition(partition).segments
     near = segments.range(
         min(entry.base_offset for entry in removed), max(entry.next_offset for entry in removed)

@@ -3,7 +3,7 @@
     1  the newest fold that was published KEEP ago, by the store's own time; its cover is the limit
     2  the directory of the entries is synced: fold and checkpoint are there after a power cut
     3  the mark is written (`marks`)
-    4  entries up to the limit go
+    4  entries up to the limit are deleted
     5  Delta's checkpoints before that fold; edits files of those entries, or of none
     6  runs, history runs and cuts that end at the limit or before, and that the fold does not name
     7  smaller marks
@@ -11,11 +11,11 @@
 A storage may delete in any order: the mark says that an empty slot is not the end of the log.
 
 Any number of processes may clean at once, be killed between any two steps, or go on a day later:
-once a file may be deleted, it may be deleted for ever. Entries: the limit is at or below a fold's
-cover, and covers only grow. Runs: a later fold takes over runs of the fold before, or names new
-runs that end at its own cover. So no later fold names a file that ends at or below the limit and
-that this fold does not name. That holds for the files of a fold that lost or was killed, too.
-A reader opens its image anew when it is older than half of KEEP, so it needs no deleted file.
+once a file may be deleted, that stays so. For entries: the limit is at or below a fold's cover, and
+covers only grow. For runs: a later fold names runs of the fold before, or new runs that end at its
+own cover. So no later fold names a file that ends at or below the limit and that this fold does not
+name; not even a fold that lost or was killed. A reader opens its image anew when it is older than
+half of KEEP, so it needs no deleted file.
 """
 
 import re
@@ -31,7 +31,7 @@ from sparklog.metadata.runs import RUNS
 from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
-"""The most files that one call deletes; the next call goes on."""
+"""How many files one call deletes at most; the next call goes on."""
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 ENTRY: Final = re.compile(r"([0-9]{20})\.json")
 CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -48,9 +48,9 @@ class Cleaned:
 
 
 def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
-    """Delete the files that no reader needs any more; None when no fold is old enough.
+    """Delete the files that no reader needs any more; None if no fold is old enough.
 
-    Deletes at most `at_most` files. Raises StorageError; some of those files may be gone then.
+    Deletes at most `at_most` files. Raises StorageError; some files may be deleted then.
     """
     files = log.files
     listed = list(files.list(ENTRIES))
@@ -70,9 +70,9 @@ def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
 
 
 def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldEdit] | None:
-    """Return the newest fold that was published long enough ago, and its version.
+    """Return the newest fold that was published long enough ago, and its version; None without one.
 
-    The store's time is taken from the hint, which the newest folder wrote: it is never late.
+    The store's present time is that of the hint, which the newest fold wrote: it is never too late.
     """
     hint = log.files.stat(HINT)
     if hint is None:

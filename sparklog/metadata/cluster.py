@@ -1,20 +1,20 @@
 """The log dir as a Kafka cluster: its brokers (gateways), its users, and its producer ids.
 
-A gateway is a broker to clients. An incarnation of a gateway holds a node id. The edit that gives
-the id to another incarnation, or removes it, names the present holder (`Edit.replaces`). So two
-gateways never share an id, and a late "declared dead" does not remove a gateway that was restarted.
+To clients a gateway is a broker. One incarnation of a gateway holds a node id. An edit that gives
+the id to another incarnation, or removes it, has to name the holder (`Edit.replaces`). So two
+gateways never share an id, and a late "declared dead" does not remove a restarted gateway.
 """
 
 from typing import Final, NamedTuple
 
 PRODUCER_ID_BLOCK: Final = 1_000
-"""So many producer ids a gateway takes at once (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""
+"""How many producer ids a gateway takes at once (ProducerIdsBlock.PRODUCER_ID_BLOCK_SIZE)."""
 
 FIRST_PRODUCER_ID: Final = 2**40
-"""Blocks begin above it: producer ids of imported logs are mostly smaller."""
+"""The smallest id of a block: producer ids of imported logs are mostly below it."""
 
 PRODUCER_IDS_END: Final = 2**62
-"""An id above it is no broker's, so blocks need not begin behind it."""
+"""No broker gives ids from here on, so an imported one does not move the next block behind it."""
 
 SCRAM_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
 
@@ -28,7 +28,7 @@ class Endpoint(NamedTuple):
 
 
 class Broker(NamedTuple):
-    """A gateway: `incarnation` is new with every start of it."""
+    """A gateway. Each start of it is a new `incarnation`."""
 
     node_id: int
     incarnation: str
@@ -37,7 +37,7 @@ class Broker(NamedTuple):
 
 
 class ScramCredential(NamedTuple):
-    """The keys that a server keeps of a password (RFC 5802). Its text shows none."""
+    """The keys that a server keeps for a password (RFC 5802). The repr shows none of them."""
 
     salt: bytes
     stored_key: bytes

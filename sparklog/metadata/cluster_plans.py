@@ -15,10 +15,10 @@ from sparklog.metadata.image import Image
 
 
 def producer_id_block(image: Image, random_start: int) -> tuple[Edit, range]:
-    """Return the edit that takes a block of producer ids, and the ids.
+    """Return the edit that takes a block of producer ids, and the block.
 
-    The first block of a log dir begins at `random_start`, so that logs which are imported into one
-    log dir seldom share ids. Raises UsageError for one below FIRST_PRODUCER_ID.
+    The first block of a log dir begins at `random_start`, so that logs imported into one log dir
+    seldom have ids in common. Raises UsageError for a start below FIRST_PRODUCER_ID.
     """
     if random_start < FIRST_PRODUCER_ID:
         raise UsageError(f"producer ids from {random_start}: allowed from {FIRST_PRODUCER_ID}")
@@ -36,8 +36,8 @@ def producer_id_block(image: Image, random_start: int) -> tuple[Edit, range]:
 def with_broker(image: Image, broker: Broker, replaces: str | None = None) -> Edit | Done:
     """Return the edit that registers a broker, in place of the incarnation `replaces` if given.
 
-    Done when it is registered so already. `check` refuses the edit while another incarnation than
-    these two holds the node id.
+    Done if the broker is registered like this already. `check` refuses the edit while a third
+    incarnation holds the node id.
     """
     if image.brokers.get(broker.node_id) == broker:
         return Done()
@@ -51,9 +51,9 @@ def with_broker(image: Image, broker: Broker, replaces: str | None = None) -> Ed
 
 
 def without_broker(image: Image, node_id: int, incarnation: str, why: str) -> Edit | Done:
-    """Return the edit that takes a broker away; Done when that incarnation holds the id no longer.
+    """Return the edit that removes a broker; Done if this incarnation no longer holds the id.
 
-    `why` is for people: it left, or was declared dead by another broker.
+    `why` is for people: the broker left, or another broker declared it dead.
     """
     held = image.brokers.get(node_id)
     if held is None or held.incarnation != incarnation:
@@ -67,7 +67,7 @@ def without_broker(image: Image, node_id: int, incarnation: str, why: str) -> Ed
 
 
 def with_users(image: Image, changes: Mapping[UserKey, ScramCredential | None]) -> Edit | Done:
-    """Return the edit that sets users' credentials, None removes one; Done when none changes."""
+    """Return the edit that sets users' credentials (None removes one); Done if none changes."""
     changed = {key: one for key, one in changes.items() if image.users.get(key) != one}
     if not changed:
         return Done()

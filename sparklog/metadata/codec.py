@@ -1,9 +1,9 @@
 """Edits as JSON and back: the `edits` of an entry.
 
-An object has the fields of its class; a field with its default is left out. Small tuples are
-lists. The path of an index file that lies beside its log is written as "" (`tables`). A member that
-this release does not know is refused, for it may change the meaning of the others. A value of
-another type is refused, too, so every decoded edit can be applied.
+An object has the fields of its class; a field with its default value is left out. Small tuples are
+lists. The path of an index file beside its log is "" (`tables`). A member that this release does
+not know is refused, because it may change the meaning of the others. A value of a wrong type is
+refused too, so every decoded edit can be applied.
 """
 
 from base64 import b64decode, b64encode
@@ -58,15 +58,15 @@ _BATCH_FIELDS: Final = len(ProducerBatch._fields)
 
 
 def edit_json(edit: Edit) -> Json:
-    """Return an edit as an object of JSON's types."""
+    """Return an edit as a JSON object."""
     return _object(edit, _EDIT)
 
 
 def edit_of(found: object, parameters: Mapping[str, str]) -> Edit:
-    """Return the edit of such an object; `parameters` are those of its entry.
+    """Return the edit of a JSON object; `parameters` are those of its entry.
 
     Raises UnsupportedFeatureError for a member that this release does not know; ValueError,
-    TypeError or UsageError for anything that is not an edit.
+    TypeError or UsageError for an object that is no edit.
     """
     return Edit(**_values("edit", found, _EDIT), parameters=parameters)
 
@@ -153,7 +153,7 @@ def _segment_json(entry: SegmentEntry) -> Json:
 
 
 class _Shape(NamedTuple):
-    """The types that fields of these names must have; the segments of entries have few shapes."""
+    """The types of the fields with these names; the segments of entries have few shapes."""
 
     types: tuple[type, ...]
     integers: Callable[[Mapping[str, Any]], tuple[int, ...]]
@@ -164,7 +164,7 @@ def _shape(names: tuple[str, ...]) -> _Shape:
     _check_names("segment", names, _SEGMENT_TYPES)
     types = tuple(_SEGMENT_TYPES[name] for name in names)
     integers = [name for name in names if _SEGMENT_TYPES[name] is int]
-    # An itemgetter of one name returns no tuple: the first name is given twice.
+    # With one name, itemgetter would return no tuple: the first name is given twice.
     return _Shape(types, itemgetter(*integers, *integers[:1]) if integers else lambda _: (0,))
 
 

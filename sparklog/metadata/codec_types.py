@@ -1,6 +1,6 @@
-"""Values of JSON that edits are made of, and how each is written and read.
+"""The JSON values in edits: how each is written and read.
 
-A value of another type is refused, so every decoded edit can be applied.
+A value of a wrong type is refused, so every decoded edit can be applied.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -12,7 +12,7 @@ INT64: Final = 2**63
 
 
 class Member(NamedTuple):
-    """How one field of a class is written and read; `decode` raises ValueError for another type."""
+    """How a field of a class is written and read; `decode` raises ValueError for a wrong type."""
 
     encode: Callable[[Any], Any]
     decode: Callable[[Any], Any]
@@ -24,62 +24,62 @@ def same(value: Any) -> Any:
 
 
 def refused(value: object, wanted: str) -> ValueError:
-    """Return the error of a value that is of another type."""
+    """Return the error for a value of a wrong type."""
     return ValueError(f"{value!r:.80} where {wanted} belongs")
 
 
 def integer(value: object) -> int:
-    """Return a number that fits 64 bits; raises ValueError for anything else."""
+    """Return a number that fits 64 bits. Raises ValueError for any other value."""
     if type(value) is not int or not -INT64 <= value < INT64:
         raise refused(value, "an integer")
     return value
 
 
 def text(value: object) -> str:
-    """Return a string; raises ValueError for anything else."""
+    """Return a string. Raises ValueError for any other value."""
     if type(value) is not str:
         raise refused(value, "a string")
     return value
 
 
 def texts(value: object) -> dict[str, str]:
-    """Return an object of strings; raises ValueError for anything else."""
+    """Return an object of strings. Raises ValueError for any other value."""
     return {name: text(one) for name, one in mapping(value).items()}
 
 
 def flag(value: object) -> bool:
-    """Return a truth value; raises ValueError for anything else."""
+    """Return a boolean. Raises ValueError for any other value."""
     if type(value) is not bool:
         raise refused(value, "true or false")
     return value
 
 
 def mapping(value: object) -> Mapping[str, Any]:
-    """Return an object; raises ValueError for anything else."""
+    """Return an object. Raises ValueError for any other value."""
     if not isinstance(value, dict):
         raise refused(value, "an object")
     return value
 
 
 def listed(value: object) -> list[Any]:
-    """Return a list; raises ValueError for anything else."""
+    """Return a list. Raises ValueError for any other value."""
     if not isinstance(value, list):
         raise refused(value, "a list")
     return value
 
 
 def integers(value: object) -> list[int]:
-    """Return a list of numbers that fit 64 bits; raises ValueError for anything else."""
+    """Return a list of numbers that fit 64 bits. Raises ValueError for any other value."""
     return [integer(one) for one in listed(value)]
 
 
 def all_of(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """Return what decodes a list, each value by `decode`."""
+    """Return a decoder of lists, whose values `decode` decodes."""
     return lambda value: tuple(decode(one) for one in listed(value))
 
 
 def by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:
-    """Return how values by partition are written and read."""
+    """Return the Member of a mapping by partition, whose values `encode` and `decode` convert."""
     return Member(
         lambda value: {str(number): encode(one) for number, one in value.items()},
         lambda value: {int(number): decode(one) for number, one in mapping(value).items()},
@@ -87,7 +87,7 @@ def by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> 
 
 
 def lists(value: Iterable[Iterable[Any]]) -> list[list[Any]]:
-    """Return values of several fields as lists."""
+    """Return each value, which has several fields, as a list."""
     return [list(one) for one in value]
 
 

@@ -1,7 +1,7 @@
-"""The metadata log as a Delta table: the actions that let other engines read it.
+"""The metadata log as a Delta table: the actions by which other engines read it.
 
-The table has reader version 1, and writer version 7 with a writer feature of our own: any engine
-may read its rows and history, none may write. Its files are the runs.
+The table has reader version 1, and writer version 7 with the writer feature `sparklog`: any engine
+may read its rows and its history, no other engine may write. Its files are the runs.
 """
 
 import json
@@ -34,7 +34,7 @@ def table_actions(log_id: str) -> list[Action]:
 def metadata(log_id: str) -> Action:
     """Return the content of Delta's action `metaData`; `log_id` is the log's incarnation.
 
-    Nothing else of the log dir is in it, so a folder can write it into a checkpoint.
+    It depends on nothing else of the log dir, so every process that folds writes the same.
     """
     return {
         "id": str(uuid5(NAMESPACE_OID, log_id)),
@@ -50,7 +50,7 @@ def metadata(log_id: str) -> Action:
 
 
 def run_actions(before: FoldEdit, edits: Sequence[Edit]) -> list[Action]:
-    """Return Delta's actions `add` and `remove` for edits: none, unless one of them is a fold."""
+    """Return Delta's actions `add` and `remove` for edits; none unless one of them is a fold."""
     actions: list[Action] = []
     for edit in edits:
         if edit.fold is None:
@@ -77,9 +77,9 @@ def add(run: RunFile) -> Action:
 
 
 def checkpoint(table: Action, runs: Sequence[RunFile]) -> bytes:
-    """Return a checkpoint of the table: one row an action (Delta's protocol, "Checkpoints").
+    """Return the bytes of a checkpoint: one row per action (Delta's protocol, "Checkpoints").
 
-    `table` is the content of its action `metaData`.
+    `table` is the content of the table's action `metaData`.
     """
     rows: list[Action] = [{"protocol": PROTOCOL}, {"metaData": table}]
     rows += [{"add": add(run)} for run in runs]
@@ -137,7 +137,7 @@ _CHECKPOINT: Final = pa.schema(
 
 
 def _field(field: pa.Field) -> Action:
-    """Return a column. None is NOT NULL: delta-spark opens such a table with "invariants" only."""
+    """Return a column, always nullable: delta-spark opens no table of this kind with NOT NULL."""
     return {
         "name": field.name,
         "type": _type(field.type),

@@ -1,10 +1,10 @@
 """Diagnosis of the metadata log: which files are sound, and from where the log can be opened.
 
-entries     decoded, with their edits files, and linked: each names its predecessor's id
-stretch     entries without a hole that follow one another. It can be opened when it begins with
-            entry 0, or holds a fold and all entries that the fold does not cover
-the log     the newest stretch that can be opened; an entry behind it is lost to every reader,
-            and one before it is covered by a fold
+entries     decoded, with their edits files, and linked: each has its predecessor's id
+stretch     entries without a hole that follow one another. It can be opened if it begins with
+            entry 0, or if it has a fold and all entries that the fold does not cover
+the log     the newest stretch that can be opened; an entry behind it is lost to every reader, and
+            one before it is covered by a fold
 """
 
 import re
@@ -36,12 +36,12 @@ from sparklog.metadata.marks import MARKS, marks, newest_mark
 from sparklog.storage.files import Files
 
 MISSED_MAX: Final = 1_000
-"""So many entries are looked for in a hole of a list; no list takes longer than as many commits."""
+"""How many entries are looked for in a gap of a listing: fewer commits land meanwhile."""
 _NUMBER: Final = re.compile(r"[0-9]{20}")
 
 
 class Problem(NamedTuple):
-    """One file that is not as a writer left it, and whether `repair` can mend that."""
+    """One file that is not as its writer left it, and whether `repair` can mend that."""
 
     path: str
     text: str
@@ -58,22 +58,22 @@ class Stretch:
 
     @property
     def can_be_opened(self) -> bool:
-        """Whether the image of its last entry can be built, as far as entries go."""
+        """Whether its entries are enough to build the image of the last one."""
         return not self.first or bool(self.folds)
 
     @property
     def newest(self) -> tuple[int, FoldEdit] | None:
-        """The newest fold and its version."""
+        """The newest fold and its version; None without one."""
         return max(self.folds.items()) if self.folds else None
 
 
 @dataclass(slots=True)
 class Diagnosis:
-    """The state of the files. `log` is None when no stretch of entries can be opened.
+    """The state of the files. `log` is None if no stretch of entries can be opened.
 
-    `damaged` are paths below `__cluster_metadata` of files that the newest fold names; `rebuilt` is
-    the image of the last entry, made without the damaged runs; None when none is damaged, or when
-    it cannot be made without them.
+    `aside` are the paths to put aside. `damaged` are damaged files that the newest fold names, as
+    paths below `__cluster_metadata`. `rebuilt` is the image of the last entry, made without damaged
+    runs; None if no run is damaged, or if the image cannot be made without them.
     """
 
     problems: list[Problem]
@@ -87,10 +87,10 @@ class Diagnosis:
 
 
 def diagnose(files: Files, clock: Clock) -> Diagnosis:
-    """Look at every file. Raises UnsupportedFeatureError for a log of a newer release."""
+    """Check every file. Raises UnsupportedFeatureError for a log of a newer release."""
     reader = MetadataLog(files, clock)
     mark = newest_mark(files, CLUSTER_METADATA)
-    # Read before the list: a fold meanwhile makes files, and hints that name them.
+    # Read the hints before the listing: a fold in between makes files, and hints that name them.
     hints = {path: _version_in(files, path) for path in (POINTER, HINT) if files.stat(path)}
     listed = [stat.path.rpartition("/")[2] for stat in files.list(ENTRIES)]
     versions = [int(match[1]) for name in listed if (match := ENTRY.fullmatch(name))]
@@ -113,9 +113,9 @@ def diagnose(files: Files, clock: Clock) -> Diagnosis:
 
 
 def _with_missed(files: Files, versions: list[int]) -> list[int]:
-    """Return the versions of a list of the directory, and of the entries that the list missed.
+    """Return the versions of a listing, and those that the listing missed.
 
-    A list is no snapshot: while commits go on, it may have an entry and lack one before it.
+    A listing is no snapshot: while commits go on, it may have an entry and lack an earlier one.
     """
     missed = [
         version
@@ -243,7 +243,7 @@ def _parquet_problem(files: Files, path: str) -> str:
 
 
 def _judge_runs(reader: MetadataLog, seen: Diagnosis, log: Stretch) -> None:
-    """Look at every page of the files that the newest fold names."""
+    """Check every page of the files that the newest fold names."""
     assert log.newest is not None  # noqa: S101 - asked before
     version, fold = log.newest
     damaged = {
@@ -280,10 +280,10 @@ def run_problem(reader: MetadataLog, run: RunFile) -> str:
 
 
 def rebuilt(reader: MetadataLog, fold: FoldEdit, bases: list[FoldEdit], last: int) -> Image | None:
-    """Return the image of entry `last` without the runs of the newest fold; None if that cannot be.
+    """Return the image of entry `last` without the runs of the newest fold; None if impossible.
 
     It begins with an older fold whose runs are there, or with the empty image, and applies the
-    edits of the history of `fold` and of the entries behind it.
+    edits in the history of `fold` and in the entries behind it.
     """
     told_from = oldest_version(Image(fold=fold))
     for base in (*bases, None):
@@ -308,11 +308,11 @@ def _whole(reader: MetadataLog, fold: FoldEdit) -> Image:
 
 
 def tearable(files: Files, clock: Clock) -> Iterator[str]:
-    """Return the files that a power cut may tear or take, when disk and file system are honest.
+    """Yield the files that a power cut may tear or take, if disk and file system keep promises.
 
-    Bytes are synced before they get a name that anybody reads. So these are: names of entries that
-    nobody has synced yet (`flush=False`), files on the way to their name, and runs, history and
-    edits that no entry names.
+    Bytes are synced before they get a name that anybody reads. So these files are: names of entries
+    that nobody has synced yet (`flush=False`), files that have no name yet, and runs, history files
+    and edits files that no entry names.
     """
     seen = diagnose(files, clock)
     newest = seen.log.newest if seen.log else None

@@ -1,13 +1,13 @@
-"""An edit: everything one commit does, as plain values. Applying one is `Image.apply`.
+"""An edit: all changes of one commit, as plain values. `Image.apply` applies it.
 
-    Edit                 one commit: topics by id, and what belongs to the whole log dir
+    Edit                 one commit: topics by id, and changes of the whole log dir
       TopicEdit          one topic: its description, segments, partitions, receipts
       Lease              a claim on a piece of work
       FoldEdit           the runs that hold the folded image from now on
 
 An edit is planned on an image, checked against it (`check`), written into an entry (`entry`), and
-applied by every follower. It holds absolute values wherever it can: a partition's state, a topic's
-description, the whole list of runs. Applying it needs no clock: an edit that forgets receipts names
+applied by every follower. Where it can, it holds absolute values: a partition's state, a topic's
+description, the whole list of runs. Applying it needs no clock: an edit that forgets receipts has
 the time ("last used before T").
 """
 
@@ -22,11 +22,11 @@ from sparklog.metadata.transactions import TransactionalId
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 FEATURE_LEVEL: Final = 1
-"""The level this release writes; it commits to no log dir of a higher one."""
+"""The feature level that this release writes; it commits to no log dir of a higher one."""
 
 
 ALL_FILES_MS: Final = 2**63 - 1
-"""The vacuum horizon of a deleted topic that vacuum erases: any file of it may be gone."""
+"""The vacuum horizon of a deleted topic that vacuum erases: any of its files may be gone."""
 
 
 class Stamp(NamedTuple):
@@ -42,7 +42,7 @@ NO_STAMP: Final = Stamp(-1, "", 0)
 
 
 class PartitionState(NamedTuple):
-    """The numbers of a partition that stay when its segments go. Every field only grows."""
+    """The numbers of a partition, which stay when its segments go. No field ever falls."""
 
     log_start_offset: int = 0
     log_end_offset: int = 0
@@ -59,7 +59,7 @@ NEW_PARTITION: Final = PartitionState()
 
 
 class LogVersion(NamedTuple):
-    """A version of one incarnation of a log dir: a restored copy begins another incarnation."""
+    """A version of one incarnation of a log dir; a restored copy begins another incarnation."""
 
     log_id: str
     version: int
@@ -91,10 +91,10 @@ class ReceiptKey(NamedTuple):
 
 
 class Receipt(NamedTuple):
-    """The answer a committed write got: its offsets a partition, and the partition count it saw.
+    """The answer to a committed write: the offsets per partition, and the topic's partition count.
 
     `version` is the application's highest, None for a request's key. `content_crc32c` is a checksum
-    of the records, None where the writer gave none. `used_ms` is the entry's time.
+    of the records, None if the writer gave none. `used_ms` is the time of the entry.
     """
 
     ranges: tuple[OffsetRange, ...]
@@ -106,7 +106,7 @@ class Receipt(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """A claim that saves work: its owner goes first until it expires."""
+    """A claim that saves work: until it expires, other owners leave the work to its owner."""
 
     name: str
     owner: str
@@ -114,10 +114,10 @@ class Lease:
 
 
 class RunFile(NamedTuple):
-    """A run: its path below `__cluster_metadata`, size, checksum, rows, and versions it covers.
+    """A run: its path below `__cluster_metadata`, size, checksum, rows, and versions.
 
     It holds the keys that entries `from_version` to `to_version` touched, as `to_version` left
-    them. `crc32c` is that of its footer, which in turn holds those of all other bytes (`runs`).
+    them. `crc32c` covers its footer, which has the checksums of all other bytes (`run_file`).
     """
 
     path: str
@@ -130,9 +130,9 @@ class RunFile(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FoldEdit:
-    """The folded image after this entry: `runs` hold it as of `cover`, `history` its past entries.
+    """The folded image from this entry on: `runs` hold it as of `cover`, `history` past entries.
 
-    Both lists are whole, oldest first. `based_on` is the cover this fold was made on.
+    Both lists are complete, oldest first. `based_on` is the cover of the fold before.
     """
 
     cover: int
@@ -142,23 +142,26 @@ class FoldEdit:
 
 
 NO_FOLD: Final = FoldEdit(-1, -1, ())
-"""The runs of a log that was never folded: none."""
+"""The fold of a log that was never folded: no runs."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicEdit:
     """The part of an edit that belongs to one topic.
 
-    `description` makes the topic, or alters it; with `deleted_ms` in it the topic is closed, and
-    the same one without `deleted_ms` brings it back.
-    `segments` are new and carry the log's offsets: they begin at the partition's log end offset, or
-    beyond it where `allow_gaps`, or lie inside segments that the same edit removes. `leader_epochs`
-    are those the edit was planned with. `replace` swaps a row for one of the same key and offsets
-    (an index rebuilt). `remove` names live segments: they get `removed_ms`, slices of shared files
-    go at once. `forget` names removed segments whose rows go. Receipts of keys last used before
-    `forget_receipts_before_ms` go, too. `transactions` replace a partition's open transactions,
-    `epochs` its leader epochs. `producers` are a partition's producers whose states change, as they
-    are then; those of all partitions last used before `forget_producers_before_ms` go.
+    - `description` makes or alters the topic. With `deleted_ms` it deletes the topic; the same one
+      without `deleted_ms` brings the topic back.
+    - `segments` are new, with the log's offsets. They begin at the partition's log end offset (with
+      `allow_gaps` also beyond it), or lie inside segments that the same edit removes.
+    - `leader_epochs` are those that the edit was planned with.
+    - `replace` swaps a live segment's row for one of the same key and offsets (a new index, say).
+    - `remove` has the keys of live segments, which get `removed_ms`; slices of shared segments go
+      at once. `forget` has the keys of removed segments whose rows go.
+    - `transactions` and `epochs` are all open transactions and leader epochs of a partition.
+    - `receipts` are new. Receipts of requests' keys last used before `forget_receipts_before_ms`
+      go.
+    - `producers` are the new states of a partition's producers; states last used before
+      `forget_producers_before_ms` go, in all partitions.
     """
 
     description: TopicDescription | None = None
@@ -179,7 +182,7 @@ class TopicEdit:
     forget_producers_before_ms: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises UsageError for an edit that no image allows."""
+        """Raise UsageError for an edit that no image allows."""
         if self.remove and self.removed_ms is None:
             raise UsageError("an edit that removes segments says when: removed_ms is missing")
         if self.remove or self.replace or len(self.segments) > 1:
@@ -196,12 +199,12 @@ class TopicEdit:
 
     @property
     def touched(self) -> frozenset[SegmentKey]:
-        """The keys of the live segments that it removes or replaces."""
+        """The keys of the live segments that the edit removes or replaces."""
         return frozenset((*self.remove, *(entry.key for entry in self.replace)))
 
     @property
     def only_appends(self) -> bool:
-        """Whether it does nothing but append segments and set producers, as a produce does."""
+        """Whether the edit only appends segments and sets producers, as a produce does."""
         return not (
             self.remove
             or self.receipts
@@ -217,7 +220,7 @@ class TopicEdit:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the edit changes nothing."""
         return not any(
             (
                 self.description,
@@ -237,7 +240,7 @@ class TopicEdit:
         )
 
     def with_receipt(self, key: ReceiptKey, receipt: Receipt) -> "TopicEdit":
-        """Return the edit that also remembers the answer of a write."""
+        """Return the edit with one more receipt."""
         return replace(self, receipts={**self.receipts, key: receipt})
 
 
@@ -245,12 +248,14 @@ class TopicEdit:
 class Edit:
     """The changes of one commit. `topics` are edits by topic id.
 
-    `leases` sets claims, None gives one up. `forget_topics` are ids of deleted topics whose files
-    are gone. `horizon_ms` is the log dir's: files born before it may be gone. `forget_shared` are
-    shared segments without a slice, whose files go. Producer ids below `next_producer_id` are
-    given. `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names
-    the incarnation that held a node id before. `ended_log` is the incarnation of the log dir that
-    ended with the entry before.
+    - `leases` sets claims; None gives one up.
+    - `forget_topics` are ids of deleted topics whose files are gone.
+    - `horizon_ms` is the log dir's: files made before it may be gone.
+    - `forget_shared` are shared segments without a slice, whose files go.
+    - Producer ids below `next_producer_id` are taken.
+    - `brokers`, `users` and `transactional_ids` are set, or removed by None; `replaces` names the
+      incarnation that held a node id before.
+    - `ended_log` is the incarnation of the log dir that ended with the entry before.
     """
 
     operation: str
@@ -271,7 +276,7 @@ class Edit:
 
     @property
     def is_empty(self) -> bool:
-        """Whether it changes nothing."""
+        """Whether the edit changes nothing."""
         return (
             all(one.is_empty for one in self.topics.values())
             and not self.leases
@@ -288,10 +293,10 @@ class Edit:
         )
 
     def without_credentials(self) -> "Edit":
-        """Return the edit as the history keeps it: users have no credential in it."""
+        """Return the edit as the history keeps it, without the credentials of users."""
         return replace(self, users=dict.fromkeys(self.users)) if self.users else self
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """A plan's answer when there is nothing to commit."""
+    """The answer of a plan that has nothing to commit."""

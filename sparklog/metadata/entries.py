@@ -1,9 +1,9 @@
 """The entries of a metadata log as files: read one, put one, and find out whether it landed.
 
-**Slot N decides.** An object store may answer "exists" after one's own success, an error may come
-after the entry is there, and a conflict may be reported with nothing written. So after every put
-that did not simply succeed the slot is read: it holds these very bytes (landed), another entry
-(lost), or nothing (the same bytes are put again). No answer is given before the slot is filled.
+**Slot N decides.** An object store may answer "exists" after the client's own success. An error may
+come after the entry is there. A conflict may be reported with nothing written. So every put that
+did not simply succeed is followed by a read of the slot: it holds the same bytes (landed), another
+entry (lost), or nothing (the same bytes are put again). No answer is given while the slot is empty.
 """
 
 import os
@@ -27,11 +27,11 @@ from sparklog.storage.files import Files
 CLUSTER_METADATA: Final = "__cluster_metadata"
 ENTRIES: Final = f"{CLUSTER_METADATA}/_delta_log"
 PUT_TIMEOUT_MS: Final = 60_000
-"""How long one entry is put again while its slot stays empty."""
+"""How long an entry is put again while its slot stays empty."""
 LOCAL_PUT_TRIES: Final = 3
-"""A local disk that fails so often will not get better by waiting."""
+"""How often a put to a local disk is tried: waiting does not help a disk that fails."""
 SEEN_MS: Final = 5_000
-"""So long an entry that an object store gave or took counts as still there."""
+"""How long an entry that an object store returned or took counts as still there."""
 BACK_OFF_MAX_EXPONENT: Final = 6
 REPLAY: Final = "replay with the same txnAppId and txnVersion"
 
@@ -55,10 +55,10 @@ class Outcome(Enum):
 
 
 class Entries:
-    """The entries of one log dir. For any number of threads."""
+    """The entries of one log dir. Usable from any number of threads."""
 
     def __init__(self, files: Files, clock: Clock, keep_ms: int) -> None:
-        """`keep_ms` is how long an entry stays at least after it was folded."""
+        """`keep_ms` is how long an entry stays, at least, after a fold has covered it."""
         self._files = files
         self._clock = clock
         self._keep_ms = keep_ms
@@ -66,17 +66,17 @@ class Entries:
         self._seen_ms = 0
 
     def saw(self, stamp: Stamp) -> None:
-        """Note that the newest entry is in its slot now: it was read there, or put."""
+        """Note that the newest entry is in its slot now, because it was just read or put there."""
         self._seen, self._seen_ms = stamp, self._clock.boot_ms()
 
     def forget(self) -> None:
-        """Forget what was seen: the log dir was restored or replaced."""
+        """Forget the newest entry seen: the log dir was restored or replaced."""
         self._seen = None
 
     def read(self, version: int) -> Entry | None:
-        """Return an entry, its edits read; None when there is none of this version.
+        """Return an entry, with its edits; None if there is no entry of this version.
 
-        Raises CorruptMetadataError naming the file.
+        Raises CorruptMetadataError, which names the file, and as `decode`.
         """
         path = entry_path(version)
         try:
@@ -90,7 +90,7 @@ class Entries:
         return decode_edits(bytes(self._files.read(where)), entry, where)
 
     def has(self, version: int) -> bool:
-        """Whether there is an entry of this version: asked as cheaply as can be."""
+        """Whether there is an entry of this version, by the cheapest call of the storage."""
         if self._files.is_local:
             return os.access(f"{self._files.uri}/{entry_path(version)}", os.F_OK)
         return self._files.stat(entry_path(version)) is not None
@@ -98,11 +98,11 @@ class Entries:
     def put(self, stamp: Stamp, data: bytes, looked_ms: int) -> Outcome:
         """Put an entry into its slot; return the outcome.
 
-        `looked_ms` is when the slot was seen empty (`Clock.boot_ms`).
+        `looked_ms` is the time (`Clock.boot_ms`) at which the slot was seen empty.
 
-        Raises StorageError when it cannot be put and is not there, CommitOutcomeUnknownError when
-        it may have landed, CorruptMetadataError when the log below it is no longer the one that
-        was followed: the entry was taken back.
+        Raises StorageError if the entry cannot be put and is not there, CommitOutcomeUnknownError
+        if it may have landed, CorruptMetadataError if the log below it is no longer the one that
+        was followed; then the entry was deleted again.
         """
         path, tries = entry_path(stamp.version), 0
         begun_ms = self._clock.boot_ms()
@@ -124,7 +124,7 @@ class Entries:
             self.pause(tries)
 
     def _in_slot(self, version: int) -> tuple[bytes | None, StorageError | None]:
-        """Return the bytes in a slot, None when it is empty or cannot be read."""
+        """Return the bytes in a slot, and the error; neither if the slot is empty."""
         try:
             return bytes(self._files.read(entry_path(version))), None
         except MissingFileError:
@@ -150,7 +150,7 @@ class Entries:
         trouble: SparklogError | None,
         unread: StorageError | None,
     ) -> None:
-        """Give up on a put, in time, as definitely as can be."""
+        """Raise when it is time to give up on a put: its own error if the slot is surely empty."""
         is_hopeless = self._files.is_local and tries >= LOCAL_PUT_TRIES and trouble is not None
         if is_hopeless and unread is None and trouble is not None:
             raise trouble  # a link is made or is not: the slot is empty
@@ -161,9 +161,10 @@ class Entries:
             ) from (unread or trouble)
 
     def _landed(self, stamp: Stamp, looked_ms: int) -> Outcome:
-        """Return whether an entry that was put is at the log's end, and not where it was cleaned.
+        """Return whether the entry was put at the log's end, and not into a cleaned slot.
 
-        A put that was delayed may fill a slot whose entry was cleaned long ago: the mark says so.
+        A put that was delayed may fill a slot whose entry was cleaned long ago; the mark shows
+        that.
         """
         version = stamp.version
         if self._clock.boot_ms() - looked_ms < self._keep_ms // 4:
@@ -179,11 +180,12 @@ class Entries:
         return Outcome.LANDED
 
     def _check_log(self, stamp: Stamp) -> None:
-        """Take an entry that was put back when the log below it was replaced in place.
+        """Delete an entry again if the log below it was replaced in place.
 
-        A bucket that is restored keeps its name, and a slot that is free now may lie far behind the
-        new end. So the entry before must still be there, if it was not seen a moment ago: a commit
-        costs no request more as a rule. On a local disk it is looked at every time.
+        A restored bucket keeps its name, and a slot that is free now may be far behind the new end.
+        So the entry seen last must still be there. It is read again if it was seen more than
+        SEEN_MS ago, so most commits need no further request. On a local disk `_landed` has checked
+        it.
         """
         seen = self._seen
         if self._files.is_local:
@@ -207,7 +209,7 @@ class Entries:
         self.saw(stamp)
 
     def _holds(self, seen: Stamp) -> bool:
-        """Whether an entry that was seen is in its slot still."""
+        """Whether an entry that was seen is still in its slot."""
         path = entry_path(seen.version)
         try:
             entry = decode(seen.version, bytes(self._files.read(path)), path)

@@ -20,12 +20,12 @@ Delta's log. It is written once, whole, and never changes. Lines end with "\\n" 
     {"add": …} {"remove": …}              where the runs change: Delta's files
 
 `crc32c` is the last member of the first line, eight hexadecimal digits: the CRC-32C of the whole
-file with eight zeros in their place. An entry whose edits take more than 64 KiB names a file below
-`_edits/` that holds them as one JSON list; it is synced before the entry is put.
+file with eight zeros in their place. If the edits take more than 64 KiB, they are in a file below
+`_edits/`, as one JSON list; that file is synced before the entry is put.
 
-An entry whose `commitInfo` has no member `sparklog` is another writer's. If it holds nothing but a
-`commitInfo`, it is skipped (`is_foreign`); any other foreign action stops the reader, for sparklog
-alone writes this log. An entry with any sign of sparklog in it must match its checksum.
+An entry is another writer's if its `commitInfo` has no member `sparklog`. If it has nothing but a
+`commitInfo`, readers skip it (`is_foreign`). Any other action of another writer is refused, because
+only sparklog may write this log. An entry with any sign of sparklog must match its checksum.
 """
 
 from collections.abc import Mapping, Sequence
@@ -50,7 +50,7 @@ from sparklog.metadata.edit import Edit, Stamp
 
 FORMAT: Final = 2
 EDITS: Final = "_edits"
-"""Where edits files lie, below `__cluster_metadata`."""
+"""The directory of edits files, below `__cluster_metadata`."""
 EDITS_BYTES_MAX: Final = 64 * 1024
 _TAIL: Final = b'"}}}'
 _ZEROS: Final = b"00000000"
@@ -69,7 +69,7 @@ class EditsFile:
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One entry. `edits` is empty until an `edits_file` is read. `actions` are Delta's."""
+    """One entry. `edits` is empty until its `edits_file` is read. `actions` are Delta's."""
 
     version: int
     id: str
@@ -83,7 +83,7 @@ class Entry:
     actions: Sequence[Mapping[str, Any]] = ()
     is_foreign: bool = False
     bytes: int = field(default=0, compare=False)
-    """The size of the entry and its edits as they were read."""
+    """The size of the entry and its edits as read; 0 for an entry that was not read."""
 
     @property
     def stamp(self) -> Stamp:
@@ -93,7 +93,7 @@ class Entry:
 
 @cache
 def engine() -> str:
-    """Return the name and release of this software, as entries say it."""
+    """Return the name and release of this software, as `engineInfo` has it."""
     return f"sparklog/{version('sparklog')}"
 
 
@@ -103,7 +103,7 @@ def encode_edits(edits: Sequence[Edit]) -> bytes:
 
 
 def encode(entry: Entry, edits: bytes) -> bytes:
-    """Return the bytes of an entry; `edits` are those of `encode_edits`."""
+    """Return the bytes of an entry; `edits` come from `encode_edits`."""
     ours: dict[str, Any] = {
         "format": FORMAT,
         "log": entry.log,
@@ -132,10 +132,11 @@ def encode(entry: Entry, edits: bytes) -> bytes:
 
 
 def decode(number: int, data: bytes, where: str) -> Entry:
-    """Return the entry of a file's bytes; edits in a file of their own are not read.
+    """Return the entry of a file's bytes, without the edits of an edits file.
 
-    Raises CorruptMetadataError naming `where` when the bytes are damaged, UnsupportedFeatureError
-    for members of a newer release, and LogDirError for another writer's action or another format.
+    `where` names the file in errors. Raises CorruptMetadataError for damaged bytes,
+    UnsupportedFeatureError for members of a newer release, and LogDirError for another format and
+    for an action of another writer.
     """
     end = data.find(b"\n")
     if not _is_ours(data):
@@ -151,7 +152,7 @@ def decode(number: int, data: bytes, where: str) -> Entry:
 
 
 def _is_ours(data: bytes) -> bool:
-    """Whether any of several signs is there: one damaged byte must not make our entry foreign."""
+    """Whether any sign of sparklog is there: one damaged byte must not make an entry foreign."""
     return _SIGNS[0] in data or any(sign in data for sign in _SIGNS[1:])
 
 
@@ -190,7 +191,7 @@ def _edits_file(path: object, size: object, checksum: object) -> EditsFile:
 
 
 def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
-    """Return an entry with the edits of its edits file. Raises as `decode`, naming `where`."""
+    """Return an entry with the edits of its edits file, `data`. Raises as `decode`."""
     file = entry.edits_file
     found = EditsFile("" if file is None else file.path, len(data), google_crc32c.value(data))
     if found != file:
@@ -204,7 +205,7 @@ def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
 
 
 class understood:  # noqa: N801 - used as `with understood(path):`
-    """Name the file `where` in every error about its content."""
+    """Names the file `where` in every error about its content."""
 
     __slots__ = ("_where",)
 

@@ -1,10 +1,10 @@
-"""Folding: the entries since the last fold become a run, and runs of like size become one.
+"""Folding: the entries since the last fold become a run, and runs of similar size become one.
 
     fold(log)    make rows of the keys that entries touched (`image_rows`), write the run (`runs`)
-                 and the history (`history`), merge, commit the FoldEdit, then publish Delta's
+                 and the history (`history_runs`), merge, commit the FoldEdit, then publish Delta's
                  checkpoint and the hint
 
-A fold changes nothing that is committed; it conflicts with other folds only. Each row is rewritten
+A fold changes no committed data, and conflicts only with other folds. Each row is rewritten
 O(log n) times: a new run takes in the runs before it that are not twice its size. A process that is
 killed while it folds leaves files that no entry names; vacuum deletes them when they are older than
 the log dir's horizon.
@@ -29,12 +29,12 @@ from sparklog.metadata.runs import in_order, merged
 from sparklog.metadata.tables import RUN_SCHEMA, table_of
 
 FOLD_EVERY: Final = 256
-"""The committer of a version that is a multiple of this folds."""
+"""The committer of a version that is a multiple of this number folds."""
 FOLD_AT_THE_LATEST: Final = 1024
 """With this many entries behind the last fold, every committer folds."""
 
 FOLD_AT_THE_LATEST_BYTES: Final = 4 * 1024 * 1024
-"""With this many bytes of entries behind the last fold, too."""
+"""With this many bytes of entries behind the last fold, every committer folds."""
 POINTER: Final = f"{ENTRIES}/_last_checkpoint"
 RETENTION: Final = Retention()
 
@@ -53,11 +53,11 @@ def fold(
     is_forced: bool = False,
     damaged: Collection[str] = (),
 ) -> Image | None:
-    """Fold all entries up to the newest; None when there are none, or another process was first.
+    """Fold all entries up to the newest; return the image after that.
 
-    `is_forced` folds when nothing but folds came since the last one, too; `damaged` are files of
-    the history that are left out. Raises StorageError when a file cannot be written,
-    CorruptMetadataError when an entry cannot be read.
+    None if there is nothing to fold, or if another process was first. `is_forced` also folds
+    entries that are all folds. `damaged` are files of the history to leave out. Raises StorageError
+    if a file cannot be written, CorruptMetadataError if an entry cannot be read.
     """
     image = log.image()
     based_on, cover = image.fold.cover, image.version
@@ -75,7 +75,7 @@ def fold(
 
 
 def commit_fold(log: MetadataLog, made: FoldEdit, operation: str = "FOLD") -> Image | None:
-    """Commit a fold whose files are written, and publish it; None when another was first."""
+    """Commit a fold whose files are written, and publish it; None if another fold was first."""
     told = {"cover": str(made.cover), "rows": str(sum(run.rows for run in made.runs))}
 
     def plan(newest: Image) -> Edit | Done:

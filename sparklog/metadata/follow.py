@@ -1,7 +1,7 @@
-"""Following the metadata log: open it at a fold, and apply every entry behind.
+"""Following the metadata log: open it at a fold, and apply every entry behind the fold.
 
-Nothing is listed while following: entry N + 1 is opened until it is not there. Each entry names its
-predecessor, so a follower notices a hole, a restored backup, and a store that loses puts.
+A follower lists nothing: it tries to open entry N + 1 until the entry is there. Each entry names
+its predecessor, so a follower notices a hole, a restored backup, and a store that loses puts.
 """
 
 from collections.abc import Collection
@@ -22,23 +22,23 @@ from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 
 HINT: Final = f"{CLUSTER_METADATA}/_newest_fold"
-"""A JSON object: `version` is that of a fold. It may be late or missing, never early."""
+"""A hint, a JSON object: `version` is that of a fold. It may be old or missing, never too new."""
 RESTORE: Final = "RESTORE"
 """The operation of the entry that begins another incarnation of the log."""
 OPEN_TRIES: Final = 8
-"""How often an opener begins again because a cleaner was ahead of it."""
+"""How often a process that opens the log begins again because a cleaner was faster."""
 KEEP_LOCAL_MS: Final = 10 * 60_000
 KEEP_REMOTE_MS: Final = 60 * 60_000
-"""How long an entry stays, at least, after a fold has covered it, by the store's own time."""
+"""How long an entry stays, at least, after a fold has covered it; measured by the store's time."""
 
 
 def fold_of(entry: Entry) -> FoldEdit | None:
-    """Return the fold of an entry; None for an entry that is none."""
+    """Return the fold of an entry; None if the entry is no fold."""
     return next((edit.fold for edit in entry.edits if edit.fold is not None), None)
 
 
 class FollowedLog:
-    """The metadata log of one log dir, followed. For any number of threads."""
+    """The metadata log of one log dir, to follow. Usable from any number of threads."""
 
     def __init__(self, files: Files, clock: Clock) -> None:
         self.files = files
@@ -46,7 +46,7 @@ class FollowedLog:
         self.runs = Runs(files, CLUSTER_METADATA)
         self.entries = Entries(files, clock, self.keep_ms)
         self.bytes_behind = 0
-        """About how much the entries behind the newest fold take."""
+        """About how many bytes the entries behind the newest fold have."""
         self._turn = Turn(files, ENTRIES, clock)
         self._image: Image | None = None
         self._log_id = ""
@@ -60,27 +60,27 @@ class FollowedLog:
 
     @property
     def log_id(self) -> str:
-        """The incarnation of the log dir that was opened; a restored one has another."""
+        """The incarnation of the log dir that was opened; a restored copy has another one."""
         return self._log_id
 
     def last_versions(self) -> dict[str, int]:
-        """Return, by incarnation, the last version that the log has of it.
+        """Return the last version that this log has of each incarnation, by incarnation.
 
-        Of the present incarnation that is the version that was read last. What another process has
-        made of a later version of one is not of this log.
+        For the present incarnation it is the version that was read last. A later version of an
+        earlier one exists only in the log dir that this one was restored from.
         """
         return {**dict(self._read.ended_logs), self._log_id: self._read.version}
 
     @property
     def keep_ms(self) -> int:
-        """How long entries stay after they were folded."""
+        """How long (ms) entries stay after they were folded."""
         return KEEP_LOCAL_MS if self.files.is_local else KEEP_REMOTE_MS
 
     def image(self, topics: Collection[str] = ()) -> Image:
         """Return the newest image, with these topics (ids) opened; unknown ids are ignored.
 
-        Raises MissingFileError when there is no log, CorruptMetadataError naming the file that
-        cannot be understood, LogDirError for a log of another format or a newer release.
+        Raises MissingFileError without a log, CorruptMetadataError, which names the file that
+        cannot be read, LogDirError for a log of another format or a newer release.
         """
         with self._reading:
             self._follow()
@@ -88,13 +88,13 @@ class FollowedLog:
             return image
 
     def read_last(self) -> Image:
-        """Return the image that was read last, without looking for a newer one."""
+        """Return the image that was read last; does not look for a newer one."""
         return self._read
 
     def current(self) -> Image | None:
-        """Return the image read last if nothing was committed since, without reading.
+        """Return the image read last if no commit came since, without reading a file.
 
-        None when there may be a newer one, or none was read yet, or the log is on an object store.
+        None if there may be a newer image, if none was read yet, and on an object store.
         """
         image = self._image
         if image is None or not self.files.is_local or self._is_late():
@@ -104,7 +104,7 @@ class FollowedLog:
         return image if is_newest and not self._turn.is_replaced() else None
 
     def opened_at(self, image: Image, topics: Collection[str]) -> Image:
-        """Return an image with these topics opened, whatever was committed since."""
+        """Return an image with these topics opened, also if it is not the newest one."""
         closed = {
             topic_id: topic
             for topic_id in topics
@@ -115,14 +115,14 @@ class FollowedLog:
         return image.with_topics(self.runs.opened(image.fold, closed))
 
     def read_entry(self, version: int) -> Entry | None:
-        """Return an entry, its edits read; None when there is none of this version.
+        """Return an entry, with its edits; None if there is no entry of this version.
 
-        Raises CorruptMetadataError naming the file.
+        Raises CorruptMetadataError, which names the file.
         """
         return self.entries.read(version)
 
     def go_on_from(self, image: Image, log_id: str) -> None:
-        """Take an image for the one read last: repair has built it without damaged files."""
+        """Go on from `image`, which repair has built without damaged files, as if it was read."""
         self._image, self._log_id, self._looked_ms = image, log_id, self.clock.boot_ms()
 
     @property
@@ -144,7 +144,7 @@ class FollowedLog:
             self._reopen()
         else:
             self._read_on(self._image)
-            # The newest entry is never cleaned. A clock that was set may clean others early.
+            # The newest entry is never cleaned. If a clock was set, others may be cleaned early.
             if self.files.is_local and not self.entries.has(self._read.version):
                 self._reopen()
 
@@ -156,11 +156,11 @@ class FollowedLog:
             self.entries.saw(image.stamp)
 
     def _is_late(self) -> bool:
-        """Whether entries that were not read may have been cleaned by now."""
+        """Whether entries that were not read yet may have been cleaned by now."""
         return self.clock.boot_ms() - self._looked_ms > self.keep_ms // 2
 
     def _after(self, image: Image, entry: Entry) -> Image:
-        """Return the image after an entry; raises CorruptMetadataError when it does not follow."""
+        """Return the image after an entry. Raises CorruptMetadataError if it does not follow."""
         self.bytes_behind = 0 if fold_of(entry) is not None else self.bytes_behind + entry.bytes
         if entry.is_foreign:
             stamp = Stamp(entry.version, image.stamp.entry_id, image.stamp.timestamp_ms)
@@ -184,7 +184,7 @@ class FollowedLog:
     # --------------------------------------------------------------------------------------- open
 
     def _reopen(self) -> None:
-        """Open the log anew; refuse another log, and an older version than was read before."""
+        """Open the log anew; refuse another log, and a version older than the one read before."""
         known, log_id = self._image, self._log_id
         self._is_opening = True
         try:
@@ -203,16 +203,16 @@ class FollowedLog:
         self._turn.hold()
 
     def _forget(self) -> None:
-        """Forget the log that was followed: the next one is opened as if it were the first."""
+        """Forget the log that was followed: the next open is a first one."""
         self._turn.forget()
         self.entries.forget()
         self._image, self._log_id = None, ""
 
     def _open(self) -> None:
-        """Read the log from the fold that the hint names, else from the one that the mark names.
+        """Read the log from the fold that the hint names, else from the fold that the mark names.
 
-        A missing entry is the end of the log, or was cleaned: the mark says which. It is read after
-        the entries, for a cleaner writes it before it deletes any.
+        A missing entry is either the end of the log or was cleaned; the mark tells which. It is
+        read after the entries, because a cleaner writes it before it deletes an entry.
         """
         at = self._hinted()
         for _ in range(OPEN_TRIES):
@@ -236,9 +236,9 @@ class FollowedLog:
         )
 
     def _folded_at(self, version: int) -> Image | None:
-        """Return the image that the fold of an entry leaves; None when the entry is gone.
+        """Return the image that a fold leaves; None if its entry is gone.
 
-        The empty image for version -1.
+        For version -1 it is the empty image.
         """
         self._log_id, self.bytes_behind = "", 0
         if version < 0:

@@ -1,9 +1,9 @@
-"""The history: past commits, and the numbers of every partition as of any commit that is kept.
+"""The history: past commits, and the numbers of every partition as of each known commit.
 
 history, record_at    commits: of history runs, and of entries behind the newest fold
 version_at            the version of a time
-cut_at                all partitions' numbers as of a version: those of the newest cut before it
-                      (`history_runs`), with the edits since applied by `Image.apply`
+cut_at                all partitions' numbers as of a version: the newest cut before it
+                      (`history_runs`), with the edits since then applied by `Image.apply`
 """
 
 from collections.abc import Collection, Iterator, Mapping
@@ -65,7 +65,7 @@ class TopicCut:
 
 @dataclass(frozen=True, slots=True)
 class Cut:
-    """All topics, or those asked for, as one commit left them; by topic id."""
+    """All topics, or those asked for, as one commit left them, by topic id."""
 
     version: int
     timestamp_ms: int
@@ -83,9 +83,9 @@ def history(
     limit: int | None = None,
     newest_first: bool = True,
 ) -> Iterator[HistoryRecord]:
-    """Return the commits from one version to another, both included, as far as they are known.
+    """Return the known commits from one version to another, both included.
 
-    Raises CorruptMetadataError naming a file that is damaged.
+    Raises CorruptMetadataError, which names the damaged file.
     """
     image = log.image()
     first = max(from_version or 0, oldest_version(image))
@@ -108,9 +108,9 @@ def record_at(log: MetadataLog, version: int) -> HistoryRecord:
 
 
 def version_at(log: MetadataLog, timestamp_ms: int) -> int:
-    """Return the newest version that is not younger than a time.
+    """Return the newest version whose time is not after `timestamp_ms`.
 
-    Raises VersionOutOfRangeError when the history begins later.
+    Raises VersionOutOfRangeError if the history begins later.
     """
     image = log.image()
     if timestamp_ms >= image.stamp.timestamp_ms:
@@ -134,7 +134,7 @@ def version_at(log: MetadataLog, timestamp_ms: int) -> int:
 
 
 def oldest_cut(image: Image) -> int:
-    """Return the oldest version that `cut_at` answers for."""
+    """Return the oldest version that `cut_at` knows."""
     if not oldest_version(image):
         return 0
     cuts = [cut.to_version for cut in cuts_of(image.fold)]
@@ -188,9 +188,9 @@ def _topic_cut(description: TopicDescription, logs: Mapping[int, PartitionLog]) 
 
 
 def _base(log: MetadataLog, image: Image, version: int) -> Image:
-    """Return the newest cut at or before a version as an image; the empty one when there is none.
+    """Return the newest cut at or before a version as an image; without a cut, the empty image.
 
-    With no history at all the newest fold is the base.
+    If the history does not begin with version 0 either, it is the newest fold's image.
     """
     cuts = [cut for cut in cuts_of(image.fold) if cut.to_version <= version]
     if cuts:

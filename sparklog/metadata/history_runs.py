@@ -6,12 +6,12 @@
 
     version  timestamp_ms  operation  parameters (JSON)  edits (JSON, `codec`)  id  previous
 
-A fold moves the entries it covers into a history run, and small runs into larger ones. FoldEdit
-names both kinds of files in `history`. After CUT_EVERY entries, or as many as the last cut has
-rows, the fold writes a cut. So a cut is written for every row of it one entry at most.
+A fold moves the entries that it covers into a history run, and joins small runs into larger ones.
+`FoldEdit.history` names files of both kinds. The fold writes a cut when CUT_EVERY entries have come
+since the last cut, and at least as many as that cut has rows. So cuts cost about a row per entry.
 
-The retention removes whole runs: a run goes when all its entries are too old, by their own times
-and the clock of the process that folds.
+The retention removes whole runs: a run is removed when all its entries are too old, by their times
+and by the clock of the process that folds, or when the history takes too many bytes.
 """
 
 import os
@@ -37,9 +37,9 @@ from sparklog.storage.files import Files
 HISTORY: Final = "_history"
 CUTS: Final = "_cuts"
 CUT_EVERY: Final = 4096
-"""The least number of entries between two cuts."""
+"""The smallest number of entries between two cuts."""
 MERGED_ROWS_MAX: Final = 65_536
-"""Larger history runs are not made: they go as a whole when they are too old."""
+"""The largest history run: the retention removes runs as a whole."""
 GROUP_ROWS: Final = 2_048
 
 SCHEMA: Final = pa.schema(
@@ -56,7 +56,7 @@ SCHEMA: Final = pa.schema(
 
 
 class Retention(NamedTuple):
-    """How much history is kept; Kafka's metadata.max.retention.ms and .bytes with its defaults."""
+    """How much history is kept; names and defaults of Kafka's metadata.max.retention.*."""
 
     ms: int = 7 * 24 * 3600 * 1000
     bytes: int = 100 * 1024 * 1024
@@ -64,7 +64,7 @@ class Retention(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class HistoryRecord:
-    """One commit. `parameters` describe it for people; `edits_json` has all of it."""
+    """One commit. `parameters` describe it for people; `edits_json` has all its changes."""
 
     version: int
     timestamp_ms: int
@@ -90,7 +90,7 @@ class HistoryRecord:
 def records(
     log: MetadataLog, fold: FoldEdit, first: int, last: int, *, newest_first: bool = False
 ) -> Iterator[HistoryRecord]:
-    """Return the commits from `first` to `last`: a fold's history, and entries behind its cover."""
+    """Yield the commits from `first` to `last`: a fold's history, and the entries behind it."""
     behind = range(max(first, fold.cover + 1), last + 1)
     runs = [run for run in past_of(fold) if run.from_version <= last]
     runs = [run for run in runs if run.to_version >= first]
@@ -143,10 +143,10 @@ def present(log: MetadataLog, version: int) -> Entry:
 
 
 def told(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
-    """Return an entry behind a fold's cover as the history tells it.
+    """Return an entry behind a fold's cover as the history keeps it.
 
-    An entry of another writer gets the id and the time of the one before it, as in the image: so
-    times never go down. Raises CorruptMetadataError when an entry is missing.
+    An entry of another writer gets the id and the time of the entry before it, as in the image, so
+    that times never go down. Raises CorruptMetadataError if an entry is missing.
     """
     entry = present(log, version)
     if not entry.is_foreign:
@@ -156,7 +156,7 @@ def told(log: MetadataLog, fold: FoldEdit, version: int) -> Entry:
 
 
 def _own_before(log: MetadataLog, fold: FoldEdit, version: int) -> Stamp:
-    """Return the stamp of the newest entry below a version that a sparklog wrote."""
+    """Return the stamp of the newest entry below `version` that sparklog wrote."""
     for number in range(version - 1, fold.cover, -1):
         before = present(log, number)
         if not before.is_foreign:
@@ -178,7 +178,7 @@ def record_of(entry: Entry) -> HistoryRecord:
 
 
 def opened(files: Files, run: RunFile) -> pq.ParquetFile:
-    """Return a history run, opened. Raises CorruptMetadataError naming a file that is damaged."""
+    """Return a history run, opened. Raises CorruptMetadataError, which names the damaged file."""
     path = f"{CLUSTER_METADATA}/{run.path}"
     data = files.view(path)
     if len(data) != run.bytes or crc32c(footer(data)) != run.crc32c:
@@ -236,10 +236,10 @@ def continued(
 def _with_entries(
     log: MetadataLog, past: Sequence[RunFile], entries: Sequence[Entry]
 ) -> list[RunFile]:
-    """Return the history runs with one more, which takes in those before it that are small.
+    """Return the history runs with one more, which takes in the small ones before it.
 
-    Credentials of users are left out: they would stay when the user has long had another one.
-    A run that cannot be read stays as it is: a reader of that part of the history gets the error.
+    Credentials of users are left out; they would stay in the history after the user gets others. A
+    run that cannot be read stays as it is: a reader of that part of the history gets the error.
     """
     shown = [
         replace(one, edits=tuple(edit.without_credentials() for edit in one.edits))
@@ -260,7 +260,7 @@ def _with_entries(
 
 
 def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:
-    """Return the history runs that stay, the newest in any case."""
+    """Return the history runs that stay; the newest one always does."""
     now_ms, kept = log.clock.now_ms(), list(past)
     while len(kept) > 1:
         is_large = sum(run.bytes for run in kept) > retention.bytes
@@ -271,7 +271,7 @@ def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> li
 
 
 def _is_over(files: Files, run: RunFile, before_ms: int) -> bool:
-    """Whether all entries of a run are older than a time; False for one that cannot be read."""
+    """Whether all entries of a run are older than a time (ms); False if it cannot be read."""
     try:
         file = opened(files, run)
     except CorruptMetadataError:
@@ -295,7 +295,7 @@ def _table(records: Sequence[HistoryRecord]) -> pa.Table:
 
 
 def write(files: Files, rows: pa.Table, span: tuple[int, int], now_ms: int) -> RunFile:
-    """Write a history run, durably; return its name."""
+    """Write a history run, durably; return the run."""
     sink = pa.BufferOutputStream()
     pq.write_table(
         rows,
@@ -320,7 +320,7 @@ def _write_cut(log: MetadataLog, runs: Sequence[RunFile], cover: int) -> RunFile
 
 
 def without_damaged(fold: FoldEdit, damaged: Collection[str]) -> tuple[RunFile, ...]:
-    """Return a fold's history without damaged files, and without the runs behind a damaged one."""
+    """Return a fold's history without damaged files, and without all before a damaged run."""
     sound = takewhile(lambda run: run.path not in damaged, reversed(past_of(fold)))
     past = list(sound)[::-1]
     oldest = past[0].from_version if past else fold.cover + 1

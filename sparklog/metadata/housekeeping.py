@@ -1,10 +1,9 @@
 """Housekeeping after a commit: folds that are due, and cleaning, in a thread of their own.
 
-A fold takes tens of milliseconds and more, so no commit waits for it. A process that ends waits
-EXIT_WAIT_SECONDS for its fold, no longer: one that is cut off leaves unnamed files. A
-forked child begins without the thread; `log` gives its logs locks of their own. A failure is
-silent, for nothing that is committed depends on it; a later commit tries again, after
-FOLD_RETRY_MS.
+A fold takes tens of milliseconds or more, so no commit waits for it. A process that ends waits at
+most EXIT_WAIT_SECONDS for its fold; a fold that is cut off leaves unnamed files. A forked child
+begins without the thread; `log` gives its logs new locks. A failure is not reported, because no
+committed data depends on housekeeping; a commit after FOLD_RETRY_MS tries again.
 """
 
 import atexit
@@ -18,7 +17,7 @@ from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.log import MetadataLog
 
 CLEANS_PER_KEEP: Final = 10
-"""How often, at most, a process cleans within `keep_ms`: each time lists the entries."""
+"""How often a process cleans within `keep_ms` at most: each time it lists the entries."""
 FOLD_RETRY_MS: Final = 5_000
 EXIT_WAIT_SECONDS: Final = 5.0
 
@@ -37,7 +36,7 @@ _lock = Lock()
 
 
 def _begin_anew() -> None:
-    """Forget the parent's threads, which did not come along, and the lock that they may hold."""
+    """Forget the parent's threads, which are not in the child, and the lock that they may hold."""
     global _lock, _houses  # noqa: PLW0603 - a lock that the parent held would never be released
     _lock = Lock()
     _houses = WeakKeyDictionary()
@@ -55,7 +54,7 @@ atexit.register(wait_for_folds)
 
 
 def keep_house(log: MetadataLog) -> None:
-    """Fold in the background if it is this process's turn to, once at a time for one log."""
+    """Fold in the background if a fold is due; for one log only one thread at a time."""
     if not is_due(log.read_last(), log.bytes_behind):
         return
     with _lock:
@@ -72,7 +71,7 @@ def keep_house(log: MetadataLog) -> None:
 
 
 def keep_house_now(log: MetadataLog) -> None:
-    """Do the same in this thread: for tests and measurements that must not overlap with it."""
+    """Fold and clean in this thread if a fold is due; for tests and measurements."""
     if is_due(log.read_last(), log.bytes_behind):
         fold(log)
         clean(log)

@@ -1,10 +1,10 @@
-"""The image: all metadata of a log dir as of one version; and `apply`, which makes the next one.
+"""The image: all metadata of a log dir as of one version, and `apply`, which makes the next image.
 
-    image.apply(edits, stamp) -> image       pure; its cost grows with the edits alone
+    image.apply(edits, stamp) -> image       pure; its cost grows only with the edits
 
-An image shares its structure with the one before it: an entry makes new only the topics and
-partitions that it names. `Image.topic(id).partition(p)` is a **PartitionLog**, the object that
-answers for one partition (Kafka's UnifiedLog).
+Two images in a row share their structure: an entry makes new only the topics and partitions that
+it names. `Image.topic(id).partition(p)` is a **PartitionLog**, the object of one partition (Kafka's
+UnifiedLog).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -66,14 +66,14 @@ V = TypeVar("V")
 
 
 class SharedSegment(NamedTuple):
-    """How many live slices a shared segment has, and since when it has none (None: it has some)."""
+    """How many live slices a shared segment has, and since when (ms) it has none; else None."""
 
     slice_count: int
     unused_ms: int | None = None
 
 
 class Directory:
-    """The topics by name, sorted at the first use. Images with the same descriptions share it."""
+    """The topics by name, sorted at first use. Images with equal descriptions share a Directory."""
 
     def __init__(self, topics: Map[str, TopicImage]) -> None:
         self._topics = topics
@@ -94,7 +94,7 @@ class Directory:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Image:
-    """The metadata of a log dir as of one version. Nothing in it ever changes."""
+    """The metadata of a log dir as of one version. It is immutable."""
 
     stamp: Stamp = NO_STAMP
     topics: Map[str, TopicImage] = Map()
@@ -109,7 +109,7 @@ class Image:
     users: Map[UserKey, ScramCredential] = Map()
     transactional_ids: TransactionalIds = NO_TRANSACTIONAL_IDS
     ended_logs: tuple[LogVersion, ...] = ()
-    """The incarnations before this one, oldest first, each at the last version restored of it."""
+    """The incarnations before this one, oldest first, each with its last version in this log."""
 
     @property
     def version(self) -> int:
@@ -127,17 +127,17 @@ class Image:
         return self.directory.deleted
 
     def topic(self, topic_id: str) -> TopicImage | None:
-        """Return a topic, a deleted one too; None when there is none of this id (any more)."""
+        """Return a topic, deleted or not; None if there is none of this id (any more)."""
         return self.topics.get(topic_id)
 
     def with_topics(self, topics: Mapping[str, TopicImage]) -> "Image":
-        """Return the image with topics opened; their descriptions do not change."""
+        """Return the image with these topics in an opened form; their descriptions are the same."""
         return replace(self, topics=self.topics.update(topics))
 
     def apply(self, edits: Iterable[Edit], stamp: Stamp) -> "Image":
-        """Return the image after one entry: its edits one after another, and its stamp.
+        """Return the image after one entry, whose edits apply one after another.
 
-        Raises UsageError for an edit of a topic that neither exists nor is made by it.
+        Raises UsageError for an edit of a topic that neither exists nor is made by the edit.
         """
         image = self
         for edit in edits:
@@ -190,7 +190,7 @@ def _topics_after(image: Image, edit: Edit, stamp: Stamp) -> Map[str, TopicImage
 
 
 def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicImage]:
-    """Return the topics; the edits that new runs hold wait no longer."""
+    """Return the topics without the waiting edits that new runs hold."""
     shorter = topics.mutate()
     for topic_id, topic in topics.items():
         if not topic.is_open and topic.waiting and topic.waiting[0][1].version <= cover:
@@ -199,7 +199,7 @@ def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicI
 
 
 def _updated(known: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
-    """Return a map after changes: None removes a key."""
+    """Return a map after changes; None removes a key."""
     for key, value in changes.items():
         if value is not None:
             known = known.set(key, value)

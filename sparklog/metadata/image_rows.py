@@ -1,9 +1,9 @@
-"""An image as rows of runs: those of the keys that entries touched, or all. Pure.
+"""An image as rows of runs: the rows of keys that entries touched, or all rows. Pure functions.
 
     rows_since(image, entries)   a row for each key that entries touched, as the image has it
     rows_of(image)               a row for each key of an image
 
-`run_values` is the way back.
+`run_values` converts back.
 """
 
 from collections.abc import Iterable, Mapping
@@ -36,7 +36,7 @@ Row = dict[str, Any]
 def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
     """Return a row for each key that entries touched, as the image has it.
 
-    The image is that of the last entry, with the topics they touched opened.
+    The image is that of the last entry; the topics that the entries touched are open to view.
     """
     topics: dict[str, _Touched] = {}
     keys = _Keys()
@@ -51,7 +51,7 @@ def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
 
 
 def rows_of(image: Image) -> list[Row]:
-    """Return a row for each key of an image whose topics are all opened."""
+    """Return a row for each key of an image whose topics are all open to view."""
     topics = {topic_id: _Touched.whole(topic) for topic_id, topic in image.topics.items()}
     return _rows(image, topics, _Keys.whole(image))
 
@@ -180,7 +180,7 @@ class _Touched:
 
 
 def _horizon_row(image: Image) -> Row:
-    """Return the row that also says where the run stands: the id and time of its last entry."""
+    """Return the row that also has the position of the run: the id and time of its last entry."""
     return {
         "kind": HORIZON,
         "horizon_ms": image.horizon_ms,

@@ -2,10 +2,10 @@
 
     name         of the work: "<kind>/<topic id>"
     owner        unique to a process
-    expires_ms   until when the claim holds, unless it is renewed
+    expires_ms   when the claim ends, unless it is renewed
 
-A lease only saves work. Nothing may rest on it, for clocks differ and a holder may sleep past its
-end: the log stays right because every commit checks its inputs.
+A lease only saves work. Nothing may depend on it, because clocks differ and a holder may sleep past
+its end. The log stays right because every commit checks its inputs.
 """
 
 from typing import Final
@@ -22,8 +22,8 @@ def acquire(
 ) -> Lease:
     """Claim `name` for `ttl_ms`, or renew the claim; return the lease that is in force.
 
-    If another owner's lease has not expired, that lease is returned. Expired leases of all owners
-    are dropped. Raises as `MetadataLog.commit`.
+    If another owner has a lease that has not expired, that lease is returned. Expired leases of all
+    owners are dropped. Raises as `MetadataLog.commit` does.
     """
     wanted = Lease(name, owner, now_ms + ttl_ms)
 
@@ -42,7 +42,7 @@ def acquire(
 
 
 def release(log: MetadataLog, name: str, owner: str) -> None:
-    """Give up the claim, if it is still the owner's."""
+    """Give up the claim if it is still the owner's. Raises as `MetadataLog.commit` does."""
 
     def plan(image: Image) -> Edit | Done:
         holder = image.leases.get(name)

@@ -1,12 +1,12 @@
 """Leftovers: files below `__cluster_metadata` that no entry names, now or later.
 
     _runs, _history, _cuts   of a fold that was killed before its commit: they end behind the newest
-                             cover. (Those that end before it are `clean`'s.)
+                             cover. (`clean` deletes those that end before it.)
     _edits                   of a commit that was killed before its entry, behind the newest version
     .tmp-…                   of a small file that was killed before it got its name
 
-They go when they were born before the log dir's horizon: `check` refuses an edit that names an
-older file. Files of other names, and files that repair put aside, are no leftovers.
+They may be deleted if they were made before the log dir's horizon: `check` refuses an edit that
+names an older file. Files of other names, and files that repair put aside, are no leftovers.
 """
 
 from collections.abc import Iterator
@@ -24,10 +24,10 @@ TEMPORARY: Final = ".tmp-"
 
 
 def leftovers(log: MetadataLog, image: Image | None = None) -> list[str]:
-    """Return the files that vacuum may unlink, after it has committed the log dir's horizon.
+    """Return the files that vacuum may delete, once the log dir's horizon is committed.
 
-    They are the leftovers of the newest image. With another image the answer says which files a
-    later horizon would let vacuum unlink.
+    They are the leftovers of the newest image. Another image shows which files vacuum could delete
+    after a later horizon.
     """
     image = log.image() if image is None else image
     return sorted([*_temporary(log.files, image), *_unnamed(log.files, image)])

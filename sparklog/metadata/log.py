@@ -1,12 +1,12 @@
-"""The metadata log: the commits of a log dir in their order. Follow it (`follow`), commit to it.
+"""The metadata log: the commits of a log dir in order. Follow it (`follow`), and commit to it.
 
     plan(image) -> Edit | Done        pure; called again on every try
     check(image, edit)                may refuse
     put entry N + 1 if absent         one file, one sync
     slot N + 1 decides                my id: landed. Another's: follow, plan again. Empty: put again
 
-Whatever a put answered, the slot decides: an object store may say "exists" after one's own success,
-and an error may come after the entry is there. Nothing is planned anew before the slot is filled,
+Whatever a put answered, the slot decides: an object store may say "exists" after the client's own
+success, and an error may come after the entry is there. No plan runs again while the slot is empty,
 so no commit lands twice. No segment is written again either: segments are position independent.
 
 Committers of one machine take turns. The requests that wait in one process share one entry: their
@@ -65,14 +65,14 @@ __all__ = [
 ]
 
 COMMIT_TIMEOUT_MS: Final = 120_000
-"""How long a commit goes on when others keep winning: Kafka's delivery.timeout.ms."""
+"""How long a commit tries while other commits keep winning: Kafka's delivery.timeout.ms."""
 PATIENT_TRIES: Final = 8
-"""How often a job plans without the turn, so that no other commit waits for its planning."""
+"""How often a job plans without the turn, so that no other commit waits while it plans."""
 _logger: Final = logging.getLogger(__name__)
 
 
 class MetadataLog(FollowedLog):
-    """The metadata log of one log dir, followed and committed to. For any number of threads."""
+    """The metadata log of one log dir, to follow and to commit to. Usable from any thread."""
 
     def __init__(
         self,
@@ -82,7 +82,7 @@ class MetadataLog(FollowedLog):
         flush: bool = True,
         after_commit: "Callable[[MetadataLog], None]" = lambda _: None,
     ) -> None:
-        """`after_commit` is called when a commit has landed: housekeeping. It fails no commit."""
+        """`after_commit` runs after each commit that landed (housekeeping); it fails no commit."""
         super().__init__(files, clock)
         self._flush = flush
         self._after_commit = after_commit
@@ -92,7 +92,7 @@ class MetadataLog(FollowedLog):
         _logs.add(self)
 
     def begin_anew(self) -> None:
-        """Make locks and queue anew, as after a fork: threads that hold them did not come along."""
+        """Make new locks and a new queue after a fork: threads that hold them did not follow."""
         super().begin_anew()
         self._committing = Lock()
         self._queueing = Lock()
@@ -101,9 +101,9 @@ class MetadataLog(FollowedLog):
 
     @classmethod
     def create(cls, files: Files, clock: Clock) -> "MetadataLog":
-        """Make the log of a new log dir, durably; making it twice is once.
+        """Make the log of a new log dir, durably; if there is one, return it.
 
-        Raises StorageError for a storage that does not keep put-if-absent.
+        Raises StorageError for a storage that lets a second put replace a file.
         """
         log = cls(files, clock)
         first = Edit(operation="CREATE LOG DIR", level=FEATURE_LEVEL)
@@ -128,7 +128,7 @@ class MetadataLog(FollowedLog):
         return log
 
     def begin_incarnation(self, log_id: str) -> Committed:
-        """Go on as another log, after a restore: followers of the old one are refused."""
+        """Begin a new incarnation, after a restore: followers of the old one refuse its entries."""
         self.image()
         ended, self._log_id = self._log_id, log_id
         edit = Edit(operation=RESTORE, parameters={"log": log_id}, ended_log=ended)
@@ -148,16 +148,16 @@ class MetadataLog(FollowedLog):
         housekeeping: bool = True,
         patient: bool = False,
     ) -> Committed:
-        """Plan on the newest image and commit, again and again until it lands.
+        """Plan on the newest image and commit, again and again until the commit lands.
 
-        `topics` are the ids of the topics that the plan looks into. An empty edit is not committed.
-        `patient` is for jobs: their edits are large, and take long to plan. They let others go
-        first, up to PATIENT_TRIES times.
+        `topics` are the ids of the topics that the plan reads. An empty edit is not committed.
+        `patient` is for jobs, whose edits are large and take long to plan: up to PATIENT_TRIES
+        times they let other commits go first.
 
         Raises the errors of `plan` and `check`; LogDirError for a store that ignores the condition
-        of a put (probed once a process); CommitConflictError when other commits kept landing first
-        for two minutes; StorageError when the entry could not be put; CommitOutcomeUnknownError
-        when it may have landed and the slot cannot be read.
+        of a put (each MetadataLog probes its store once); CommitConflictError if other commits
+        landed first for two minutes; StorageError if the entry could not be put;
+        CommitOutcomeUnknownError if it may have landed and the slot cannot be read.
         """
         request = Request(plan, topics, is_patient=patient)
         self._commit([request])
@@ -169,10 +169,10 @@ class MetadataLog(FollowedLog):
     def commit_each(
         self, plans: Sequence[Plan], topics: Collection[str]
     ) -> list[Committed | BaseException]:
-        """Commit the edits of several plans as `commit` does one, together; return the outcomes.
+        """Commit the edits of several plans in one entry; return their outcomes.
 
-        The plans run one after another, each on the image that the one before leaves. One that
-        fails does not stop the others.
+        The plans run one after another, each on the image that the one before leaves. A plan that
+        fails does not stop the others; its error is its outcome.
         """
         requests = [Request(plan, topics) for plan in plans]
         self._commit(requests)
@@ -182,7 +182,7 @@ class MetadataLog(FollowedLog):
         return answers
 
     def _commit(self, requests: Sequence[Request]) -> None:
-        """Commit requests, durably; each gets its outcome."""
+        """Commit requests, durably; each request gets its outcome."""
         if not (self._is_probed or self.files.is_local):
             # A bucket may have moved to a store that ignores the condition of a put.
             probe_conditional_put(self.files)
@@ -240,7 +240,7 @@ class MetadataLog(FollowedLog):
                 self.entries.pause(tries)
 
     def _open_for(self, batch: Batch) -> Image:
-        """Return the newest image with the batch's topics; one that is damaged fails alone."""
+        """Return the newest image with the batch's topics; a damaged one fails its requests."""
         try:
             return self.image(batch.topics)
         except SparklogError:
@@ -254,7 +254,7 @@ class MetadataLog(FollowedLog):
         return self.image(batch.topics)
 
     def _try(self, batch: Batch) -> bool:
-        """Plan and put once; return whether that settled the batch."""
+        """Plan and put once; return whether the batch is settled."""
         before, looked_ms = self._open_for(batch), self._looked_ms
         # The times of entries never go back, even when a clock does.
         now_ms = max(self.clock.now_ms(), before.stamp.timestamp_ms)
@@ -270,7 +270,7 @@ class MetadataLog(FollowedLog):
             in_file = len(planned.data) if len(planned.data) > EDITS_BYTES_MAX else 0
             self.bytes_behind += len(data) + in_file
         with self._reading:
-            # Another thread may have read the entry and opened topics meanwhile: both are the same.
+            # Another thread may have read the entry, and opened topics, meanwhile: keep its image.
             if self._image is before:
                 self._image = planned.image
         batch.land()
@@ -323,9 +323,9 @@ class MetadataLog(FollowedLog):
         return EditsFile(name, len(data), crc32c(data))
 
     def sync(self, version: int | None = None) -> None:
-        """Make the entries up to a version durable, also those of others; all read, without one.
+        """Make all entries up to `version` durable, others' too; by default all read so far.
 
-        Raises CommitOutcomeUnknownError when that fails: others see the commit, but a power cut may
+        Raises CommitOutcomeUnknownError if that fails: others see the commit, but a power cut may
         still undo it.
         """
         wanted = self._read.version if version is None else version
@@ -347,7 +347,7 @@ class MetadataLog(FollowedLog):
 
 
 _logs: Final[WeakSet[MetadataLog]] = WeakSet()
-"""Every log of this process. A forked child has them all, and so has a child of the child."""
+"""Every log of this process; a forked child has them too."""
 
 
 def _begin_anew() -> None:

@@ -2,10 +2,10 @@
 
     __cluster_metadata/_marks/<first kept version>-<fold>       both with 20 digits
 
-The name says all: entry `fold` is a fold that covers every entry before `first kept`. Of several
-marks the largest counts, so a cleaner that wakes up a day later and writes its own mark changes
-nothing. A cleaner writes the mark before it deletes the first entry. So an empty slot below the
-mark, where the mark is read after the slot, held an entry that was cleaned.
+The name has all the content: entry `fold` is a fold that covers every entry before `first kept`. If
+there are several marks, the largest counts, so a cleaner that wakes up a day later and writes its
+own mark changes nothing. A cleaner writes the mark before it deletes the first entry. So if the
+mark is read after an empty slot below it, the slot held an entry that was cleaned.
 """
 
 import re
@@ -40,14 +40,14 @@ def marks(files: Files, directory: str) -> list[tuple[Mark, str]]:
 
 
 def newest_mark(files: Files, directory: str) -> Mark:
-    """Return the largest mark; NO_MARK when nothing was ever cleaned."""
+    """Return the largest mark; NO_MARK if no entry was ever cleaned."""
     found = marks(files, directory)
     return found[-1][0] if found else NO_MARK
 
 
 def write_mark(files: Files, directory: str, mark: Mark) -> None:
-    """Write a mark, durably; smaller ones stay until the cleaner has done its work."""
+    """Write a mark, durably; the cleaner deletes smaller ones later."""
     path = f"{directory}/{MARKS}/{mark.first_kept:020}-{mark.fold:020}"
     files.put_new(path, b"\n")
-    with suppress(MissingFileError):  # taken away by a cleaner that has written a larger one
+    with suppress(MissingFileError):  # a cleaner with a larger mark has deleted it
         files.sync([path])

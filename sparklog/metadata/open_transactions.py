@@ -1,4 +1,4 @@
-"""The open transactions of a partition, which committed readers wait for, with their details."""
+"""The open transactions of a partition, which read_committed readers wait for, in detail."""
 
 from typing import NamedTuple
 
@@ -7,11 +7,11 @@ from sparklog.metadata.transactions import TransactionalIds, TransactionPartitio
 
 
 class OpenedTransaction(NamedTuple):
-    """A transaction that is open in a partition, by its first offset there.
+    """A transaction that is open in a partition, with its first offset there.
 
-    `transactional_id` is None for one of an imported log that has no id here. `since_ms` is when it
-    was begun, and for one without an id when the segment of its first record was made here; None
-    where that segment is gone.
+    `transactional_id` is None for a transaction of an imported log without an id here. `since_ms`
+    is when the transaction began; without an id it is when the segment of its first record was made
+    here, None if that segment is gone.
     """
 
     partition: int
@@ -22,7 +22,7 @@ class OpenedTransaction(NamedTuple):
 
 
 def opened_in(topic_id: str, log: PartitionLog, ids: TransactionalIds) -> list[OpenedTransaction]:
-    """Return the open transactions of a partition, in the order of first offsets."""
+    """Return the open transactions of a partition, by their first offsets."""
     found = []
     for producer_id, first in sorted(log.transactions, key=lambda one: one.first_offset):
         known = ids.of_producer(producer_id)
@@ -37,6 +37,6 @@ def opened_in(topic_id: str, log: PartitionLog, ids: TransactionalIds) -> list[O
 
 
 def _made_ms(log: PartitionLog, offset: int) -> int | None:
-    """Return when the segment that holds an offset was made."""
+    """Return when (ms) the segment that holds an offset was made; None if there is none."""
     behind = log.entries(offset)
     return behind[0].created_ms if behind and behind[0].base_offset <= offset else None

@@ -1,4 +1,4 @@
-"""PartitionLog: one partition's log as of one version (Kafka's UnifiedLog without its bytes)."""
+"""PartitionLog: the log of one partition as of one version (Kafka's UnifiedLog without bytes)."""
 
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
@@ -28,7 +28,7 @@ _NOTHING: Final[TakenOut] = Later({})
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """The offsets [start, end) of the log that lie in one segment. Picklable, without bytes."""
+    """The offsets [start, end) of the log that are in one segment. Picklable, without bytes."""
 
     segment: SegmentEntry
     start: int
@@ -46,13 +46,13 @@ class SegmentChanges:
         self.removed: list[SegmentKey] = []
 
     def appended(self, end_offset: int) -> list[SegmentEntry]:
-        """Return the segments that go on from the log's end, in offset order."""
+        """Return the added segments at the log's end, in offset order."""
         return [entry for entry in self.added if entry.base_offset >= end_offset]
 
     def applied(self, live: LiveSegments, end_offset: int) -> tuple[LiveSegments, TakenOut]:
-        """Return the live segments after the changes, and those that were taken out.
+        """Return the live segments after the changes, and the segments taken out.
 
-        `end_offset` is the log's before them.
+        `end_offset` is the log end offset before the changes.
         """
         taken_out = _NOTHING
         if self.replaced or self.removed:
@@ -64,7 +64,7 @@ class SegmentChanges:
 
 
 def changes_by_partition(edit: TopicEdit) -> dict[int, SegmentChanges]:
-    """Return an edit's changes of live segments, partition by partition."""
+    """Return an edit's changes of live segments by partition."""
     found: dict[int, SegmentChanges] = {}
 
     def of(partition: int) -> SegmentChanges:
@@ -110,7 +110,7 @@ class PartitionLog:
 
     @property
     def producers(self) -> Map[int, ProducerState]:
-        """The producers that are remembered, by their ids."""
+        """The known states of producers, by producer id."""
         return self.idempotence.states
 
     @property
@@ -125,9 +125,9 @@ class PartitionLog:
 
     @property
     def last_stable_offset(self) -> int:
-        """The least first offset of an open transaction, else the log end offset.
+        """The smallest first offset of an open transaction, else the log end offset.
 
-        A reader of committed records ends here (UnifiedLog.lastStableOffset).
+        A read_committed reader ends here (UnifiedLog.lastStableOffset).
         """
         first = min((one.first_offset for one in self.transactions), default=self.log_end_offset)
         return max(min(first, self.log_end_offset), self.log_start_offset)
@@ -139,12 +139,12 @@ class PartitionLog:
 
     @property
     def cleaner_offset(self) -> int:
-        """Compaction has cleaned the log below this offset."""
+        """The offset below which compaction has cleaned the log."""
         return self.state.cleaner_offset
 
     @property
     def imported_end_offset(self) -> int:
-        """The log end offset of the broker's log that was imported last."""
+        """The log end offset of the broker's log in the last import."""
         return self.state.imported_end_offset
 
     def end_offset(self, isolation: str = READ_UNCOMMITTED) -> int:
@@ -154,8 +154,9 @@ class PartitionLog:
     def end_of_epoch(self, epoch: int) -> EpochStart | None:
         """Return the largest epoch at or below `epoch`, and the offset where it ends.
 
-        An epoch older than all ends where the first begins. None for one that is newer than the
-        latest, for a negative one, and for a log without epochs: LeaderEpochFileCache.endOffsetFor.
+        An epoch older than all others ends where the first one begins. None for a negative epoch,
+        for one newer than the latest, and for a log without epochs
+        (LeaderEpochFileCache.endOffsetFor).
         """
         if not self.epochs or not 0 <= epoch <= self.epochs[-1].epoch:
             return None
@@ -187,10 +188,10 @@ class PartitionLog:
             )
 
     def slices(self, start: int, end: int) -> Iterator[Slice]:
-        """Return the slices that hold [start, end), in order, each made when it is asked for.
+        """Return the slices that hold [start, end), in order, each made when it is iterated.
 
-        Gaps that compaction left give no slice. Raises OffsetOutOfRangeError, at once, when the
-        range does not lie within the log.
+        Gaps that compaction left have no slice. Raises OffsetOutOfRangeError, at the call, if the
+        range is not within the log.
         """
         self.check_range(start, end)
         segments = self.segments
@@ -203,10 +204,9 @@ class PartitionLog:
     def grown(
         self, added: Sequence[tuple[SegmentEntry, int | None]], uses: Sequence[Use] = ()
     ) -> "PartitionLog":
-        """Return the log after segments at its end, each with the epoch that it was planned with.
+        """Return the log after `added`: segments at its end, and the epochs of their edits' plans.
 
-        `uses` are the producers' states of these edits. It is the log after as many edits that do
-        nothing else.
+        `uses` are the producers' states of these edits. The edits may have no other changes.
         """
         state, live, epochs = self.state, self.live, self.epochs
         for entry, epoch in added:
@@ -222,12 +222,11 @@ class PartitionLog:
     def apply(
         self, edit: TopicEdit, changes: SegmentChanges | None, stamp: Stamp
     ) -> tuple["PartitionLog", TakenOut]:
-        """Return the log after an edit of its topic, and the segments that were taken out.
+        """Return the log after an edit of its topic, and the segments taken out.
 
-        `changes` are the edit's of this partition.
-
-        The epoch that the edit was planned with begins at the first record it appends, if it is a
-        newer one (LeaderEpochFileCache.assign).
+        `changes` are the edit's changes of this partition. If the edit was planned with a newer
+        leader epoch, that epoch begins at the first record that the edit appends
+        (LeaderEpochFileCache.assign).
         """
         number, state, live, taken_out = self.partition, self.state, self.live, _NOTHING
         epochs = edit.epochs.get(number, self.epochs)
@@ -246,7 +245,7 @@ class PartitionLog:
         return log, taken_out
 
     def _producers_after(self, edit: TopicEdit, now_ms: int) -> Producers:
-        """Return the producers after an edit: it forgets none that is used in this millisecond."""
+        """Return the producers after an edit; none used in its millisecond is forgotten."""
         found = self.idempotence
         if edit.forget_producers_before_ms is not None:
             found = found.since(ProducerMark(min(edit.forget_producers_before_ms, now_ms)))

@@ -1,8 +1,8 @@
-"""Topics as of one commit: versionAsOf and timestampAsOf, Delta's names.
+"""Topics as of one commit (versionAsOf and timestampAsOf, Delta's names).
 
-A version of the metadata log is a consistent cut over all topics: it says where each partition
-began and ended. Its records are read from today's segments, so it can be read as long as log start
-and cleaner offset have not passed it; after that a named error refuses the reader.
+A version of the metadata log is a consistent cut over all topics: it has the offsets where each
+partition began and ended. Its records are read from today's segments. So a version can be read
+until the log start offset or the cleaner offset has passed it; after that readers get an error.
 """
 
 from collections.abc import Collection, Mapping
@@ -25,14 +25,14 @@ from sparklog.model import TopicDescription
 
 
 class PastCatalog(Catalog):
-    """The topics of a log dir as one commit left them. Nothing can be committed to it."""
+    """The topics of a log dir as one commit left them. It takes no commits."""
 
     def __init__(
         self, catalog: Catalog, *, version: int | None = None, timestamp_ms: int | None = None
     ) -> None:
-        """Take a version, or the newest one that is not younger than a time.
+        """Read as of `version`, or as of the newest version that is not later than `timestamp_ms`.
 
-        Raises VersionOutOfRangeError when it is not known (any more), UsageError unless exactly one
+        Raises VersionOutOfRangeError if it is not known (any more), UsageError unless exactly one
         of the two is given.
         """
         super().__init__(catalog.files, catalog.clock)
@@ -56,10 +56,10 @@ class PastCatalog(Catalog):
         return {topic.name: topic for topic in sorted(alive, key=lambda topic: topic.name)}
 
     def image(self, *topics: TopicDescription) -> Image:
-        """Return today's image with these topics as they were.
+        """Return today's image, with these topics as they were then.
 
-        Raises UnknownTopicError for a topic that was deleted since, OffsetOutOfRangeError where
-        today's segments no longer hold all that the version held.
+        Raises UnknownTopicError for a topic that was deleted since then, OffsetOutOfRangeError if
+        today's segments no longer have all records of the version.
         """
         image = super().image(*topics)
         past = {topic.topic_id: self._as_it_was(image, topic) for topic in topics}
@@ -74,7 +74,7 @@ class PastCatalog(Catalog):
         patient: bool = False,
         next_producer_id: int | None = None,
     ) -> list[Landed]:
-        """Raise UsageError."""
+        """Raise UsageError: the past takes no commits."""
         del writes, operation, parameters, patient, next_producer_id
         raise UsageError(f"version {self.version} of the log dir is past: nothing can be written")
 
@@ -89,7 +89,7 @@ class PastCatalog(Catalog):
 
 
 def _cut_off(today: TopicImage, cut: TopicCut, version: int) -> TopicImage:
-    """Return a topic whose partitions end where they ended then."""
+    """Return a topic whose partitions begin and end where they did then."""
     logs = {}
     for number, numbers in cut.partitions.items():
         log = today.partition(number)
@@ -99,7 +99,7 @@ def _cut_off(today: TopicImage, cut: TopicCut, version: int) -> TopicImage:
 
 
 def _ended(log: PartitionLog, cut: PartitionCut) -> PartitionLog:
-    """Return a log as it was. Its last segment may go on behind its end: a merge has taken more."""
+    """Return a log as it was; its last segment may reach beyond its end, after a merge."""
     state = PartitionState(
         log_start_offset=cut.log_start_offset,
         log_end_offset=cut.log_end_offset,

@@ -1,14 +1,14 @@
 """Idempotent producers of a partition: their last batches, and the rule for the next one.
 
-    sequenced(state, batch) -> ProducerState | Duplicate      raises when the batch does not follow
+    sequenced(state, batch) -> ProducerState | Duplicate      raises if the batch does not follow
 
-A partition's log remembers a `ProducerState` a producer id (ProducerStateManager), so a batch that
-is sent twice lands once, whichever process takes it. The rules are those of Kafka 4.1.1's
+A partition's log has a `ProducerState` for each producer id (ProducerStateManager). So a batch that
+is sent twice lands once, even if two processes get it. The rules are those of Kafka 4.1.1's
 ProducerAppendInfo and ProducerStateEntry.
 
-A state is forgotten when it was not used for long, and when a partition has too many of them: then
-the oldest tenth goes. A partition's `ProducerMark` says up to where it has forgotten them, so that
-rows of forgotten states need no rows of their own to go.
+A state is forgotten if it was not used for long. If a partition has too many states, the tenth that
+was not used for longest is forgotten. The partition's `ProducerMark` says which states are
+forgotten, so that runs need no rows that remove them one by one.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -19,17 +19,17 @@ from immutables import Map
 from sparklog.errors import InvalidProducerEpochError, OutOfOrderSequenceError
 
 BATCHES_MAX: Final = 5
-"""So many batches of a producer are remembered (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
+"""How many batches of a producer are kept (ProducerStateEntry.NUM_BATCHES_TO_RETAIN)."""
 
 PRODUCERS_MAX: Final = 10_000
-"""So many producers of a partition are remembered."""
+"""How many producers of a partition are kept."""
 
 _SEQUENCES: Final = 2**31
-"""Sequences go from 0 to 2^31 - 1, and then from 0 again."""
+"""Sequences go from 0 to 2^31 - 1, and then begin again at 0."""
 
 
 class ProducerBatch(NamedTuple):
-    """A batch of a producer that is in the log. It has an offset for each of its sequences."""
+    """A batch of a producer in the log; it has one offset for each of its sequences."""
 
     first_sequence: int
     last_sequence: int
@@ -55,7 +55,7 @@ class ProducerState(NamedTuple):
 
 
 class SequencedBatch(NamedTuple):
-    """A batch of a producer on its way into the log, with the offset its last record would get."""
+    """A producer's batch before it is in the log, with the offset its last record would get."""
 
     producer_id: int
     epoch: int
@@ -73,7 +73,7 @@ class Duplicate(NamedTuple):
 
 
 class ProducerMark(NamedTuple):
-    """States with a lesser (time of last use, producer id) are forgotten."""
+    """States with a smaller (time of last use, producer id) are forgotten."""
 
     used_ms: int = 0
     producer_id: int = 0
@@ -89,10 +89,10 @@ Use = tuple[Sequence[ProducerState], int]
 
 
 def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerState | Duplicate:
-    """Return the state with a batch that follows its last one, or Duplicate for one that it has.
+    """Return the state after a batch that follows its last one; Duplicate for one that it has.
 
-    A producer without a state may begin with any sequence. Raises InvalidProducerEpochError for an
-    epoch below the state's, OutOfOrderSequenceError for a gap.
+    A producer without a state may begin with any sequence, a new epoch must begin with 0. Raises
+    InvalidProducerEpochError for an epoch below the state's, OutOfOrderSequenceError for a gap.
     """
     added = ProducerBatch(*batch[2:])
     if state is None:
@@ -118,7 +118,7 @@ def sequenced(state: ProducerState | None, batch: SequencedBatch) -> ProducerSta
 
 
 class Producers:
-    """The states of one partition by producer id; those before the mark are forgotten.
+    """The states of one partition by producer id, without those before the mark.
 
     Most readers never ask for the states, so they may be given as a function that reads them.
     """
@@ -143,7 +143,7 @@ class Producers:
         return found
 
     def after(self, uses: Iterable[Use]) -> "Producers":
-        """Return them after entries that set some, one entry after another."""
+        """Return the states after entries that set some, one entry after another."""
         result = self
         for used, used_ms in uses:
             changed = result.states.mutate()
@@ -155,10 +155,10 @@ class Producers:
         return result
 
     def without_oldest(self, now_ms: int) -> "Producers":
-        """Forget the oldest, a tenth of all: so the search for them is rare.
+        """Forget the oldest tenth, not single states, so that the search for them is rare.
 
-        Those used in the millisecond of the present entry stay, for one that a later entry uses in
-        the same millisecond could have a place before theirs.
+        States used in the present entry's millisecond stay: a later entry of the same millisecond
+        may use a producer that comes before them.
         """
         old = sorted(place_of(one) for one in self.states.values() if one.used_ms < now_ms)
         gone = old[: len(self.states) - (PRODUCERS_MAX - PRODUCERS_MAX // 10)]
@@ -167,7 +167,7 @@ class Producers:
         return self.since(ProducerMark(gone[-1].used_ms, gone[-1].producer_id + 1))
 
     def since(self, mark: ProducerMark) -> "Producers":
-        """Return them without those before a mark."""
+        """Return the states that are not before a mark."""
         if mark <= self.mark:
             return self
         left = self.states.mutate()
@@ -181,5 +181,5 @@ NO_PRODUCERS: Final = Producers()
 
 
 def place_of(state: ProducerState) -> ProducerMark:
-    """Return a state's place in the order in which states are forgotten."""
+    """Return where a state is in the order of forgetting."""
     return ProducerMark(state.used_ms, state.producer_id)

@@ -1,17 +1,17 @@
-"""Verify and repair: the metadata log's own files. The bytes of segments are `maintenance`'s.
+"""Verify and repair the metadata log's own files; `maintenance` does that for segments.
 
-    problems(files, clock)   every file looked at; nothing is changed
-    repair(files, clock)     1  put aside: hints that name damaged files, damaged checkpoints, then
+    problems(files, clock)   checks every file; changes nothing
+    repair(files, clock)     1  puts aside: hints that name damaged files, damaged checkpoints, then
                                 the entries that cannot be read and all behind them, newest first
-                             2  hint, checkpoint and pointer are written anew
-                             3  runs are made again by a fold from older runs, history and entries;
-                                a damaged history is cut
+                             2  writes hint, checkpoint and pointer anew
+                             3  makes damaged runs again by a fold, from older runs, history and
+                                entries; cuts a damaged history
 
-An entry's bytes are synced before it gets its name. So a torn one means a disk that lies, and a
-missing one a power cut over a log with `flush=none`: with `flush` nothing behind it was answered.
-Damage within the log (a flipped bit) takes commits with it that were answered, unless a fold covers
-them; `problems` counts them. It is a command, never automatic. Nothing is deleted: files that are
-put aside lie in `__cluster_metadata/_torn/`. Killed between any two steps, it may be run again.
+An entry's bytes are synced before it gets its name. So a torn entry means a disk that lies. A
+missing one means a power cut over a log with `flush=none`: with `flush` nothing behind it was
+answered. Damage inside the log (a flipped bit) destroys commits that were answered, unless a fold
+covers them; `problems` counts them. Repair is a command, and never automatic. It deletes no bytes:
+files put aside are in `__cluster_metadata/_torn/`. If it is killed, it may be run again.
 """
 
 from collections.abc import Iterator
@@ -36,7 +36,7 @@ TORN: Final = f"{CLUSTER_METADATA}/_torn"
 
 
 def problems(files: Files, clock: Clock) -> Iterator[Problem]:
-    """Return the problems of a metadata log's files; none for a sound one.
+    """Yield the problems of a metadata log's files; none for a sound one.
 
     Raises UnsupportedFeatureError for a log of a newer release.
     """
@@ -44,10 +44,10 @@ def problems(files: Files, clock: Clock) -> Iterator[Problem]:
 
 
 def repair(files: Files, clock: Clock) -> list[str]:
-    """Mend the files that can be mended; return a line for each thing that was done.
+    """Mend the files that can be mended; return a line for each action.
 
-    Raises CorruptMetadataError, and changes nothing, when no version of the log can be read without
-    the damaged files; CommitConflictError while others of this machine commit.
+    Raises CorruptMetadataError, and changes nothing, if no version of the log can be read without
+    the damaged files; CommitConflictError while other processes of this machine commit.
     """
     done: list[str] = []
     with Turn(files, ENTRIES, clock).taken() as is_mine:
@@ -107,7 +107,7 @@ def _published(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
 
 
 def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
-    """Fold once more, without the files that are damaged; then put them aside."""
+    """Fold again without the damaged files, then put them aside."""
     log = MetadataLog(files, clock)
     if seen.rebuilt is None:
         image = fold(log, is_forced=True, damaged=seen.damaged)
@@ -121,7 +121,7 @@ def _refolded(files: Files, clock: Clock, seen: Diagnosis) -> list[str]:
 
 
 def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | None:
-    """Fold an image that was built without runs into a single one."""
+    """Fold an image that was built without damaged runs into a single run."""
     before = image.fold
     unread = replace(before, runs=())  # they are damaged
     behind = range(before.cover + 1, image.version + 1)

@@ -1,8 +1,8 @@
 """A restored copy of a log dir becomes a log dir of its own.
 
 The copy has the entries of its original, so both would go on under one name. `restore` puts an
-entry that begins another incarnation, and gives the copy a new cluster id: committers and followers
-of the original that then find the copy get a named error.
+entry that begins another incarnation, and gives the copy a new cluster id. Processes that followed
+the original and then find the copy get an error that says so.
 """
 
 import os
@@ -15,9 +15,10 @@ from sparklog.storage.log_dir import LogDir, open_log_dir, replace_log_dir
 
 
 def restore(files: Files, clock: Clock) -> LogDir:
-    """Give a restored log dir a new incarnation and a new cluster id; return its properties.
+    """Give a restored log dir a new incarnation and a new cluster id; return its meta.properties.
 
-    Raises LogDirError when it is none, CorruptMetadataError when its metadata cannot be read.
+    Raises LogDirError if the directory is no log dir, CorruptMetadataError if its metadata cannot
+    be read, and as `MetadataLog.commit` does.
     """
     open_log_dir(files)
     MetadataLog(files, clock).begin_incarnation(random_uuid(os.urandom(16)))

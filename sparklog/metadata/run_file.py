@@ -1,14 +1,14 @@
 """One run, byte for byte: a Parquet file whose every byte is under a checksum.
 
-    row groups of the log dir's rows       kinds broker, horizon, lease, shared, topic, user
+    row groups of the log dir's rows       the kinds in `tables.LOG_DIR_KINDS`
     row groups of the topics' rows         kinds partition, producer, receipt, segment
-    footer                                 under the CRC-32C that the FoldEdit says
+    footer                                 under the CRC-32C in the FoldEdit
 
 The footer's metadata has a member `sparklog.groups`: a JSON list of [start, end, CRC-32C, first
-topic id, last topic id], one for each row group, the ids null for the log dir's. So opening a log
-dir reads the first groups of a run, opening a topic those that may hold its id, and whatever is
-read is checked first. Columns without a value are left out. Pages have checksums, too, for other
-readers.
+topic id, last topic id], one for each row group; the ids are null for the log dir's rows. So
+opening a log dir reads the first groups of a run, and opening a topic reads the groups that may
+hold its id. Every byte is checked before it is used. Columns without a value are left out. Pages
+have checksums too, for other readers.
 """
 
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ from sparklog.storage.files import Files
 
 GROUP_ROWS: Final = 16_384
 FOOTER_GUESS: Final = 64 * 1024
-"""How many bytes of a run's end are read at first: most footers are smaller."""
+"""How many bytes of a run's end are read at first; most footers are smaller."""
 
 _GROUPS: Final = b"sparklog.groups"
 _LENGTH_BYTES: Final = 4
@@ -45,7 +45,7 @@ def crc32c(data: bytes | memoryview) -> int:
 
 
 class Group(NamedTuple):
-    """A row group: its bytes [start, end), their checksum, and the topics it may hold."""
+    """A row group: its bytes [start, end), their checksum, and the range of its topic ids."""
 
     start: int
     end: int
@@ -55,7 +55,7 @@ class Group(NamedTuple):
 
 
 def parquet_of(rows: pa.Table) -> bytes:
-    """Return sorted rows as a run's bytes."""
+    """Return the bytes of a run; `rows` are sorted as `run_rows.in_order` sorts."""
     used = [
         name
         for name, column in zip(rows.column_names, rows.columns, strict=True)
@@ -93,7 +93,7 @@ def _parts(rows: pa.Table, cut: int) -> Iterator[tuple[pa.Table, int]]:
 
 
 def footer(data: bytes | memoryview) -> bytes:
-    """Return the footer of a Parquet file: its last bytes, whose length stands before the magic."""
+    """Return the footer of a Parquet file: its last bytes, with their length before the magic."""
     return bytes(data[max(0, len(data) - _footer_bytes(data)) :])
 
 
@@ -102,9 +102,9 @@ def _footer_bytes(end: bytes | memoryview) -> int:
 
 
 class RunReader:
-    """Reads a run, which never changes; for any number of threads.
+    """Reads a run, which never changes; usable from any number of threads.
 
-    Raises CorruptMetadataError naming the file where size, checksums or rows are wrong.
+    Raises CorruptMetadataError, which names the file, if size, checksums or rows are wrong.
     """
 
     def __init__(self, files: Files, path: str, run: RunFile) -> None:
@@ -115,7 +115,7 @@ class RunReader:
 
     def _parsed(self, run: RunFile) -> pq.FileMetaData:
         guess = min(run.bytes, FOOTER_GUESS)
-        # One byte more than there should be: a longer file is another one.
+        # One byte more than there should be: if the file is longer, it is another one.
         end = self._files.view(self.path, guess + 1, run.bytes - guess)
         if len(end) == guess and guess < _footer_bytes(end) <= run.bytes:
             guess = _footer_bytes(end)
@@ -175,7 +175,7 @@ class RunReader:
 
 
 class _Window:
-    """A part of a file as Arrow reads files."""
+    """A part of a file, as a file object for Arrow; positions are those of the whole file."""
 
     closed = False
 
@@ -200,7 +200,7 @@ class _Window:
 
 @contextmanager
 def readable(where: str) -> Iterator[None]:
-    """Turn Arrow's errors about a damaged file into CorruptMetadataError naming the file."""
+    """Turn Arrow's errors about a damaged file into a CorruptMetadataError that names the file."""
     try:
         yield
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:

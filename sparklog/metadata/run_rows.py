@@ -1,4 +1,4 @@
-"""Rows of runs: their order, and which of them count. Pure."""
+"""Rows of runs: their order, and which of them count. Pure functions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -27,10 +27,10 @@ _KEY_NAMES = tuple(dict.fromkeys(name for names in KEY_COLUMNS.values() for name
 
 
 def in_order(rows: pa.Table) -> pa.Table:
-    """Return rows sorted as a run has them.
+    """Return rows sorted as in a run.
 
-    First the log dir's, by kind and key; then the topics', by topic id, kind, partition, base
-    offset.
+    The log dir's come first, by kind and key; then the topics', by topic id, kind, partition and
+    base offset.
     """
     kinds = rows.column("kind")
     is_topics = pc.invert(pc.is_in(kinds, strings_of(sorted(LOG_DIR_KINDS))))
@@ -48,9 +48,9 @@ def in_order(rows: pa.Table) -> pa.Table:
 
 
 def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
-    """Return the rows that count of several runs, the newest run first, sorted as in a run.
+    """Return the rows that count of several runs' tables, sorted as in a run.
 
-    A column that one of the tables lacks is null in its rows.
+    The newest run comes first in `tables`. A column that one table lacks is null in its rows.
     """
     tables = [table for table in tables if table.num_rows]
     if not tables:
@@ -65,10 +65,10 @@ def merged(tables: Sequence[pa.Table], *, drops_gone: bool) -> pa.Table:
 
 
 def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
-    """Return the rows that count without those of forgotten topics, receipts, and producers.
+    """Return the rows without those of forgotten topics, receipts and producers.
 
-    `receipts_before_ms` has the topics that are known. A reader of runs passes over the same
-    receipts and producers (`run_values.contents`).
+    `receipts_before_ms` has the known topics by id. Readers of runs ignore the same receipts and
+    producers (`run_values.contents`).
     """
     known = sorted(receipts_before_ms)
     before_ms = pa.array([receipts_before_ms[one] for one in known], pa.int64())
@@ -110,13 +110,13 @@ def _rows_of(rows: pa.Table, kind: str, *names: str) -> list[dict[str, Any]]:
 
 
 def marked(row: Mapping[str, Any]) -> ProducerMark:
-    """Return the mark of a row of kind partition: it has forgotten the states before."""
+    """Return the mark in a row of kind partition: states before it are forgotten."""
     return ProducerMark(row["producers_from_ms"] or 0, row["producers_from_id"] or 0)
 
 
 def _without_replaced(table: pa.Table, newer: Sequence[pa.Table]) -> pa.Table:
     """Return the rows whose keys no newer table has."""
-    # Keys are long: only rows of topics that newer tables touch are compared by them.
+    # Comparing keys is slow, so only rows of topics that newer tables touch are compared.
     ids = pa.chunked_array([one.column("topic_id").unique() for one in newer], pa.string())
     at = np.flatnonzero(numbers_of(pc.is_in(table.column("topic_id"), ids)))
     known = pa.chunked_array([chunk for one in newer for chunk in _keys(one).chunks])
@@ -143,5 +143,5 @@ def _column(table: pa.Table, name: str) -> pa.ChunkedArray:
 
 
 def is_sorted(order: NDArray[Any]) -> bool:
-    """Whether numbers never go down."""
+    """Whether the numbers never fall."""
     return bool((order[1:] >= order[:-1]).all())

@@ -70,7 +70,7 @@ ProducerRows = Mapping[tuple[str, int], pa.Table]
 
 
 def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
-    """Return the image as of the fold's cover, of the log dir's rows; its topics closed to view."""
+    """Return the image as of the fold's cover from the log dir's rows; topics closed to view."""
     by_kind: dict[str, list[Row]] = {kind: [] for kind in LOG_DIR_KINDS}
     for row in padded(rows, RUN_SCHEMA).to_pylist():
         by_kind[row["kind"]].append(row)
@@ -106,7 +106,7 @@ def image_of(fold: FoldEdit, rows: pa.Table) -> Image:
 def contents(
     topics: Sequence[TopicImage], rows: pa.Table
 ) -> Iterator[tuple[TopicImage, TopicContent]]:
-    """Yield topics that were closed to view with their contents, in the order of their ids."""
+    """Yield topics that were closed to view, with their contents, in the order of their ids."""
     segments = _Segments(rows, [topic.description.topic_id for topic in topics])
     partitions, receipts = _by_topic(rows, PARTITION), _by_topic(rows, RECEIPT)
     producers = _producers(rows)
@@ -150,7 +150,7 @@ class _Segments:
     def logs(
         self, at: int, topic: TopicImage, rows: Sequence[Row], producers: ProducerRows
     ) -> dict[int, PartitionLog]:
-        """Return the partitions of topic number `at`; `rows` are those of kind partition."""
+        """Return the logs of topic number `at` by partition; `rows` are of kind partition."""
         first, last = self._bounds[at], self._bounds[at + 1]
         numbers = [row["partition"] for row in rows]
         starts = first + np.searchsorted(self._numbers[first:last], numbers)
@@ -167,7 +167,7 @@ class _Segments:
 
 
 def _of_kind(rows: pa.Table, kind: str, names: Sequence[str]) -> pa.Table:
-    """Return the rows of one kind, of these columns those that there are."""
+    """Return the rows of one kind, with those of the columns `names` that the run has."""
     known = set(rows.column_names)
     is_kind = pc.equal(rows.column("kind"), strings_of([kind])[0])
     return rows.select([name for name in names if name in known]).filter(is_kind)
@@ -250,7 +250,7 @@ def _closed(row: Row) -> TopicImage:
 
 
 def _producers(rows: pa.Table) -> dict[tuple[str, int], pa.Table]:
-    """Return the rows of producers by topic id and partition; forgotten ones may be there."""
+    """Return the rows of producers by topic id and partition, also rows of forgotten states."""
     schema = _SCHEMAS[PRODUCER]
     table = padded(_of_kind(rows, PRODUCER, schema.names).combine_chunks(), schema)
     topics = table.column("topic_id").combine_chunks().dictionary_encode()
@@ -265,7 +265,7 @@ def _producers(rows: pa.Table) -> dict[tuple[str, int], pa.Table]:
 
 
 def _states(rows: pa.Table) -> list[ProducerState]:
-    """Return the states of rows of kind producer: a partition may have thousands."""
+    """Return the states in rows of kind producer; column-wise, as there may be thousands."""
     lists = rows.column("batches").combine_chunks()
     batches = map(ProducerBatch, *(numbers_of(one).tolist() for one in lists.flatten().flatten()))
     counts = np.diff(numbers_of(lists.offsets)).tolist()

@@ -3,7 +3,7 @@
     _runs/<from>-<to>-<uuid>.parquet      both versions with 20 digits
 
 A run holds the keys that entries `from` to `to` touched, as `to` left them (`run_file`, `tables`).
-Of several runs the newest row of a key counts (`run_rows`).
+If several runs have a key, its newest row counts (`run_rows`).
 """
 
 import os
@@ -29,10 +29,10 @@ __all__ = ["RUNS", "Runs", "crc32c", "footer", "in_order", "merged", "parquet_of
 
 RUNS: Final = "_runs"
 KEPT_GROUPS: Final = 2
-"""Row groups that are kept while topics are opened: a topic may lie in two."""
+"""How many row groups are kept while topics are opened: a topic may be in two."""
 
 MANY: Final = 64
-"""After so many topics were opened, the memory that reading them took is given back."""
+"""If more topics are opened in a call, Arrow's unused memory is released after it."""
 
 
 class Runs:
@@ -48,9 +48,9 @@ class Runs:
         return image_of(fold, self.newest(fold.runs, None))
 
     def opened(self, fold: FoldEdit, topics: Mapping[str, TopicImage]) -> dict[str, TopicImage]:
-        """Return topics that were closed to view, opened: rows of the runs, then waiting edits.
+        """Return topics opened that were closed to view: rows of the runs, then waiting edits.
 
-        Each row group is read once, however many topics are asked for.
+        Each row group is read once, for any number of topics.
         """
         sessions = [_Session(self._reader(run)) for run in reversed(fold.runs)]
         opened: dict[str, TopicImage] = {}
@@ -64,9 +64,10 @@ class Runs:
         return opened
 
     def newest(self, runs: Sequence[RunFile], topics: Iterable[str] | None) -> pa.Table:
-        """Return the rows that count: of each key the newest, without those that are gone.
+        """Return the rows that count: the newest of each key, unless the key is gone.
 
-        With `topics` those of these topics, sorted as in a run; else the log dir's own.
+        With `topics` (ids) these are the rows of these topics, sorted as in a run; else the log
+        dir's own rows.
         """
         readers = [self._reader(run) for run in reversed(runs)]
         if topics is None:
@@ -82,7 +83,7 @@ class Runs:
         return padded(reader.read(range(len(reader.groups))), RUN_SCHEMA)
 
     def outline(self, runs: Sequence[RunFile]) -> pa.Table:
-        """Return the newest rows of the kinds horizon, topic and partition: an image's numbers."""
+        """Return the newest rows of the kinds horizon, topic and partition: the rows of a cut."""
         kinds = strings_of([HORIZON, PARTITION, TOPIC])
         tables = []
         for run in reversed(runs):
@@ -98,7 +99,7 @@ class Runs:
     def write(
         self, rows: pa.Table, span: tuple[int, int], now_ms: int, directory: str = RUNS
     ) -> RunFile:
-        """Write a run, durably, of the entries in `span` (both ends included); return its name."""
+        """Write a run of the entries in `span` (both ends included), durably; return the run."""
         name = f"{directory}/{span[0]:020}-{span[1]:020}-{uuid7(now_ms, os.urandom(10))}.parquet"
         data = parquet_of(rows)
         path = f"{self._directory}/{name}"
@@ -123,7 +124,7 @@ class _Session:
         return [group.last_topic for group in self._reader.groups if group.last_topic is not None]
 
     def rows_of(self, topics: Sequence[str]) -> pa.Table:
-        """Return the rows of topics, ids in order."""
+        """Return the rows of topics, whose ids are given in order."""
         tables = [self._reader.read([])]
         wanted = strings_of(topics)
         groups = self._reader.topic_groups(topics[0], topics[-1]) if topics else []
@@ -135,7 +136,7 @@ class _Session:
 
 
 def _batches(topics: Sequence[str], sessions: Sequence[_Session]) -> Iterator[Sequence[str]]:
-    """Return topics cut where the largest run's row groups end, so that none is read twice."""
+    """Yield topics in batches that end with row groups of the largest run, to read each once."""
     bounds = max((one.bounds for one in sessions), key=len, default=[])
     cuts = np.searchsorted(topics, bounds, "right").tolist() if topics and bounds else []
     for start, stop in zip([0, *cuts], [*cuts, len(topics)], strict=True):

@@ -1,11 +1,11 @@
-"""The live segments of one partition, in the order of their offsets: immutable, cheap to grow.
+"""The live segments of one partition in offset order: immutable, and cheap to append to.
 
-    rows    sorted pieces of tables: of runs, and of tails that were long enough
+    rows    sorted pieces of tables: of runs, and of tails that had become long
     tail    the segments appended since, as entries
 
-Appending copies the short tail, and now and then joins pieces of like size, so a segment is copied
-O(log n) times. Everything else (a removal, a segment inside the log) makes the partition's rows
-anew, when somebody looks at them: a produce asks for the log's end alone.
+Appending copies the short tail, and now and then joins pieces of similar size; so a segment is
+copied O(log n) times. Any other change (a removal, a segment inside the log) makes the partition's
+rows anew, but only when a caller reads them: a produce needs only the log's end.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -29,13 +29,13 @@ from sparklog.model import SegmentEntry, SegmentKey
 from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 
 TAIL_MAX: Final = 64
-"""A longer tail becomes rows: entries take five times their memory."""
+"""A longer tail becomes rows: an entry takes five times the memory of a row."""
 
 CHUNKS_MAX: Final = 8
 """A table of more chunks is copied into one."""
 
 WAITING_MAX: Final = 8
-"""So many changes wait at most to be made, for each keeps the rows before it."""
+"""How many changes wait at most: each keeps the rows before it in memory."""
 
 NO_ROWS: Final = empty_table(SEGMENT_SCHEMA)
 _NAMES: Final = tuple(SEGMENT_SCHEMA.names)
@@ -44,7 +44,7 @@ T = TypeVar("T")
 
 
 class Rows(NamedTuple):
-    """Rows [start, stop) of a table that many partitions share: a slice costs memory, this none."""
+    """Rows [start, stop) of a table that many partitions share; cheaper than a slice of it."""
 
     whole: pa.Table
     start: int
@@ -85,7 +85,7 @@ class Later(Generic[T]):
         return self._value
 
     def made(self, value: T) -> None:
-        """Keep the value that the change has made, and forget the change."""
+        """Keep the value that the change has computed, and forget the change."""
         self._value, self._change = value, None
 
 
@@ -94,7 +94,7 @@ TakenOut = Later[Mapping[SegmentKey, SegmentEntry]]
 
 
 class _Change:
-    """A change that is not made yet. Two threads that ask at once both make it, and alike."""
+    """A change not made yet. If two threads ask at once, both make it, with equal results."""
 
     __slots__ = ("_added", "_without", "before", "pieces", "taken_out")
 
@@ -111,7 +111,7 @@ class _Change:
         self._added = added
 
     def make(self) -> None:
-        """Give both values."""
+        """Compute both values."""
         pieces, taken_out = self.before.swapped(self._without, self._added)
         self.pieces.made(pieces)
         self.taken_out.made({one.key: one for one in taken_out})
@@ -132,13 +132,13 @@ class LiveSegments:
 
     @classmethod
     def of(cls, table: pa.Table, start: int = 0, stop: int | None = None) -> "LiveSegments":
-        """Return the segments of some rows of a table of SEGMENT_SCHEMA, sorted by base offset."""
+        """Return the segments in some rows of a table (SEGMENT_SCHEMA) sorted by base offset."""
         rows = Rows(table, start, table.num_rows if stop is None else stop)
         return cls(Later(_pieces_of(rows)))
 
     @property
     def waiting(self) -> int:
-        """How many changes are not applied yet."""
+        """How many changes are not made yet."""
         return self._later.waiting
 
     @property
@@ -159,11 +159,11 @@ class LiveSegments:
         return pa.concat_tables(tables) if tables else NO_ROWS
 
     def entries(self) -> list[SegmentEntry]:
-        """Return the segments in offset order, also where they overlap."""
+        """Return the segments in offset order, even if they overlap."""
         return [*chain(*(segment_entries(rows.table()) for rows in self._pieces)), *self._tail]
 
     def last(self, count: int) -> list[SegmentEntry]:
-        """Return the last ones, at most `count`, in offset order."""
+        """Return the last segments, at most `count`, in offset order."""
         found = list(self._tail[-count:] if count else ())
         for rows in reversed(self._pieces):
             missing = count - len(found)
@@ -174,7 +174,7 @@ class LiveSegments:
 
     @cached_property
     def by_offset(self) -> SegmentList:
-        """The segments to search in."""
+        """The segments as a list to search in."""
         rows = pa.concat_tables([NO_ROWS, *(one.table() for one in self._pieces)])
         tail = self._tail
         count: int = rows.num_rows
@@ -197,7 +197,7 @@ class LiveSegments:
         )
 
     def appended(self, entries: Sequence[SegmentEntry]) -> "LiveSegments":
-        """Return these and more, behind them."""
+        """Return these segments with `entries` behind them."""
         tail = (*self._tail, *entries)
         if len(tail) <= TAIL_MAX:
             return LiveSegments(self._later, tail)
@@ -211,7 +211,7 @@ class LiveSegments:
     def changed(
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple["LiveSegments", TakenOut]:
-        """Return these without some and with others at their offsets, and those taken out."""
+        """Return these segments without some and with others, and the segments taken out."""
         if self.waiting >= WAITING_MAX:
             self._later.get()
         change = _Change(self, without, added)
@@ -220,7 +220,7 @@ class LiveSegments:
     def swapped(
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple[tuple[Rows, ...], list[SegmentEntry]]:
-        """Make a change: return the pieces after it, and the segments that were taken out."""
+        """Make a change: return the pieces after it, and the segments taken out."""
         held = self._holds(without)
         gone, rows = np.flatnonzero(held), segments_table(added)
         taken_out = segment_entries(self.table.take(array_of(gone)))
@@ -234,7 +234,7 @@ class LiveSegments:
         return _pieces_of(Rows(table, 0, table.num_rows)), taken_out
 
     def _spliced(self, start: int, stop: int, added: pa.Table) -> tuple[Rows, ...]:
-        """Return the pieces with others in place of rows in a row, mostly uncopied."""
+        """Return the pieces with `added` in place of the rows [start, stop), mostly uncopied."""
         table = self.table
         if table.column(0).num_chunks > CHUNKS_MAX:
             table = table.combine_chunks()
@@ -246,12 +246,12 @@ class LiveSegments:
         )
 
     def until(self, end_offset: int) -> "LiveSegments":
-        """Return those that begin below an offset."""
+        """Return the segments that begin below an offset."""
         stop = int(self.by_offset.base_offset.searchsorted(end_offset))
         return self if stop == len(self) else LiveSegments.of(self.table, 0, stop)
 
     def find(self, keys: Collection[SegmentKey]) -> list[SegmentEntry]:
-        """Return the segments with these keys, those there are, in offset order."""
+        """Return the segments with these keys, as far as they are there, in offset order."""
         wanted = {(key.log_path, key.log_position) for key in keys}
         found = [one for one in self._tail if (one.log_path, one.log_position) in wanted]
         if not self._pieces:
@@ -260,18 +260,18 @@ class LiveSegments:
         return [*segment_entries(rows.table.filter(array_of(rows._holds(keys)))), *found]
 
     def has(self, keys: Collection[SegmentKey]) -> bool:
-        """Whether the segments with these keys, each given once, are all there."""
+        """Whether all segments with these keys are there; each key is given once."""
         return int(self._holds(keys).sum()) == len(keys)
 
     def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:
-        """Return of each segment whether it has one of the keys."""
+        """Return, for each segment, whether it has one of the keys."""
         paths = self.table.column("log_path")
         found: NDArray[np.bool_] = numbers_of(
             pc.is_in(paths, strings_of([key.log_path for key in keys]))
         ).copy()
         at = np.flatnonzero(found)
         positions = numbers_of(self.table.column("log_position"))[at]
-        # The path alone says it of all but slices of shared segments.
+        # The path alone decides, except for slices of shared segments.
         if positions.any() or any(key.log_position for key in keys):
             wanted = {(key.log_path, key.log_position) for key in keys}
             places = zip(paths.take(array_of(at)).to_pylist(), positions.tolist(), strict=True)

@@ -1,4 +1,4 @@
-"""The columns of a run, and rows to values and back.
+"""The columns of a run, and the conversion between rows and values.
 
 A run is one Parquet file of rows of several kinds. Every column but `kind`, `as_of` and `gone` is
 nullable; a row fills the columns of its kind:
@@ -16,11 +16,11 @@ nullable; a row fills the columns of its kind:
     transactional_id  name                                   producer_id … used_ms
     horizon    (one row)                                     horizon_ms … ended_logs
 
-A row is absolute: it says all there is to say of its key as of version `as_of`. Of several rows of
-one key the one with the largest `as_of` counts; `gone` says that the key was removed.
+A row is absolute: it has the whole state of its key as of version `as_of`. Of several rows of one
+key the one with the largest `as_of` counts; `gone` says that the key was removed.
 
-A path column that is empty ("") names a file beside the log: `log_path` with the column's own
-suffix. It saves two thirds of the memory of a segment.
+A path column with "" names a file beside the log: `log_path` with the column's own suffix. That
+saves two thirds of the memory of a segment.
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
@@ -108,7 +108,7 @@ _SEGMENT_COLUMNS: dict[str, pa.DataType] = {
 }
 
 SEGMENT_SCHEMA = pa.schema(list(_SEGMENT_COLUMNS.items()))
-"""A table of segments alone: an image holds one, and a task hands one to its driver."""
+"""The columns of a table of segments: an image holds such tables, and tasks send them."""
 
 RUN_SCHEMA = pa.schema(
     [
@@ -169,10 +169,10 @@ RUN_SCHEMA = pa.schema(
         pa.field("transaction_offsets", pa.list_(_PENDING_OFFSET)),
     ]
 )
-"""Every column of a run; also the schema of `__cluster_metadata` as a Delta table."""
+"""Every column of a run, and the schema of `__cluster_metadata` as a Delta table."""
 
 LOG_DIR_KINDS: Final = frozenset({BROKER, HORIZON, LEASE, SHARED, TOPIC, TRANSACTIONAL_ID, USER})
-"""The kinds that are read when a log dir is opened; rows of the others belong to one topic."""
+"""The kinds that are read when a log dir is opened; rows of other kinds belong to one topic."""
 
 KEY_COLUMNS: Final = {
     TOPIC: ("topic_id",),
@@ -205,12 +205,12 @@ _SUFFIX_AT: Final = tuple((_FIELDS.index(name), suffix) for name, suffix in _SUF
 
 
 def segment_row(entry: SegmentEntry) -> dict[str, Any]:
-    """Return a segment as a row: every column of SEGMENT_SCHEMA."""
+    """Return a segment as a row with every column of SEGMENT_SCHEMA."""
     return dict(zip(_FIELDS, _values(entry), strict=True))
 
 
 def _values(entry: SegmentEntry) -> list[Any]:
-    """Return the columns of a segment, in SEGMENT_SCHEMA's order."""
+    """Return the values of a segment in the order of SEGMENT_SCHEMA."""
     values = list(_ALL_FIELDS(entry))
     for at, suffix in _SUFFIX_AT:
         if values[at] is not None and values[at] == _beside(entry.log_path, suffix):
@@ -220,23 +220,23 @@ def _values(entry: SegmentEntry) -> list[Any]:
 
 
 def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
-    """Return the segment of a row; other columns are ignored, absent ones take their defaults."""
+    """Return the segment of a row; other columns are ignored, absent ones have their defaults."""
     names = tuple(name for name in _FIELDS if row.get(name) is not None)
     return segment_of(names, [row[name] for name in names])
 
 
 class _Layout(NamedTuple):
-    """How the values of some columns become a segment: a dict would be matched name by name."""
+    """How the values of some columns become a segment, without matching names for each row."""
 
     fields: Callable[[Sequence[Any]], tuple[Any, ...]]
-    """Picks the fields, in order, out of the values with the defaults behind them."""
+    """Picks the fields, in order, from the values followed by the defaults."""
     log_path: int
     beside: tuple[tuple[int, str], ...]
     converted: tuple[tuple[int, Callable[[Any], Any]], ...]
 
 
 def segment_of(names: tuple[str, ...], values: Iterable[Any]) -> SegmentEntry:
-    """Return the segment with the values of these columns, as a row says them or by default.
+    """Return the segment with the given values of these columns, and defaults for the others.
 
     Raises TypeError for columns that are missing or unknown.
     """
@@ -281,7 +281,7 @@ def _beside(log_path: str, suffix: str) -> str:
 
 
 def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
-    """Return a table of SEGMENT_SCHEMA, a row an entry, in the order given."""
+    """Return a table of SEGMENT_SCHEMA with a row for each entry, in the order given."""
     columns = list(zip(*map(_values, entries), strict=True))
     if not columns:
         return empty_table(SEGMENT_SCHEMA)
@@ -323,11 +323,11 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
 
 
 def check_columns(table: pa.Table, where: str) -> pa.Table:
-    """Return a run's rows when they are understood, else raise.
+    """Return a run's rows, cast to RUN_SCHEMA's types.
 
-    UnsupportedFeatureError for a kind or a column that this release does not know, which may change
-    the meaning of the others, and CorruptMetadataError for columns that are missing or of another
-    type.
+    Raises UnsupportedFeatureError for a kind or a column that this release does not know, because
+    it may change the meaning of the others, and CorruptMetadataError for a column that is missing
+    or of another type. `where` names the file.
     """
     _check_known(where, "columns", table.column_names, RUN_SCHEMA.names)
     schema = pa.schema([RUN_SCHEMA.field(name) for name in table.column_names])
@@ -343,7 +343,7 @@ def check_columns(table: pa.Table, where: str) -> pa.Table:
 
 
 def padded(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """Return a table's columns as `schema` has them; those it lacks are null and take no memory."""
+    """Return a table with the columns of `schema`; those it lacks are null and take no memory."""
     known = set(table.column_names)
     columns = [
         table.column(field.name) if field.name in known else nulls(table.num_rows, field.type)
@@ -362,7 +362,7 @@ def _check_known(where: str, what: str, found: Iterable[Any], known: Collection[
 
 
 def nulls(count: int, kind: pa.DataType) -> pa.Array:
-    """Return a column without a value; columns of like length share their memory."""
+    """Return a column of nulls; columns of similar length share their memory."""
     longest = _nulls(1 << max(10, (count - 1).bit_length()), kind)
     return longest.slice(0, count)
 

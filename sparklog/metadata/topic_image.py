@@ -1,8 +1,8 @@
 """TopicImage: one topic as of one version.
 
-A topic that was not asked for is *closed to view*: its description is known, its partitions are
+A topic is *closed to view* until a caller asks for it: its description is known, its partitions are
 not. Edits of it wait, and are applied when the log opens it. Edits of an open topic wait, too,
-until its content is asked for: a follower pays only for the topics that it looks into.
+until a caller asks for its content. So a follower pays only for the topics that it looks into.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -23,7 +23,7 @@ from sparklog.metadata.segments import NO_ROWS, Later, TakenOut
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 Waiting = tuple[tuple[TopicEdit, Stamp], ...]
-"""Edits that are not applied yet, and the places of their entries."""
+"""Edits that are not applied yet, and the stamps of their entries."""
 
 
 class Removal(NamedTuple):
@@ -34,19 +34,19 @@ class Removal(NamedTuple):
 
     @classmethod
     def of(cls, entry: SegmentEntry) -> "Removal":
-        """Return the removal of one segment, as a run says it."""
+        """Return the removal of one segment that a run has as removed."""
         return cls(Later({entry.key: entry}), entry.removed_ms)
 
     def entry(self, key: SegmentKey) -> SegmentEntry:
-        """Return a segment that was removed."""
+        """Return a removed segment."""
         return self.taken_out.get()[key]._replace(removed_ms=self.removed_ms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TopicContent:
-    """The parts of a topic; of a topic that is closed to view only the two times are known.
+    """The parts of a topic; if the topic is closed to view, only the two times are known.
 
-    Files born before `vacuum_horizon_ms` may be gone; receipts of keys last used before
+    Files made before `vacuum_horizon_ms` may be gone. Receipts of requests' keys last used before
     `receipts_before_ms` are forgotten.
     """
 
@@ -59,14 +59,15 @@ class TopicContent:
 
 NO_CONTENT: Final = TopicContent()
 WAITING_MAX: Final = 64
-"""So many edits of an open topic wait at most: they take more memory than their rows."""
+"""How many edits of an open topic wait at most: they take more memory than their rows."""
 
 
 class TopicImage:
     """One topic as of one version. `version` is that of the last entry that touched it.
 
-    `is_open` says whether partitions, segments and receipts can be asked for. `waiting` are the
-    edits that are not yet in the content: of a topic that is closed to view those since the fold.
+    `is_open` says whether the topic is open to view: partitions, segments and receipts are known.
+    `waiting` are the edits that are not in the content yet; if the topic is closed to view, these
+    are all edits since the fold.
     """
 
     def __init__(
@@ -81,7 +82,7 @@ class TopicImage:
         self.description = description
         self.version = version
         self.is_open = is_open
-        # One attribute: another thread must not see the content with edits that are in it.
+        # One attribute: another thread must not see the new content with the edits still waiting.
         self._state = content, waiting
 
     @property
@@ -91,12 +92,12 @@ class TopicImage:
 
     @property
     def closed_ms(self) -> int | None:
-        """When the topic was deleted; None while it lives."""
+        """When the topic was deleted (ms); None while it lives."""
         return self.description.deleted_ms
 
     @property
     def is_erased(self) -> bool:
-        """Whether vacuum has begun to erase the topic's files, so that it cannot come back."""
+        """Whether vacuum has begun to erase the topic's files; then it cannot come back."""
         return self.vacuum_horizon_ms == ALL_FILES_MS
 
     @property
@@ -112,7 +113,7 @@ class TopicImage:
         return content
 
     def partition(self, partition: int) -> PartitionLog:
-        """Return a partition's log; a partition never written to is empty."""
+        """Return a partition's log; it is empty if the partition was never written to."""
         return _partition(self.content, self.description.name, partition)
 
     @property
@@ -132,12 +133,12 @@ class TopicImage:
 
     @property
     def vacuum_horizon_ms(self) -> int:
-        """Files of the topic that were born before may be gone."""
+        """Files of the topic made before this time (ms) may be gone."""
         return self._state[0].vacuum_horizon_ms
 
     @property
     def receipts_before_ms(self) -> int:
-        """Receipts of keys last used before are forgotten."""
+        """Receipts of requests' keys last used before this time (ms) are forgotten."""
         return self._state[0].receipts_before_ms
 
     def segments(self, partition: int) -> SegmentList:
@@ -152,12 +153,12 @@ class TopicImage:
         return pa.concat_tables([NO_ROWS, *tables]).combine_chunks()
 
     def receipts_unused_since(self, before_ms: int) -> int:
-        """Return how many requests' keys were last used before a time."""
+        """Return how many requests' keys were last used before a time (ms)."""
         found = self.receipts.items()
         return sum(not key.is_versioned and one.used_ms < before_ms for key, one in found)
 
     def producers_unused_since(self, before_ms: int) -> int:
-        """Return how many states of producers were last used before a time."""
+        """Return how many states of producers were last used before a time (ms)."""
         found = (one for log in self.partitions.values() for one in log.producers.values())
         return sum(one.used_ms < before_ms for one in found)
 
@@ -176,7 +177,7 @@ class TopicImage:
         )
 
     def opened(self, content: TopicContent) -> "TopicImage":
-        """Return the topic opened: its content as of the fold, and the waiting edits applied."""
+        """Return the topic open to view: `content` as of the fold, with waiting edits applied."""
         applied = _applied(content, self.description.name, self.waiting)
         return TopicImage(self.description, self.version, applied)
 
@@ -192,7 +193,7 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 
 
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
-    """Return the content after edits, one after another; produces in a row are applied at once."""
+    """Return the content after edits, one after another; produces in a row are applied together."""
     for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
         if appends:
             content = _grown(content, topic, some)
@@ -263,9 +264,9 @@ def _receipts_after(
 
 
 def _forgets_before(edit: TopicEdit, stamp: Stamp) -> int:
-    """Return before when receipts are forgotten: never later than the entry itself.
+    """Return the time before which receipts are forgotten; it is never later than the entry.
 
-    So no receipt of a later entry is ever among them.
+    So an edit forgets no receipt of a later entry.
     """
     return min(edit.forget_receipts_before_ms or 0, stamp.timestamp_ms)
 
@@ -281,9 +282,9 @@ def _with_horizons(content: TopicContent, edit: TopicEdit, stamp: Stamp) -> Topi
 
 
 def at_log_end(topic: TopicImage, pending: Iterable[SegmentEntry]) -> tuple[SegmentEntry, ...]:
-    """Return `pending` with offsets given from the log end offset, in the order they stand.
+    """Return `pending` with offsets of the log: they follow the log end offset in the order given.
 
-    A pending segment counts its offsets from its file's base: base_offset == file_base_offset.
+    A pending segment has the offsets of its file: base_offset == file_base_offset.
     """
     ends: dict[int, int] = {}
     placed = []
@@ -297,7 +298,7 @@ def at_log_end(topic: TopicImage, pending: Iterable[SegmentEntry]) -> tuple[Segm
 
 
 def added_ranges(topic: TopicImage, edit: TopicEdit) -> tuple[OffsetRange, ...]:
-    """Return the offsets that an edit's segments add to the log, a range a partition."""
+    """Return the offsets that an edit's segments add to the log, one range for each partition."""
     ends: dict[int, OffsetRange] = {}
     for entry in edit.segments:
         if entry.base_offset < topic.partition(entry.partition).log_end_offset:
@@ -311,7 +312,7 @@ def added_ranges(topic: TopicImage, edit: TopicEdit) -> tuple[OffsetRange, ...]:
 def shared_slices(topic: TopicImage) -> Sequence[SegmentKey]:
     """Return the keys of the topic's live slices of shared segments.
 
-    An edit that forgets the topic must remove them, or the shared segments would count them for
+    An edit that forgets the topic must remove them; else the shared segments would count them for
     ever.
     """
     found = []

@@ -16,7 +16,7 @@ from sparklog.model import TopicDescription
 
 
 class NewNames:
-    """The names that new topics may not have: those of an image, and those taken since."""
+    """The names that new topics may not have: those of an image, and those taken since then."""
 
     def __init__(self, image: Image) -> None:
         self._horizon_ms = image.horizon_ms
@@ -37,7 +37,7 @@ class NewNames:
         return topic
 
     def check(self, wanted: str) -> None:
-        """Refuse a name that a topic has, or one that is the same in metric names."""
+        """Refuse a name that a topic has, and a name whose metric name a topic has."""
         name = self._taken.get(metric_name(wanted))
         if wanted == name:
             raise TopicExistsError(f"topic {wanted!r} already exists", topic=wanted)
@@ -49,13 +49,13 @@ class NewNames:
 
 
 def with_new(image: Image, wanted: Sequence[TopicDescription]) -> Edit:
-    """Return the edit that makes new topics; raises as `NewNames.take`."""
+    """Return the edit that makes new topics; raises as `NewNames.take` does."""
     names = NewNames(image)
     return described_edit("CREATE TOPICS", [names.take(topic) for topic in wanted])
 
 
 def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
-    """Return the edit that deletes topics, those that are not deleted yet."""
+    """Return the edit that deletes the topics that are not deleted yet; Done if there are none."""
     found = [
         image.topics[topic_id].description for topic_id in topic_ids if topic_id in image.topics
     ]
@@ -64,7 +64,7 @@ def without(image: Image, topic_ids: Iterable[str], now_ms: int) -> Edit | Done:
 
 
 def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
-    """Return the edit that brings back a deleted topic: the one of an id, or the last deleted.
+    """Return the edit that brings back a deleted topic: that of an id, or the one deleted last.
 
     Raises UnknownTopicError, TopicExistsError, InvalidTopicError.
     """
@@ -85,7 +85,7 @@ def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
 
 
 def restorable(image: Image) -> list[TopicDescription]:
-    """Return the deleted topics that can come back, by name, those deleted first before."""
+    """Return the deleted topics that can come back, by name and then by time of deletion."""
     found = [topic for topic in image.deleted if not image.topics[topic.topic_id].is_erased]
     return sorted(found, key=lambda topic: (topic.name, topic.deleted_ms or 0))
 
@@ -93,7 +93,7 @@ def restorable(image: Image) -> list[TopicDescription]:
 def describing(
     operation: str, before: Sequence[TopicDescription], after: Sequence[TopicDescription]
 ) -> Edit | Done:
-    """Return the edit that alters topics, those that change; Done when none does."""
+    """Return the edit that alters the topics that change; Done if none changes."""
     changed = [new for old, new in zip(before, after, strict=True) if new != old]
     return described_edit(operation, changed) if changed else Done()
 
@@ -101,9 +101,9 @@ def describing(
 def described_edit(
     operation: str, topics: Sequence[TopicDescription], image: Image | None = None
 ) -> Edit:
-    """Return the edit that gives topics new descriptions, or makes them.
+    """Return the edit that makes topics, or gives them new descriptions.
 
-    Those that are deleted leave the open transactions of `image`.
+    Topics that it deletes leave the open transactions of `image`.
     """
     gone = {topic.topic_id for topic in topics if topic.deleted_ms is not None}
     ids = image.transactional_ids.open.values() if image is not None and gone else ()

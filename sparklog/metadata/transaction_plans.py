@@ -4,7 +4,7 @@
     with_partitions  AddPartitionsToTxn        begins a transaction if none is open
     with_group       AddOffsetsToTxn           the same
     with_offsets     TxnOffsetCommit           offsets that are committed if the transaction is
-    to_end           EndTxn                    the transaction to end, or its repeated end
+    to_end           EndTxn                    the end of the transaction, or a repeated end
 
 Rules and codes are those of Kafka 4.1.1's TransactionCoordinator and TransactionMetadata (KIP-98,
 KIP-360, KIP-890). A step whose transaction is over is always refused.
@@ -33,11 +33,11 @@ from sparklog.metadata.transactions import (
 INIT: Final = "INIT PRODUCER ID"
 ADD_TO_TRANSACTION: Final = "ADD TO TRANSACTION"
 NOT_AN_ID: Final = ""
-"""No transactional id: clients may not use an empty one."""
+"""In place of a transactional id: none. Clients may not use an empty id."""
 
 
 class Producer(NamedTuple):
-    """A producer as it names itself: its id and its epoch; NO_ID where it has none."""
+    """A producer as it names itself: its id and its epoch; NO_ID for one that it does not have."""
 
     producer_id: int = NO_ID
     epoch: int = NO_ID
@@ -47,9 +47,9 @@ NOBODY: Final = Producer()
 
 
 class Step(NamedTuple):
-    """A transactional id, and the producer that takes a step of it.
+    """A step that a producer takes with a transactional id.
 
-    `number` is that of the transaction which the step belongs to, None where the epoch says so.
+    `number` is that of the transaction that the step belongs to; None if its epoch decides.
     """
 
     transactional_id: str
@@ -67,9 +67,9 @@ def edit_of_ids(operation: str, *changed: TransactionalId, next_id: int | None =
 
 
 def fresh_producer_id(image: Image, random_start: int) -> int:
-    """Return the next producer id; the first of a log dir is `random_start`.
+    """Return the next producer id; the first one of a log dir is `random_start`.
 
-    The edit that uses it sets `next_producer_id` behind it.
+    The edit that uses it must set `next_producer_id` to the id after it.
     """
     next_id = image.next_producer_id
     return next_id if next_id >= FIRST_PRODUCER_ID else random_start
@@ -82,11 +82,11 @@ def initialized(
     expected: Producer = NOBODY,
     random_start: int = FIRST_PRODUCER_ID,
 ) -> Edit | Done:
-    """Return the edit that gives a transactional id its next epoch; Done for one sent again.
+    """Return the edit that gives a transactional id its next epoch; Done for a repeated request.
 
-    `expected` is the producer that goes on after an error (KIP-360). Raises ProducerFencedError
-    when it is not the newest one, CommitConflictError while a transaction is open: it is
-    ended first.
+    `expected` is the producer that goes on after an error (KIP-360). Raises ProducerFencedError if
+    it is not the newest producer, CommitConflictError while a transaction is open: the caller ends
+    it first.
     """
     known = image.transactional_ids.get(transactional_id)
     fresh = fresh_producer_id(image, random_start)
@@ -119,17 +119,17 @@ def initialized(
 
 
 def _may_go_on(known: TransactionalId, expected: Producer) -> bool:
-    """Whether a producer is the newest of its id, or was that one step before."""
+    """Whether a producer is the newest of its id, or was the newest until the last change."""
     last = Producer(known.last_producer_id, known.last_epoch)
     return expected in (Producer(known.producer_id, known.epoch), last)
 
 
 def of_step(image: Image, step: Step) -> TransactionalId:
-    """Return the id that a step belongs to.
+    """Return the id of a step.
 
     Raises ProducerFencedError for another epoch, and with the code INVALID_PRODUCER_ID_MAPPING for
-    an id that is not known, or has another producer; InvalidTxnStateError for a step of a
-    transaction that is over.
+    an unknown id or one with another producer; InvalidTxnStateError for a step of a transaction
+    that is over.
     """
     known = _mapped(image, step)
     if step.producer != (known.producer_id, known.epoch):
@@ -140,11 +140,11 @@ def of_step(image: Image, step: Step) -> TransactionalId:
 
 
 def bound(image: Image, step: Step, *, ends: bool = False) -> Step:
-    """Return a step with the transaction that it belongs to, by the image on its arrival.
+    """Return a step with the number of its transaction, as the image on its arrival has it.
 
-    It is the open one; for a step that `ends` one, else the last one, and for others the next.
-    Epochs tell transactions apart for clients of KIP-890 only: an older client's step that was held
-    up is dropped, rather than taken for one of a later transaction.
+    That is the open transaction. If none is open, it is the last one for a step that `ends` one,
+    and the next one for other steps. Only clients of KIP-890 have an epoch for each transaction:
+    without the number, an older client's delayed step would count for a later transaction.
     """
     known = image.transactional_ids.get(step.transactional_id)
     if known is None:
@@ -181,9 +181,9 @@ def _fenced(known: TransactionalId, step: Step) -> ProducerFencedError:
 def with_partitions(
     image: Image, step: Step, partitions: Iterable[TransactionPartition]
 ) -> Edit | Done:
-    """Return the edit that adds partitions to a transaction; Done when it has them.
+    """Return the edit that adds partitions to a transaction; Done if it has them all.
 
-    Raises as `of_step`.
+    Raises as `of_step` does.
     """
     known = of_step(image, step)
     added = tuple(dict.fromkeys((*known.partitions, *partitions)))
@@ -191,9 +191,9 @@ def with_partitions(
 
 
 def with_group(image: Image, step: Step, group_id: str) -> Edit | Done:
-    """Return the edit that adds a group to a transaction; Done when it has it.
+    """Return the edit that adds a group to a transaction; Done if it has the group.
 
-    Raises as `of_step`.
+    Raises as `of_step` does.
     """
     known = of_step(image, step)
     return _changed(known, _with_group(known.begun(), group_id))
@@ -206,10 +206,10 @@ def _with_group(one: TransactionalId, group_id: str) -> TransactionalId:
 def with_offsets(
     image: Image, step: Step, group_id: str, offsets: Sequence[PendingOffset], *, adds_group: bool
 ) -> Edit | Done:
-    """Return the edit that keeps a group's offsets until the end of a transaction.
+    """Return the edit that keeps a group's offsets until the transaction ends.
 
-    With `adds_group` the group need not have been added before (KIP-890). Raises as `of_step`, and
-    InvalidTxnStateError for a group that was not added.
+    With `adds_group` the group may be new in the transaction (KIP-890). Raises as `of_step` does,
+    and InvalidTxnStateError for a group that was not added.
     """
     known = of_step(image, step)
     if adds_group:
@@ -230,7 +230,7 @@ def _changed(before: TransactionalId, after: TransactionalId) -> Edit | Done:
 
 
 class Ending(NamedTuple):
-    """The end of a transaction: the id before, and after it; the epoch of the markers.
+    """The end of a transaction: its id before and after the end, and the epoch of its markers.
 
     The id is NOT_AN_ID for a transaction that belongs to none.
     """
@@ -245,10 +245,10 @@ class Ending(NamedTuple):
 def to_end(
     image: Image, step: Step, *, is_commit: bool, bumps: bool, random_start: int = FIRST_PRODUCER_ID
 ) -> Ending | TransactionalId:
-    """Return the end that a client asks for; the id as it is when this end has been already.
+    """Return the end that a client asks for; if it has happened already, the id as it is.
 
-    With `bumps` (EndTxn 5, KIP-890) each end raises the epoch, that of an empty transaction too.
-    Raises as `of_step`, and InvalidTxnStateError where there is nothing of the kind to end.
+    With `bumps` (EndTxn 5, KIP-890) each end raises the epoch, also that of an empty transaction.
+    Raises as `of_step` does, and InvalidTxnStateError if there is no such transaction to end.
     """
     known = _mapped(image, step)
     is_newest = step.producer == (known.producer_id, known.epoch)
@@ -269,9 +269,9 @@ def to_end(
 
 
 def to_abort(image: Image, transactional_id: str, number: int | None = None) -> Ending | None:
-    """Return the end that a log dir decides on: an abort that fences the producer.
+    """Return the end that the log dir decides on: an abort that fences the producer.
 
-    None when no transaction is open, or not that `number`.
+    None if no transaction is open, or not the one of that `number`.
     """
     known = image.transactional_ids.open.get(transactional_id)
     if known is None or number not in (None, known.number):
@@ -283,7 +283,7 @@ def to_abort(image: Image, transactional_id: str, number: int | None = None) -> 
 def to_abort_in(image: Image, place: TransactionPartition, producer: Producer) -> Ending | None:
     """Return the end of the transaction that a producer has open in a partition.
 
-    If it belongs to no transactional id, as in an imported log, it ends in this partition alone.
+    A transaction without a transactional id, as in an imported log, ends in this partition alone.
     """
     found = image.transactional_ids.of_producer(producer.producer_id)
     if found is not None and found.is_open and place in found.partitions:

@@ -1,11 +1,11 @@
-"""Transactional ids: the state of a producer's transactions, as the image of a log dir has it.
+"""Transactional ids: the state of producers' transactions, as the image of a log dir has it.
 
     TransactionalId      one id: its producer, its epoch, and what its open transaction has touched
     TransactionalIds     all of them, by id and by producer
 
-No coordinator remembers anything: each step of a transaction is a plan on an image, made by the
-instance that the client asks (`transaction_plans`). States and their names are those of Kafka's
-TransactionState; nothing is ever prepared, because a transaction ends in one entry.
+There is no coordinator with a memory: each step of a transaction is a plan on an image, made by the
+gateway that the client asks (`transaction_plans`). States and their names are those of Kafka's
+TransactionState. There are no Prepare states, because a transaction ends in one entry.
 """
 
 from collections.abc import Collection, Iterable, Mapping
@@ -15,10 +15,10 @@ from typing import Final, NamedTuple
 from immutables import Map
 
 NO_ID: Final = -1
-"""A producer id, or an epoch, that there is not."""
+"""In place of a producer id or an epoch: none."""
 
 EPOCH_MAX: Final = 2**15 - 1
-"""The largest epoch. A client never gets it: it is left for the end that a log dir decides on."""
+"""The largest epoch. Clients get only smaller ones: an abort by the log dir needs one more."""
 
 
 class TransactionStatus(StrEnum):
@@ -38,7 +38,7 @@ class TransactionPartition(NamedTuple):
 
 
 class PendingOffset(NamedTuple):
-    """A group's offset of a partition, which is committed when its transaction commits."""
+    """A group's offset of a partition, to be committed when the transaction commits."""
 
     group_id: str
     topic: str
@@ -49,12 +49,12 @@ class PendingOffset(NamedTuple):
 
 
 class TransactionalId(NamedTuple):
-    """A transactional id: its producer now, and its open or its last transaction.
+    """A transactional id: its present producer, and its open or its last transaction.
 
-    `last_producer_id` and `last_epoch` are those before the last change of the producer, so that a
-    request which is sent again gets its answer again. `number` counts the transactions that were
-    begun. Applying an edit sets `started_ms`, the time of the entry that began the transaction, and
-    `used_ms`, that of the entry that changed the id last.
+    `last_producer_id` and `last_epoch` are those before the last change of the producer; by them a
+    repeated request gets the same answer. `number` counts the transactions begun. Applying an edit
+    sets `started_ms`, the time of the entry that began the open transaction, and `used_ms`, the
+    time of the entry that changed the id last.
     """
 
     transactional_id: str
@@ -78,29 +78,29 @@ class TransactionalId(NamedTuple):
 
     @property
     def is_exhausted(self) -> bool:
-        """Whether its producer id has no further epoch for a client (isEpochExhausted)."""
+        """Whether the producer id has no further epoch for a client (isEpochExhausted)."""
         return self.epoch >= EPOCH_MAX - 1
 
     def begun(self) -> "TransactionalId":
-        """Return it with an open transaction: the one that is, or a new one."""
+        """Return the id with a transaction open: the same one, or a new one."""
         if self.is_open:
             return self
         return self._replace(status=TransactionStatus.ONGOING, number=self.number + 1)
 
     def without_topics(self, topic_ids: Collection[str]) -> "TransactionalId | None":
-        """Return it without the partitions of topics; None when it has none of them."""
+        """Return the id without the partitions of these topics; None if it has none of them."""
         left = tuple(one for one in self.partitions if one.topic_id not in topic_ids)
         return None if left == self.partitions else self._replace(partitions=left)
 
     def at(self, known: "TransactionalId | None", now_ms: int) -> "TransactionalId":
-        """Return it with the times that an entry of `now_ms` gives it; `known` is it before."""
+        """Return the id with the times of an entry of `now_ms`; `known` is the id before it."""
         goes_on = known is not None and known.is_open and known.number == self.number
         started_ms = known.started_ms if known is not None and goes_on else now_ms
         return self._replace(started_ms=started_ms if self.is_open else 0, used_ms=now_ms)
 
 
 class TransactionalIds:
-    """The transactional ids of a log dir. Nothing in it ever changes."""
+    """The transactional ids of a log dir. It is immutable."""
 
     __slots__ = ("_by_producer", "by_id", "open")
 
@@ -110,22 +110,22 @@ class TransactionalIds:
         self.open: Map[str, TransactionalId] = Map(
             {one.transactional_id: one for one in listed if one.is_open}
         )
-        """Those with an open transaction."""
+        """The ids with an open transaction."""
         self._by_producer: Map[int, str] = Map(
             {one.producer_id: one.transactional_id for one in listed}
         )
 
     def get(self, transactional_id: str) -> TransactionalId | None:
-        """Return an id's state; None for an id that was never used, or has expired."""
+        """Return an id; None for one that was never used, or that has expired."""
         return self.by_id.get(transactional_id)
 
     def of_producer(self, producer_id: int) -> TransactionalId | None:
-        """Return the id that has a producer id now."""
+        """Return the id whose present producer id this is; None if there is none."""
         name = self._by_producer.get(producer_id)
         return None if name is None else self.by_id[name]
 
     def pending(self, group_id: str) -> frozenset[tuple[str, int]]:
-        """Return the partitions, by topic, whose offsets of a group an open transaction holds."""
+        """Return the (topic, partition)s for which an open transaction holds offsets of a group."""
         return frozenset(
             (one.topic, one.partition)
             for opened in self.open.values()
@@ -136,7 +136,7 @@ class TransactionalIds:
     def after(
         self, changes: Mapping[str, TransactionalId | None], now_ms: int
     ) -> "TransactionalIds":
-        """Return them after an entry's changes; None removes an id."""
+        """Return the ids after an entry's changes; None removes an id."""
         if not changes:
             return self
         found = TransactionalIds()

@@ -1,8 +1,8 @@
-"""Committers of one machine take turns, so that they queue up rather than collide.
+"""Committers of one machine take turns, so that they queue up instead of colliding.
 
-A turn is a lock on the directory of the entries, without a file of its own. It ends with its
-process, however the process ends. It only saves work, so a file system without locks, or a holder
-that hangs, costs only retries.
+A turn is a lock on the directory of the entries; it needs no file of its own. It ends with its
+process, however that ends. A turn only saves work: without it, on a file system without locks or
+behind a holder that hangs, commits only take more tries.
 """
 
 import fcntl
@@ -19,7 +19,7 @@ _LONGEST_PAUSE_MS = 0.5
 
 
 class Turn:
-    """The turn for one directory of a log dir, which stays open, so a replacement is noticed."""
+    """The turn for a directory, which stays open, so that its replacement is noticed."""
 
     def __init__(self, files: Files, directory: str, clock: Clock) -> None:
         self._path = os.path.join(files.uri, directory) if files.is_local else None
@@ -28,9 +28,9 @@ class Turn:
 
     @contextmanager
     def taken(self, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
-        """Hold the turn while the block runs; yields whether it was had.
+        """Hold the turn while the block runs; yields whether it was taken.
 
-        `meanwhile` is called again and again while others have it.
+        `meanwhile` is called again and again while another process holds it.
         """
         self.hold()
         handle = self._handle
@@ -44,18 +44,18 @@ class Turn:
                 fcntl.flock(handle.descriptor, fcntl.LOCK_UN)
 
     def hold(self) -> None:
-        """Open the directory, unless it is open; a missing one is the commit's to report."""
-        # A lock is the open file's, so a forked process needs a file of its own.
+        """Open the directory, unless it is open; if it is missing, the commit will report that."""
+        # A lock belongs to the open file, so a forked process opens the directory for itself.
         if self._path is not None and (self._handle is None or self._handle.process != os.getpid()):
             with suppress(OSError):
                 self._handle = _Handle(self._path)
 
     def forget(self) -> None:
-        """Let go of the directory: the one that has its name from now on is the right one."""
+        """Close the directory: it was replaced, and the next `hold` opens the new one."""
         self._handle = None
 
     def is_replaced(self) -> bool:
-        """Whether the directory that is held is no longer the one of its name."""
+        """Whether the directory's name now leads to another directory than the open one."""
         if self._path is None or self._handle is None:
             return False
         try:
@@ -80,7 +80,7 @@ class Turn:
 
 
 class _Handle:
-    """A directory held open: as long as it is, no other directory has its inode number."""
+    """An open directory. While it is open, no other directory can get its inode number."""
 
     def __init__(self, path: str) -> None:
         self.descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
@@ -89,7 +89,7 @@ class _Handle:
         self._identity = found.st_dev, found.st_ino
 
     def is_other(self, found: os.stat_result) -> bool:
-        """Whether that is another directory."""
+        """Whether `found` is another directory."""
         return (found.st_dev, found.st_ino) != self._identity
 
     def __del__(self) -> None:

@@ -1,7 +1,7 @@
 """The metadata log in SQL, for people: `__cluster_metadata` is a Delta table of runs.
 
-A run's row has the whole state of its key as of version `as_of`, and the newest row counts.
-`live_rows` is the query for that; any engine that reads Delta runs it (DuckDB: `from
+A row of a run has the whole state of its key as of version `as_of`; the newest row counts.
+`live_rows` is the query for that. Any engine that reads Delta runs it (DuckDB: `from
 delta_scan('…/__cluster_metadata')`, Spark: ``from delta.`…/__cluster_metadata` ``). It shows the
 log as of the newest fold: later entries are not rows yet.
 

@@ -71,10 +71,11 @@ class Principal(BaseModel):
 
     def allows(self, scope: Scope, name: str, resource: Resource = Resource.TOPIC) -> bool:
         """Whether a grant covers it."""
-        return any(
-            scope in grant.scopes and grant.resource == resource and name.startswith(grant.prefix)
-            for grant in self.grants
-        )
+        for grant in self.grants:
+            is_of_kind = scope in grant.scopes and grant.resource == resource
+            if is_of_kind and name.startswith(grant.prefix):
+                return True
+        return False
 
     def sees(self, name: str, resource: Resource = Resource.TOPIC) -> bool:
         """Whether a grant covers it with any scope."""

@@ -24,23 +24,39 @@ def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
 
 
 def _record(delta: int, record: Record) -> bytes:
-    body = b"\0\0" + _varint(delta) + _field(record.key) + _field(record.value) + b"\0"
+    key, value = record
+    body = b"".join(
+        (
+            b"\0\0",
+            _varint(delta),
+            _varint(len(key)),
+            key,
+            _NULL if value is None else _varint(len(value)),
+            value or b"",
+            b"\0",
+        )
+    )
     return _varint(len(body)) + body
 
 
-def _field(data: bytes | None) -> bytes:
-    return _varint(-1) if data is None else _varint(len(data)) + data
-
-
 def _varint(value: int) -> bytes:
-    """Return a number as a zig-zag varint."""
-    code = (value << 1) ^ (value >> 63)
+    """Return a number that is not negative as a zig-zag varint."""
+    return _VARINTS[value] if value < len(_VARINTS) else _encoded(value)
+
+
+def _encoded(value: int) -> bytes:
+    code = value << 1
     out = bytearray()
     while code >= 0x80:
         out.append(code & 0x7F | 0x80)
         code >>= 7
     out.append(code)
     return bytes(out)
+
+
+_VARINTS: Final = tuple(map(_encoded, range(1024)))
+_NULL: Final = b"\1"
+"""The varint of -1: the size of null."""
 
 
 def records_of(pieces: Iterable[memoryview], start: int, end: int) -> Iterator[Record]:

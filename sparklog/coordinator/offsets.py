@@ -12,7 +12,6 @@ from sparklog.coordinator.records import (
     OFFSET_COMMIT,
     Record,
     read_record,
-    write_record,
 )
 from sparklog.coordinator.requests import (
     NO_EPOCH,
@@ -38,25 +37,37 @@ _SIZE: Final = struct.Struct(">h")
 _PARTITION: Final = struct.Struct(">i")
 _VALUE: Final = struct.Struct(">hqih")
 _TIME: Final = struct.Struct(">q")
+_VALUE_1: Final = struct.Struct(">hqh")
+_TIMES: Final = struct.Struct(">qq")
 
 AnyGroup = Group | ConsumerGroup
 Offsets = dict[TopicPartition, CommittedOffset]
 
 
 def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> Record:
-    """Return the record of a committed offset; None deletes it."""
-    key = {"group": group_id, "topic": place.topic, "partition": place.partition}
+    """Return the record of a committed offset; None deletes it.
+
+    The bytes are those of OffsetCommitKey 1, and of OffsetCommitValue 3, or 1 where the offset says
+    when it expires.
+    """
+    name, topic = group_id.encode(), place.topic.encode()
+    key = b"".join(
+        (
+            _KEY.pack(OFFSET_COMMIT, len(name)),
+            name,
+            _SIZE.pack(len(topic)),
+            topic,
+            _PARTITION.pack(place.partition),
+        )
+    )
     if offset is None:
-        return write_record(OFFSET_COMMIT, key)
-    value = {
-        "offset": offset.offset,
-        "leaderEpoch": offset.leader_epoch,
-        "metadata": offset.metadata,
-        "commitTimestamp": offset.committed_ms,
-        "expireTimestamp": offset.expires_ms,
-    }
-    version = VERSION if offset.expires_ms is None else WITH_EXPIRY
-    return write_record(OFFSET_COMMIT, key, version, value)
+        return Record(key, None)
+    metadata = offset.metadata.encode()
+    if offset.expires_ms is None:
+        head = _VALUE.pack(VERSION, offset.offset, offset.leader_epoch, len(metadata))
+        return Record(key, head + metadata + _TIME.pack(offset.committed_ms))
+    head = _VALUE_1.pack(WITH_EXPIRY, offset.offset, len(metadata))
+    return Record(key, head + metadata + _TIMES.pack(offset.committed_ms, offset.expires_ms))
 
 
 def offset_of(value: Mapping[str, Any]) -> CommittedOffset:

@@ -274,7 +274,7 @@ class Shard:
                 continue
             codes[place] = NONE
             if not request.is_transactional:
-                offset = given._replace(committed_ms=now.wall_ms, expires_ms=expires_ms)
+                offset = CommittedOffset(*given[:3], now.wall_ms, expires_ms)
                 self._put(request.group_id, place, offset)
                 self._out.records.append(offset_record(request.group_id, place, offset))
         self._forget_unused(request.group_id)

@@ -54,6 +54,8 @@ class _Waiting:
     slots: list[Slot]
     size_bytes: int
     answer: asyncio.Future[list[Outcome]]
+    make: Callable[[], Append] | None = None
+    """Makes the batch when the group begins; until then there are no slots."""
 
 
 class AppendCommit:
@@ -73,6 +75,8 @@ class AppendCommit:
         self._has_room = asyncio.Event()
         self._wanted = 1
         """How many requests the previous group had: with as many the next one is complete."""
+        self._grown = 0
+        """How many requests have joined one that waits (`grew`)."""
         self._ends_linger = asyncio.Event()
         self._is_ending = False
         self._answered_s = 0.0
@@ -87,14 +91,29 @@ class AppendCommit:
         Batches of a partition are appended in the order of the calls. A request is committed even
         if its client has gone.
         """
-        loop = asyncio.get_running_loop()
         size = sum(len(one.batch) for one in request)
         slots = [Slot(one, produce_version) for one in request]
-        waiting = _Waiting(slots, size, loop.create_future())
-        self._waiting.append(waiting)
         self._bytes += size
+        return self._wait(_Waiting(slots, size, asyncio.get_running_loop().create_future()))
+
+    def append_when_taken(self, make: Callable[[], Append]) -> asyncio.Future[list[Outcome]]:
+        """Take a request whose batch may grow until its group begins; `make` returns it then.
+
+        Call `grew` for each further request that the batch takes in.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        return self._wait(_Waiting([], 0, answer, make))
+
+    def grew(self) -> None:
+        """Note that a batch which is not made yet has taken in one more request."""
+        self._grown += 1
+        if self._waits_no_longer():
+            self._ends_linger.set()
+
+    def _wait(self, waiting: _Waiting) -> asyncio.Future[list[Outcome]]:
+        self._waiting.append(waiting)
         if self._task is None:
-            self._task = loop.create_task(self._run())
+            self._task = asyncio.get_running_loop().create_task(self._run())
         elif self._waits_no_longer():
             self._ends_linger.set()
         return waiting.answer
@@ -121,10 +140,19 @@ class AppendCommit:
     async def _run(self) -> None:
         while self._waiting:
             await self._linger()
-            group, self._waiting = self._waiting, []
-            self._wanted = len(group)
-            await self._commit(group)
+            await self._commit(self._taken())
         self._task = None
+
+    def _taken(self) -> Sequence[_Waiting]:
+        """Take all that waits as a group; make the batches that could still grow."""
+        group, self._waiting = self._waiting, []
+        self._wanted, self._grown = len(group) + self._grown, 0
+        for one in group:
+            if one.make is not None:
+                append = one.make()
+                one.slots, one.size_bytes = [Slot(append, PRODUCE_VERSION)], len(append.batch)
+                self._bytes += one.size_bytes
+        return group
 
     async def _linger(self) -> None:
         """Wait until the group is complete, or has waited long enough."""
@@ -142,7 +170,7 @@ class AppendCommit:
         timer.cancel()
 
     def _waits_no_longer(self) -> bool:
-        is_complete = self._is_local and len(self._waiting) >= self._wanted
+        is_complete = self._is_local and len(self._waiting) + self._grown >= self._wanted
         return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
 
     async def _commit(self, group: Sequence[_Waiting]) -> None:

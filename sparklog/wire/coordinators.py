@@ -19,6 +19,7 @@ from sparklog.coordinator.shard import Shard
 from sparklog.coordinator.states import GroupLimits
 from sparklog.errors import NotCoordinatorError, SparklogError
 from sparklog.group_commit.append_topics import live_topic
+from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.wire.instances import Instance, leader_of
 from sparklog.wire.owned_shard import Claimed, OwnedShard
@@ -61,16 +62,19 @@ class Coordinators:
 
     async def coordinator_of(self, group_id: str) -> Instance:
         """Return the instance that a group belongs to. Creates __consumer_offsets if needed."""
-        topic = await self._topic()
+        topic = await self._topic(await self._gateway.image())
         return self._owner(partition_of(group_id, topic.num_partitions))
 
-    async def ask(self, request: Request, group_id: str) -> Any:
+    async def ask(self, request: Request, group_id: str, image: Image | None = None) -> Any:
         """Return the answer to a request for a group.
 
-        Raises NotCoordinatorError, CoordinatorNotAvailableError, and what an append may raise.
+        `image` is the newest one, if the caller has just looked. Raises NotCoordinatorError,
+        CoordinatorNotAvailableError, and what an append may raise.
         """
-        topic = await self._topic()
-        shard = await self._owned(topic, partition_of(group_id, topic.num_partitions))
+        image = image or await self._gateway.image()
+        topic = await self._topic(image)
+        number = partition_of(group_id, topic.num_partitions)
+        shard = self._at_hand(image, topic, number) or await self._owned(topic, number)
         return await shard.ask(request)
 
     async def groups(self) -> Sequence[ListedGroup]:
@@ -99,14 +103,21 @@ class Coordinators:
     def _owns(self, number: int) -> bool:
         return self._owner(number).node_id == self._gateway.instances.own.node_id
 
-    async def _topic(self) -> TopicDescription:
+    async def _topic(self, image: Image) -> TopicDescription:
         gateway = self._gateway
-        topic = (await gateway.image()).names.get(OFFSETS_TOPIC)
+        topic = image.names.get(OFFSETS_TOPIC)
         if topic is None:
             count = gateway.settings.offsets_topic_num_partitions
             make = partial(offsets_topic, gateway.catalog, gateway.clock, count)
             topic = await gateway.administer(make)
         return topic
+
+    def _at_hand(self, image: Image, topic: TopicDescription, number: int) -> OwnedShard | None:
+        """Return the shard of a partition if an image shows that nothing has to be done for it."""
+        shard, opened = self._shards.get(number), image.topic(topic.topic_id)
+        if shard is None or opened is None or not opened.is_open or not self._owns(number):
+            return None
+        return shard if shard.problem(image) is None else None
 
     async def _owned(self, topic: TopicDescription, number: int) -> OwnedShard:
         """Return the shard of a partition as the log has it now; claim the partition if needed.

@@ -97,7 +97,11 @@ class Gateway:
     def start(self) -> None:
         """Begin to show others that this instance lives."""
         self._beating = asyncio.ensure_future(self._beat())
-        asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
+        self._loading = asyncio.get_running_loop().run_in_executor(self._lookups, _load_kernels)
+
+    async def loaded(self) -> None:
+        """Return when everything is loaded that produce requests need."""
+        await self._loading
 
     async def _beat(self) -> None:
         loop = asyncio.get_running_loop()

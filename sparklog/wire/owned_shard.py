@@ -3,6 +3,8 @@
     request ──▶ shard ──▶ answers ────────────────▶ sent when everything before them is durable
                      └──▶ records ──▶ AppendCommit ──▶ with the leader epoch of the claim
 
+Records that wait for the same commit are one batch, as in a broker's coordinator
+(`group.coordinator.append.linger.ms`), because each batch is checked and laid out by itself.
 An append that does not land ends the ownership: waiting requests are answered with an error, and
 the groups are read from the log again.
 """
@@ -10,9 +12,11 @@ the groups are read from the log again.
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
 from sparklog.clock import Clock
+from sparklog.config import TopicConfig
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.records import Record, is_offset
 from sparklog.coordinator.requests import Effects, Now, Request
@@ -26,9 +30,15 @@ from sparklog.errors import (
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
+from sparklog.record.layout import BATCH_HEADER_SIZE
 
 MS_PER_S: Final = 1000
 NEVER_MS: Final = 2**63
+
+BATCH_BYTES_MAX: Final = 64 * 1024
+"""Records join a batch up to this size, or the topic's max.message.bytes if that is less."""
+RECORD_OVERHEAD_BYTES: Final = 24
+"""What a record takes beside its key and its value, at most."""
 
 Answers = list[tuple["asyncio.Future[Any]", Any]]
 
@@ -40,6 +50,15 @@ class Claimed(NamedTuple):
     partition: int
     leader_epoch: int
     end_offset: int
+
+
+@dataclass(eq=False, slots=True)
+class _Batch:
+    """Records that are appended together, and the answers behind them."""
+
+    records: list[Record]
+    answers: Answers
+    size_bytes: int
 
 
 class OwnedShard:
@@ -67,8 +86,12 @@ class OwnedShard:
         self._appends = appends
         self._clock = clock
         self._waiting: set[asyncio.Future[Any]] = set()
-        self._in_flight: deque[Answers] = deque()
-        """For each append that is not durable yet, the answers behind it."""
+        self._in_flight: deque[_Batch] = deque()
+        """The batches that are not durable yet."""
+        self._growing: _Batch | None = None
+        """The last one of them, while its group has not begun."""
+        most_bytes = TopicConfig.parse(claimed.topic.configs).max_message_bytes
+        self._batch_bytes_max = min(most_bytes, BATCH_BYTES_MAX)
         shard.loaded(self._now())
         self._timer_ms = clock.boot_ms()
         self._timer = asyncio.get_running_loop().call_later(0, self._tick)
@@ -128,28 +151,45 @@ class OwnedShard:
 
     def _take(self, effects: Effects) -> None:
         if effects.records:
-            batch = batch_of(effects.records, self._clock.now_ms())
-            topic_id = self._topic.topic_id
-            append = Append(topic_id, self.partition, batch, self._epoch)
-            count = len(effects.records)
-            self._in_flight.append(effects.answers)
-            done = self._appends.append([append])
-            done.add_done_callback(lambda found: self._landed(found, count))
+            self._append(effects.records, effects.answers)
         elif self._in_flight:
-            self._in_flight[-1].extend(effects.answers)
+            self._in_flight[-1].answers.extend(effects.answers)
         else:
             _send(effects.answers)
         self._set_timer()
 
-    def _landed(self, done: "asyncio.Future[list[Appended | SparklogError]]", count: int) -> None:
+    def _append(self, records: list[Record], answers: Answers) -> None:
+        """Append records with those that wait for their commit already, or as the next batch."""
+        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
+        batch = self._growing
+        if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
+            batch.records += records
+            batch.answers += answers
+            batch.size_bytes += size
+            self._appends.grew()
+            return
+        batch = self._growing = _Batch(records, answers, size + BATCH_HEADER_SIZE)
+        self._in_flight.append(batch)
+        done = self._appends.append_when_taken(lambda: self._made(batch))
+        done.add_done_callback(self._landed)
+
+    def _made(self, batch: _Batch) -> Append:
+        """Return a batch as it is appended; it grows no more."""
+        if self._growing is batch:
+            self._growing = None
+        data = batch_of(batch.records, self._clock.now_ms())
+        return Append(self._topic.topic_id, self.partition, data, self._epoch)
+
+    def _landed(self, done: "asyncio.Future[list[Appended | SparklogError]]") -> None:
         if self.is_over:
             return
         error = done.exception()
         outcome = error if error is not None else done.result()[0]
         if isinstance(outcome, Appended):
-            _send(self._in_flight.popleft())
+            batch = self._in_flight.popleft()
+            _send(batch.answers)
             is_next = outcome.base_offset == self._end_offset
-            self._end_offset = outcome.base_offset + count
+            self._end_offset = outcome.base_offset + len(batch.records)
             if not is_next:
                 self.end(CoordinatorNotAvailableError("others have appended"))
         elif isinstance(outcome, FencedLeaderEpochError):

@@ -12,7 +12,6 @@ from typing import Final
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
-from sparklog.maintenance.compact import compact_partition
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.tail import merge_tails
 from sparklog.metadata.catalog import Catalog
@@ -64,6 +63,9 @@ class Tidying:
 
     def _compact(self, image: Image) -> None:
         """Compact partitions of __consumer_offsets that this instance coordinates."""
+        # Loaded here: its kernels would come before the gateway listens.
+        from sparklog.maintenance.compact import compact_partition
+
         topic = image.names.get(OFFSETS_TOPIC)
         opened = None if topic is None else image.topic(topic.topic_id)
         if topic is None or opened is None or not opened.is_open:

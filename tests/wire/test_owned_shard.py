@@ -1,7 +1,8 @@
 """A shard that an instance owns: answers wait for records; an append that fails ends it."""
 
 import asyncio
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -27,6 +28,8 @@ from sparklog.errors import (
 )
 from sparklog.group_commit.appends import Append, AppendCommit, Appended
 from sparklog.model import TopicDescription, TopicPartition
+from sparklog.record.batches import byte_view
+from sparklog.record.scan import scan_batches
 from sparklog.wire.owned_shard import Claimed, OwnedShard
 
 TOPIC = TopicDescription("__consumer_offsets", "id", 50, {}, 0)
@@ -35,19 +38,31 @@ END = 10
 
 
 class HeldAppends:
-    """Appends that land when they are told to."""
+    """Appends whose group begins, and that land, when they are told to."""
 
     def __init__(self) -> None:
-        self.held: list[tuple[Append, asyncio.Future[Any]]] = []
+        self.taken: list[Append] = []
+        self.grown = 0
+        self._waiting: list[Callable[[], Append]] = []
+        self._done: list[asyncio.Future[Any]] = []
 
-    def append(self, appends: list[Append]) -> "asyncio.Future[Any]":
-        [one] = appends
-        self.held.append((one, asyncio.get_running_loop().create_future()))
-        return self.held[-1][1]
+    def append_when_taken(self, make: Callable[[], Append]) -> "asyncio.Future[Any]":
+        self._waiting.append(make)
+        self._done.append(asyncio.get_running_loop().create_future())
+        return self._done[-1]
+
+    def grew(self) -> None:
+        self.grown += 1
+
+    def take(self) -> None:
+        """Begin the group of all that waits."""
+        self.taken += [make() for make in self._waiting]
+        self._waiting.clear()
 
     async def land(self, outcome: Appended | SparklogError | Exception) -> None:
         """End the first append; the shard takes note."""
-        _, done = self.held.pop(0)
+        self.take()
+        done = self._done.pop(0)
         if isinstance(outcome, Appended | SparklogError):
             done.set_result([outcome])
         else:
@@ -58,7 +73,7 @@ class HeldAppends:
 class Owner:
     """A shard, its appends, and errors that ended it."""
 
-    def __init__(self, **limits: int) -> None:
+    def __init__(self, topic: TopicDescription = TOPIC, **limits: int) -> None:
         self.appends = HeldAppends()
         self.clock = ManualClock()
         self.ends: list[SparklogError] = []
@@ -68,7 +83,7 @@ class Owner:
         def ended(_: OwnedShard, error: SparklogError) -> None:
             self.ends.append(error)
 
-        self.owned = OwnedShard(Claimed(TOPIC, 3, 7, END), shard, appends, self.clock, ended)
+        self.owned = OwnedShard(Claimed(topic, 3, 7, END), shard, appends, self.clock, ended)
 
     def commits(self, offset: int) -> "asyncio.Future[Any]":
         return self.owned.ask(CommitRequest("g", {FLIGHTS: CommittedOffset(offset)}))
@@ -93,13 +108,48 @@ def landed(offset: int) -> Appended:
 def test_an_answer_waits_for_its_records_and_those_behind_it_wait_too() -> None:
     async def told() -> None:
         owner = Owner()
-        first, second, read = owner.commits(1), owner.commits(2), owner.fetches()
-        assert [one.leader_epoch for one, _ in owner.appends.held] == [7, 7]
+        first = owner.commits(1)
+        owner.appends.take()
+        second, read = owner.commits(2), owner.fetches()
+        owner.appends.take()
+        assert [one.leader_epoch for one in owner.appends.taken] == [7, 7]
         await owner.appends.land(landed(END))
         assert (first.done(), second.done(), read.done()) == (True, False, False)
         await owner.appends.land(landed(END + 1))
         assert read.result().offsets[FLIGHTS].offset == 2
         assert owner.fetches().done()
+
+    run(told())
+
+
+def test_records_that_wait_for_the_same_commit_are_one_batch() -> None:
+    async def told() -> None:
+        owner = Owner()
+        waiting = [owner.commits(1), owner.fetches(), owner.commits(2), owner.fetches()]
+        assert owner.appends.grown == 1
+        await owner.appends.land(landed(END))
+        [append] = owner.appends.taken
+        assert scan_batches(byte_view(append.batch)).batches.record_count.tolist() == [2]
+        assert [one.done() for one in waiting] == [True] * 4
+        last = owner.commits(3)
+        await owner.appends.land(landed(END + 2))
+        assert last.done()
+        assert not owner.ends
+
+    run(told())
+
+
+def test_a_batch_grows_no_further_than_its_topic_takes() -> None:
+    async def told() -> None:
+        owner = Owner(replace(TOPIC, configs={"max.message.bytes": "200"}))
+        waiting = [owner.commits(number) for number in range(3)]
+        owner.appends.take()
+        assert owner.appends.grown == 1
+        assert all(len(one.batch) <= 200 for one in owner.appends.taken)
+        await owner.appends.land(landed(END))
+        assert [one.done() for one in waiting] == [True, True, False]
+        await owner.appends.land(landed(END + 2))
+        assert waiting[2].done()
 
     run(told())
 
@@ -138,7 +188,9 @@ def test_offsets_of_others_wait_for_what_is_in_flight() -> None:
 def test_an_append_that_fails_ends_it(outcome: Exception, kind: type[SparklogError]) -> None:
     async def told() -> None:
         owner = Owner()
-        waiting = [owner.commits(1), owner.commits(2), owner.fetches()]
+        waiting = [owner.commits(1)]
+        owner.appends.take()
+        waiting += [owner.commits(2), owner.fetches()]
         await owner.appends.land(outcome)
         assert owner.owned.is_over
         assert [type(one.exception()) for one in waiting] == [kind] * 3

@@ -8,6 +8,7 @@ from kio.schema.errors import ErrorCode
 from sparklog.admin import NewTopic
 from sparklog.coordinator.placement import partition_of
 from sparklog.errors import StorageError
+from sparklog.maintenance import compact
 from sparklog.maintenance.job import Outcome
 from sparklog.maintenance.tail import SLICES_MAX
 from sparklog.metadata.image import PartitionLog
@@ -102,7 +103,7 @@ class TestGroups:
     ) -> None:
         monkeypatch.setattr(tidying, "DIRTY_BYTES", 1)
         found = Outcome(problems=["a segment is damaged"])
-        monkeypatch.setattr(tidying, "compact_partition", lambda *_: found)
+        monkeypatch.setattr(compact, "compact_partition", lambda *_: found)
         running.server.gateway.tidying.tidy()
         assert "was not compacted: a segment is damaged" in caplog.text
 

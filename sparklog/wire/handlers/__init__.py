@@ -31,12 +31,13 @@ from sparklog.wire.handlers.group_admin import (
     list_groups,
 )
 from sparklog.wire.handlers.group_members import heartbeat, join_group, leave_group, sync_group
-from sparklog.wire.handlers.group_offsets import offset_commit, offset_delete, offset_fetch
+from sparklog.wire.handlers.group_offsets import offset_delete, offset_fetch
 from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.leader_epochs import offset_for_leader_epoch
 from sparklog.wire.handlers.list_offsets import list_offsets
 from sparklog.wire.handlers.log_dirs import describe_log_dirs
 from sparklog.wire.handlers.metadata import metadata
+from sparklog.wire.handlers.offset_commit import offset_commit
 from sparklog.wire.handlers.produce import produce
 from sparklog.wire.handlers.producers import describe_producers
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from sparklog.tokens import Resource, Scope
 from sparklog.wire import messages
 from sparklog.wire.headers import RequestHeader
+from sparklog.wire.reading import Reader
 from sparklog.wire.sending import Piece
 from sparklog.wire.session import Session
 from sparklog.wire.versions import APIS, ApiKey
@@ -57,6 +58,10 @@ class Call:
         """Return the body, as kio's class has it. Raises InvalidRequestError."""
         header = self.header
         return messages.parse(header.api_key, header.version, self.frame, header.body_at)
+
+    def reader(self) -> Reader:
+        """Return a reader of the body, for handlers that do without kio's class."""
+        return Reader(self.frame, self.header.body_at, is_flexible=self.is_flexible)
 
     def answer(self, fields: Mapping[str, Any]) -> Reply:
         """Return an answer with these fields (`messages`)."""

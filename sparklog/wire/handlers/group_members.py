@@ -17,6 +17,7 @@ from sparklog.coordinator.requests import (
     SyncRequest,
 )
 from sparklog.errors import ErrorCode, NotCoordinatorError, SparklogError, UsageError
+from sparklog.metadata.image import Image
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 
@@ -28,17 +29,20 @@ MEMBER_LIST_SINCE: Final = 3
 """The version of LeaveGroup from which on several members may leave."""
 
 
-async def asked(call: Call, request: Request, group_id: str) -> Any:
-    """Return the answer of a group's coordinator, or the code of its error."""
+async def asked(call: Call, request: Request, group_id: str, image: Image | None = None) -> Any:
+    """Return the answer of a group's coordinator, or the code of its error.
+
+    `image` is the newest one, if the caller has just looked.
+    """
     if not call.allows(Scope.READ, group_id, Resource.GROUP):
         return ErrorCode.GROUP_AUTHORIZATION_FAILED
-    return await answer_of(call, request, group_id)
+    return await answer_of(call, request, group_id, image)
 
 
-async def answer_of(call: Call, request: Request, group_id: str) -> Any:
+async def answer_of(call: Call, request: Request, group_id: str, image: Image | None = None) -> Any:
     """Return the same without a check of the client's grants."""
     try:
-        return await call.gateway.coordinators.ask(request, group_id)
+        return await call.gateway.coordinators.ask(request, group_id, image)
     except SparklogError as error:
         if isinstance(error, NotCoordinatorError):
             return error.code

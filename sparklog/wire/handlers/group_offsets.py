@@ -1,20 +1,17 @@
-"""OffsetCommit, OffsetFetch, OffsetDelete: how far a group has read."""
+"""OffsetFetch, OffsetDelete: how far a group has read, and what is forgotten of it."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import timedelta
 from typing import Any, Final
 
 from sparklog.coordinator.requests import (
     NO_EPOCH,
     NO_OFFSET,
     CommitAnswer,
-    CommitRequest,
     CommittedOffset,
     FetchRequest,
     OffsetDeleteRequest,
 )
 from sparklog.errors import ErrorCode
-from sparklog.metadata.image import Image
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
@@ -22,61 +19,8 @@ from sparklog.wire.handlers.group_members import answer_of, asked
 
 GROUPS_SINCE: Final = 8
 """The version of OffsetFetch from which on several groups may be asked for."""
-NO_RETENTION: Final = timedelta(milliseconds=-1)
 
 Fields = dict[str, Any]
-
-
-async def offset_commit(call: Call) -> Reply:
-    """Return the answer."""
-    request = call.request()
-    image = await call.gateway.image()
-    given = given_offsets(request)
-    codes = {place: commit_code(call, image, place) for place in given}
-    committing = CommitRequest(
-        group_id=request.group_id,
-        offsets={place: offset for place, offset in given.items() if not codes[place]},
-        generation=request.generation_id_or_member_epoch,
-        member_id=request.member_id,
-        instance_id=getattr(request, "group_instance_id", None),
-        retention_ms=_retention_ms(request),
-        version=call.version,
-    )
-    answer = await asked(call, committing, request.group_id)
-    if isinstance(answer, int):
-        codes = dict.fromkeys(given, answer)
-    else:
-        codes.update(answer.partitions)
-    return call.answer({"topics": commit_codes(request.topics, codes)})
-
-
-def given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:
-    """Return the offsets in a request to commit."""
-    return {
-        TopicPartition(topic.name, one.partition_index): CommittedOffset(
-            one.committed_offset,
-            getattr(one, "committed_leader_epoch", NO_EPOCH),
-            one.committed_metadata or "",
-        )
-        for topic in request.topics
-        for one in topic.partitions
-    }
-
-
-def _retention_ms(request: Any) -> int:
-    """Return the retention that versions 2 to 4 may ask for; -1 for the broker's."""
-    retention: timedelta = getattr(request, "retention_time", NO_RETENTION)
-    return retention // timedelta(milliseconds=1)
-
-
-def commit_code(call: Call, image: Image, place: TopicPartition) -> int:
-    """Return why a group may not commit an offset of a partition; 0 when it may."""
-    if not call.allows(Scope.READ, place.topic):
-        return ErrorCode.TOPIC_AUTHORIZATION_FAILED
-    topic = image.names.get(place.topic)
-    if topic is None or not 0 <= place.partition < topic.num_partitions:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return ErrorCode.NONE
 
 
 def commit_codes(topics: Iterable[Any], codes: Mapping[TopicPartition, int]) -> list[Fields]:

@@ -6,7 +6,13 @@ __consumer_offsets. The group's coordinator checks them as it checks a commit.
 
 from typing import Any, Final
 
-from sparklog.coordinator.requests import NO_GENERATION, NO_MEMBER, CommitRequest
+from sparklog.coordinator.requests import (
+    NO_EPOCH,
+    NO_GENERATION,
+    NO_MEMBER,
+    CommitRequest,
+    CommittedOffset,
+)
 from sparklog.errors import ErrorCode
 from sparklog.metadata.transaction_plans import Step
 from sparklog.metadata.transactions import PendingOffset
@@ -14,7 +20,8 @@ from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.handlers.group_members import asked
-from sparklog.wire.handlers.group_offsets import commit_code, commit_codes, given_offsets
+from sparklog.wire.handlers.group_offsets import commit_codes
+from sparklog.wire.handlers.offset_commit import TopicRule
 from sparklog.wire.handlers.transactions import FENCED_SINCE, may_use, step_of, taken
 
 ADDS_SINCE: Final = 5
@@ -42,8 +49,8 @@ async def txn_offset_commit(call: Call) -> Reply:
     """Return the answer."""
     request = call.request()
     image = await call.gateway.image()
-    given = given_offsets(request)
-    codes = {place: commit_code(call, image, place) for place in given}
+    given = _given_offsets(request)
+    codes = {place: TopicRule.of(call, image, place.topic).code(place.partition) for place in given}
     if not may_use(call, request.transactional_id):
         codes = dict.fromkeys(given, ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
         return call.answer({"topics": commit_codes(request.topics, codes)})
@@ -69,6 +76,18 @@ async def txn_offset_commit(call: Call) -> Reply:
     if offsets:
         codes.update(await _left(call, step, offsets))
     return call.answer({"topics": commit_codes(request.topics, codes)})
+
+
+def _given_offsets(request: Any) -> dict[TopicPartition, CommittedOffset]:
+    return {
+        TopicPartition(topic.name, one.partition_index): CommittedOffset(
+            one.committed_offset,
+            getattr(one, "committed_leader_epoch", NO_EPOCH),
+            one.committed_metadata or "",
+        )
+        for topic in request.topics
+        for one in topic.partitions
+    }
 
 
 async def _left(call: Call, step: Step, offsets: list[PendingOffset]) -> dict[TopicPartition, int]:

@@ -106,6 +106,35 @@ class TestGroup:
 
         assert run(catalog(log_dir), work, linger_ms=60_000) == 2
 
+    def test_one_that_grows_is_made_when_the_group_begins(self, log_dir: str) -> None:
+        async def work(world: World) -> Any:
+            def made() -> Append:
+                return Append(world.topic_id, 0, client_batch(*texts))
+
+            texts = ["a"]
+            first = world.commit.append_when_taken(made)
+            texts.append("b")
+            world.commit.grew()
+            await first
+            return await first, world.commits
+
+        found, commits = run(catalog(log_dir), work)
+
+        assert (found, commits) == ([Appended(0, -1, 0)], 1)
+        assert values(log_dir) == {0: ["a", "b"]}
+
+    def test_those_who_join_one_that_grows_are_waited_for(self, log_dir: str) -> None:
+        async def work(world: World) -> int:
+            for _ in range(2):
+                answer = world.commit.append_when_taken(lambda: Append(world.topic_id, 0, A))
+                for _ in range(3):
+                    world.commit.grew()
+                    await asyncio.sleep(0)
+                await answer
+            return world.commits
+
+        assert run(catalog(log_dir), work, linger_ms=60_000) == 2
+
     def test_is_told_before_its_answers(self, log_dir: str) -> None:
         async def work(world: World) -> Any:
             answer = world.send(A)

@@ -1,0 +1,166 @@
+"""Bodies that are read and written by hand are those of kio's schemas."""
+
+import contextlib
+import io
+import struct
+from datetime import timedelta
+from importlib import import_module
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from kio.serial import entity_writer
+
+from sparklog.coordinator.requests import CommitRequest, CommittedOffset
+from sparklog.errors import InvalidRequestError
+from sparklog.model import TopicPartition
+from sparklog.wire.handlers.offset_commit import (
+    CommitTopic,
+    read_commit_request,
+    written_commit_answer,
+)
+from sparklog.wire.messages import encode
+from sparklog.wire.reading import Reader
+from sparklog.wire.versions import APIS, ApiKey
+from sparklog.wire.writing import Writer
+
+API = APIS[ApiKey.OFFSET_COMMIT]
+VERSIONS = st.integers(API.min_version, API.max_version)
+INT32 = st.integers(0, 2**31 - 1)
+TEXTS = st.text(max_size=5) | st.just("x" * 200)
+TOPICS = st.lists(
+    st.tuples(
+        TEXTS,
+        st.lists(st.tuples(INT32, st.integers(0, 2**63 - 1), INT32, st.none() | TEXTS), max_size=3),
+    ),
+    max_size=3,
+)
+
+
+def is_flexible(version: int) -> bool:
+    return version >= API.flexible_from
+
+
+def read(version: int, body: bytes) -> tuple[CommitRequest, list[CommitTopic]]:
+    """A request whose body begins behind two bytes."""
+    reader = Reader(memoryview(b"??" + body), 2, is_flexible=is_flexible(version))
+    return read_commit_request(reader, version)
+
+
+def by_kio(version: int, topics: Any, instance: str | None, retention_ms: int) -> bytes:
+    kio = import_module(f"kio.schema.offset_commit.v{version}.request")
+    fields: dict[str, Any] = {}
+    if version >= 7:
+        fields["group_instance_id"] = instance
+    if version <= 4:
+        milliseconds = timedelta(milliseconds=retention_ms)
+        fields["retention_time"] = kio.i64Timedelta.parse(milliseconds)
+    request = kio.OffsetCommitRequest(
+        group_id="readers",
+        generation_id_or_member_epoch=3,
+        member_id="ada",
+        topics=tuple(
+            kio.OffsetCommitRequestTopic(
+                name=name,
+                partitions=tuple(
+                    kio.OffsetCommitRequestPartition(
+                        partition_index=partition,
+                        committed_offset=offset,
+                        committed_metadata=metadata,
+                        **({"committed_leader_epoch": epoch} if version >= 6 else {}),
+                    )
+                    for partition, offset, epoch, metadata in offsets
+                ),
+            )
+            for name, offsets in topics
+        ),
+        **fields,
+    )
+    out = io.BytesIO()
+    entity_writer(type(request))(out, request)
+    return out.getvalue()
+
+
+class TestOffsetCommit:
+    @given(VERSIONS, TOPICS, st.none() | TEXTS, st.integers(-1, 9))
+    def test_is_read_as_it_was_sent(
+        self, version: int, topics: Any, instance: str | None, retention_ms: int
+    ) -> None:
+        found, offsets = read(version, by_kio(version, topics, instance, retention_ms))
+        assert found == CommitRequest(
+            "readers",
+            {},
+            3,
+            "ada",
+            instance if version >= 7 else None,
+            retention_ms if version <= 4 else -1,
+            version,
+        )
+        assert offsets == [
+            (
+                name,
+                [
+                    (
+                        TopicPartition(name, partition),
+                        CommittedOffset(offset, epoch if version >= 6 else -1, metadata or ""),
+                    )
+                    for partition, offset, epoch, metadata in places
+                ],
+            )
+            for name, places in topics
+        ]
+
+    @given(VERSIONS, TOPICS, st.integers(0, 100))
+    def test_is_answered_as_the_schemas_say(self, version: int, topics: Any, code: int) -> None:
+        _, offsets = read(version, by_kio(version, topics, None, -1))
+        codes = {place: code for topic in offsets for place, _ in topic.offsets}
+        told = [
+            {
+                "name": name,
+                "partitions": [{"partition_index": one[0], "error_code": code} for one in places],
+            }
+            for name, places in topics
+        ]
+        writer = Writer(is_flexible=is_flexible(version))
+        expected = encode(ApiKey.OFFSET_COMMIT, version, {"topics": told})
+        assert written_commit_answer(writer, version, offsets, codes) == expected
+
+    @given(VERSIONS, st.integers(0, 60))
+    def test_is_refused_if_it_is_cut(self, version: int, size: int) -> None:
+        body = by_kio(version, [("flights", [(1, 2, 3, "note")])], "x", -1)
+        with pytest.raises(InvalidRequestError):
+            read(version, body[: min(size, len(body) - 1)])
+
+    @given(VERSIONS, st.binary(max_size=60))
+    def test_is_read_or_refused_whatever_it_is(self, version: int, body: bytes) -> None:
+        with contextlib.suppress(InvalidRequestError):
+            read(version, body)
+
+
+class TestReader:
+    def reader(self, body: bytes, *, is_flexible: bool = True) -> Reader:
+        return Reader(memoryview(body), 0, is_flexible=is_flexible)
+
+    def test_passes_over_tagged_fields(self) -> None:
+        reader = self.reader(b"\x02\x63\x03abc\x07\x00\x02x")
+        reader.tags()
+        assert reader.string() == "x"
+
+    @pytest.mark.parametrize("body", [b"\x01\x63\x09abc", b"\x01\x80", b"\x80\x80\x80\x80\x80\x01"])
+    def test_refuses_tagged_fields_beyond_the_end(self, body: bytes) -> None:
+        with pytest.raises(InvalidRequestError):
+            self.reader(body).tags()
+
+    @pytest.mark.parametrize(
+        ("body", "why"), [(b"\0", "null before"), (b"\x02\xff", "no UTF-8"), (b"\x05abc", "cut")]
+    )
+    def test_refuses_a_string(self, body: bytes, why: str) -> None:
+        with pytest.raises(InvalidRequestError, match=why):
+            self.reader(body).string()
+
+    @pytest.mark.parametrize("count", [-1, 4])
+    def test_refuses_an_array(self, count: int) -> None:
+        body = struct.pack(">i", count) + bytes(3)
+        with pytest.raises(InvalidRequestError, match="an array of"):
+            self.reader(body, is_flexible=False).array(1)

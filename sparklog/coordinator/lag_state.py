@@ -5,8 +5,8 @@ commits.
 
     OK       the lag is 0, or was 0 in the window, or has shrunk in the window
     WARN     commits continue, and the lag never shrinks: the group is slower than the producers
-    STOP     the last commit is longer ago than the window lasts, and the log has not ended at or
-             below it in the last minutes
+    STOP     the last commit is longer ago than the window lasts, and in the last 100 seconds the
+             log end was always above it
     STALL    commits continue, always with the same offset
     REWIND   the committed offset went back, and has not reached its former value again
 
@@ -50,7 +50,7 @@ def partition_state(
 ) -> LagState | None:
     """Return the state of a partition from the commits of its window, oldest first.
 
-    `ends` are the log end offsets of the last minutes, `lag` is the present lag. Returns None if
+    `ends` are the log end offsets of the last 100 s, `lag` is the present lag. Returns None if
     the lag is unknown, or if there is a lag and fewer than LEAST commits.
     """
     if lag is None:

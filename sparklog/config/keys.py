@@ -2,7 +2,7 @@
 
 Types and their text forms are those of org.apache.kafka.common.config.ConfigDef: text is trimmed,
 booleans ignore case, lists are separated by commas, INT is 32 and LONG is 64 bits wide. One rule is
-stricter than ConfigDef's: a DOUBLE is finite. NaN would get past a check of the bounds.
+stricter: a DOUBLE is finite, where ConfigDef.Range lets NaN pass.
 """
 
 import math

@@ -1,9 +1,9 @@
 """Options of a produce and of a consume: one row per option.
 
-An option that Kafka's producer or Spark's Kafka connector has, has the same name, default and
-meaning here. Values are text, as everywhere in Spark. Names ignore case, and `_` may replace `.`,
-so that `batch_size=65536` is an argument in Python. Options `storage.<NAME>` are settings of the
-storage (sparklog.storage.settings).
+An option of Kafka's producer or of Spark's Kafka connector has the same name, default and meaning
+here. Values are text, as everywhere in Spark. Names ignore case, and `_` may replace `.`, so that
+`batch_size=65536` is an argument in Python. Options `storage.<NAME>` are settings of the storage
+(sparklog.storage.settings).
 """
 
 from collections.abc import Collection, Mapping, Sequence

@@ -114,7 +114,7 @@ def find_batch(
     has to begin where the batch before it ends. None if no such batch is near, or if any up to it
     is damaged or out of place.
     """
-    # Imported at the first lookup: loading the kernels takes a while, and a service starts without.
+    # Imported at the first lookup, so that a service starts without the kernels.
     from sparklog.record.kernels import fast_lookup as kernels
 
     passed = np.empty((BATCHES_MAX, 3), np.int64)

@@ -100,7 +100,7 @@ def newest(segment: SegmentLog, start: int, end: int | None = None) -> Timestamp
 def floor_of(segment: SegmentLog, offset: int) -> OffsetPosition:
     """Return the entry of the offset index for `offset` in the file's numbering, not yet compared.
 
-    BEGINNING if no entry is low enough. Raises CorruptIndexError for an entry of no such file.
+    BEGINNING if no entry is low enough. Raises CorruptIndexError for a position outside it.
     """
     entry = segment.entry
     index = segment.offset_index() if offset > entry.file_base_offset else None

@@ -78,7 +78,7 @@ class Window:
         rest = self.batches.slice(first)
         if end is None:
             return rest
-        # A wrapper's first offset is known only when it is opened; the batch before it ends below.
+        # A wrapper's first offset is not known before it is opened: take the smallest possible.
         begins = np.where(rest.is_wrapper, rest.due_offsets(start - shift), rest.base_offset)
         return rest.slice(0, int(np.searchsorted(begins, end - shift)))
 
@@ -102,8 +102,7 @@ class Window:
         Verifies the checksums first. Raises CorruptRecordError with position and offset, also for a
         batch that decompresses to more than `max_bytes` (None: the limit of `decode`).
         """
-        # Imported with the first records: loading the kernels takes a while, a service starts
-        # before.
+        # Imported with the first records, so that a service starts without the kernels.
         from sparklog.record.decode import decode
 
         self.verify(batches)

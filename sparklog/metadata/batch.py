@@ -89,7 +89,7 @@ class Request:
     def outcome(self) -> Committed | BaseException:
         """The outcome: an answer, or an error."""
         if self._outcome is None:
-            return CommitOutcomeUnknownError("a request that nobody planned was settled")
+            return CommitOutcomeUnknownError("a request was settled without a plan")
         return self._outcome
 
     def answer(self) -> Committed:

@@ -248,8 +248,8 @@ def _replayed(topic: TopicImage, write: Write) -> Landed | None:
     if receipt.version is None or receipt.version < write.version:
         return None
     warnings.warn(
-        f"version {write.version} of {write.app_id!r} was committed before, up to "
-        f"{receipt.version}; offsets are kept of the highest only: skipped, offsets unknown",
+        f"version {write.version} of {write.app_id!r} was committed before: the write is skipped. "
+        f"Its offsets are not known any more; only those of version {receipt.version} are kept",
         SparklogWarning,
         stacklevel=2,
     )

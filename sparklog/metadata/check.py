@@ -82,7 +82,7 @@ def _check_names(image: Image, edit: Edit) -> None:
         if description is None:
             continue
         if description.topic_id != topic_id:
-            raise UsageError(f"the description of topic {description.topic_id} under {topic_id}")
+            raise UsageError(f"topic {topic_id}: the description has id {description.topic_id}")
         if description.deleted_ms is not None:
             continue
         holder = image.names.get(description.name)
@@ -123,7 +123,7 @@ def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
 
 
 def _check_deletion(topic: TopicImage, edit: TopicEdit) -> None:
-    """Refuse to erase a live topic, and to change a deleted one but by clear, erase, undelete.
+    """Refuse to erase a live topic; allow of a deleted one only to clear, erase or undelete it.
 
     Vacuum commits that it erases a topic before it deletes the first file. From then on the topic
     cannot come back.
@@ -192,7 +192,7 @@ def _check_brokers(image: Image, edit: Edit) -> None:
     """Refuse to take a node id from an incarnation that the edit does not name."""
     for node_id, broker in edit.brokers.items():
         if broker is not None and broker.node_id != node_id:
-            raise UsageError(f"broker {broker.node_id} under node id {node_id}")
+            raise UsageError(f"node id {node_id}: the broker has node id {broker.node_id}")
         held = image.brokers.get(node_id)
         if held is None or held.incarnation == edit.replaces.get(node_id):
             continue
@@ -306,7 +306,7 @@ def _check_offsets(
     ends: dict[int, int] = {}
     for entry in edit.segments:
         if entry.next_offset <= entry.base_offset:
-            raise OffsetOutOfRangeError(f"{entry.log_path}: a segment holds at least one offset")
+            raise OffsetOutOfRangeError(f"{entry.log_path} holds no offset; allowed: at least 1")
         if entry.key in topic.content.removed:
             raise CommitConflictError(f"{entry.log_path} was removed: its file may be gone")
         low, high = spans.get(entry.partition, (0, 0))
@@ -389,4 +389,4 @@ def _check_fold(image: Image, fold: FoldEdit) -> None:
                 f"be gone: fold again"
             )
     if fold.cover > image.version:
-        raise UsageError(f"a fold up to version {fold.cover} at version {image.version}")
+        raise UsageError(f"a fold covers version {fold.cover}; allowed up to {image.version}")

@@ -214,7 +214,7 @@ def _judge_hints(
     known = {path for _, path in marks(files, CLUSTER_METADATA)}
     for stat in files.list(f"{CLUSTER_METADATA}/{MARKS}"):
         if stat.path not in known and not stat.path.rpartition("/")[2].startswith(".tmp-"):
-            _put_aside(seen, stat.path, "no name of a mark")
+            _put_aside(seen, stat.path, "is not the name of a mark")
     seen.is_misled = bool(seen.problems)
 
 

@@ -137,8 +137,8 @@ class Entries:
             decode(version, found, entry_path(version))
         except SparklogError as error:
             raise CommitOutcomeUnknownError(
-                f"{entry_path(version)}: the slot holds what cannot be read ({error}); the entry "
-                f"put there may be in it: {REPLAY}"
+                f"{entry_path(version)}: the entry in the slot cannot be read ({error}) and may "
+                f"be the one that was put: {REPLAY}"
             ) from error
         return Outcome.LOST
 
@@ -150,7 +150,7 @@ class Entries:
         trouble: SparklogError | None,
         unread: StorageError | None,
     ) -> None:
-        """Raise when it is time to give up on a put: its own error if the slot is surely empty."""
+        """Raise if a put is to be given up: its error if the slot is surely empty, else unknown."""
         is_hopeless = self._files.is_local and tries >= LOCAL_PUT_TRIES and trouble is not None
         if is_hopeless and unread is None and trouble is not None:
             raise trouble  # a link is made or is not: the slot is empty

@@ -243,8 +243,8 @@ def _foreign(number: int, data: bytes, where: str) -> Entry:
     if named and not number:
         raise LogDirError(
             f"{where}: {operation} of {engine_info} made this table; a log dir of format 1 has a "
-            f"Delta table a topic, and this release reads format {FORMAT} only: produce its topics "
-            f"anew"
+            f"Delta table for each topic, and this release reads format {FORMAT} only: "
+            f"produce its topics anew"
         )
     if named:
         raise LogDirError(

@@ -1,7 +1,7 @@
 """Following the metadata log: open it at a fold, and apply every entry behind the fold.
 
-A follower lists nothing: it tries to open entry N + 1 until the entry is there. Each entry names
-its predecessor, so a follower notices a hole, a restored backup, and a store that loses puts.
+A follower lists nothing: it reads entry N + 1, N + 2 and so on until one is not there. Each entry
+names its predecessor, so a follower notices a hole, a restored backup, and a store that loses puts.
 """
 
 from collections.abc import Collection

@@ -128,8 +128,7 @@ def version_at(log: MetadataLog, timestamp_ms: int) -> int:
         if at:
             return int(rows.column("version")[at - 1].as_py())
     raise VersionOutOfRangeError(
-        f"the log dir was not yet, or is no longer, known as of {timestamp_ms} (ms): the oldest "
-        f"version is {oldest_version(image)}"
+        f"no version is known as of {timestamp_ms} (ms): the oldest one is {oldest_version(image)}"
     )
 
 

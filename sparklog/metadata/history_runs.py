@@ -1,6 +1,7 @@
 """The files of the history: runs of past entries, and cuts. `history` reads them.
 
-    _history/<from>-<to>-<uuid>.parquet    the entries `from` to `to`, a row each, as they were
+    _history/<from>-<to>-<uuid>.parquet    the entries `from` to `to`, a row each, without
+                                           credentials of users
     _cuts/<version>-<version>-<uuid>.parquet    a run without segments and receipts: horizon, topics
                                            and partitions as of `version`
 

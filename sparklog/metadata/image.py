@@ -66,7 +66,7 @@ V = TypeVar("V")
 
 
 class SharedSegment(NamedTuple):
-    """How many live slices a shared segment has, and since when (ms) it has none; else None."""
+    """The live slices of a shared segment; `unused_ms` is when it lost the last, else None."""
 
     slice_count: int
     unused_ms: int | None = None
@@ -131,7 +131,7 @@ class Image:
         return self.topics.get(topic_id)
 
     def with_topics(self, topics: Mapping[str, TopicImage]) -> "Image":
-        """Return the image with these topics in an opened form; their descriptions are the same."""
+        """Return the image with topics that were opened; their descriptions do not change."""
         return replace(self, topics=self.topics.update(topics))
 
     def apply(self, edits: Iterable[Edit], stamp: Stamp) -> "Image":

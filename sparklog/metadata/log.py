@@ -234,8 +234,8 @@ class MetadataLog(FollowedLog):
                 tries += 1
                 if self.clock.boot_ms() > deadline_ms:
                     raise CommitConflictError(
-                        f"{CLUSTER_METADATA}: others won {tries} times in a row for "
-                        f"{COMMIT_TIMEOUT_MS} ms"
+                        f"{CLUSTER_METADATA}: other commits landed first {tries} times in a row, "
+                        f"for {COMMIT_TIMEOUT_MS} ms"
                     )
                 self.entries.pause(tries)
 

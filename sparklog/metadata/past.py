@@ -82,7 +82,8 @@ class PastCatalog(Catalog):
         cut, today = self._cut.topics.get(topic.topic_id), image.topic(topic.topic_id)
         if cut is None or today is None or today.closed_ms is not None:
             raise UnknownTopicError(
-                f"topic {topic.name!r} as of version {self.version} was deleted since",
+                f"topic {topic.name!r} as of version {self.version} cannot be read: it was deleted "
+                "since",
                 topic=topic.name,
             )
         return _cut_off(today, cut, self.version)

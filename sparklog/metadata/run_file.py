@@ -123,8 +123,8 @@ class RunReader:
         found = footer(end)
         if len(end) != guess or crc32c(found) != run.crc32c:
             raise CorruptMetadataError(
-                f"{self.path}: not the {run.bytes} bytes, with CRC-32C {run.crc32c:08x} in the "
-                f"footer, that the fold naming it says"
+                f"{self.path}: the fold that names it says {run.bytes} bytes, and CRC-32C "
+                f"{run.crc32c:08x} of the footer; the file differs"
             )
         with readable(self.path):
             return pq.read_metadata(pa.BufferReader(found))
@@ -134,7 +134,9 @@ class RunReader:
             found = orjson.loads((self._metadata.metadata or {}).get(_GROUPS, b""))
             groups = [Group(*one) for one in found]
         if len(groups) != self._metadata.num_row_groups:
-            raise CorruptMetadataError(f"{self.path}: {len(groups)} checksums of row groups")
+            raise CorruptMetadataError(
+                f"{self.path}: {len(groups)} checksums for {self._metadata.num_row_groups} groups"
+            )
         return groups
 
     def log_dir_groups(self) -> list[int]:

@@ -76,7 +76,7 @@ def restored(image: Image, name: str, topic_id: str | None = None) -> Edit:
     NewNames(image).check(name)
     if not found:
         raise UnknownTopicError(
-            f"no deleted topic {name!r}{f' of id {topic_id}' if topic_id else ''}: it never was, "
+            f"no deleted topic {name!r}{f' of id {topic_id}' if topic_id else ''}: there was none, "
             f"or vacuum has erased it",
             topic=name,
         )

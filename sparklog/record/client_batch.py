@@ -1,9 +1,9 @@
 """The record batch of a client: checked as a leader checks it, and made what the topic stores.
 
-    one batch          Produce 3 and later has exactly one batch, of magic 2   ProduceRequest its
-    header         base offset 0, sizes, checksum, counts                  UnifiedLog, LogValidator
-    its records        every one: deltas 0, 1, 2 …, keys, times, fields        LogValidator what is
-    stored     the batch as it came, or with the topic's codec or time
+    one batch          exactly one of magic 2 in Produce 3 and later        ProduceRequest
+    its header         base offset 0, sizes, checksum, counts               UnifiedLog, LogValidator
+    its records        every one: deltas 0, 1, 2 …, keys, times, fields     LogValidator
+    what is stored     the batch as it came, or with the topic's codec or time
 
 Rules and error codes are Kafka's, in Kafka's order. sparklog also refuses a batch that readers
 could not decode later: a header key that is not UTF-8, offset deltas with gaps, a stream that
@@ -135,7 +135,7 @@ def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
         raise InvalidRecordError(f"{len(view)} bytes hold no record batch; exactly one is needed")
     size, magic = told_size(view), int(view[layout.MAGIC])
     if size < layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0:
-        raise CorruptRecordError(f"the batch says it has {size} bytes: that is no size of a batch")
+        raise CorruptRecordError(f"the batch says it has {size} bytes, fewer than any batch")
     if size > len(view):
         raise InvalidRecordError(f"the batch says it has {size} bytes; {len(view)} were sent")
     if magic > layout.MAGIC_V2:
@@ -180,8 +180,8 @@ def _check_header(header: BatchHeader) -> None:
     count = header.record_count
     if count <= 0 or header.last_offset_delta != count - 1:
         raise InvalidRecordError(
-            f"the batch says it has {count} records, and {header.last_offset_delta} as the last "
-            f"offset delta; allowed are at least one record, and its number less one"
+            f"the batch says it has {count} records and the last offset delta "
+            f"{header.last_offset_delta}; allowed: 1 record or more, and that number less 1"
         )
     if header.is_control:
         raise InvalidRecordError("clients may not write control batches")
@@ -200,7 +200,7 @@ def _decompressed(header: BatchHeader, payload: Bytes) -> Bytes:
     try:
         plain = decompress(header.attributes & layout.CODEC_MASK, payload, BATCH_BYTES_MAX)
     except CorruptRecordError as error:
-        # CORRUPT_MESSAGE would make the client send it again. The checksum is right: no use.
+        # CORRUPT_MESSAGE would make the client try again: no use, as the checksum is right.
         raise InvalidRecordError(str(error)) from None
     return np.frombuffer(plain, np.uint8)
 

@@ -8,7 +8,7 @@ from sparklog.storage.settings import StorageOptions
 RETRIES: Final = 10
 """How often a failed request is tried again, if MAX_RETRIES is not set."""
 RETRY_SECONDS: Final = 60
-"""For how many seconds after its first try it is tried again, if RETRY_TIMEOUT is not set."""
+"""For how many seconds after its first try a request is repeated, if RETRY_TIMEOUT is not set."""
 BACKOFF_SECONDS_MAX: Final = 3
 """The longest pause between two tries."""
 

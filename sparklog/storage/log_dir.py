@@ -144,7 +144,7 @@ def decode(data: bytes, log_dir: str) -> LogDir:
             "only: upgrade sparklog"
         )
     if not entries.get("cluster.id"):
-        raise LogDirError(f"{where} has no cluster.id")
+        raise LogDirError(f"{where} has no cluster.id; allowed: 22 characters")
     return LogDir(int(version), entries["cluster.id"])
 
 

@@ -17,7 +17,7 @@ def check_path(path: str) -> str:
     if not path:
         raise LogDirError("the path is empty; allowed: a path inside the log dir, such as a/b.log")
     if "\\" in path or "\0" in path:
-        raise LogDirError(f"the path {path!r} holds a backslash or a NUL, which no path here may")
+        raise LogDirError(f"the path {path!r} holds a backslash or a NUL; allowed: a/b.log")
     if not _NO_PARTS.isdisjoint(path.split("/")):
         raise LogDirError(
             f"the path {path!r} is absolute or has an empty, '.' or '..' part; "
@@ -32,7 +32,7 @@ def check_directory(directory: str) -> str:
 
 
 def check_range(start: int, length: int | None) -> None:
-    """Raise UsageError for a negative start or length; both are bytes, from the file's first on."""
+    """Raise UsageError for a negative position or a negative number of bytes."""
     if start < 0 or (length is not None and length < 0):
         raise UsageError(f"cannot read {length} bytes from {start}: neither may be negative")
 

@@ -456,7 +456,7 @@ class TestPaths:
         files.write_new("a", b"1")
 
         for path in OUTSIDE:
-            with pytest.raises(LogDirError, match="allowed: |which no path here may"):
+            with pytest.raises(LogDirError, match="allowed: "):
                 call(files, path)
 
         assert paths(files, recursive=True) == ["a"]

@@ -484,9 +484,9 @@ class TestUndeleteTopic:
     ) -> None:
         admin.delete_topics(["flights"])
 
-        with pytest.raises(UnknownTopicError, match="no deleted topic 'other': it never was"):
+        with pytest.raises(UnknownTopicError, match="no deleted topic 'other': there was none"):
             admin.undelete_topic("other")
-        with pytest.raises(UnknownTopicError, match="'flights' of id x: it never was"):
+        with pytest.raises(UnknownTopicError, match="'flights' of id x: there was none"):
             admin.undelete_topic("flights", topic_id="x")
 
 

@@ -59,7 +59,7 @@ class TestAsOf:
         numbers.done("topic", "delete", "numbers")
         outcome = numbers("consume", "numbers", "--version-as-of", "3")
 
-        assert "as of version 3 was deleted since" in outcome.err
+        assert "as of version 3 cannot be read: it was deleted since" in outcome.err
 
     def test_takes_a_version_or_a_time(self, numbers: CommandLine) -> None:
         both = ("--version-as-of", "3", "--timestamp-as-of", "2013-01-01")

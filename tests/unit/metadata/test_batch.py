@@ -82,7 +82,7 @@ def test_a_request_that_nobody_planned_has_no_outcome() -> None:
     batch = batch_of(lambda _: Done())
     batch.land()
 
-    with pytest.raises(CommitOutcomeUnknownError, match="nobody planned"):
+    with pytest.raises(CommitOutcomeUnknownError, match="settled without a plan"):
         batch.requests[0].answer()
 
 

@@ -68,7 +68,7 @@ class TestSegments:
         [
             (TopicEdit(segments=[at(29, segment())]), OffsetOutOfRangeError, "end offset is 30"),
             (TopicEdit(segments=[at(31, segment())]), OffsetOutOfRangeError, "end offset is 30"),
-            (TopicEdit(segments=[at(30, segment(records=0))]), OffsetOutOfRangeError, "one offset"),
+            (TopicEdit(segments=[at(30, segment(records=0))]), OffsetOutOfRangeError, "no offset"),
             (removing(FIRST, segments=[at(5, segment())]), OffsetOutOfRangeError, "end offset"),
             (
                 removing(FIRST, THIRD, segments=[at(5, segment())]),
@@ -221,7 +221,7 @@ class TestTopics:
         check(FULL, Edit(operation="X", topics=topics))
 
     def test_a_description_stands_under_its_own_id(self) -> None:
-        with pytest.raises(UsageError, match="under"):
+        with pytest.raises(UsageError, match="the description has id"):
             check(FULL, of_topic(TopicEdit(description=description(7)), 8))
 
 

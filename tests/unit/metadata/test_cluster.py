@@ -116,7 +116,7 @@ class TestBrokers:
             check(again, late)
 
     def test_one_stands_under_its_own_id(self) -> None:
-        with pytest.raises(UsageError, match="broker 1 under node id 2"):
+        with pytest.raises(UsageError, match="node id 2: the broker has node id 1"):
             check(Image(), Edit(operation="X", brokers={2: broker("a", 1)}))
 
 

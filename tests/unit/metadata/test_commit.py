@@ -126,7 +126,7 @@ class TestSlot:
 
         files.answers = [lost, as_it_is, lost, as_it_is]
 
-        with pytest.raises(CommitConflictError, match="others won 2 times"):
+        with pytest.raises(CommitConflictError, match="other commits landed first 2 times"):
             append(log)
 
     def test_a_slot_that_stays_empty_is_given_up_after_a_minute(self) -> None:
@@ -209,7 +209,7 @@ class TestCleanedSlot:
         files = ToldOtherwise()
         log = self.held_up(files, ManualClock(), lands_first=False)
 
-        with pytest.raises(CommitConflictError, match="others won"):
+        with pytest.raises(CommitConflictError, match="other commits landed first"):
             append(log)
         assert append(log) == 30
         assert files.stat(entry_path(2)) is None

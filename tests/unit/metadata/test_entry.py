@@ -186,7 +186,7 @@ class TestFormatOne:
         DeltaTable.create(str(tmp_path), pa.schema([("kind", pa.string())]))
         data = next((tmp_path / "_delta_log").glob("*.json")).read_bytes()
 
-        with pytest.raises(LogDirError, match="a log dir of format 1 has a Delta table a topic"):
+        with pytest.raises(LogDirError, match="format 1 has a Delta table for each topic"):
             decode(0, data, WHERE)
 
 

@@ -230,7 +230,7 @@ class TestVersionAt:
     def test_before_the_log_is_refused(self, world: World) -> None:
         produced(world, 5, 5)
 
-        with pytest.raises(VersionOutOfRangeError, match="as of 5 .ms.: the oldest version is 0"):
+        with pytest.raises(VersionOutOfRangeError, match="as of 5 .ms.: the oldest one is 0"):
             version_at(world.log, 5)
 
 

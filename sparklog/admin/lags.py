@@ -14,6 +14,7 @@ from sparklog.coordinator.lag import PartitionLag, lag_ms_of, lag_of
 from sparklog.coordinator.lag_state import LagState
 from sparklog.coordinator.requests import CommittedOffset
 from sparklog.errors import LogDirError
+from sparklog.garbage import seldom_collected
 from sparklog.log_reader import TopicReader
 from sparklog.metadata.catalog import Catalog, topic_of
 from sparklog.model import TopicPartition
@@ -48,6 +49,12 @@ class Lags:
         `in_time` reads a batch of each partition that is behind, and the history of the ends of the
         logs. Raises GroupIdNotFoundError.
         """
+        with seldom_collected():
+            return self._of(group_ids, in_time=in_time)
+
+    def _of(
+        self, group_ids: Iterable[str] | None, *, in_time: bool
+    ) -> dict[str, tuple[ConsumerGroupDescription, list[PartitionLag]]]:
         found = self._groups.read(group_ids)
         topics = {place.topic for _, offsets in found.values() for place in offsets}
         for described, _ in found.values():

@@ -10,6 +10,7 @@ from typing import Final, Protocol
 from sparklog.clock import Clock
 from sparklog.coordinator.batches import records_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
+from sparklog.garbage import seldom_collected
 from sparklog.group_commit.append_topics import live_topic
 from sparklog.log.names import random_uuid
 from sparklog.log_reader import TopicReader
@@ -88,6 +89,7 @@ def load(
             PIECE_BYTES,
             READ_COMMITTED,
         )
-        for record in records_of(pieces, start, end):
-            shard.replay(*record)
+        with seldom_collected():
+            for record in records_of(pieces, start, end):
+                shard.replay(*record)
     return end

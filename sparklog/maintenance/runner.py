@@ -1,13 +1,12 @@
 """Runs a job: step by step, with a report of each, and an exit code at the end."""
 
-import gc
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
 from sparklog.errors import CommitConflictError, SparklogError, TopicClosedError
+from sparklog.garbage import seldom_collected
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
 from sparklog.metadata.edit import Lease
@@ -15,8 +14,6 @@ from sparklog.metadata.edit import Lease
 DONE: Final = 0
 FAILED: Final = 1
 NOTHING_TO_DO: Final = 3
-
-COLLECT_EVERY: Final = 100_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,7 +66,7 @@ class JobRun:
         A step that fails is reported, and the next one is done. Raises the errors of planning.
         """
         code = NOTHING_TO_DO
-        with _seldom_collected():
+        with seldom_collected():
             for one in self._reports(context):
                 report(one)
                 code = FAILED if one.is_failed or code == FAILED else DONE
@@ -91,21 +88,6 @@ class JobRun:
             return executed(step)
         with self.leases.held(self.name, step.topic) as other:
             return executed(step) if other is None else skipped(other)
-
-
-@contextmanager
-def _seldom_collected() -> Iterator[None]:
-    """Let Python's garbage collector run only after every COLLECT_EVERY new objects.
-
-    A job makes an object for each segment and each file, but no cycles. Collections would take as
-    long as the rest of the work.
-    """
-    known = gc.get_threshold()
-    gc.set_threshold(max(COLLECT_EVERY, known[0]), *known[1:])
-    try:
-        yield
-    finally:
-        gc.set_threshold(*known)
 
 
 def skipped(lease: Lease) -> Outcome:

@@ -9,6 +9,8 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
+import pyarrow as pa
+
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
@@ -55,6 +57,7 @@ class Tidying:
 
     def tidy(self) -> None:
         """Merge and compact what is due. An error is told to the log alone."""
+        pa.array([None])  # imports pandas if it is installed: a second, but not amid a commit
         for work in (self._merge, self._compact):
             try:
                 work(self._catalog.image())

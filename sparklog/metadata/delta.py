@@ -137,7 +137,7 @@ _CHECKPOINT: Final = pa.schema(
 
 
 def _field(field: pa.Field) -> Action:
-    """Return a column, always nullable: delta-spark opens no table of this kind with NOT NULL."""
+    """Return a column, always nullable: for NOT NULL delta-spark wants the feature invariants."""
     return {
         "name": field.name,
         "type": _type(field.type),

@@ -40,7 +40,7 @@ def _record(delta: int, record: Record) -> bytes:
 
 
 def _varint(value: int) -> bytes:
-    """Return a number that is not negative as a zig-zag varint."""
+    """Return a number >= 0 as a zig-zag varint."""
     return _VARINTS[value] if value < len(_VARINTS) else _encoded(value)
 
 

@@ -164,7 +164,8 @@ class Group:
         member.joining = None
         answer = self._join_answer(member)
         if not request.skips_assignment:
-            # The answer names the old leader id: so the client does not assign again, for nobody.
+            # The answer names the old leader id, so the client does not assign: nobody waits for
+            # it.
             answer = answer._replace(leader=leader or "", members=())
         else:
             answer = answer._replace(skip_assignment=leader == known)

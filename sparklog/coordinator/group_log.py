@@ -284,8 +284,8 @@ class GroupLog:
             return None
         if one_lives(self._catalog.files, self._catalog.clock, self._catalog.log.image().brokers):
             raise GroupNotEmptyError(
-                f"group {group_id!r} has {len(gone)} members, and there is a gateway that "
-                f"they may be at: end them first, or wait until their sessions end"
+                f"group {group_id!r} has {len(gone)} members, which may be connected to a living "
+                f"gateway: stop them first, or wait until their sessions end"
             )
         _answered(found.shard, LeaveRequest(group_id, gone), effects, wall_ms)
         while (epoch := claim(self._catalog, found.topic, found.number)) is None:

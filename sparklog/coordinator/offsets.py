@@ -47,8 +47,8 @@ Offsets = dict[TopicPartition, CommittedOffset]
 def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> Record:
     """Return the record of a committed offset; None deletes it.
 
-    The bytes are those of OffsetCommitKey 1, and of OffsetCommitValue 3, or 1 where the offset says
-    when it expires.
+    The key is OffsetCommitKey version 1, the value OffsetCommitValue version 3, or version 1 if the
+    offset has an expiry time.
     """
     name, topic = group_id.encode(), place.topic.encode()
     key = b"".join(

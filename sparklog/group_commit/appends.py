@@ -55,7 +55,7 @@ class _Waiting:
     size_bytes: int
     answer: asyncio.Future[list[Outcome]]
     make: Callable[[], Append] | None = None
-    """Makes the batch when the group begins; until then there are no slots."""
+    """Makes the batch when its group is taken; before that `slots` is empty."""
 
 
 class AppendCommit:
@@ -76,7 +76,7 @@ class AppendCommit:
         self._wanted = 1
         """How many requests the previous group had: with as many the next one is complete."""
         self._grown = 0
-        """How many requests have joined one that waits (`grew`)."""
+        """How many requests have joined a waiting one (`grew`)."""
         self._ends_linger = asyncio.Event()
         self._is_ending = False
         self._answered_s = 0.0
@@ -97,15 +97,15 @@ class AppendCommit:
         return self._wait(_Waiting(slots, size, asyncio.get_running_loop().create_future()))
 
     def append_when_taken(self, make: Callable[[], Append]) -> asyncio.Future[list[Outcome]]:
-        """Take a request whose batch may grow until its group begins; `make` returns it then.
+        """Take a request whose batch may grow until its group is taken; then `make` returns it.
 
-        Call `grew` for each further request that the batch takes in.
+        Call `grew` for each further request that joins the batch. Returns as `append`.
         """
         answer = asyncio.get_running_loop().create_future()
         return self._wait(_Waiting([], 0, answer, make))
 
     def grew(self) -> None:
-        """Note that a batch which is not made yet has taken in one more request."""
+        """Note that one more request has joined a batch that is not made yet."""
         self._grown += 1
         if self._waits_no_longer():
             self._ends_linger.set()
@@ -144,7 +144,7 @@ class AppendCommit:
         self._task = None
 
     def _taken(self) -> Sequence[_Waiting]:
-        """Take all that waits as a group; make the batches that could still grow."""
+        """Take all waiting requests as a group; make the batches that could still grow."""
         group, self._waiting = self._waiting, []
         self._wanted, self._grown = len(group) + self._grown, 0
         for one in group:

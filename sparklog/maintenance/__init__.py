@@ -1,7 +1,7 @@
 """The scheduled jobs, without an engine: a broker does this work in background threads.
 
         job                 a job as steps: each has rows that describe it, and `execute`
-    build_index         makes indexes that are missing or wrong anew
+    build_index         builds missing indexes, and rebuilds wrong ones
     abort_transactions  aborts transactions that have timed out
     retention           removes old segments
     compact             keeps the latest record of each key

@@ -110,7 +110,7 @@ def _sizes(files: Files, topic: TopicDescription) -> Sizes:
 
 
 def index_problem(entry: SegmentEntry, sizes: Sizes | None) -> str | None:
-    """Return what is wrong with a segment's indexes, None if nothing is.
+    """Return the problem of a segment's indexes, None if there is none.
 
     `sizes` are those of the existing files, None if they were not listed.
     """

@@ -116,7 +116,7 @@ _Unit = Sequence[_Part]
 
 
 class _Basis(NamedTuple):
-    """What the plan has seen: the number of erasures, and the version of the log."""
+    """The state that a plan is based on: the number of erasures, and the version of the log."""
 
     erasures: int
     log_version: LogVersion
@@ -127,7 +127,7 @@ def _units(
 ) -> list[_Unit]:
     """Return the units that are due.
 
-    A unit that is not full waits until a record in it is older than the target lag.
+    A unit that is not full waits until a segment in it is older than the target lag.
     """
     due_ms = context.clock.now_ms() - config.table_target_lag_ms
     units: list[_Unit] = []

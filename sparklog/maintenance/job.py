@@ -4,7 +4,7 @@
         Step.rows       the plan, a row for each action; a dry run prints it
         Step.execute    does it, in one commit a topic or partition
 
-A job may be killed at any point and run again. A commit makes its plan anew, or checks the plan
+A job may be killed at any point and run again. A commit plans again, or checks the plan
 against the newest image. So jobs, writers and administrators may work at the same time. If a part
 of a step is no longer possible, it is left to the next run.
 """

@@ -198,7 +198,7 @@ class _Output:
 
     @property
     def base_offset(self) -> int:
-        """The first offset that the new segment stands for."""
+        """The first offset that the new segment covers."""
         return self.work.segments[0].base_offset
 
     def take(self, retained: Retained, source: SegmentEntry) -> None:

@@ -40,7 +40,7 @@ Int64s = NDArray[np.int64]
 BUCKET_RECORDS: Final = 2_000_000
 """How many records one bucket should hold: about 100 MB of keys, hashes and table."""
 ROUND_RECORDS: Final = BUCKET_RECORDS * key_index.PARTS
-"""How many records one round reads: what all buckets of a partition should hold together."""
+"""How many records one round reads: as many as all buckets of a partition should hold."""
 CHUNK_RECORDS: Final = 500_000
 CHUNK_BYTES: Final = 32 * 1024 * 1024
 """The most records and bytes of a segment that are read, and sent, at once."""

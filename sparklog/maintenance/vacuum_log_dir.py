@@ -187,9 +187,7 @@ def unknown_topic_steps(
     for directory in directories:
         files = found.lost.pop(directory, None)
         if files is None:
-            problem = (
-                f"{directory!r} is no directory of a topic that the metadata log does not know"
-            )
+            problem = f"{directory!r} is not the directory of an unknown topic: see a dry run"
             yield failing_step(CLUSTER_METADATA, UsageError(problem))
         else:
             execute = partial(_delete_unknown_topic, context, directory)

@@ -37,7 +37,7 @@ SEGMENTS_MAX: Final = 10_000
 def verify(
     context: JobContext, topics: Sequence[str], options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Check the metadata log and topics; with `options["repair"]` mend what can be mended.
+    """Check the metadata log and topics; with `options["repair"]` also mend damage.
 
     `options["records"]`: decode every record, too. `options["table"]`: hold the tables of topics
     against their logs.

@@ -15,7 +15,7 @@ Model = TypeVar("Model")
 
 def _not_lax(value: Any) -> Any:
     if isinstance(value, bool | str):
-        raise ValueError("a number is wanted")
+        raise ValueError("must be a number, not text or a boolean")
     return value
 
 

@@ -119,10 +119,10 @@ class _Exchange:
             return
         server = self._scope.get("server") or ("localhost", None)
         if server[1] is not None and not is_loopback(server[0]):
-            raise ApiError(403, "without tokens only this machine is answered")
+            raise ApiError(403, "without tokens only clients on this machine are allowed")
         host = self._headers.get(b"host", b"").decode("latin-1").lower()
         if _without_port(host) not in self._settings.allowed_hosts:
-            raise ApiError(403, "without tokens only SPARKLOG_ALLOWED_HOSTS are answered")
+            raise ApiError(403, "without tokens the Host must be one of SPARKLOG_ALLOWED_HOSTS")
 
     def _too_large(self) -> ApiError:
         return ApiError(413, f"a body has at most {self._settings.max_body_bytes} bytes")
@@ -150,7 +150,7 @@ class _Exchange:
         if self.bytes_in > self._settings.max_body_bytes:
             raise self._too_large()
         if self._metrics.bodies_bytes > self._settings.max_bodies_bytes:
-            raise ApiError(THROTTLED, "too much is being received", {"Retry-After": "1"})
+            raise ApiError(THROTTLED, "too many bytes of bodies in progress", {"Retry-After": "1"})
         return message
 
     async def send(self, message: Message) -> None:

@@ -75,7 +75,7 @@ def list_parts(body: Text, name: str, elements_max: int) -> Iterator[Text]:
         yield body
         return
     if found is None:
-        raise ApiError(422, f"a body of more than {WHOLE_BYTES} bytes has a list {name!r}")
+        raise ApiError(422, f"a body of more than {WHOLE_BYTES} bytes must have a list {name!r}")
     start = found.end()
     elements, _, stop, cuts = outline(body, start, is_list=True)
     if elements > elements_max:

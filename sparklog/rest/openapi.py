@@ -1,4 +1,4 @@
-"""The OpenAPI document: FastAPI's, completed with what FastAPI cannot know.
+"""The OpenAPI document: FastAPI's, with additions that FastAPI cannot know.
 
 Routes read the bodies of requests themselves, so the schemas of these bodies are added here; so are
 the errors of every operation, and the tokens that it asks for.

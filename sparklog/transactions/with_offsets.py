@@ -66,8 +66,8 @@ def commit_with_offsets(
             continue
         return found[:-1]
     raise CommitConflictError(
-        f"others keep writing to {OFFSETS_TOPIC} where the groups {', '.join(sorted(offsets))} "
-        f"are: try again"
+        f"others keep writing to the partitions of {OFFSETS_TOPIC} of the groups "
+        f"{', '.join(sorted(offsets))}: try again"
     )
 
 

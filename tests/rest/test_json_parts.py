@@ -78,7 +78,7 @@ class TestList:
             (b'{"records":[{},{},{},{},{},{},{},{"key":1}', 42203, "Invalid JSON"),
             (b'{"records":[{},{},{},{},{},{},{}],"records":[{}]}', 422, "stands twice"),
             (b'{"records":[{"key":' + b"[" * 21 + b"]" * 21 + b"}]}", 413, "at most 20 values"),
-            (b'{"nothing":[' + b"0," * 21 + b"0]}", 422, "has a list 'records'"),
+            (b'{"nothing":[' + b"0," * 21 + b"0]}", 422, "must have a list 'records'"),
             (b'{"records":[{}],"key_schema":"' + b"x" * 40 + b'"}', 422, "at most 40 bytes beside"),
         ],
     )

@@ -291,7 +291,7 @@ class TestDropUnknown:
 
         assert swept.code == FAILED
         assert swept.outcome(CLUSTER_METADATA).problems == [
-            f"{directory!r} is no directory of a topic that the metadata log does not know"
+            f"{directory!r} is not the directory of an unknown topic: see a dry run"
         ]
 
     def test_waits_until_no_writer_can_be_about_to_commit(self, log_dir: str) -> None:

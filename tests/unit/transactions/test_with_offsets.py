@@ -219,7 +219,7 @@ class TestOthers:
         monkeypatch.setattr(with_offsets, "TRIES", 2)
         meanwhile += [lambda: self.other(log_dir, 7)] * 2
 
-        with pytest.raises(CommitConflictError, match="where the groups a are: try again"):
+        with pytest.raises(CommitConflictError, match="of the groups a: try again"):
             commit(opened(log_dir), to(5))
         assert seen(log_dir) == NOTHING
 

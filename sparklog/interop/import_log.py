@@ -13,6 +13,8 @@ from functools import partial
 from typing import Any, Final
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.coordinator.offsets_topic import offsets_topic
+from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import (
     CommitConflictError,
     InvalidOptionError,
@@ -29,6 +31,7 @@ from sparklog.interop.import_partition import (
     Known,
     PartitionImport,
 )
+from sparklog.interop.offsets_topic import check_adoptable, check_settled, check_whole
 from sparklog.interop.staging import check_finished
 from sparklog.interop.transactions import Span, spans_of, with_spans
 from sparklog.log.names import RESERVED_TOPICS
@@ -190,6 +193,7 @@ def _works(
 def take(work: ImportWork) -> ImportedPartition:
     """Take the files of a partition, durable if asked. Raises what `PartitionImport.run` raises."""
     found = PartitionImport(work.files, work.topic, work.source, work.rules).run(work.known)
+    check_settled(work.topic, found.transactions)
     if work.flush:
         work.files.sync(found.paths)
     return found
@@ -206,12 +210,14 @@ def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) ->
             f"the directory has no partition of {missing[0]!r}; it has {', '.join(sorted(found))}",
             topic=missing[0],
         )
-    internal = [name for name in topics if name in RESERVED_TOPICS]
+    internal = [name for name in topics if name in RESERVED_TOPICS - {OFFSETS_TOPIC}]
     if internal:
         raise InvalidOptionError(
             f"{internal[0]!r} is the broker's own: its records mean nothing here", option="topic"
         )
-    return [one for one in partitions if one.topic_partition.topic in topics]
+    chosen = [one for one in partitions if one.topic_partition.topic in topics]
+    check_whole([one for one in chosen if one.topic_partition.topic == OFFSETS_TOPIC])
+    return chosen
 
 
 def _config(
@@ -236,7 +242,10 @@ def _topics(
         name: max(one.topic_partition.partition for one in parts) + 1
         for name, parts in sources.items()
     }
+    groups = counts.pop(OFFSETS_TOPIC, None)
     known = _known(catalog)
+    if groups is not None:
+        check_adoptable(known.get(OFFSETS_TOPIC), groups, given)
     new = [
         NewTopic(name, count, config=_config(sources[name], cleaned, given))
         for name, count in counts.items()
@@ -251,6 +260,9 @@ def _topics(
         admin.create_topics(new)
     if grown:
         admin.create_partitions(grown)
+    if groups is not None:
+        admin.create_log_dir()
+        check_adoptable(offsets_topic(catalog, catalog.clock, groups), groups, given)
     return {name: catalog.topic(name) for name in sources}
 
 

@@ -22,6 +22,8 @@ from sparklog.wire.instances import Instances, leader_of
 
 INTERVAL_S: Final = 1.0
 """How long it rests between two looks."""
+COMPACT_LOOKS: Final = 10
+"""One look in so many is for what is to be compacted: 16 MiB do not come in a second."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
 """So much of a partition is read again by its next coordinator besides what is compacted."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -34,6 +36,7 @@ class Tidying:
         self._catalog = catalog
         self._instances = instances
         self._thread = ThreadPoolExecutor(1, "tidy")
+        self._looks = 0
         self.merged = 0
         """Segments that were merged away since the start."""
         self.compacted = 0
@@ -58,7 +61,9 @@ class Tidying:
     def tidy(self) -> None:
         """Merge and compact what is due. An error is told to the log alone."""
         pa.array([None])  # imports pandas if it is installed: a second, but not amid a commit
-        for work in (self._merge, self._compact):
+        self._looks += 1
+        compacts = self._looks % COMPACT_LOOKS == 0
+        for work in (self._merge, self._compact) if compacts else (self._merge,):
             try:
                 work(self._catalog.image())
             except SparklogError as error:

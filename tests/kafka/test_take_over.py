@@ -5,12 +5,18 @@ from pathlib import Path
 
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
+from kio.schema.errors import ErrorCode
 
 from sparklog.admin import AdminClient
+from sparklog.wire.versions import ApiKey
 from tests.command_line import CommandLine
 from tests.kafka.broker import Broker, running_broker
 from tests.transactions import Instance
-from tests.wire.gateways import gateway
+from tests.wire.gateways import Client, gateway
+from tests.wire.grouping import GroupMember
+from tests.wire.processes import until
+from tests.wire.requests import body
+from tests.wire.storming import SUBSCRIPTION
 
 pytestmark = pytest.mark.kafka
 
@@ -68,3 +74,25 @@ def test_open_transactions_go_on(broker: Broker, tmp_path: Path) -> None:
     assert found == {0: ["returns 0", "returns 2", "gone 0", "returns 4"], 1: ["returns 3"]}
     offsets = AdminClient(path).list_consumer_group_offsets("g").values()
     assert [one.offset for one in offsets if one] == [len("returns")]
+
+
+def test_members_of_a_group_go_on(broker: Broker, tmp_path: Path) -> None:
+    place = "t", 1
+    with Client(int(broker.bootstrap.rsplit(":", 1)[1])) as client:
+        member = GroupMember(client)
+        asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=(member.group,), key_type=0)
+        until(lambda: client.ask(asked).coordinators[0].error_code is ErrorCode.none)
+        assert member.join(SUBSCRIPTION).error_code is ErrorCode.none
+        member.sync({member.member_id: b"everything"})
+        assert member.commit({place: 7}) == [ErrorCode.none]
+    broker.stop()
+    path = str(tmp_path / "log")
+    CommandLine(path).done("import", broker.data_dir)
+    CommandLine(path).done("import", broker.data_dir, "--topic", "__consumer_offsets")
+
+    with gateway(path) as running, Client(running.port) as client:
+        member.client = client
+        assert member.heartbeat() is ErrorCode.none
+        assert bytes(member.sync().assignment) == b"everything"
+        assert member.committed(place) == {place: 7}
+        assert member.commit({place: 8}) == [ErrorCode.none]

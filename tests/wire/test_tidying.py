@@ -59,6 +59,10 @@ def test_an_error_is_told_to_the_log(
 
 
 class TestGroups:
+    @pytest.fixture(autouse=True)
+    def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tidying, "COMPACT_LOOKS", 1)
+
     @pytest.fixture
     def commits(self, running: RunningGateway, client: Client) -> GroupMember:
         """A member that has committed 40 times, among them slices that became a segment."""

@@ -263,11 +263,11 @@ class TestDirectories:
             interop.run()
 
     def test_topics_that_are_not_there_or_not_for_import(self, interop: Interop) -> None:
-        interop.partition("__consumer_offsets-0")
+        interop.partition("__transaction_state-0")
         interop.partition("t-0")
         (interop.broker / "x-0").touch()
 
         with pytest.raises(UnknownTopicError, match="no partition of 'x'"):
             interop.run(ImportOptions(topics=["x"]))
         with pytest.raises(InvalidOptionError, match="the broker's own"):
-            interop.run(ImportOptions(topics=["__consumer_offsets"]))
+            interop.run(ImportOptions(topics=["__transaction_state"]))

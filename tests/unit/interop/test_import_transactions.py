@@ -101,6 +101,13 @@ class TestTransactions:
         assert interop.log().transactions == ()
         assert interop.offsets("t", READ_COMMITTED) == [*seen[:-2], 4, 6, 7]
 
+    def test_offsets_of_groups_in_an_open_one_are_not_adopted(self, interop: Interop) -> None:
+        write_segment(interop.partition("__consumer_offsets-0"), 0, self.data(0, 7))
+
+        assert "producer 7 has offsets" in interop.problem(
+            ImportOptions(topics=["__consumer_offsets"])
+        )
+
     def test_those_that_abort_later_are_known_to_all_segments(self, interop: Interop) -> None:
         folder = interop.partition()
         write_segment(folder, 0, batch(0), self.data(2, 7))

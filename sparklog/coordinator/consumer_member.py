@@ -64,7 +64,8 @@ def reconciled(
     """Return a member one step nearer to its target; the same member if it must wait.
 
     `owned` are the partitions that the member reports; None if its heartbeat has no such field.
-    `is_free` tells whether a partition is free: no other member has it, or must still give it up.
+    `is_free` tells whether a partition is free: neither assigned to another member, nor still to be
+    given up by one.
     """
     epoch = member.epoch
     if member.state is MemberState.UNREVOKED_PARTITIONS:

@@ -177,7 +177,7 @@ class GroupCommit:
             self._full.set()
 
     async def close(self) -> None:
-        """Commit all requests that wait, at once."""
+        """Commit all waiting requests without delay; return when they are answered."""
         self._is_ending = True
         self._full.set()
         if self._task is not None:

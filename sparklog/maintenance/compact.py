@@ -80,7 +80,7 @@ def compact_partition(
 def _rounds(
     context: JobContext, topic: TopicDescription, options: Mapping[str, Any]
 ) -> Iterator[Step]:
-    """Yield a step for each round, until each partition is read up to the end that it has now.
+    """Yield a step for each round, until each partition is read up to its end.
 
     A partition that its round could not compact gets no second round. Records that are produced in
     the meantime are left to the next run.
@@ -298,7 +298,7 @@ class _Round:
 
 
 def _is_due(entry: SegmentEntry, now_ms: int) -> bool:
-    """Whether a clean segment holds a tombstone whose time has come."""
+    """Whether a clean segment has a tombstone that may be dropped now."""
     return entry.delete_horizon_ms is not None and entry.delete_horizon_ms <= now_ms
 
 

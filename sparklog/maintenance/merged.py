@@ -139,7 +139,7 @@ def _refuse_absolute(window: Window) -> None:
 
 
 def _keys(files: Files, directory: str, group: Group) -> KeyHashes:
-    """Return the keys of all segments of a group, as offsets - base offset of the first."""
+    """Return the key hashes of a group; offsets are relative to the first base offset."""
     parts = [read_keys(files, directory, entry) for entry in group]
     deltas = [
         part.deltas + (entry.base_offset - group[0].base_offset)

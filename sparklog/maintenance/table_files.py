@@ -45,7 +45,7 @@ BATCH_BYTES: Final = 4 * 1024 * 1024
 _SMALLEST_TIER_BYTES: Final = 64 * 1024
 
 Group = Sequence[DataFile]
-"""Files that become one, or a few of full size."""
+"""Files that are merged into one file, or into a few of full size."""
 
 
 # --- small files ---------------------------------------------------------------------------------

@@ -39,8 +39,8 @@ def verify(
 ) -> Iterator[Step]:
     """Check the metadata log and topics; with `options["repair"]` also mend damage.
 
-    `options["records"]`: decode every record, too. `options["table"]`: hold the tables of topics
-    against their logs.
+    `options["records"]`: decode every record, too. `options["table"]`: compare the tables of topics
+    with their logs.
     """
     mend = partial(_verify_metadata, context, is_mending=options["repair"])
     yield Step(topic=CLUSTER_METADATA, rows=[{"what": "metadata log"}], execute=mend)

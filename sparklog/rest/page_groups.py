@@ -49,7 +49,7 @@ def _seen(lags: list[PartitionLag], token: Token) -> list[PartitionLag]:
 
 
 def _sums(lags: list[PartitionLag]) -> dict[str, Any]:
-    """Return the number of partitions, and the total lag: in records, in time, and its state."""
+    """Return the number of partitions, the total lag, the largest lag in time, and the state."""
     most = max((one for one in lags if one.lag_ms is not None), key=_lag_ms, default=None)
     return {
         "partitions": len(lags),

@@ -25,7 +25,7 @@ Key = TypeVar("Key", str, int)
 
 
 class Page:
-    """The page of a list that a request asks for; without `page_size`all the rest."""
+    """The page of a list that a request asks for; without `page_size`: all the rest."""
 
     def __init__(
         self,

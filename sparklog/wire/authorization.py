@@ -14,9 +14,10 @@ only lists a resource needs `call.sees(name)`, which any scope gives.
     CreateTopics, DeleteTopics, CreatePartitions, DeleteRecords, AlterConfigs,
     IncrementalAlterConfigs                  ADMIN topic; configs of brokers: ADMIN cluster
     DescribeLogDirs                          lists leave out what is not seen
-    DescribeUserScramCredentials, DescribeAcls, DescribeClientQuotas
+    DescribeUserScramCredentials, DescribeAcls, DescribeClientQuotas, DescribeQuorum
                                              READ cluster
-    AlterUserScramCredentials                ADMIN cluster
+    AlterUserScramCredentials, ElectLeaders, AlterPartitionReassignments, AlterReplicaLogDirs
+                                             ADMIN cluster
     groups, offsets                          READ group, and READ topic for each topic
     DeleteGroups, OffsetDelete               ADMIN group
     transactions                             WRITE transactional id, and WRITE topic

@@ -43,6 +43,11 @@ class Instances:
         """The instances, by node id, as of the image that was seen last. Never empty."""
         return self._alive
 
+    @property
+    def controller(self) -> Instance:
+        """The instance that clients see as the controller. Nothing depends on it."""
+        return self._alive[0]
+
     def saw(self, brokers: Mapping[int, Broker]) -> None:
         """Take note of the brokers of an image."""
         if brokers is self._brokers:

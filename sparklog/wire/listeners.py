@@ -104,6 +104,11 @@ def address(text: str, option: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
+def joined(host: str, port: int) -> str:
+    """Return HOST:PORT, as `address` reads it; an IPv6 address is in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 def endpoints_of(listeners: Sequence[Listener]) -> tuple[Endpoint, ...]:
     """Return the endpoints of listeners for clients, each name once."""
     found = {one.name: one for one in reversed(listeners)}

@@ -20,7 +20,7 @@ from sparklog.clock import Clock, SystemClock
 from sparklog.service_logs import set_up_logs
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
-from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, tls_of
+from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, joined, tls_of
 from sparklog.wire.processes import serve_all
 from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import SidePort
@@ -86,8 +86,23 @@ class Server:
                 SidePort, gateway.metrics.text, gateway.kafka_metrics, lambda: not self._is_closed
             )
             self._side_server = await loop.create_server(side, sock=self._side)
+        self._tell_addresses()
         self._close_overdue()
         self.gateway.start()
+
+    def _tell_addresses(self) -> None:
+        """Log each address that connections are accepted at; port 0 was any free one."""
+        node_id = self.gateway.instances.own.node_id
+        for one in self.listeners:
+            log.info(
+                "broker %d listens at %s://%s; clients get %s",
+                node_id,
+                one.name,
+                joined(one.host, one.port),
+                joined(one.advertised_host, one.advertised_port),
+            )
+        if self._side is not None:
+            log.info("/metrics and /ready are at http://%s", joined(*self._side.getsockname()[:2]))
 
     def _close_overdue(self) -> None:
         self.gateway.has_stood_still()

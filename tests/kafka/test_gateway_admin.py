@@ -21,6 +21,9 @@ TOOL_TIMEOUT_S = 120
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 LOG_DIRS = "org.apache.kafka.tools.LogDirsCommand"
+ELECTION = "org.apache.kafka.tools.LeaderElectionCommand"
+QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
 DELETE_RECORDS = "org.apache.kafka.tools.DeleteRecordsCommand"
 
 
@@ -106,3 +109,35 @@ def test_kafka_log_dirs_and_kafka_delete_records(
     file.write_text(json.dumps(wanted))
     lines = run(running, DELETE_RECORDS, "--offset-json-file", str(file))
     assert lines[-1] == "partition: flights-0\tlow_watermark: 4"
+
+
+def test_kafka_leader_election_and_kafka_reassign_partitions(
+    running: RunningGateway, admin: AdminClient, tmp_path: Path
+) -> None:
+    admin.create_topics([NewTopic("flights", 2)])
+    wanted = ["--election-type", "preferred", "--topic", "flights", "--partition", "1"]
+    told = run(running, ELECTION, *wanted)
+    assert told == ["Valid replica already elected for partitions flights-1"]
+
+    file = tmp_path / "moves.json"
+    moves = [{"topic": "flights", "partition": 0, "replicas": [1]}]
+    file.write_text(json.dumps({"version": 1, "partitions": moves}))
+    given = ["--reassignment-json-file", str(file)]
+    told = run(running, REASSIGN, "--execute", *given)
+    assert told[-1] == "Successfully started partition reassignment for flights-0"
+    told = run(running, REASSIGN, "--verify", "--preserve-throttles", *given)
+    assert told[-1] == "Reassignment of partition flights-0 is completed."
+    assert run(running, REASSIGN, "--list") == ["No partition reassignments found."]
+
+
+def test_kafka_metadata_quorum_tells_the_end_of_the_metadata_log(
+    running: RunningGateway, admin: AdminClient
+) -> None:
+    admin.create_topics([NewTopic("flights", 1)])
+    lines = run(running, QUORUM, "describe", "--status")
+    told = {key: value.strip() for key, _, value in (line.partition(":") for line in lines)}
+    assert (told["LeaderId"], told["LeaderEpoch"]) == ("1", "0")
+    assert int(told["HighWatermark"]) >= admin._catalog.image().version + 1 > 0
+    assert told["MaxFollowerLag"] == "0"
+    [voter] = json.loads(told["CurrentVoters"])
+    assert (voter["id"], told["CurrentObservers"]) == (1, "[]")

@@ -13,7 +13,7 @@ from tests.wire.fetching import fetched
 from tests.wire.gateways import Client, RunningGateway, request
 from tests.wire.grouping import GroupMember
 from tests.wire.requests import body, part
-from tests.wire.test_cluster import ACL_FILTER
+from tests.wire.test_cluster import ACL_FILTER, quorum
 from tests.wire.test_consumer_protocol import beats
 from tests.wire.test_consumer_protocol import described as consumers_described
 from tests.wire.test_list_offsets import list_request
@@ -21,6 +21,7 @@ from tests.wire.test_metadata import topics_asked
 from tests.wire.test_partitions import delete as delete_records
 from tests.wire.test_partitions import describe
 from tests.wire.test_produce import produce_request
+from tests.wire.test_replicas import elect, elected, move, moved, put
 from tests.wire.test_topics import create, delete, grow, new
 from tests.wire.test_users import alter_users, setting
 
@@ -184,14 +185,15 @@ def partition_added(client: Client, name: str = "id") -> Any:
     topic = part(key, 3, "AddPartitionsToTxnTopic", name=TOPIC, partitions=(0,))
     fields |= {"v3_and_below_producer_id": 1, "v3_and_below_producer_epoch": 0}
     answer = client.ask(body(key, 3, v3_and_below_topics=(topic,), **fields))
-    return Answered(answer.results_by_topic_v3_and_below[0].results_by_partition[0])
+    [[found]] = [one.results_by_partition for one in answer.results_by_topic_v3_and_below]
+    return Answered(found.partition_error_code)
 
 
 class Answered:
-    """An answer whose error code has another name."""
+    """An answer whose error code has another name or place."""
 
-    def __init__(self, found: Any) -> None:
-        self.error_code = found.partition_error_code
+    def __init__(self, error_code: ErrorCode) -> None:
+        self.error_code = error_code
 
 
 def ended(client: Client) -> Any:
@@ -270,6 +272,27 @@ ASKED: dict[ApiKey, list[tuple[Callable[[Client], Any], ErrorCode]]] = {
     ApiKey.DESCRIBE_CLIENT_QUOTAS: [(quotas, ErrorCode.cluster_authorization_failed)],
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: [(users, ErrorCode.cluster_authorization_failed)],
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: [(user_added, ErrorCode.cluster_authorization_failed)],
+    ApiKey.DESCRIBE_QUORUM: [(quorum, ErrorCode.cluster_authorization_failed)],
+    ApiKey.ELECT_LEADERS: [
+        (lambda client: elect(client, is_all=True), ErrorCode.cluster_authorization_failed),
+        (
+            lambda client: Answered(*elected(elect(client, (TOPIC, [0]))).values()),
+            ErrorCode.cluster_authorization_failed,
+        ),
+    ],
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: [
+        (move, ErrorCode.cluster_authorization_failed),
+        (
+            lambda client: Answered(*moved(move(client, (TOPIC, 0, [0])))),
+            ErrorCode.cluster_authorization_failed,
+        ),
+    ],
+    ApiKey.ALTER_REPLICA_LOG_DIRS: [
+        (
+            lambda client: Answered(*put(client, ("/", TOPIC, [0])).values()),
+            ErrorCode.cluster_authorization_failed,
+        )
+    ],
     ApiKey.DELETE_RECORDS: [
         (
             lambda client: delete_records(client, (TOPIC, 0, 0))[0][1],

@@ -1,15 +1,18 @@
-"""DescribeCluster, and what a log dir never has: reassignments, ACLs, quotas."""
+"""DescribeCluster, DescribeQuorum, and what a log dir never has: ACLs, quotas."""
+
+from typing import Any
 
 import pytest
 from kio.schema.errors import ErrorCode
 
+from sparklog.admin import NewTopic
 from sparklog.tokens import Grant, Principal, Resource, Scope
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
-from tests.wire.requests import SOON, body, part, versions
+from tests.wire.requests import body, newest, part, versions
 
 CLUSTER, ACLS = ApiKey.DESCRIBE_CLUSTER, ApiKey.DESCRIBE_ACLS
-QUOTAS, MOVES = ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.LIST_PARTITION_REASSIGNMENTS
+QUOTAS, QUORUM = ApiKey.DESCRIBE_CLIENT_QUOTAS, ApiKey.DESCRIBE_QUORUM
 ALL_OPERATIONS, NO_OPERATIONS = 8096, -(2**31)
 ACL_FILTER = {
     "resource_type_filter": 1,
@@ -47,9 +50,55 @@ class TestDescribeCluster:
         assert (found.error_code, found.brokers) == (code, ())
 
 
-def test_no_partition_is_ever_moved(client: Client) -> None:
-    found = client.ask(body(MOVES, 0, topics=None, timeout=SOON))
-    assert (found.error_code, found.topics) == (ErrorCode.none, ())
+def quorum(
+    client: Client,
+    topic: str = "__cluster_metadata",
+    numbers: tuple[int, ...] = (0,),
+    version: int = newest(QUORUM),
+) -> Any:
+    """The answer about the quorum of these partitions."""
+    wanted = tuple(part(QUORUM, version, "PartitionData", partition_index=one) for one in numbers)
+    asked = part(QUORUM, version, "TopicData", topic_name=topic, partitions=wanted)
+    return client.ask(body(QUORUM, version, topics=(asked,)))
+
+
+class TestDescribeQuorum:
+    @pytest.mark.parametrize("version", versions(QUORUM))
+    def test_tells_the_end_of_the_metadata_log(
+        self, running: RunningGateway, client: Client, version: int
+    ) -> None:
+        found = running.server.gateway
+        for name in ("a", "b"):
+            found.admin.create_topics([NewTopic(name, 1)])
+            answer = quorum(client, version=version)
+            [[one]] = [topic.partitions for topic in answer.topics]
+            log_end = found.catalog.log.image().version + 1
+            assert (answer.error_code, one.error_code) == (ErrorCode.none, ErrorCode.none)
+            assert (one.leader_id, one.leader_epoch, one.high_watermark) == (0, 0, log_end)
+            [voter] = one.current_voters
+            assert (voter.replica_id, voter.log_end_offset, one.observers) == (0, log_end, ())
+            if version >= 1:
+                assert voter.last_caught_up_timestamp == voter.last_fetch_timestamp > 0
+
+    def test_tells_where_its_leader_is(self, running: RunningGateway, client: Client) -> None:
+        [node] = quorum(client).nodes
+        [endpoint] = node.listeners
+        assert (node.node_id, endpoint.name, endpoint.port) == (0, "PLAINTEXT", running.port)
+
+    @pytest.mark.usefixtures("running")
+    @pytest.mark.parametrize(
+        ("topic", "numbers"), [("flights", (0,)), ("__cluster_metadata", (0, 1))]
+    )
+    def test_no_other_log_has_one(
+        self, client: Client, topic: str, numbers: tuple[int, ...]
+    ) -> None:
+        answer = quorum(client, topic, numbers)
+        assert answer.error_code == ErrorCode.none
+        [found] = answer.topics
+        assert found.topic_name == topic
+        assert [(one.partition_index, one.error_code) for one in found.partitions] == [
+            (number, ErrorCode.unknown_topic_or_partition) for number in numbers
+        ]
 
 
 @pytest.mark.parametrize("version", versions(ACLS))

@@ -101,8 +101,10 @@ class TestTls:
 
 
 def test_no_kernel_is_loaded_before_it_listens() -> None:
-    code = "import sys, sparklog.wire.server as _; sys.exit('numba' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+    code = "import sys, sparklog.wire.server as _; print(*sys.modules)"
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert "sparklog.wire.server" in run.stdout.split()
+    assert [name for name in run.stdout.split() if ".record.kernels" in name] == []
 
 
 def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
@@ -225,6 +227,22 @@ class TestLimits:
                 client.socket.close()
 
 
+def test_each_address_is_logged_when_it_accepts_connections(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "sparklog.gateway")
+    given = {"listen": ("127.0.0.1:0", "[::1]:0"), "advertise": ("a.example:1", "[fe80::1]:2")}
+    side = {"metrics_listen": "127.0.0.1:0", "node_id": 7}
+    with gateway(tmp_path / "log", **given, **side) as running:
+        first, second = (one.port for one in running.server.listeners)
+        told = [record.getMessage() for record in caplog.records]
+        assert told == [
+            f"broker 7 listens at PLAINTEXT://127.0.0.1:{first}; clients get a.example:1",
+            f"broker 7 listens at PLAINTEXT-2://[::1]:{second}; clients get [fe80::1]:2",
+            f"/metrics and /ready are at http://127.0.0.1:{running.server.side_port}",
+        ]
+
+
 class Ended:
     """A process that has ended, or ends when it is told to."""
 
@@ -280,5 +298,8 @@ def test_a_gateway_ends_well_on_sigterm(tmp_path: Path, processes: int) -> None:
     finally:
         run.kill()
     assert run.returncode == 0, told
-    assert all(json.loads(line) for line in told.splitlines())
+    lines = [json.loads(line) for line in told.splitlines()]
+    listening = [one for one in lines if "listens at PLAINTEXT://127.0.0.1:" in one["message"]]
+    assert len(listening) == processes
+    assert {(one["level"], one["logger"]) for one in listening} == {("info", "sparklog.gateway")}
     assert list(signs.glob("*.json")) == []

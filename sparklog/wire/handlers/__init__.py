@@ -15,7 +15,7 @@ from sparklog.wire.handlers.cluster import (
     describe_acls,
     describe_client_quotas,
     describe_cluster,
-    list_partition_reassignments,
+    describe_quorum,
 )
 from sparklog.wire.handlers.consumer_groups import (
     consumer_group_describe,
@@ -35,11 +35,16 @@ from sparklog.wire.handlers.group_offsets import offset_delete, offset_fetch
 from sparklog.wire.handlers.init_producer_id import init_producer_id
 from sparklog.wire.handlers.leader_epochs import offset_for_leader_epoch
 from sparklog.wire.handlers.list_offsets import list_offsets
-from sparklog.wire.handlers.log_dirs import describe_log_dirs
+from sparklog.wire.handlers.log_dirs import alter_replica_log_dirs, describe_log_dirs
 from sparklog.wire.handlers.metadata import metadata
 from sparklog.wire.handlers.offset_commit import offset_commit
 from sparklog.wire.handlers.produce import produce
 from sparklog.wire.handlers.producers import describe_producers
+from sparklog.wire.handlers.replicas import (
+    alter_partition_reassignments,
+    elect_leaders,
+    list_partition_reassignments,
+)
 from sparklog.wire.handlers.sasl import sasl_authenticate, sasl_handshake
 from sparklog.wire.handlers.topic_partitions import describe_topic_partitions
 from sparklog.wire.handlers.topics import create_partitions, create_topics, delete_topics
@@ -84,16 +89,20 @@ HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.DESCRIBE_ACLS: describe_acls,
     ApiKey.DESCRIBE_CONFIGS: describe_configs,
     ApiKey.ALTER_CONFIGS: alter_configs,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: alter_replica_log_dirs,
     ApiKey.DESCRIBE_LOG_DIRS: describe_log_dirs,
     ApiKey.SASL_AUTHENTICATE: sasl_authenticate,
     ApiKey.CREATE_PARTITIONS: create_partitions,
     ApiKey.DELETE_GROUPS: delete_groups,
+    ApiKey.ELECT_LEADERS: elect_leaders,
     ApiKey.INCREMENTAL_ALTER_CONFIGS: incremental_alter_configs,
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: alter_partition_reassignments,
     ApiKey.LIST_PARTITION_REASSIGNMENTS: list_partition_reassignments,
     ApiKey.OFFSET_DELETE: offset_delete,
     ApiKey.DESCRIBE_CLIENT_QUOTAS: describe_client_quotas,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: describe_users,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: alter_users,
+    ApiKey.DESCRIBE_QUORUM: describe_quorum,
     ApiKey.DESCRIBE_CLUSTER: describe_cluster,
     ApiKey.DESCRIBE_TRANSACTIONS: describe_transactions,
     ApiKey.LIST_TRANSACTIONS: list_transactions,

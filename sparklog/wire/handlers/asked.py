@@ -39,6 +39,16 @@ def check_admin(call: Call, topic: str) -> None:
         raise refused(DENIED[Resource.TOPIC], f"topic {topic!r}: the client may not administer it")
 
 
+def check_brokers(call: Call, node_ids: Sequence[int]) -> None:
+    """Raise UsageError unless replicas are on different instances that are alive."""
+    known = {one.node_id for one in call.gateway.instances.alive}
+    if not node_ids or len(set(node_ids)) != len(node_ids) or not known.issuperset(node_ids):
+        raise refused(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"replicas {list(node_ids)}: allowed are different ones of the brokers {sorted(known)}",
+        )
+
+
 def check_values(values: Mapping[str, object], code: ErrorCode) -> None:
     """Raise SparklogError for values that no topic config may get over the protocol.
 

@@ -1,10 +1,10 @@
-"""DescribeCluster, and requests for things that a log dir never has.
+"""DescribeCluster, DescribeQuorum, and requests for things that a log dir never has.
 
-There are no reassignments, because no broker holds a partition; no ACLs, because grants are in the
-file of tokens; and no quotas.
+There are no ACLs, because grants are in the file of tokens; and no quotas.
 """
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 from sparklog.errors import ErrorCode
 from sparklog.tokens import Resource, Scope
@@ -16,6 +16,10 @@ BROKERS: Final = 1
 CONTROLLERS: Final = 2
 ENTITIES: Final = ("user", "client-id", "ip")
 """What a quota may be for (ClientQuotaEntity)."""
+METADATA_TOPIC: Final = "__cluster_metadata"
+"""What Kafka calls the metadata log (Topic.CLUSTER_METADATA_TOPIC_NAME); it has one partition."""
+NO_ELECTION: Final = 0
+"""The leader epoch of a log whose leader was never elected."""
 
 
 async def describe_cluster(call: Call) -> Reply:
@@ -40,7 +44,7 @@ async def describe_cluster(call: Call) -> Reply:
     instances = [one.at(listener) for one in call.gateway.instances.alive]
     fields = {
         "cluster_id": call.gateway.cluster_id,
-        "controller_id": min(one.node_id for one in instances),
+        "controller_id": call.gateway.instances.controller.node_id,
         "brokers": [
             {"broker_id": one.node_id, "host": one.host, "port": one.port, "rack": one.rack}
             for one in instances
@@ -51,10 +55,52 @@ async def describe_cluster(call: Call) -> Reply:
     return call.answer(fields)
 
 
-async def list_partition_reassignments(call: Call) -> Reply:
-    """Return the answer: there are none."""
-    call.request()
-    return call.answer({})
+async def describe_quorum(call: Call) -> Reply:
+    """Return the answer: one voter, which leads a log that ends behind the newest entry.
+
+    Every instance writes entries, and the storage replicates them. So the leader is the instance
+    that clients see as the controller, and there are no observers that could lag behind it.
+    """
+    topics = call.request().topics
+    if not call.allows(Scope.READ, resource=Resource.CLUSTER):
+        return call.answer({"error_code": DENIED[Resource.CLUSTER]})
+    asked = [(one.topic_name, part.partition_index) for one in topics for part in one.partitions]
+    if asked != [(METADATA_TOPIC, 0)]:
+        return call.answer({"topics": [_without_quorum(one) for one in topics]})
+    log_end = (await call.gateway.newest_image()).version + 1
+    leader = call.gateway.instances.controller.at(call.session.listener.name)
+    now_ms = call.gateway.clock.now_ms()
+    voter = {
+        "replica_id": leader.node_id,
+        "log_end_offset": log_end,
+        "last_fetch_timestamp": now_ms,
+        "last_caught_up_timestamp": now_ms,
+    }
+    found = {
+        "partition_index": 0,
+        "leader_id": leader.node_id,
+        "leader_epoch": NO_ELECTION,
+        "high_watermark": log_end,
+        "current_voters": [voter],
+    }
+    endpoint = {"name": call.session.listener.name, "host": leader.host, "port": leader.port}
+    return call.answer(
+        {
+            "topics": [{"topic_name": METADATA_TOPIC, "partitions": [found]}],
+            "nodes": [{"node_id": leader.node_id, "listeners": [endpoint]}],
+        }
+    )
+
+
+def _without_quorum(topic: Any) -> Mapping[str, Any]:
+    partitions = [
+        {
+            "partition_index": one.partition_index,
+            "error_code": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        }
+        for one in topic.partitions
+    ]
+    return {"topic_name": topic.topic_name, "partitions": partitions}
 
 
 async def describe_acls(call: Call) -> Reply:

@@ -1,16 +1,20 @@
-"""DescribeLogDirs: the sizes of partitions, each from the instance that leads it.
+"""DescribeLogDirs, AlterReplicaLogDirs: of each partition, from the instance that leads it.
 
 So the sizes from all brokers add up to those of the log dir. A size is that of the live segments;
-slices of shared segments count for their partitions.
+slices of shared segments count for their partitions. An instance has one log dir, so every replica
+is where it may be.
 """
 
 import shutil
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
 from sparklog.storage.files import Files
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.instances import leader_of
 
@@ -22,14 +26,10 @@ async def describe_log_dirs(call: Call) -> Reply:
     """Return the answer."""
     gateway, wanted = call.gateway, call.request().topics
     names = (await gateway.image()).names
-    instances = gateway.instances.alive
-    own = gateway.instances.own.node_id
     mine = {
         name: numbers
         for name, numbers in _asked(wanted, names).items()
-        if name in names
-        and call.sees(name)
-        and leader_of(names[name].topic_id, instances).node_id == own
+        if name in names and call.sees(name) and _leads(call, names[name])
     }
     image = await gateway.image(*(names[name] for name in mine))
     files = gateway.catalog.files
@@ -42,6 +42,40 @@ async def describe_log_dirs(call: Call) -> Reply:
         "usable_bytes": usable_bytes,
     }
     return call.answer({"results": [found]})
+
+
+async def alter_replica_log_dirs(call: Call) -> Reply:
+    """Return the answer: a replica may go to the log dir where it is (ReplicaManager)."""
+    asked = {
+        (topic.name, number): one.path
+        for one in call.request().dirs
+        for topic in one.topics
+        for number in topic.partitions
+    }
+    names = (await call.gateway.image()).names
+    results: dict[str, list[Mapping[str, Any]]] = {}
+    for (name, number), path in asked.items():
+        code = _code(call, names.get(name), number, path)
+        results.setdefault(name, []).append({"partition_index": number, "error_code": code})
+    answers = [{"topic_name": name, "partitions": some} for name, some in results.items()]
+    return call.answer({"results": answers})
+
+
+def _code(call: Call, topic: TopicDescription | None, number: int, path: str) -> ErrorCode:
+    """Return whether a replica is in a log dir, in the order of Kafka's checks."""
+    if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
+        return DENIED[Resource.CLUSTER]
+    if path != call.gateway.catalog.files.uri:
+        return ErrorCode.LOG_DIR_NOT_FOUND
+    if topic is None or not 0 <= number < topic.num_partitions:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return ErrorCode.NONE if _leads(call, topic) else ErrorCode.REPLICA_NOT_AVAILABLE
+
+
+def _leads(call: Call, topic: TopicDescription) -> bool:
+    """Return whether this instance leads a topic."""
+    instances = call.gateway.instances
+    return leader_of(topic.topic_id, instances.alive).node_id == instances.own.node_id
 
 
 def _asked(wanted: Any, names: Mapping[str, TopicDescription]) -> dict[str, list[int]]:

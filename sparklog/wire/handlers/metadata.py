@@ -100,7 +100,7 @@ def _written(call: Call, request: object, topics: Sequence[_Found]) -> bytes:
     if version >= 2:
         writer.string(call.gateway.cluster_id)
     if version >= 1:
-        writer.int32(min(one.node_id for one in instances))
+        writer.int32(call.gateway.instances.controller.node_id)
     writer.array(len(topics))
     are_asked = getattr(request, "include_topic_authorized_operations", False)
     for topic in topics:

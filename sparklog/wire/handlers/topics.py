@@ -13,7 +13,14 @@ from sparklog.config import TopicConfig
 from sparklog.errors import ErrorCode
 from sparklog.model import TopicDescription
 from sparklog.wire.config_names import SOURCES
-from sparklog.wire.handlers.asked import check_admin, check_values, error_fields, outcomes, refused
+from sparklog.wire.handlers.asked import (
+    check_admin,
+    check_brokers,
+    check_values,
+    error_fields,
+    outcomes,
+    refused,
+)
 from sparklog.wire.handlers.call import Call, Reply
 from sparklog.wire.topic_ids import uuid_of
 
@@ -87,16 +94,7 @@ def _check_replicas(call: Call, given: Any) -> None:
             "a manual assignment names each partition once, from 0 on",
         )
     for one in given.assignments:
-        _check_brokers(call, one.broker_ids)
-
-
-def _check_brokers(call: Call, node_ids: Sequence[int]) -> None:
-    known = {one.node_id for one in call.gateway.instances.alive}
-    if not node_ids or len(set(node_ids)) != len(node_ids) or not known.issuperset(node_ids):
-        raise refused(
-            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
-            f"replicas {list(node_ids)}: allowed are different ones of the brokers {sorted(known)}",
-        )
+        check_brokers(call, one.broker_ids)
 
 
 def _created(name: str, outcome: object) -> Mapping[str, Any]:
@@ -188,4 +186,4 @@ def _check_new_replicas(call: Call, given: Any, count: int | None) -> None:
             f"{given.count - count} new partitions, but replicas of {len(given.assignments)}",
         )
     for one in given.assignments:
-        _check_brokers(call, one.broker_ids)
+        check_brokers(call, one.broker_ids)

@@ -1,0 +1,132 @@
+"""Elections and reassignments: each partition has one replica, at the instance that leads it.
+
+The storage replicates. The leader is advice, computed from the topic's id (`instances`), so there
+is nothing to elect, and no partition moves to another instance by request. The answers are those of
+Kafka's controller for partitions with one replica (ReplicationControlManager).
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from sparklog.errors import ErrorCode, SparklogError
+from sparklog.model import TopicDescription
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.authorization import DENIED
+from sparklog.wire.handlers.asked import check_brokers, error_fields, refused
+from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.instances import leader_of
+
+PREFERRED: Final = 0
+UNCLEAN: Final = 1
+_Topics = Mapping[str, TopicDescription]
+
+
+async def elect_leaders(call: Call) -> Reply:
+    """Return the answer: no partition needs an election.
+
+    A request for all partitions gets the topics without partitions, as in Kafka: it leaves out
+    those that need no election.
+    """
+    request = call.request()
+    asked = request.topic_partitions
+    kind = getattr(request, "election_type", PREFERRED)
+    outcome: SparklogError | None = None
+    topics = (await call.gateway.image()).names
+    if not call.allows(Scope.ADMIN, resource=Resource.CLUSTER):
+        outcome = _denied()
+    elif kind not in (PREFERRED, UNCLEAN):
+        outcome = refused(
+            ErrorCode.INVALID_REQUEST,
+            f"election type {kind}: allowed are {PREFERRED} (preferred) and {UNCLEAN} (unclean)",
+        )
+    elif asked is None:
+        found = [{"topic": name, "partition_result": ()} for name in topics]
+        return call.answer({"replica_election_results": found})
+
+    def elected(name: str, number: int) -> None:
+        _topic_of(topics, name, number)
+        raise refused(ErrorCode.ELECTION_NOT_NEEDED, f"{name}-{number} is led by its only replica")
+
+    results = [
+        {
+            "topic": one.topic,
+            "partition_result": [
+                {"partition_id": number, **_outcome(outcome, elected, one.topic, number)}
+                for number in one.partitions
+            ],
+        }
+        for one in asked or ()
+    ]
+    return call.answer({**error_fields(outcome), "replica_election_results": results})
+
+
+async def alter_partition_reassignments(call: Call) -> Reply:
+    """Return the answer: a partition may go to where it is, and no reassignment is under way."""
+    request = call.request()
+    may_change_count = getattr(request, "allow_replication_factor_change", True)
+    outcome = None if call.allows(Scope.ADMIN, resource=Resource.CLUSTER) else _denied()
+    topics = (await call.gateway.image()).names
+
+    def reassigned(name: str, number: int, replicas: Sequence[int] | None) -> None:
+        topic = _topic_of(topics, name, number)
+        if replicas is None:
+            raise refused(
+                ErrorCode.NO_REASSIGNMENT_IN_PROGRESS, f"{name}-{number} is not being reassigned"
+            )
+        check_brokers(call, replicas)
+        leader = leader_of(topic.topic_id, call.gateway.instances.alive).node_id
+        if [*replicas] != [leader]:
+            code = ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            if not may_change_count and len(replicas) != 1:
+                code = ErrorCode.INVALID_REPLICATION_FACTOR
+            raise refused(
+                code,
+                f"{name}-{number}: replicas {[*replicas]}: allowed is [{leader}], the instance "
+                f"that leads the topic; the storage replicates",
+            )
+
+    responses = [
+        {
+            "name": one.name,
+            "partitions": [
+                {
+                    "partition_index": part.partition_index,
+                    **_outcome(outcome, reassigned, one.name, part.partition_index, part.replicas),
+                }
+                for part in one.partitions
+            ],
+        }
+        for one in request.topics
+    ]
+    fields = {"allow_replication_factor_change": may_change_count, "responses": responses}
+    return call.answer({**error_fields(outcome), **fields})
+
+
+async def list_partition_reassignments(call: Call) -> Reply:
+    """Return the answer: there are none."""
+    call.request()
+    return call.answer({})
+
+
+def _denied() -> SparklogError:
+    return refused(DENIED[Resource.CLUSTER], "the client may not administer the cluster")
+
+
+def _topic_of(topics: _Topics, name: str, number: int) -> TopicDescription:
+    """Return the topic of a partition that exists, else raise UsageError."""
+    topic = topics.get(name)
+    if topic is None or not 0 <= number < topic.num_partitions:
+        raise refused(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"unknown partition {name}-{number}")
+    return topic
+
+
+def _outcome(
+    outcome: SparklogError | None, step: Callable[..., None], *arguments: object
+) -> Mapping[str, Any]:
+    """Return the error fields of a step; where the whole request is refused, of this outcome."""
+    if outcome is None:
+        try:
+            step(*arguments)
+        except SparklogError as error:
+            return error_fields(error)
+    return error_fields(outcome)

@@ -119,7 +119,7 @@ class _Exchange:
             return
         server = self._scope.get("server") or ("localhost", None)
         if server[1] is not None and not is_loopback(server[0]):
-            raise ApiError(403, "without tokens only clients on this machine are allowed")
+            raise ApiError(403, "without tokens only this machine is answered")
         host = self._headers.get(b"host", b"").decode("latin-1").lower()
         if _without_port(host) not in self._settings.allowed_hosts:
             raise ApiError(403, "without tokens the Host must be one of SPARKLOG_ALLOWED_HOSTS")

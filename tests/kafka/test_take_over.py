@@ -82,7 +82,7 @@ def test_members_of_a_group_go_on(broker: Broker, tmp_path: Path) -> None:
         member = GroupMember(client)
         asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=(member.group,), key_type=0)
         until(lambda: client.ask(asked).coordinators[0].error_code is ErrorCode.none)
-        assert member.join(SUBSCRIPTION).error_code is ErrorCode.none
+        until(lambda: member.join(SUBSCRIPTION).error_code is ErrorCode.none)
         member.sync({member.member_id: b"everything"})
         assert member.commit({place: 7}) == [ErrorCode.none]
     broker.stop()

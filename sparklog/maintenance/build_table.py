@@ -98,17 +98,12 @@ class _Part:
     @property
     def bytes(self) -> int:
         """About how many bytes of the log they are."""
-        return sum(_size(one) for one in self.slices)
+        return sum(one.log_bytes for one in self.slices)
 
     @property
     def after(self) -> Mark:
         """The partition's mark once the part is in the table."""
         return Mark(self.start if self.mark is None else self.mark.start, self.end)
-
-
-def _size(piece: Slice) -> int:
-    entry = piece.segment
-    return entry.log_bytes * (piece.end - piece.start) // max(1, entry.offset_span)
 
 
 _Unit = Sequence[_Part]
@@ -160,7 +155,7 @@ def _cut(log: PartitionLog, start: int, mark: Mark | None) -> Iterator[_Part]:
     size = 0
     for piece in log.slices(start, end):
         held.append(piece)
-        size += _size(piece)
+        size += piece.log_bytes
         if size >= UNIT_BYTES:
             part = _Part(log.partition, start, piece.end, held, mark)
             yield part

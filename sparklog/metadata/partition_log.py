@@ -34,6 +34,12 @@ class Slice:
     start: int
     end: int
 
+    @property
+    def log_bytes(self) -> int:
+        """About how many bytes of the segment the slice has."""
+        entry = self.segment
+        return entry.log_bytes * (self.end - self.start) // max(1, entry.offset_span)
+
 
 class SegmentChanges:
     """An edit's changes of the live segments of one partition."""

@@ -1,7 +1,7 @@
 """consume(): a log as a DataFrame, with the options of Spark's Kafka source.
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
-read     a task a range: `mapInArrow` over the numbers of the ranges
+read     a task a range: `mapInArrow` over the numbers of the tasks
 history  the topic's table instead of the log, up to the table end, if asked for
          (sparklog.spark.history)
 """
@@ -60,7 +60,8 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
         from sparklog.spark.plan import plan_pinned
 
         ranges = planned(spark, files, parsed, plan_pinned)
-        return remember_ends(log_rows(spark, files, parsed, ranges), ranges)
+        tasks = [[one] for one in ranges]
+        return remember_ends(log_rows(spark, files, parsed, tasks), ranges)
     if parsed["groupId"] is not None:
         raise InvalidOptionError(
             "option groupId is for the log: history=log, as without the option", option="groupId"
@@ -74,16 +75,19 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
 
 
 def log_rows(
-    spark: SparkSession, files: Files, options: Mapping[str, Any], ranges: "Sequence[ReadRange]"
+    spark: SparkSession,
+    files: Files,
+    options: Mapping[str, Any],
+    tasks: "Sequence[Sequence[ReadRange]]",
 ) -> DataFrame:
-    """Return the records of planned ranges, a task a range."""
+    """Return the records of planned ranges, those of each task."""
     from sparklog.spark.read_task import RangesTask, ReadTask
 
     require_workers(spark)
-    count = len(ranges)
-    numbers = spark.range(0, count, 1, max(count, 1))  # the number of a range, a task each
+    count = len(tasks)
+    numbers = spark.range(0, count, 1, max(count, 1))  # the numbers of the tasks
     schema = output_schema(output_columns(options))
-    return numbers.mapInArrow(RangesTask(ReadTask(files, options), ranges), schema)
+    return numbers.mapInArrow(RangesTask(ReadTask(files, options), tasks), schema)
 
 
 def _with_history(

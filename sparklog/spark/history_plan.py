@@ -22,7 +22,7 @@ from sparklog.spark.location import spark_location
 from sparklog.spark.offsets import Bound, parse_bounds
 from sparklog.spark.plan import ReadRange, as_of, lost, plan_ranges, with_pins
 from sparklog.spark.selection import Selected, selected
-from sparklog.spark.splits import split_ranges
+from sparklog.spark.splits import join_ranges, split_ranges
 from sparklog.storage.files import Files
 from sparklog.table.marks import Mark, Marks
 from sparklog.table.of_topic import (
@@ -38,6 +38,8 @@ from sparklog.table.stitch import Span, stitch
 FILES_MAX: Final = 32
 """Up to so many files are named to Spark: Delta's own planning of a read takes longer than opening
 them, and Spark looks for more than 32 in a job (parallelPartitionDiscovery.threshold)."""
+TASK_BYTES: Final = 1024 * 1024
+"""About how much of the log one task reads at least: a task takes longer to start."""
 _NO_GLOB: Final = re.compile(r"[^{}\[\]*?\\]*")
 """Spark takes a path with other characters for a pattern."""
 GROUPS_MAX: Final = 64
@@ -75,9 +77,9 @@ class TablePart:
 
 @dataclass(frozen=True, slots=True)
 class HistoryPlan:
-    """The ranges to read from the log, cut for parallelism, and the parts of tables."""
+    """The ranges to read from the log, those of each task, and the parts of tables."""
 
-    log: Sequence[ReadRange]
+    log: Sequence[Sequence[ReadRange]]
     tables: Sequence[TablePart]
 
 
@@ -102,10 +104,11 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
     }
     ranges = plan_ranges(catalog, options)
     image = catalog.image(*topics.values())
+    images = {topic_id: topic_of(image, topic) for topic_id, topic in topics.items()}
     tables = {
         topic_id: table
         for topic_id, table in tables.items()
-        if _is_of_log(catalog, topics[topic_id], table, topic_of(image, topics[topic_id]))
+        if _is_of_log(catalog, topics[topic_id], table, images[topic_id])
     }
     isolation = options["isolation.level"]
     by_log: list[ReadRange] = []
@@ -116,14 +119,13 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
         if mark is None:
             by_log.append(one)
             continue
-        log = topic_of(image, topics[one.topic_id]).partition(one.partition)
+        log = images[one.topic_id].partition(one.partition)
         parts = stitch(one.start, one.end, mark, log, isolation)
         by_log += [replace(one, start=start, end=end) for start, end in parts.log]
         if parts.table:
             spans.setdefault(one.topic_id, {})[one.partition] = parts.table
-    by_log = split_ranges(by_log, options["minPartitions"], options["maxRecordsPerPartition"])
     plan = HistoryPlan(
-        with_pins(catalog, by_log),
+        _tasks(images, with_pins(catalog, _cut(by_log, options)), options),
         [replace(tables[topic_id], spans=found) for topic_id, found in spans.items()],
     )
     for topic_id in spans:
@@ -131,6 +133,28 @@ def _planned(catalog: Catalog, options: Mapping[str, Any]) -> HistoryPlan | None
         if snapshot.marks(topic_id).erasing != tables[topic_id].marks.erasing:
             return None
     return plan
+
+
+def _cut(ranges: Sequence[ReadRange], options: Mapping[str, Any]) -> list[ReadRange]:
+    return split_ranges(ranges, options["minPartitions"], options["maxRecordsPerPartition"])
+
+
+def _tasks(
+    images: Mapping[str, TopicImage], ranges: Sequence[ReadRange], options: Mapping[str, Any]
+) -> list[list[ReadRange]]:
+    """Return the ranges of each task: one, or several small ones if no option sets their number."""
+    is_free = options["minPartitions"] is None and options["maxRecordsPerPartition"] is None
+    max_bytes = TASK_BYTES if is_free else 0
+
+    def bytes_of(wanted: ReadRange) -> int:
+        log, size = images[wanted.topic_id].partition(wanted.partition), 1
+        for piece in log.slices(wanted.start, wanted.end):
+            size += piece.log_bytes
+            if size > max_bytes:
+                break
+        return size
+
+    return join_ranges(ranges, bytes_of, max_bytes)
 
 
 def _sound_table(catalog: Catalog, topic: TopicDescription) -> TablePart | None:

@@ -92,20 +92,21 @@ def _catalog(files: bytes) -> Catalog:
 
 
 class RangesTask:
-    """The function of `mapInArrow` that reads the ranges whose numbers it is given.
+    """The function of `mapInArrow` that reads the ranges of the tasks whose numbers it is given.
 
     A range fails, or is cut, when retention has removed records of it since it was planned. Of what
     else has become of its segments it sees nothing while their files are there.
     """
 
-    def __init__(self, task: ReadTask, ranges: Sequence[ReadRange]) -> None:
+    def __init__(self, task: ReadTask, tasks: Sequence[Sequence[ReadRange]]) -> None:
         self._task = task
-        self._ranges = list(ranges)
+        self._ranges = [list(one) for one in tasks]
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the records of each range in the order of the log."""
         for batch in batches:
             for number in batch.column(0).to_pylist():
-                wanted = self._ranges[number]
-                slices = self._task.finder().slices(wanted)
-                yield from self._task.read(RangePartition(wanted, slices))
+                finder = self._task.finder()
+                for wanted in self._ranges[number]:
+                    slices = finder.slices(wanted)
+                    yield from self._task.read(RangePartition(wanted, slices))

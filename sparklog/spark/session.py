@@ -1,8 +1,11 @@
 """A SparkSession with the right settings for sparklog."""
 
+import atexit
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
 from functools import cache
 from importlib.util import find_spec
 from typing import Any
@@ -13,6 +16,9 @@ from sparklog.errors import UsageError
 from sparklog.spark.connect import is_connect
 
 DAEMON = "sparklog.spark.daemon"
+SOCKETS = "spark.python.unix.domain.socket"
+TEMPORARY_PATH_MAX = 40
+"""Behind it come 61 characters: a directory, and a name that Spark gives; macOS allows 103."""
 DEFAULTS = {
     # Batches of 100,000 rows are 8 % faster than Spark's 10,000; 500,000 is slower.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -25,8 +31,9 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
 
     Workers use this interpreter: another one may lack sparklog, pyarrow or the right version of
     Python, which Spark reports as "Python worker exited unexpectedly". Without a master given here
-    or by spark-submit, Spark runs on all cores of this machine, and forks its workers from a daemon
-    that has loaded what they need (sparklog.spark.daemon).
+    or by spark-submit, Spark runs on all cores of this machine. With a local master it forks its
+    workers from a daemon that has loaded what they need (sparklog.spark.daemon), and talks to them
+    through Unix domain sockets (`socket_settings`).
     """
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName(app_name)
@@ -35,12 +42,37 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
         settings["spark.master"] = os.environ.get("SPARK_MASTER", "local[*]")
     if settings.get("spark.master", "").startswith("local"):
         # Elsewhere sparklog may come to the workers with the job, which is after the daemon starts.
-        settings.setdefault("spark.python.daemon.module", DAEMON)
+        settings = {"spark.python.daemon.module": DAEMON, **socket_settings(), **settings}
     for key, value in settings.items():
         builder = builder.config(key, str(value))
     spark = builder.getOrCreate()
     require_workers(spark)
     return spark
+
+
+def socket_settings() -> dict[str, str]:
+    """Return Spark's settings for Unix domain sockets between the JVM and its Python workers.
+
+    Over TCP the JVM writes in small pieces and each task waits 40 ms for a delayed acknowledgement.
+    Spark asks for no secret at these sockets, so they lie in a directory that no other user may
+    enter. Empty if their paths would be too long for the kernel.
+    """
+    if len(tempfile.gettempdir()) > TEMPORARY_PATH_MAX:
+        return {}
+    return {f"{SOCKETS}.enabled": "true", f"{SOCKETS}.dir": _socket_directory()}
+
+
+@cache
+def _socket_directory() -> str:
+    directory = tempfile.mkdtemp(prefix="sparklog-")
+    atexit.register(_remove, directory, os.getpid())
+    return directory
+
+
+def _remove(directory: str, owner: int) -> None:
+    """Remove the directory of this process; a forked child leaves its parent's alone."""
+    if os.getpid() == owner:
+        shutil.rmtree(directory, ignore_errors=True)
 
 
 def require_workers(spark: SparkSession) -> None:

@@ -7,7 +7,7 @@ those that want one stay whole, the others share what is left in proportion
 4. n pieces of a range: each takes remaining // pieces left, so the last takes the rest
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -35,6 +35,22 @@ def split_ranges(
         count = 1 if _place(one) in whole else _share(one.size, split_total, wanted)
         result += _cut(one, count)
     return result
+
+
+def join_ranges(
+    ranges: Sequence["ReadRange"], bytes_of: Callable[["ReadRange"], int], max_bytes: int
+) -> list[list["ReadRange"]]:
+    """Return the ranges in order, small neighbours together, up to about `max_bytes` a group."""
+    groups: list[list[ReadRange]] = []
+    room = 0
+    for one in ranges:
+        size = bytes_of(one)
+        if size > room:
+            groups.append([])
+            room = max_bytes
+        groups[-1].append(one)
+        room -= size
+    return groups
 
 
 def _place(one: "ReadRange") -> tuple[str, int]:

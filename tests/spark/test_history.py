@@ -93,6 +93,11 @@ class TestAuto:
         assert "FileScan parquet" in plan
         assert "MapInArrow" in plan
 
+    def test_reads_small_ranges_of_the_log_in_one_task(self, read: Read) -> None:
+        auto, log = read("auto"), read("log")
+
+        assert (auto.rdd.getNumPartitions(), log.rdd.getNumPartitions()) == (1 + 1, 3)
+
     @pytest.mark.parametrize(
         ("condition", "pushed"),
         [

@@ -24,6 +24,11 @@ def condition(marks: dict[int, Mark], spans: dict[int, list[tuple[int, int]]]) -
     return TablePart("t", "", 0, Marks(marks, {}), spans=spans).condition()
 
 
+def tasks(plan: HistoryPlan) -> list[list[int]]:
+    """The partitions that each task reads of the log."""
+    return [[one.partition for one in ranges] for ranges in plan.log]
+
+
 class TestCondition:
     def test_is_none_for_the_whole_table(self) -> None:
         assert condition({0: Mark(0, 5), 1: Mark(2, 3)}, {0: [(0, 5)], 1: [(2, 3)]}) is None
@@ -89,10 +94,25 @@ class TestPlan:
         plan = self.plan(log_dir)
 
         assert [one.spans for one in plan.tables] == [{0: [(0, 3)]}]
-        assert [(one.start, one.end) for one in plan.log] == [(3, 5)]
+        assert [(one.start, one.end) for (one,) in plan.log] == [(3, 5)]
 
     def test_cuts_the_log_alone(self, log_dir: str) -> None:
         assert len(self.plan(log_dir, minPartitions=2).log) == 2
+
+    def test_gives_a_task_several_small_ranges(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        log_dir = topic_with_table(tmp_path / "wide", 4)
+        for partition in range(4):
+            append(log_dir, partition, ["a", "b"])
+
+        assert tasks(self.plan(log_dir)) == [[0, 1, 2, 3]]
+        assert tasks(self.plan(log_dir, minPartitions=1)) == [[0], [1], [2], [3]]
+        assert tasks(self.plan(log_dir, maxRecordsPerPartition=9)) == [[0], [1], [2], [3]]
+        monkeypatch.setattr(history_plan, "TASK_BYTES", 200)
+        assert tasks(self.plan(log_dir)) == [[0, 1], [2, 3]]
+        monkeypatch.setattr(history_plan, "TASK_BYTES", 10)
+        assert tasks(self.plan(log_dir)) == [[0], [1], [2], [3]]
 
     def test_leaves_a_table_alone_that_is_ahead_of_a_restored_log(
         self, log_dir: str, tmp_path: Path
@@ -113,7 +133,7 @@ class TestPlan:
         shutil.rmtree(table)
         plan = self.plan(log_dir)
 
-        assert (plan.tables, [(one.start, one.end) for one in plan.log]) == ([], [(0, 5)])
+        assert (plan.tables, [(one.start, one.end) for (one,) in plan.log]) == ([], [(0, 5)])
         build(log_dir)
         assert [one.spans for one in self.plan(log_dir).tables] == [{0: [(0, 5)]}]
 

@@ -292,10 +292,18 @@ class TestPartition:
 class TestRanges:
     def test_are_read_by_their_numbers(self, log_dir: str) -> None:
         found = Planned(log_dir, *split(log_dir))
-        task = pickle.loads(pickle.dumps(RangesTask(found.task, found.ranges)))
+        task = pickle.loads(pickle.dumps(RangesTask(found.task, [[one] for one in found.ranges])))
         numbers = [pa.record_batch({"id": [2]}), pa.record_batch({"id": [0]})]
 
         assert offsets(list(task(iter(numbers)))) == [*range(133, 200), *range(66)]
+
+    def test_of_one_task_are_read_one_after_another(self, log_dir: str) -> None:
+        found = Planned(log_dir, *split(log_dir))
+        first, second, third = found.ranges
+        task = RangesTask(found.task, [[first], [third, second]])
+
+        read = list(task(iter([pa.record_batch({"id": [1]})])))
+        assert offsets(read) == [*range(133, 200), *range(66, 133)]
 
 
 def split(log_dir: str) -> tuple[dict[str, Any], list[ReadRange]]:

@@ -1,6 +1,8 @@
 """A session whose workers cannot run sparklog is refused before they are asked to."""
 
+import subprocess
 import sys
+import tempfile
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -9,7 +11,7 @@ import pytest
 
 from sparklog.errors import UsageError
 from sparklog.spark.datasource import SparklogDataSource
-from sparklog.spark.session import require_workers
+from sparklog.spark.session import require_workers, socket_settings
 
 
 def session_of(python: str | Path, master: str = "local[2]") -> Any:
@@ -33,6 +35,34 @@ def same_python(tmp_path: Path) -> Path:
     path.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
     path.chmod(0o755)
     return path
+
+
+class TestSockets:
+    def test_lie_in_a_directory_of_this_user_alone(self) -> None:
+        directory = socket_settings()["spark.python.unix.domain.socket.dir"]
+
+        assert Path(directory).stat().st_mode & 0o777 == 0o700
+        assert socket_settings()["spark.python.unix.domain.socket.dir"] == directory
+
+    def test_are_not_used_where_their_paths_would_be_too_long(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tempfile, "tempdir", f"/tmp/{'x' * 40}")
+
+        assert socket_settings() == {}
+
+    def test_go_with_the_process_that_made_them(self) -> None:
+        code = (
+            "import os; from sparklog.spark.session import socket_settings; "
+            "print(socket_settings()['spark.python.unix.domain.socket.dir'], flush=True); "
+            "import sys; child = os.fork(); child and os.waitpid(child, 0); "
+            "print(os.listdir(socket_settings()['spark.python.unix.domain.socket.dir']))"
+        )
+        told = subprocess.run([sys.executable, "-c", code], check=True, stdout=subprocess.PIPE)
+
+        directory, *listed = told.stdout.decode().splitlines()
+        assert listed == ["[]", "[]"]
+        assert not Path(directory).exists()
 
 
 class TestWorkers:

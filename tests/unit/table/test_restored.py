@@ -87,7 +87,7 @@ class TestATableThatIsNewerThanTheBackup:
         with pytest.warns(SparklogWarning, match=f"{ended}.*reading the log"):
             plan = auto(outgrown)
 
-        assert (plan.tables, [(one.start, one.end) for one in plan.log]) == ([], [(0, 5)])
+        assert (plan.tables, [(one.start, one.end) for (one,) in plan.log]) == ([], [(0, 5)])
         with pytest.raises(UsageError, match=f"is ahead of its log.*{ended}.*--rebuild --topic t"):
             plan_table(catalog(outgrown), options())
 
@@ -164,7 +164,7 @@ def test_a_topic_that_takes_a_name_again_has_a_table_of_its_own(log_dir: str) ->
     append(log_dir, 0, ["new"])
 
     plan = auto(log_dir)
-    assert (plan.tables, [(one.start, one.end) for one in plan.log]) == ([], [(0, 1)])
+    assert (plan.tables, [(one.start, one.end) for (one,) in plan.log]) == ([], [(0, 1)])
     build(log_dir)
     assert table_of(log_dir)["value"].to_pylist() == [b"new"]
     assert [one.spans for one in auto(log_dir).tables] == [{0: [(0, 1)]}]

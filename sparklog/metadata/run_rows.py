@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from sparklog.metadata.producers import ProducerMark
 from sparklog.metadata.tables import (
     KEY_COLUMNS,
+    KEY_NAMES,
     LOG_DIR_KINDS,
     PARTITION,
     PRODUCER,
@@ -23,7 +24,6 @@ from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 _EMPTY, _LINE_END = strings_of(["", "\n"])
 _NO_MARK = ProducerMark()
 _MARK = ("producers_from_ms", "producers_from_id")
-_KEY_NAMES = tuple(dict.fromkeys(name for names in KEY_COLUMNS.values() for name in names))
 
 
 def in_order(rows: pa.Table) -> pa.Table:
@@ -129,7 +129,7 @@ def _keys(table: pa.Table) -> pa.ChunkedArray:
     """Return each row's key as one string."""
     kinds = table.column("kind")
     parts = [kinds]
-    for name in _KEY_NAMES:
+    for name in KEY_NAMES:
         has_it = strings_of([kind for kind, names in KEY_COLUMNS.items() if name in names])
         value = pc.fill_null(_column(table, name).cast(pa.string()), _EMPTY)
         parts.append(pc.if_else(pc.is_in(kinds, has_it), value, _EMPTY))

@@ -187,6 +187,8 @@ KEY_COLUMNS: Final = {
     TRANSACTIONAL_ID: ("name",),
     HORIZON: (),
 }
+KEY_NAMES: Final = tuple(dict.fromkeys(name for names in KEY_COLUMNS.values() for name in names))
+"""Every column that is part of a key."""
 
 PATH_COLUMNS: Final = tuple(name for name in _SEGMENT_COLUMNS if name.endswith("_path"))
 """The columns that name files of a segment."""

@@ -10,10 +10,16 @@ log as of the newest fold: later entries are not rows yet.
 
 from typing import Final
 
-_KEY: Final = (
-    "kind, topic_id, partition, log_path, log_position, app_id, is_versioned, "
-    "producer_id, node_id, mechanism, case when kind in ('lease', 'user') then name end"
-)
+from sparklog.metadata.tables import KEY_COLUMNS, KEY_NAMES
+
+
+def _key_column(name: str) -> str:
+    """Return the SQL of a key column: null in rows of the kinds that have it as a mere value."""
+    kinds = ", ".join(f"'{kind}'" for kind, names in KEY_COLUMNS.items() if name in names)
+    return f"case when kind in ({kinds}) then {name} end"
+
+
+_KEY: Final = ", ".join(["kind", *map(_key_column, KEY_NAMES)])
 
 
 def live_rows(table: str) -> str:

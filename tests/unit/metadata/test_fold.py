@@ -31,6 +31,7 @@ from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.repair import problems
 from sparklog.metadata.runs import in_order
 from sparklog.metadata.tables import PRODUCER, RECEIPT, RUN_SCHEMA, table_of
+from sparklog.metadata.transactions import TransactionalId
 from sparklog.metadata.view import live_rows
 from sparklog.model import TopicDescription
 from sparklog.storage.local import LocalFiles
@@ -294,6 +295,21 @@ class TestForOthers:
         assert ends == {0: 20, 1: 30, 2: 30, 3: 30}
         segments = [row for row in rows if row["kind"] == "segment" and row["removed_ms"] is None]
         assert len(segments) == 10
+
+    def test_the_view_has_the_newest_row_of_a_transactional_id(self, world: World) -> None:
+        for ids in (
+            {"moves": TransactionalId("moves", 1, 0, 9), "goes": TransactionalId("goes", 3, 0, 9)},
+            {"moves": TransactionalId("moves", 2, 0, 9), "goes": None},
+        ):
+            world.commit(Edit(operation="INIT", transactional_ids=ids))
+            fold(world.log)
+        table = DeltaTable(f"{world.files.uri}/{CLUSTER_METADATA}")
+
+        found = QueryBuilder().register("metadata", table).execute(live_rows("metadata"))
+
+        rows: list[dict[str, Any]] = pa.table(found.read_all()).to_pylist()
+        said = [row for row in rows if row["kind"] == "transactional_id"]
+        assert [(row["name"], row["producer_id"]) for row in said] == [("moves", 2)]
 
     def test_their_vacuum_deletes_nothing(self, world: World, table: str) -> None:
         kept, said = names(world.files), read(world.log)

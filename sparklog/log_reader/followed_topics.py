@@ -72,9 +72,14 @@ class FollowedTopics:
         if seen is None or seen.image.version < image.version:
             self._seen = _Seen(image, self._clock.boot_ms())
 
+    @property
+    def last_seen(self) -> Image | None:
+        """The image of the last look, which may be old; None before the first."""
+        return None if self._seen is None else self._seen.image
+
     def has_seen(self, name: str) -> bool:
         """Whether the topic existed at the last look; it may be deleted since."""
-        return self._seen is not None and name in self._seen.image.names
+        return self.last_seen is not None and name in self.last_seen.names
 
     def topic(self, name: str) -> TopicDescription:
         """Return a topic. Raises UnknownTopicError, which names no other topic."""

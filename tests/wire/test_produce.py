@@ -10,7 +10,7 @@ import pytest
 from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
-from sparklog.admin import NewTopic
+from sparklog.admin import AdminClient, NewTopic
 from sparklog.model import TopicDescription
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire.topic_ids import uuid_of
@@ -19,6 +19,7 @@ from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 
 SERVED = range(3, 14)
+UNKNOWN = ErrorCode.unknown_topic_or_partition
 
 
 def produce_request(
@@ -86,6 +87,26 @@ class TestRefused:
     def test_an_id_that_no_topic_has(self, client: Client) -> None:
         asked = produce_request(13, UUID(int=7), (0, client_batch("a")))
         assert answers(client.ask(asked)) == [(0, ErrorCode.unknown_topic_id, -1)]
+
+    @pytest.mark.parametrize("version", [9, 13])
+    def test_a_topic_that_was_deleted_since_the_last_look(
+        self, client: Client, topic: TopicDescription, tmp_path: Path, version: int
+    ) -> None:
+        asked = produce_request(version, named(topic, version), (1, client_batch("a")))
+        assert answers(client.ask(asked)) == [(1, 0, 0)]
+        AdminClient(tmp_path / "log").delete_topics([topic.name])
+        unknown = ErrorCode.unknown_topic_id if version == 13 else UNKNOWN
+        assert answers(client.ask(asked)) == [(1, unknown, -1)]
+
+    def test_a_topic_that_was_made_anew_gets_the_second_try(
+        self, client: Client, topic: TopicDescription, tmp_path: Path
+    ) -> None:
+        asked, admin = produce_request(9, "flights", (1, client_batch("a"))), tmp_path / "log"
+        assert answers(client.ask(asked)) == [(1, 0, 0)]
+        AdminClient(admin).delete_topics([topic.name])
+        AdminClient(admin).create_topics([NewTopic(topic.name, topic.num_partitions)])
+        assert answers(client.ask(asked)) == [(1, UNKNOWN, -1)]
+        assert answers(client.ask(asked)) == [(1, 0, 0)]
 
     def test_a_partition_that_is_not_there_and_the_others_land(
         self, client: Client, topic: TopicDescription, tmp_path: Path

@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 from uuid import UUID
 
 from sparklog.coordinator.records import OFFSETS_TOPIC
-from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError
+from sparklog.errors import ErrorCode, InvalidRequestError, SparklogError, UnknownTopicError
 from sparklog.group_commit.appends import Append, Appended
 from sparklog.metadata.image import Image
 from sparklog.model import TopicDescription
@@ -56,7 +56,8 @@ def produce(call: Call) -> Awaitable[Reply]:
             ErrorCode.INVALID_REQUIRED_ACKS, f"acks={request.acks}: allowed are -1, 0, 1"
         )
         return _refused(call, request, [refused] * len(parts))
-    session, image = call.session, call.gateway.image_at_hand()
+    # An older image does: the commit looks at the newest one, and refuses a topic that has gone.
+    session, image = call.session, call.gateway.topics.last_seen
     is_behind = session.produced is not None and not session.produced.done()
     if is_behind or image is None or not all(_known(image, one.topic) for one in parts):
         session.produced = asyncio.ensure_future(_looked_up(call, parts, session.produced))
@@ -74,9 +75,10 @@ def _known(image: Image, topic: str | UUID) -> TopicDescription | None:
 
 
 class _Sent(NamedTuple):
-    """The appends of a request, the slots they have in its answer, and the other slots' errors."""
+    """The parts of a request, the slots of those that are appended, and the other slots' errors."""
 
     answer: "asyncio.Future[list[Appended | SparklogError]]"
+    parts: Sequence[_Part]
     slots: list[int]
     outcomes: list[Outcome]
 
@@ -94,7 +96,7 @@ def _append(call: Call, parts: Sequence[_Part], image: Image) -> _Sent:
             appends.append(Append(known.topic_id, one.partition, one.batch or b""))
             slots.append(slot)
     answer = call.gateway.appends.append(appends, produce_version=call.version)
-    return _Sent(answer, slots, outcomes)
+    return _Sent(answer, parts, slots, outcomes)
 
 
 def _not_found(call: Call, topic: str | UUID, known: TopicDescription | None) -> Failed | None:
@@ -128,7 +130,18 @@ async def _answered(call: Call, request: Any, sent: _Sent) -> Reply:
     outcomes = list(sent.outcomes)
     for slot, outcome in zip(sent.slots, await sent.answer, strict=True):
         outcomes[slot] = outcome
+    if any(isinstance(one, UnknownTopicError) for one in outcomes):
+        await _look_again(call, sent.parts, outcomes)
     return await _refused(call, request, outcomes)
+
+
+async def _look_again(call: Call, parts: Sequence[_Part], outcomes: list[Outcome]) -> None:
+    """Look for topics that were deleted meanwhile; the next request finds their successors."""
+    image = await call.gateway.newest_image()
+    for slot, (outcome, part) in enumerate(zip(outcomes, parts, strict=True)):
+        if isinstance(outcome, UnknownTopicError):
+            refused = _not_found(call, part.topic, _known(image, part.topic))
+            outcomes[slot] = refused or outcome
 
 
 async def _refused(call: Call, request: Any, outcomes: Sequence[Outcome]) -> Reply:

@@ -17,7 +17,7 @@ from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
 from sparklog.interop.checkpoints import LEADER_EPOCH, encode_epochs
 from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.encode import BatchSettings, encode
@@ -108,7 +108,7 @@ def _links(directory: Path, rounds: int, segments: int) -> list[Figure]:
         catalog = Catalog(open_files(log_dir), flush=False)
         admin = AdminClient(log_dir)
         options = ImportOptions(check=False, flush=False)
-        taken = _seconds(partial(import_log_dir, admin, catalog, str(broker), options))
+        taken = _seconds(partial(import_log_dirs, admin, catalog, [str(broker)], options))
         target = str(directory / f"out-{turn}")
         plain = ExportOptions(check=False, link=True, flush=False)
         written = _seconds(partial(export_to, catalog, target, plain))
@@ -131,8 +131,8 @@ def _checked(directory: Path, rounds: int) -> list[Figure]:
     for turn in range(rounds):
         log_dir = str(directory / f"log-{turn}")
         catalog, admin = Catalog(open_files(log_dir)), AdminClient(log_dir)
-        work = (admin, catalog, str(broker), ImportOptions(), LocalFleet())
-        taken = _seconds(partial(import_log_dir, *work))
+        work = (admin, catalog, [str(broker)], ImportOptions(), LocalFleet())
+        taken = _seconds(partial(import_log_dirs, *work))
         rates.append(size / taken / 1e6)
     bar = Bar(least=CHECKED_MB_PER_SECOND)
     return [Figure.of_rounds(GROUP, "import, every byte checked", rates, "MB/s a core", bar)]

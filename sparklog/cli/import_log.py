@@ -1,4 +1,4 @@
-"""`sparklog import`: a stopped broker's log directory becomes topics of the log dir."""
+"""`sparklog import`: the log directories of stopped brokers become topics of the log dir."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -22,8 +22,11 @@ if TYPE_CHECKING:
 class ImportArguments(CommonArguments):
     """Options of `import`."""
 
-    broker: Annotated[
-        str, typer.Argument(metavar="LOGDIR", help="A stopped (or copied) broker's log directory.")
+    brokers: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="LOGDIR...", help="The log directories of stopped (or copied) brokers."
+        ),
     ]
     topics: Annotated[
         list[str] | None,
@@ -68,8 +71,9 @@ class ImportArguments(CommonArguments):
 def import_log(arguments: ImportArguments) -> None:
     """Adopt a broker's topics: same partitions, offsets, timestamps, headers and leader epochs.
 
-    Nothing in LOGDIR is changed. A second import takes the records that came since. A damaged
-    partition is refused, the others are imported, and the exit code is 1.
+    Of the replicas of a partition, the one whose log reaches furthest is taken. Nothing in LOGDIR
+    is changed. A second import takes the records that came since. A damaged partition is refused,
+    the others are imported, and the exit code is 1.
     """
     from sparklog.fleet import LocalFleet
     from sparklog.maintenance.progress import progress_bar
@@ -82,7 +86,7 @@ def import_log(arguments: ImportArguments) -> None:
 def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
     """Import, the partitions taken by this fleet; print the rows, and exit 1 for a problem."""
     from sparklog.config.pairs import pairs
-    from sparklog.interop.import_log import ImportOptions, import_log_dir
+    from sparklog.interop.import_log import ImportOptions, import_log_dirs
 
     if arguments.consumer_offsets:
         _print_offsets(arguments)
@@ -95,8 +99,8 @@ def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
         link=not arguments.copy,
         config=pairs(arguments.config or (), "--config"),
     )
-    reports = import_log_dir(
-        arguments.admin(), arguments.catalog(), arguments.broker, options, fleet
+    reports = import_log_dirs(
+        arguments.admin(), arguments.catalog(), arguments.brokers, options, fleet
     )
     _print_reports(arguments, reports)
     is_whole = all(report.problem is None for report in reports)
@@ -111,7 +115,7 @@ def import_on(fleet: "Fleet", arguments: ImportArguments) -> None:
 def _take_over(arguments: ImportArguments) -> None:
     from sparklog.interop.take_over import TakenId, take_over
 
-    taken = take_over(arguments.catalog(), arguments.broker)
+    taken = take_over(arguments.catalog(), arguments.brokers)
     for one in taken:
         if one.problem is not None and not arguments.quiet:
             warn(f"transactional id {one.transactional_id!r} was not taken over: {one.problem}")
@@ -141,7 +145,7 @@ def _print_offsets(arguments: ImportArguments) -> None:
 
     found = [
         one
-        for one in committed_offsets(arguments.broker)
+        for one in committed_offsets(arguments.brokers)
         if arguments.group in (None, one.group)
         and (not arguments.topics or one.topic in arguments.topics)
     ]

@@ -4,7 +4,7 @@ The last record of a (group, topic, partition) counts; a null value deletes it. 
 transactions do not count.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from sparklog.coordinator.records import (
@@ -14,7 +14,8 @@ from sparklog.coordinator.records import (
     read_record,
 )
 from sparklog.errors import CorruptRecordError, UnknownRecordTypeError
-from sparklog.interop.broker_dir import BrokerDir, PartitionDir
+from sparklog.interop.broker_dir import PartitionDir
+from sparklog.interop.broker_dirs import BrokerDirs
 from sparklog.interop.coordinator_log import each_batch
 from sparklog.interop.examine import marker_of
 from sparklog.interop.file_records import Bytes
@@ -41,10 +42,9 @@ class GroupOffset(NamedTuple):
 _Key = tuple[str, str, int]
 
 
-def committed_offsets(log_dir: str) -> list[GroupOffset]:
-    """The committed offsets in a broker's log directory, as `consumer_offsets`."""
-    partitions = BrokerDir(log_dir).partitions()
-    return consumer_offsets(one for one in partitions if one.topic_partition.topic == OFFSETS_TOPIC)
+def committed_offsets(log_dirs: Sequence[str]) -> list[GroupOffset]:
+    """The committed offsets in brokers' log directories, as `consumer_offsets`."""
+    return consumer_offsets(BrokerDirs(log_dirs).partitions_of(OFFSETS_TOPIC))
 
 
 def consumer_offsets(partitions: Iterable[PartitionDir]) -> list[GroupOffset]:

@@ -1,6 +1,6 @@
 """A partition of a coordinator's topic in a broker's directory, batch by batch."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from sparklog.errors import CorruptRecordError
 from sparklog.interop.broker_dir import PartitionDir
@@ -19,6 +19,19 @@ def each_batch(partition: PartitionDir, take: Take) -> None:
 
     Raises CorruptRecordError naming file and position, also for what `take` raises so.
     """
+    for view, batch, path, position in batches_of(partition):
+        try:
+            take(view, batch)
+        except CorruptRecordError as error:
+            raise error.in_file(path, position) from None
+
+
+def batches_of(partition: PartitionDir) -> Iterator[tuple[Bytes, BatchTable, str, int]]:
+    """Yield (bytes of a window, a table of one of its batches, the file, the window's position).
+
+    The batches come in the order of the log, their checksums verified. Raises CorruptRecordError
+    naming file and position.
+    """
     segments = partition.segments()
     for files in segments:
         name = files.name(LOG_SUFFIX)
@@ -28,7 +41,7 @@ def each_batch(partition: PartitionDir, take: Take) -> None:
         for view, position, batches in walked(source):
             try:
                 verify_checksums(view, batches)
-                for slot in range(len(batches)):
-                    take(view, batches.slice(slot, slot + 1))
             except CorruptRecordError as error:
                 raise error.in_file(path, position) from None
+            for slot in range(len(batches)):
+                yield view, batches.slice(slot, slot + 1), path, position

@@ -1,10 +1,10 @@
-"""A broker's log directory becomes topics here: topics made, partitions taken, one commit for all.
+"""Brokers' log directories become topics here: topics made, partitions taken, one commit for all.
 
-    broker dir -> checked, linked and copied, several partitions at once -> TopicEdits -> commit
+    broker dirs -> checked, linked and copied, several partitions at once -> TopicEdits -> commit
 
 A damaged partition is refused as a whole, and the others go on. A second import takes the batches
 that came since the first. Topics that are made here keep everything (retention.ms=-1) unless a
-config is given. No broker can start on the directory meanwhile.
+config is given. No broker can start on the directories meanwhile.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -23,7 +23,8 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.fleet import Fleet, LocalFleet
-from sparklog.interop.broker_dir import BrokerDir, PartitionDir
+from sparklog.interop.broker_dir import PartitionDir
+from sparklog.interop.broker_dirs import BrokerDirs
 from sparklog.interop.checkpoints import CLEANER, LOG_START
 from sparklog.interop.import_partition import (
     ImportedPartition,
@@ -110,21 +111,22 @@ class ImportWork:
         return self.source.topic_partition
 
 
-def import_log_dir(
+def import_log_dirs(
     admin: AdminClient,
     catalog: Catalog,
-    log_dir: str,
+    log_dirs: Sequence[str],
     options: ImportOptions,
     fleet: Fleet | None = None,
 ) -> list[PartitionReport]:
-    """Import a stopped (or copied) broker's log directory; the reports in the order of partitions.
+    """Import log directories of stopped (or copied) brokers; the reports in partition order.
 
-    `fleet` takes the partitions of all topics, by default in a thread for each core; then one
-    commit makes them visible. The broker's lock is held until then. Raises LogDirError (also when a
-    broker runs on the directory), UnknownTopicError (a topic the directory does not have),
-    CorruptionError for checkpoints of all of it, and the errors of a commit.
+    Of several replicas of a partition, `BrokerDirs` takes one. `fleet` takes the partitions of all
+    topics, by default in a thread for each core; then one commit makes them visible. The brokers'
+    locks are held until then. Raises LogDirError (also when a broker runs on a directory),
+    UnknownTopicError (a topic that no directory has), CorruptionError for checkpoints of all of it,
+    and the errors of a commit.
     """
-    broker = BrokerDir(log_dir)
+    broker = BrokerDirs(log_dirs)
     with broker.stopped():
         return _imported(admin, catalog, broker, options, fleet or LocalFleet(threads=None))
 
@@ -132,14 +134,15 @@ def import_log_dir(
 def _imported(
     admin: AdminClient,
     catalog: Catalog,
-    broker: BrokerDir,
+    broker: BrokerDirs,
     options: ImportOptions,
     fleet: Fleet,
 ) -> list[PartitionReport]:
-    check_finished(broker.path)
+    for path in broker.paths:
+        check_finished(path)
     partitions = broker.partitions()
     if not partitions:
-        raise LogDirError(f"{broker.path} has no partition: give what a broker's log.dirs names")
+        raise LogDirError(f"{broker} has no partition: give what a broker's log.dirs names")
     chosen = _chosen(partitions, options.topics)
     reports = [
         PartitionReport(topic_partition=one.topic_partition, problem=one.problem)
@@ -160,12 +163,13 @@ def _imported(
 def _works(
     admin: AdminClient,
     catalog: Catalog,
-    broker: BrokerDir,
+    broker: BrokerDirs,
     sources: Mapping[str, Sequence[PartitionDir]],
     options: ImportOptions,
 ) -> list[ImportWork]:
     """Return the works of all topics, which are made if need be."""
-    starts, cleaned = broker.offsets(LOG_START), broker.offsets(CLEANER)
+    all_parts = [one for parts in sources.values() for one in parts]
+    starts, cleaned = broker.offsets(LOG_START, all_parts), broker.offsets(CLEANER, all_parts)
     topics = _topics(admin, catalog, sources, cleaned, options.config)
     rules = ImportRules(
         now_ms=catalog.clock.now_ms(),
@@ -207,7 +211,7 @@ def _chosen(partitions: Sequence[PartitionDir], topics: Sequence[str] | None) ->
     missing = [name for name in topics if name not in found]
     if missing:
         raise UnknownTopicError(
-            f"the directory has no partition of {missing[0]!r}; it has {', '.join(sorted(found))}",
+            f"there is no partition of {missing[0]!r}; there are {', '.join(sorted(found))}",
             topic=missing[0],
         )
     internal = [name for name in topics if name in RESERVED_TOPICS - {OFFSETS_TOPIC}]
@@ -279,7 +283,7 @@ Taken = tuple[ImportWork, ImportedPartition]
 
 def _committed(
     catalog: Catalog,
-    broker: BrokerDir,
+    broker: BrokerDirs,
     done: Sequence[tuple[ImportWork, ImportedPartition | SparklogError]],
 ) -> list[PartitionReport]:
     """Commit the new segments, and report; a partition that has other new records is refused."""
@@ -296,7 +300,7 @@ def _committed(
     catalog.commit_all(
         writes,
         operation=IMPORT,
-        parameters={"source": broker.path},
+        parameters={"source": str(broker)},
         next_producer_id=max((answer.next_producer_id for answer in found), default=None),
     )
     return [_report(work, refused.get(work.topic_partition, answer)) for work, answer in done]

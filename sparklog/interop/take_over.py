@@ -16,7 +16,8 @@ from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.offsets_topic import NUM_PARTITIONS, offsets_topic
 from sparklog.coordinator.records import OFFSETS_TOPIC
-from sparklog.interop.broker_dir import BrokerDir, PartitionDir
+from sparklog.interop.broker_dir import PartitionDir
+from sparklog.interop.broker_dirs import BrokerDirs
 from sparklog.interop.consumer_offsets import GroupOffset, pending_offsets
 from sparklog.interop.transaction_state import (
     NO_PRODUCER,
@@ -69,14 +70,14 @@ class TakenId(NamedTuple):
         return {**self._asdict(), "aborted": list(self.aborted)}
 
 
-def take_over(catalog: Catalog, log_dir: str) -> list[TakenId]:
-    """Take over the transactional ids of a stopped broker, behind an import of its topics.
+def take_over(catalog: Catalog, log_dirs: Sequence[str]) -> list[TakenId]:
+    """Take over the transactional ids of stopped brokers, behind an import of their topics.
 
     Partitions of topics that are not here are left out. Returns what became of each id, by name.
     Raises LogDirError (also when a broker runs on the directory), CorruptRecordError, and the
     errors of a commit.
     """
-    broker = BrokerDir(log_dir)
+    broker = BrokerDirs(log_dirs)
     with broker.stopped():
         found = broker.partitions()
         ids = broker_transactions(_of(found, TRANSACTIONS_TOPIC))

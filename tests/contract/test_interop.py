@@ -7,7 +7,7 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
 from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.merge_segments import merge_segments
 from sparklog.maintenance.runner import DONE, JobRun
@@ -32,7 +32,7 @@ def catalog(s3_log_dir: S3LogDir) -> Catalog:
 
 def imported(catalog: Catalog, s3: S3LogDir, broker: Path, options: ImportOptions) -> list[int]:
     """Import; how many segments each partition got."""
-    reports = import_log_dir(AdminClient(s3.uri, s3.options), catalog, str(broker), options)
+    reports = import_log_dirs(AdminClient(s3.uri, s3.options), catalog, [str(broker)], options)
     assert {report.problem for report in reports} == {None}
     return [report.segments for report in reports]
 
@@ -57,7 +57,7 @@ class TestObjectStore:
                     tmp_path / "out" / f"{name}-0" / path.name
                 ).read_bytes() == path.read_bytes()
         local = str(tmp_path / "log")
-        import_log_dir(AdminClient(local), Catalog(open_files(local)), str(BROKER), options)
+        import_log_dirs(AdminClient(local), Catalog(open_files(local)), [str(BROKER)], options)
         assert kept(local) == kept(s3_log_dir.uri, s3_log_dir.options)
 
     def test_takes_what_came_since_and_is_maintained(

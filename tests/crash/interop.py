@@ -12,7 +12,7 @@ from typing import Any
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
 from sparklog.interop.export_log import ExportOptions, export_into
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 
@@ -40,7 +40,7 @@ def import_all(broker: str, log_dir: str, step: int | None = None) -> None:
     if step is not None:
         killed_before(step)
     admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
-    reports = import_log_dir(admin, catalog, broker, ImportOptions(), LocalFleet())
+    reports = import_log_dirs(admin, catalog, [broker], ImportOptions(), LocalFleet())
     assert {report.problem for report in reports} == {None}
 
 

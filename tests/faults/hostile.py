@@ -18,7 +18,7 @@ import zstandard
 
 from sparklog.admin import AdminClient
 from sparklog.fleet import LocalFleet
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import Codec
 from sparklog.storage import open_files
@@ -181,9 +181,9 @@ def bound_memory() -> None:
 def bounded_import(broker: str, log_dir: str, answer: str) -> None:
     """Import in bounded memory; write what became of each partition as JSON."""
     admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
-    import_log_dir(admin, catalog, broker, ImportOptions(topics=["sound"]))
+    import_log_dirs(admin, catalog, [broker], ImportOptions(topics=["sound"]))
     bound_memory()
-    reports = import_log_dir(admin, catalog, broker, ImportOptions(), LocalFleet())
+    reports = import_log_dirs(admin, catalog, [broker], ImportOptions(), LocalFleet())
     found = {str(one.topic_partition): one.problem and str(one.problem) for one in reports}
     Path(answer).write_text(json.dumps(found), encoding="utf-8")
 

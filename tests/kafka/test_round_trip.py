@@ -8,7 +8,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.interop.export_log import ExportOptions, export_into
-from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
+from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.log_reader import TopicReader
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.metadata.catalog import Catalog
@@ -56,7 +56,7 @@ def moved(written: Written, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     admin, catalog = AdminClient(log_dir), Catalog(open_files(log_dir))
     source = str(written.broker.data_dir)
     topics = [*written.given, "partitioned"]
-    reports = import_log_dir(admin, catalog, source, ImportOptions(topics=topics))
+    reports = import_log_dirs(admin, catalog, [source], ImportOptions(topics=topics))
     produce_ours(admin, catalog)
     names = [*written.given, OURS]
     with running_broker(tmp_path_factory.mktemp("second") / "node") as second:
@@ -99,7 +99,7 @@ class TestImport:
     ) -> None:
         admin, catalog = AdminClient(tmp_path), Catalog(open_files(str(tmp_path)))
         options = ImportOptions(topics=list(written.given), check=False)
-        import_log_dir(admin, catalog, str(written.broker.data_dir), options)
+        import_log_dirs(admin, catalog, [str(written.broker.data_dir)], options)
 
         for name in written.given:
             assert read_log(catalog, name) == read_log(moved.catalog, name)

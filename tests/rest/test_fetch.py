@@ -11,7 +11,7 @@ import pytest
 from fastapi.testclient import TestClient
 
 from sparklog.admin import AdminClient
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.record.decode import decode
 from sparklog.record.scan import scan_batches
@@ -118,7 +118,7 @@ class TestIsolation:
         parts = [batch(2 * n, producer=n, attributes=TRANSACTIONAL) for n in (1, 2)]
         write_segment(folder, 0, batch(0), *parts, marker(6, 1, 0), marker(7, 2, 1), batch(8))
         admin, found = AdminClient(log_dir), Catalog(open_files(log_dir))
-        import_log_dir(admin, found, str(folder.parent), ImportOptions())
+        import_log_dirs(admin, found, [str(folder.parent)], ImportOptions())
         with client_for(settings_for(log_dir)) as client:
             yield client
 

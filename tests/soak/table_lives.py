@@ -27,7 +27,7 @@ from sparklog.errors import CommitConflictError
 from sparklog.fleet import LocalFleet
 from sparklog.group_commit.append_slots import AppendCounts
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.log_writer import TopicWriter, WriteOptions, commit_write, plan_write
 from sparklog.maintenance import build_table as building
 from sparklog.maintenance import table_files
@@ -134,7 +134,7 @@ def make_topics(log_dir: str, catalog: Catalog) -> list[str]:
         [NewTopic(name, PARTITIONS, {**WITH_TABLE, **one}) for name, one in CONFIGS.items()]
     )
     options = ImportOptions(topics=IMPORTED, flush=False, config=WITH_TABLE)
-    reports = import_log_dir(admin, catalog, str(BROKER), options)
+    reports = import_log_dirs(admin, catalog, [str(BROKER)], options)
     assert {report.problem for report in reports} == {None}
     return [*CONFIGS, *IMPORTED]
 

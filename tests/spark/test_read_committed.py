@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from sparklog.admin import AdminClient
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.spark import consume
 from tests.compat.cases import BROKER
 from tests.logs import catalog, new_topic, rows
@@ -45,7 +45,7 @@ def log_dir(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The broker's topic, imported."""
     path = str(tmp_path_factory.mktemp("committed") / "log")
     options = ImportOptions(topics=[TOPIC])
-    (report,) = import_log_dir(AdminClient(path), catalog(path), str(BROKER), options)
+    (report,) = import_log_dirs(AdminClient(path), catalog(path), [str(BROKER)], options)
     assert report.problem is None
     return path
 

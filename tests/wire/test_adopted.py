@@ -9,7 +9,7 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import CorruptionError, InvalidOptionError, LogDirError
 from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
+from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from tests.wire.gateways import Client, gateway
@@ -25,6 +25,8 @@ class Move:
 
     def __init__(self, folder: Path) -> None:
         self.broker = folder / "broker"
+        self.others: list[str] = []
+        """Directories of other brokers of the same cluster."""
         self.log_dir = folder / "log"
         old = folder / "old"
         AdminClient(old).create_topics([NewTopic("flights", 1)])
@@ -37,7 +39,7 @@ class Move:
     def adopt(self, *topics: str, **config: str) -> list[PartitionReport]:
         admin, catalog = AdminClient(self.log_dir), Catalog(open_files(str(self.log_dir)))
         options = ImportOptions(topics=topics, config=config)
-        return import_log_dir(admin, catalog, str(self.broker), options)
+        return import_log_dirs(admin, catalog, [str(self.broker), *self.others], options)
 
     def partition(self, number: int) -> Path:
         return self.broker / f"{OFFSETS_TOPIC}-{number}"
@@ -59,6 +61,19 @@ def test_a_member_goes_on_in_its_generation(move: Move) -> None:
         assert member.commit({FLIGHTS: 8}) == [ErrorCode.none]
         assert GroupMember(client, "simple").committed() == {FLIGHTS: 2}
     assert AdminClient(move.log_dir).describe_topics([OFFSETS_TOPIC])[0].num_partitions == 3
+
+
+def test_the_partitions_of_several_brokers_are_one_topic(move: Move, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    for number in (0, 2):
+        move.partition(number).rename(other / move.partition(number).name)
+    move.others.append(str(other))
+    assert [one.problem for one in move.adopt(*BOTH)] == [None] * 4
+    with gateway(move.log_dir, **QUICK) as running, Client(running.port) as client:
+        move.member.client = client
+        assert move.member.commit({FLIGHTS: 8}) == [ErrorCode.none]
+        assert GroupMember(client, "simple").committed() == {FLIGHTS: 2}
 
 
 def test_what_came_since_is_taken_until_a_group_has_gone_on_here(move: Move) -> None:

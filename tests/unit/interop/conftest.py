@@ -7,7 +7,7 @@ import pytest
 
 from sparklog.admin import AdminClient
 from sparklog.interop.export_log import ExportOptions, ExportReport, export_to
-from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dir
+from sparklog.interop.import_log import ImportOptions, PartitionReport, import_log_dirs
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from sparklog.metadata.catalog import Catalog
@@ -31,9 +31,10 @@ class Interop:
     def catalog(self) -> Catalog:
         return Catalog(open_files(str(self.log_dir)))
 
-    def run(self, options: ImportOptions | None = None) -> list[PartitionReport]:
-        admin = AdminClient(str(self.log_dir))
-        return import_log_dir(admin, self.catalog, str(self.broker), options or ImportOptions())
+    def run(self, options: ImportOptions | None = None, *others: Path) -> list[PartitionReport]:
+        """Import the broker's directory, and those of others."""
+        admin, brokers = AdminClient(str(self.log_dir)), map(str, (self.broker, *others))
+        return import_log_dirs(admin, self.catalog, [*brokers], options or ImportOptions())
 
     def problem(self, options: ImportOptions | None = None) -> str:
         """Why the one partition was refused."""

@@ -77,7 +77,7 @@ def broker(interop: Interop) -> Interop:
 def imported(broker: Interop) -> Instance:
     """The log dir behind an import, with the ids."""
     broker.run()
-    take_over(broker.catalog, str(broker.broker))
+    take_over(broker.catalog, [str(broker.broker)])
     return Instance(str(broker.log_dir))
 
 
@@ -206,7 +206,7 @@ class TestPrepared:
         AdminClient(str(broker.log_dir)).alter_consumer_group_offsets("other", {READ: 0})
         files: Any = Fails(open_files(str(broker.log_dir)), at, is_behind=is_behind)
         with pytest.raises(Crash):
-            take_over(Catalog(files, ManualClock()), str(broker.broker))
+            take_over(Catalog(files, ManualClock()), [str(broker.broker)])
         before = Instance(str(broker.log_dir))
         assert (before.values()[0], group(before)) in [([], []), ([V, V], [2])]
 
@@ -220,7 +220,7 @@ class TestHanging:
     def test_is_aborted_before_its_producer_goes_on(self, broker: Interop) -> None:
         write(broker, state("id", BrokerStatus.COMPLETE_COMMIT, producerEpoch=3))
         broker.run()
-        [found] = take_over(broker.catalog, str(broker.broker))
+        [found] = take_over(broker.catalog, [str(broker.broker)])
         instance = Instance(str(broker.log_dir))
         assert found.aborted == ("t-0",)
         client = Client(instance)
@@ -297,7 +297,7 @@ class TestIds:
         instance = imported(broker)
         returning(instance).commit()
         before = instance.state()
-        [found] = take_over(broker.catalog, str(broker.broker))
+        [found] = take_over(broker.catalog, [str(broker.broker)])
 
         assert found.problem == "it is here already, and stays as it is"
         assert (found.state, instance.state()) == ("CompleteCommit", before)
@@ -306,7 +306,7 @@ class TestIds:
         write(broker, state("id", BrokerStatus.EMPTY))
         imported(broker)
         write(broker, state("late", PREPARE_COMMIT))
-        found = take_over(broker.catalog, str(broker.broker))
+        found = take_over(broker.catalog, [str(broker.broker)])
 
         problem = "producer id 7 is that of 'id' here"
         assert found == [TakenId("late", 7, "PREPARE_COMMIT", problem=problem)]
@@ -316,7 +316,7 @@ class TestIds:
         write(broker, state("id", ONGOING), unknown, Record(key("id"), None))
         broker.run()
 
-        assert take_over(broker.catalog, str(broker.broker)) == []
+        assert take_over(broker.catalog, [str(broker.broker)]) == []
 
 
 class TestReading:

@@ -6,7 +6,7 @@ import pytest
 
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.interop.export_log import ExportOptions, export_to
-from sparklog.interop.import_log import ImportOptions, import_log_dir
+from sparklog.interop.import_log import ImportOptions, import_log_dirs
 from sparklog.interop.txn_index import read_txn_index
 from sparklog.log_reader.isolation import aborted_spans
 from sparklog.maintenance.compact import compact
@@ -89,7 +89,7 @@ def test_exported_and_imported(instance: Instance, tmp_path: Path) -> None:
     export_to(instance.catalog, str(tmp_path / "broker"), ExportOptions())
     path = str(tmp_path / "copy")
     copy = Instance(path)
-    import_log_dir(AdminClient(path), copy.catalog, str(tmp_path / "broker"), ImportOptions())
+    import_log_dirs(AdminClient(path), copy.catalog, [str(tmp_path / "broker")], ImportOptions())
 
     assert (copy.values(), copy.values(isolation=READ_UNCOMMITTED)) == (COMMITTED, ALL)
     assert copy.log().transactions == ()

@@ -1,0 +1,111 @@
+"""Several log directories as one: those of a broker (log.dirs), or of the brokers of a cluster.
+
+A partition may have replicas in several of them. The replica whose log reaches furthest is taken:
+first by the leader epoch of its last batch, then by its end offset. Brokers compare logs in the
+same way (OffsetAndEpoch, KIP-595).
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+
+from sparklog.errors import CorruptionError, LogDirError
+from sparklog.interop.broker_dir import BrokerDir, PartitionDir
+from sparklog.interop.examine import Source, walked
+from sparklog.log.names import LOG_SUFFIX
+from sparklog.model import TopicPartition
+
+NOTHING = (-1, -1)
+
+
+class BrokerDirs:
+    """Log directories of stopped brokers. Raises LogDirError for what is no directory."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._dirs = [BrokerDir(path) for path in dict.fromkeys(map(os.path.abspath, paths))]
+
+    def __str__(self) -> str:
+        return ", ".join(self.paths)
+
+    @property
+    def paths(self) -> list[str]:
+        """The absolute path of each."""
+        return [one.path for one in self._dirs]
+
+    @contextmanager
+    def stopped(self) -> Iterator[None]:
+        """Keep brokers from starting on them; raises as `BrokerDir.stopped`."""
+        with ExitStack() as stack:
+            for one in self._dirs:
+                stack.enter_context(one.stopped())
+            yield
+
+    def partitions(self) -> list[PartitionDir]:
+        """The directories of partitions, by topic and number; of each the replica to be taken.
+
+        Those with a problem are all there. Raises LogDirError for a topic that has two ids, and
+        CorruptionError for a file that should tell an id and does not.
+        """
+        found = [one for directory in self._dirs for one in directory.partitions()]
+        if len(self._dirs) > 1:
+            replicas: dict[TopicPartition, list[PartitionDir]] = {}
+            for one in found:
+                if one.problem is None:
+                    replicas.setdefault(one.topic_partition, []).append(one)
+            _check_ids(found)
+            found = [one for one in found if one.problem is not None]
+            found += [_furthest(each) for each in replicas.values()]
+        return sorted(found, key=lambda one: (one.topic_partition, one.path))
+
+    def partitions_of(self, topic: str) -> list[PartitionDir]:
+        """The same of one topic."""
+        return [one for one in self.partitions() if one.topic_partition.topic == topic]
+
+    def offsets(
+        self, name: str, partitions: Iterable[PartitionDir]
+    ) -> Mapping[TopicPartition, int]:
+        """The offsets of partitions, each from a checkpoint of its own directory.
+
+        Partitions that it does not name are left out. Raises CorruptionError.
+        """
+        told = {one.path: one.offsets(name) for one in self._dirs}
+        found = ((one.topic_partition, told[os.path.dirname(one.path)]) for one in partitions)
+        return {place: offsets[place] for place, offsets in found if place in offsets}
+
+
+def _check_ids(partitions: Iterable[PartitionDir]) -> None:
+    """Refuse a topic of two ids: it was created twice, or in two clusters."""
+    known: dict[str, tuple[str, str]] = {}
+    for one in partitions:
+        topic_id = None if one.problem is not None else one.topic_id
+        if topic_id is not None:
+            topic = one.topic_partition.topic
+            other_id, path = known.setdefault(topic, (topic_id, one.path))
+            if other_id != topic_id:
+                raise LogDirError(
+                    f"{path} and {one.path} are of two topics {topic!r}, {other_id} and "
+                    f"{topic_id}: give the directories of one cluster, and none that is outdated"
+                )
+
+
+def _furthest(replicas: Sequence[PartitionDir]) -> PartitionDir:
+    return replicas[0] if len(replicas) == 1 else max(replicas, key=_end)
+
+
+def _end(partition: PartitionDir) -> tuple[int, int]:
+    """Return the leader epoch of a log's last batch, and its end offset; a damaged log is last."""
+    try:
+        segments = partition.segments()
+        for files in reversed(segments):
+            name = files.name(LOG_SUFFIX)
+            path = f"{partition.path}/{name}"
+            is_newest = files is segments[-1]
+            source = Source(partition.files, name, files.log_bytes, path, is_newest=is_newest)
+            end = NOTHING
+            for _, _, batches in walked(source):
+                end = int(batches.leader_epoch[-1]), int(batches.next_offset[-1])
+            if end != NOTHING:
+                return end
+    except CorruptionError:
+        return NOTHING
+    return -1, max((files.base_offset for files in segments), default=-1)

@@ -85,7 +85,8 @@ class AdminClient:
         """Create topics, all or none, in one commit; return them in the order given.
 
         The log dir is made when the directory is missing or empty. Raises InvalidTopicError,
-        InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError.
+        InvalidPartitionsError, InvalidConfigError, TopicExistsError, LogDirError (also for a log
+        dir that this client has used and that is gone).
         """
         wanted = [self._described(topic) for topic in new_topics]
         image = self._image_or_none()
@@ -119,6 +120,7 @@ class AdminClient:
             paths = (file.path for file in self._files.list(recursive=True))
             strange = next((path for path in paths if not path.startswith(own)), None)
             if strange is None:
+                self._catalog.check_not_gone()
                 return None
             # Unless somebody else made the log dir while this looked around.
             if self._files.stat(META_PROPERTIES) is None:

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from typing import Final
 
 from sparklog.clock import Clock, SystemClock
-from sparklog.errors import ForgottenTopicError, SparklogWarning, UnknownTopicError
+from sparklog.errors import ForgottenTopicError, LogDirError, SparklogWarning, UnknownTopicError
 from sparklog.log.names import topic_dir
 from sparklog.metadata.edit import Done, Edit, LogVersion, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, added_ranges
@@ -103,6 +103,14 @@ class Catalog:
             open_log_dir(self.files)
             self._is_log_dir = True
         return self._log
+
+    def check_not_gone(self) -> None:
+        """Raise LogDirError if this catalog has read a log here; called when there is none."""
+        if self._is_log_dir:
+            raise LogDirError(
+                f"{self.files.uri}: the log dir that was here is gone, perhaps with a file system "
+                f"that is not mounted; a process that is started anew makes another"
+            )
 
     def image(self, *topics: TopicDescription) -> Image:
         """Return the newest image, with these topics opened."""

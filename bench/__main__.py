@@ -39,6 +39,7 @@ PARTS = (
     "transactions",
     "gateway_fetch",
     "gateway_memory",
+    "gateway_topics",
 )
 BY_HAND = ("jobs_compact_memory",)
 """Run only when asked for: they take too long, or need more disk than there may be."""

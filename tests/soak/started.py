@@ -12,13 +12,15 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 
 
-def run_soak(seed: int, seconds: float, program: str = "tests.soak") -> tuple[int, str]:
+def run_soak(
+    seed: int, seconds: float, program: str = "tests.soak", *options: str
+) -> tuple[int, str]:
     """Run `python -m tests.soak`, or another program; return its exit code and what it printed.
 
     With the JIT, whatever the caller does without: the run is to be as fast as users' programs are.
     """
-    arguments = ["--seed", str(seed), "--seconds", str(seconds)]
-    return _run("tests.soak", arguments, ("COVERAGE_", "COV_", "NUMBA_DISABLE_JIT"), {})
+    arguments = ["--seed", str(seed), "--seconds", str(seconds), *options]
+    return _run(program, arguments, ("COVERAGE_", "COV_", "NUMBA_DISABLE_JIT"), {})
 
 
 def run_table_soak(seed: int, kills: int) -> tuple[int, str]:

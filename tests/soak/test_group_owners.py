@@ -1,8 +1,10 @@
-"""Three gateways, killed and paused at random: no offset is lost or goes back, no group rebalances.
+"""Three gateways, killed, paused and cut off from their log dir at random, on a disk and on S3.
+
+No offset is lost or goes back, no group rebalances, and another gateway takes over.
 
 Each group has one member, which commits 1, 2, 3 … wherever the coordinator is. While a gateway is
-paused, it gets commits of offset 0 from the groups that have gone on elsewhere: they lie in its
-sockets when it wakes.
+paused or cut off, it gets commits of offset 0 from the groups that have gone on elsewhere: they lie
+in its sockets when it wakes, or wait in it for the log dir.
 """
 
 import os
@@ -11,10 +13,13 @@ import secrets
 import signal
 import threading
 import time
+from collections import Counter
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import pytest
 from kio.schema.errors import ErrorCode
@@ -23,21 +28,32 @@ from kio.static.primitive import i32Timedelta
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.coordinator.offsets import read_commit
 from sparklog.coordinator.offsets_topic import load
-from sparklog.coordinator.records import OFFSETS_TOPIC, is_offset
+from sparklog.coordinator.records import GROUP_RECORDS, OFFSETS_TOPIC, is_offset, read_record
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.entries import CLUSTER_METADATA
 from sparklog.storage import open_files
+from sparklog.storage.files import Files
+from sparklog.storage.log_dir import DEAD_MS
 from sparklog.wire.versions import ApiKey
+from tests.s3 import S3LogDir, s3_log_dir, s3_server
+from tests.soak.ways import LinkedWay, ProxiedWay, Way
 from tests.wire.gateways import Client
-from tests.wire.grouping import GroupMember, alone
+from tests.wire.grouping import GroupMember
 from tests.wire.processes import GatewayProcess, gateway_process, until
 from tests.wire.requests import body, part
+
+__all__ = ["s3_log_dir", "s3_server"]
 
 SECONDS: Final = float(os.environ.get("SPARKLOG_SOAK_SECONDS", "600")) / 4
 GATEWAYS, GROUPS, PARTITIONS = 3, 6, 4
 PLACE: Final = ("flights", 0)
 PAUSES_S: Final = (2.0, 15.0, 30.0, 60.0)
+PATIENCE_S: Final = 3.0
+"""How long a member waits for an answer before it looks for its coordinator again."""
 SESSION: Final = i32Timedelta.parse(timedelta(seconds=45))
 ELSEWHERE: Final = {ErrorCode.not_coordinator, ErrorCode.coordinator_not_available}
+
+Capture: TypeAlias = pytest.CaptureFixture[str]
 
 pytestmark = pytest.mark.soak
 
@@ -53,6 +69,9 @@ class Teller(threading.Thread):
         self.member: GroupMember | None = None
         self.port = 0
         """Where the last commit was acknowledged."""
+        self.moved_s = 0.0
+        """When the first commit was acknowledged there."""
+        self._failed = 0
         self.told = 0
         self.acknowledged = 0
         self.problems: list[str] = []
@@ -61,32 +80,50 @@ class Teller(threading.Thread):
     def run(self) -> None:
         """Work at one coordinator after another."""
         while not self.is_over.is_set():
-            with suppress(OSError, AssertionError):  # killed, paused, or the connection was closed
+            # Killed, paused, cut off, or the connection was closed.
+            with suppress(OSError, AssertionError):
                 self._work_at(self._coordinator())
             self.is_over.wait(0.05)
 
     def _coordinator(self) -> int:
+        """Ask any gateway, but for one that has just failed."""
         asked = body(ApiKey.FIND_COORDINATOR, 6, coordinator_keys=(self.group,), key_type=0)
-        with Client(self._rng.choice(self._ports)) as client:
+        chosen = self._rng.choice([port for port in self._ports if port != self._failed])
+        self._failed = chosen
+        with Client(chosen) as client:
             client.socket.settimeout(2)
-            port: int = client.ask(asked).coordinators[0].port
+            [found] = client.ask(asked).coordinators
+        assert found.error_code is ErrorCode.none
+        port: int = found.port
         return port
 
     def _work_at(self, port: int) -> None:
+        self._failed = port
         with Client(port) as client:
-            client.socket.settimeout(3)
             if self.member is None:
-                GroupMember.session = SESSION
-                self.member = alone(client, self.group)
+                self.member = self._joined(client)
+            client.socket.settimeout(PATIENCE_S)
             self.member.client = client
             while not self.is_over.is_set() and self._goes_on(self.member, port):
                 self.is_over.wait(0.02)
+
+    def _joined(self, client: Client) -> GroupMember:
+        """Wait as long as a first try may stay in the group whose coordinator then was another."""
+        client.socket.settimeout(60)
+        member = GroupMember(client, self.group)
+        member.session = SESSION
+        assert member.join(b"subscription").error_code is ErrorCode.none
+        answer = member.sync({member.member_id: b"everything"})
+        assert answer.error_code is ErrorCode.none
+        return member
 
     def _goes_on(self, member: GroupMember, port: int) -> bool:
         """Commit, read and heartbeat once; return whether the coordinator is still here."""
         self.told = self.acknowledged + 1
         codes = {*member.commit({PLACE: self.told})}
         if codes == {ErrorCode.none}:
+            if port != self.port:
+                self.moved_s = time.monotonic()
             self.acknowledged, self.port = self.told, port
         elif not codes <= ELSEWHERE:
             self.problems.append(f"commit {self.told}: {codes}")
@@ -113,25 +150,31 @@ class Teller(threading.Thread):
 
 
 class World:
-    """Three gateways and the tellers."""
+    """Three gateways, each with a way of its own to the log dir, and the tellers."""
 
-    def __init__(self, log_dir: Path, rng: random.Random, stack: ExitStack) -> None:
-        AdminClient(log_dir).create_topics([NewTopic(PLACE[0], 1)])
+    def __init__(
+        self, admin: AdminClient, ways: Sequence[Way], rng: random.Random, stack: ExitStack
+    ) -> None:
+        admin.create_topics([NewTopic(PLACE[0], 1)])
         options = ["--offsets-topic-num-partitions", str(PARTITIONS)]
         options += ["--group-initial-rebalance-delay-ms", "0"]
-        self._log_dir = log_dir
         self._rng = rng
-        self.gateways = [
-            stack.enter_context(gateway_process(log_dir, *options)) for _ in range(GATEWAYS)
-        ]
-        ports = [one.port for one in self.gateways]
+        self._ways = {
+            stack.enter_context(gateway_process(way.uri, *options, environ=way.environ)): way
+            for way in ways
+        }
+        ports = [one.port for one in self._ways]
         self.tellers = [
             Teller(f"group-{number}", ports, random.Random(rng.random()))
             for number in range(GROUPS)
         ]
         for one in self.tellers:
             one.start()
-        self.kills = self.pauses = self.refused = 0
+        self.acts: Counter[str] = Counter()
+        self.taken_s: dict[str, list[float]] = {}
+        """Seconds from an act to the first commit that a group's next owner has acknowledged."""
+        self.zombies: Counter[ErrorCode | None] = Counter()
+        """What gateways said to a commit of a group that had gone on elsewhere; None: nothing."""
 
     def go_on(self) -> None:
         """Return when every group has committed again."""
@@ -142,50 +185,70 @@ class World:
             )
         )
 
-    def an_owner(self) -> GatewayProcess:
-        """A gateway that coordinates a group."""
+    def act(self) -> None:
+        """Do something to a gateway that coordinates a group; return when all groups go on."""
         ports = {one.port for one in self.tellers}
-        return self._rng.choice([one for one in self.gateways if one.port in ports])
+        victim = self._rng.choice([one for one in self._ways if one.port in ports])
+        name = self._rng.choice(["killed", "paused", "cut off"])
+        self.acts[name] += 1
+        if name == "killed":
+            self._kill(victim)
+        elif name == "paused":
+            wake = partial(victim.signal, signal.SIGCONT)
+            self._hold(victim, name, partial(victim.signal, signal.SIGSTOP), wake)
+        else:
+            self._hold(victim, name, self._ways[victim].cut, self._ways[victim].mend)
+        self.go_on()
 
-    def kill(self, victim: GatewayProcess) -> None:
-        """Kill a gateway, let the others take over, and start it again."""
+    def _kill(self, victim: GatewayProcess) -> None:
+        """Kill a gateway, let the others take over, or not, and start it again."""
+        owned, begun_s = self._owned(victim), time.monotonic()
         victim.kill()
         if self._rng.random() < 0.5:
-            self.go_on()
+            self._take_over(victim, owned, "killed", begun_s)
         victim.start()
-        self.kills += 1
 
-    def pause(self, victim: GatewayProcess) -> None:
-        """Stop a gateway for a while; commits of groups that have gone on wait for it."""
-        victim.signal(signal.SIGSTOP)
+    def _hold(
+        self,
+        victim: GatewayProcess,
+        name: str,
+        begin: Callable[[], None],
+        end: Callable[[], None],
+    ) -> None:
+        """Hold a gateway up for a while; commits of groups that have gone on wait for it."""
         waiting: list[Client] = []
+        owned, begun_s = self._owned(victim), time.monotonic()
+        begin()
         try:
             seconds = self._rng.choice(PAUSES_S)
-            if seconds > 10:
-                owned = [one for one in self.tellers if one.port == victim.port]
-                self.go_on()
+            if seconds > DEAD_MS / 1000:
+                self._take_over(victim, owned, name, begun_s)
                 waiting = [self._left(one, victim) for one in owned]
             time.sleep(seconds)
         finally:
-            victim.signal(signal.SIGCONT)
+            end()
         for client in waiting:
-            self._see_refused(client)
-        self.pauses += 1
+            self.zombies[_answered(client)] += 1
+
+    def _owned(self, victim: GatewayProcess) -> list[Teller]:
+        return [one for one in self.tellers if one.port == victim.port]
+
+    def _take_over(
+        self, victim: GatewayProcess, owned: Sequence[Teller], name: str, begun_s: float
+    ) -> None:
+        """Return when groups have another owner, and note how long that took."""
+        until(lambda: all(one.port != victim.port for one in owned))
+        self.taken_s.setdefault(name, []).extend(one.moved_s - begun_s for one in owned)
+        self.go_on()
 
     def _left(self, teller: Teller, victim: GatewayProcess) -> Client:
-        """Leave a commit of 0 in a socket of a gateway that is paused."""
+        """Leave a commit of 0 in a socket of a gateway that is held up."""
         assert teller.member is not None
         client = Client(victim.port)
         stale = GroupMember(client, teller.group)
         stale.member_id, stale.generation = teller.member.member_id, teller.member.generation
         client.send(stale.commit_request({PLACE: 0}))
         return client
-
-    def _see_refused(self, client: Client) -> None:
-        with client, suppress(AssertionError):  # a gateway that stood still closes its connections
-            answer = client.receive(ApiKey.OFFSET_COMMIT, 9)
-            assert answer.topics[0].partitions[0].error_code in ELSEWHERE
-        self.refused += 1
 
     def end(self) -> None:
         """End the tellers."""
@@ -194,50 +257,103 @@ class World:
         for one in self.tellers:
             one.join()
 
-    def falls(self) -> list[str]:
-        """The commits in the log that are not above the one before of their group."""
-        catalog = Catalog(open_files(str(self._log_dir)))
-        topic, seen = catalog.topic(OFFSETS_TOPIC), _Seen()
-        for number in range(topic.num_partitions):
-            load(catalog, topic, number, seen)
-        return seen.falls
+    def __str__(self) -> str:
+        commits = sum(one.acknowledged for one in self.tellers)
+        acts = ", ".join(f"{count} {name}" for name, count in sorted(self.acts.items()))
+        told = ", ".join(f"{count} {code}" for code, count in self.zombies.items())
+        owners = ", ".join(
+            f"{name} {min(found):.1f} to {max(found):.1f} s ({len(found)} groups)"
+            for name, found in sorted(self.taken_s.items())
+        )
+        return f"{acts}; {commits} commits; new owners: {owners}; told zombies: {told}"
+
+
+def _answered(client: Client) -> ErrorCode | None:
+    """The code that a commit gets; None where the connection is closed instead."""
+    with client, suppress(AssertionError, ConnectionError):
+        client.socket.settimeout(60)
+        answer = client.receive(ApiKey.OFFSET_COMMIT, 9)
+        code: ErrorCode = answer.topics[0].partitions[0].error_code
+        return code
+    return None
 
 
 class _Seen:
+    """What the log says: the commits that are below the one before, and the generations."""
+
     def __init__(self) -> None:
         self._last: dict[str, int] = {}
         self.falls: list[str] = []
+        self.generations: dict[str, int] = {}
 
     def replay(self, key: bytes, value: bytes | None) -> None:
         """Take a record."""
-        if is_offset(key) and value is not None:
-            group, _, found = read_commit(key, value)
-            offset = -1 if found is None else found.offset
-            if offset < self._last.get(group, 0):  # one whose answer was lost comes twice
-                self.falls.append(f"{group}: {self._last[group]}, then {offset}")
-            self._last[group] = offset
+        if value is None:
+            return
+        if not is_offset(key):
+            record = read_record(GROUP_RECORDS, key, value)
+            assert record.value is not None
+            self.generations[record.key["group"]] = record.value["generation"]
+            return
+        group, _, found = read_commit(key, value)
+        offset = -1 if found is None else found.offset
+        if offset < self._last.get(group, 0):  # one whose answer was lost comes twice
+            self.falls.append(f"{group}: {self._last[group]}, then {offset}")
+        self._last[group] = offset
 
 
-def test_no_offset_is_lost_or_goes_back_and_groups_keep_their_generation(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def _seen(files: Files) -> _Seen:
+    catalog, seen = Catalog(files), _Seen()
+    topic = catalog.topic(OFFSETS_TOPIC)
+    for number in range(topic.num_partitions):
+        load(catalog, topic, number, seen)
+    return seen
+
+
+def _torment(
+    admin: AdminClient, files: Files, ways: Sequence[Way], seed: int, capsys: Capture
 ) -> None:
-    seed = int(os.environ.get("SPARKLOG_SOAK_SEED", secrets.randbelow(1_000_000)))
     rng, end = random.Random(seed), time.monotonic() + SECONDS
     with ExitStack() as stack:
-        world = World(tmp_path / "log", rng, stack)
+        world = World(admin, ways, rng, stack)
         try:
             world.go_on()
             while time.monotonic() < end:
-                rng.choice([world.kill, world.pause])(world.an_owner())
-                world.go_on()
+                world.act()
         finally:
             world.end()
-        commits = sum(one.acknowledged for one in world.tellers)
-        with capsys.disabled():
-            print(
-                f"\nseed {seed}: {world.kills} kills, {world.pauses} pauses, {commits} commits, "
-                f"{world.refused} of a zombie refused"
-            )
-        assert [one.problems for one in world.tellers] == [[]] * GROUPS
-        assert [one.member and one.member.generation for one in world.tellers] == [1] * GROUPS
-        assert world.falls() == []
+            with capsys.disabled():
+                print(f"\nseed {seed}: {world}")
+        seen = _seen(files)
+    members = {one.group: one.member for one in world.tellers}
+    assert [one.problems for one in world.tellers] == [[]] * GROUPS
+    assert {*world.zombies} <= {None, *ELSEWHERE}
+    assert seen.falls == []
+    assert seen.generations == {name: one and one.generation for name, one in members.items()}
+
+
+@pytest.fixture
+def seed() -> int:
+    return int(os.environ.get("SPARKLOG_SOAK_SEED", secrets.randbelow(1_000_000)))
+
+
+def test_no_offset_is_lost_or_goes_back_on_a_disk(
+    tmp_path: Path, seed: int, capsys: Capture
+) -> None:
+    log_dir = tmp_path / "log"
+    log_dir.mkdir()
+    draws = random.Random(-seed)
+    ways = [LinkedWay(tmp_path / f"way-{number}", log_dir, draws) for number in range(GATEWAYS)]
+    _torment(AdminClient(log_dir), open_files(str(log_dir)), ways, seed, capsys)
+    for way in ways:
+        assert not (way.empty / CLUSTER_METADATA).exists()
+
+
+def test_no_offset_is_lost_or_goes_back_on_an_object_store(
+    s3_log_dir: S3LogDir, seed: int, capsys: Capture
+) -> None:
+    ways = [ProxiedWay(s3_log_dir, random.Random(seed)) for _ in range(GATEWAYS)]
+    with ExitStack() as stack:
+        for way in ways:
+            stack.enter_context(way.proxy)
+        _torment(AdminClient(*s3_log_dir), open_files(*s3_log_dir), ways, seed, capsys)

@@ -19,7 +19,7 @@ ROUND_S = 120.0
 POWER_CUTS = 0.1
 """The share of the time for power cuts."""
 TRANSACTIONS = 0.2
-"""The share of the time for transactions."""
+"""The share of the time for transactions, and the same again for those of stopped processes."""
 
 pytestmark = pytest.mark.soak
 
@@ -28,7 +28,7 @@ class TestKilledAtRandom:
     def test_nothing_is_lost_doubled_torn_or_moved(
         self, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        left = SECONDS * (1 - POWER_CUTS - TRANSACTIONS)
+        left = SECONDS * (1 - POWER_CUTS - 2 * TRANSACTIONS)
         while left > 0:
             code, said = run_soak(secrets.randbelow(1_000_000), min(ROUND_S, left))
             with capsys.disabled():
@@ -39,9 +39,13 @@ class TestKilledAtRandom:
 
 
 class TestTransactions:
-    def test_are_whole_and_come_once(self, capsys: pytest.CaptureFixture[str]) -> None:
+    @pytest.mark.parametrize("nemesis", ["killer", "sleeper"])
+    def test_are_whole_and_come_once(
+        self, nemesis: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
         seed = secrets.randbelow(1_000_000)
-        code, said = run_soak(seed, SECONDS * TRANSACTIONS, "tests.soak.transactions")
+        options = "tests.soak.transactions", "--nemesis", nemesis
+        code, said = run_soak(seed, SECONDS * TRANSACTIONS, *options)
         with capsys.disabled():
             print(f"\n{said}")
 

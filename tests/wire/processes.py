@@ -5,24 +5,29 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 
 class GatewayProcess:
-    """A gateway at one address, started any number of times."""
+    """A gateway at one address, started any number of times; `environ` are variables of its own."""
 
-    def __init__(self, log_dir: Path, *options: str) -> None:
+    def __init__(
+        self, log_dir: Path | str, *options: str, environ: Mapping[str, str] | None = None
+    ) -> None:
         self.port = free_port()
         self.address = f"127.0.0.1:{self.port}"
         self._command = [sys.executable, "-m", "sparklog.cli", "gateway", "--log-dir", str(log_dir)]
         self._command += ["--listen", self.address, *options]
+        self._environ = os.environ | (environ or {})
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> None:
         """Start it; return when it accepts connections."""
-        self._process = subprocess.Popen(self._command, stderr=subprocess.DEVNULL)
+        self._process = subprocess.Popen(
+            self._command, stderr=subprocess.DEVNULL, env=self._environ
+        )
         while self._process.poll() is None:
             with socket.socket() as probe:
                 if probe.connect_ex(("127.0.0.1", self.port)) == 0:
@@ -54,9 +59,11 @@ class GatewayProcess:
 
 
 @contextmanager
-def gateway_process(log_dir: Path, *options: str) -> Iterator[GatewayProcess]:
+def gateway_process(
+    log_dir: Path | str, *options: str, environ: Mapping[str, str] | None = None
+) -> Iterator[GatewayProcess]:
     """A running gateway, stopped at the end."""
-    process = GatewayProcess(log_dir, *options)
+    process = GatewayProcess(log_dir, *options, environ=environ)
     process.start()
     try:
         yield process

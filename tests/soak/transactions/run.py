@@ -1,10 +1,11 @@
 """One run: gateways on one log dir, clients of theirs, and who kills and pauses both.
 
-    run(folder, seed, seconds)
+    run(folder, seed, seconds, nemesis)
         gateways                      three processes, killed and paused, started again
         writers, copiers, the bank    transactional producers, born again when they are killed
         followers, an auditor         read all the while
-        the nemesis (this process)    SIGKILL, or SIGSTOP and SIGCONT, drawn from seed
+        the nemesis (this process)    SIGKILL, or SIGSTOP and SIGCONT, drawn from seed; a sleeper
+                                      kills nobody, and stops many for long
         all killed; what is open is ended by its timeout
         the logs read once more, every version audited; check(history)
 
@@ -25,6 +26,8 @@ from typing import Final
 from sparklog.admin import AdminClient, NewTopic
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
+from sparklog.storage.log_dir import DEAD_MS
+from sparklog.wire.standstill import STILL_MS
 from tests.soak.run import Processes, Role
 from tests.soak.setup import Life
 from tests.soak.transactions.bank import audit, audit_all
@@ -77,6 +80,8 @@ ROUND_S: Final = 120.0
 LONG_PAUSES: Final = 0.1
 LONG_PAUSE_S: Final = TIMEOUT_MS / 1000 + 2
 """Longer than a transaction may take."""
+SLEEPS_S: Final = (LONG_PAUSE_S, DEAD_MS / 1000 + 4, STILL_MS / 1000 + 4)
+"""The same; longer than a gateway lives without a sign; longer than it may stand still."""
 
 
 @dataclass(slots=True)
@@ -123,10 +128,13 @@ class Nemesis:
         while (left := end - time.monotonic()) > 0:
             time.sleep(min(left, self._draw.expovariate(1 / KILL_EVERY_S)))
             self._figures.acts["suicides"] += self._processes.revive()
-            if self._draw.random() < AT_GATEWAYS:
-                self._at_gateway(self._draw.choice(self._gateways), end)
-            else:
-                self._at_client(self._draw.choice(self._processes.names()), end)
+            self._act(end)
+
+    def _act(self, end: float) -> None:
+        if self._draw.random() < AT_GATEWAYS:
+            self._at_gateway(self._draw.choice(self._gateways), end)
+        else:
+            self._at_client(self._draw.choice(self._processes.names()), end)
 
     def _pause_s(self, end: float) -> float:
         is_long = self._draw.random() < LONG_PAUSES
@@ -154,8 +162,33 @@ class Nemesis:
             self._figures.acts["clients killed"] += 1
 
 
-def run(folder: Path, seed: int, seconds: float) -> Figures:
-    """Run for so many seconds in an empty folder, check, and tell what was done and found."""
+class Sleeper(Nemesis):
+    """Stops a gateway, or clients, or both, for longer than a transaction may take."""
+
+    def _act(self, end: float) -> None:
+        gateways = self._draw.sample(self._gateways, self._draw.randint(0, 1))
+        names = self._processes.names()
+        most = len(names) // 2
+        clients = self._draw.sample(names, self._draw.randint(0 if gateways else 1, most))
+        seconds = self._draw.choice(SLEEPS_S)
+        for number in (signal.SIGSTOP, signal.SIGCONT):
+            for gateway in gateways:
+                gateway.signal(number)
+            for name in clients:
+                self._processes.signal(name, number)
+            time.sleep(seconds if number == signal.SIGSTOP else 0)
+        self._figures.acts[f"gateways stopped for {seconds:.0f} s"] += len(gateways)
+        self._figures.acts[f"clients stopped for {seconds:.0f} s"] += len(clients)
+
+
+NEMESES: Final = {"killer": Nemesis, "sleeper": Sleeper}
+
+
+def run(folder: Path, seed: int, seconds: float, nemesis: str) -> Figures:
+    """Run for so many seconds in an empty folder, check, and tell what was done and found.
+
+    `nemesis` is one of NEMESES.
+    """
     admin = AdminClient(folder / "log")
     admin.create_topics([NewTopic(name, PARTITIONS) for name in TOPICS])
     figures = Figures(seed)
@@ -164,7 +197,7 @@ def run(folder: Path, seed: int, seconds: float) -> Figures:
         deadline = began + seconds + 600
         processes = Processes(folder, seed, deadline, ROLES, "tests.soak.transactions.run")
         try:
-            Nemesis(processes, gateways, figures).rage(began + seconds)
+            NEMESES[nemesis](processes, gateways, figures).rage(began + seconds)
         finally:
             processes.kill_all()
         _wait_for_ends(folder)
@@ -235,7 +268,7 @@ def _sum_up(folder: Path, figures: Figures) -> None:
     figures.found = check(history)
 
 
-def main(folder: Path, seed: int, seconds: float) -> int:
+def main(folder: Path, seed: int, seconds: float, nemesis: str) -> int:
     """Run and print, in rounds, each with the next seed; return the exit code.
 
     The folder of a round in which nothing was found is removed.
@@ -245,7 +278,7 @@ def main(folder: Path, seed: int, seconds: float) -> int:
         place = folder / str(seed)
         place.mkdir()
         print(f"seed {seed}, {min(ROUND_S, left):.0f} s, in {place}", flush=True)
-        figures = run(place, seed, min(ROUND_S, left))
+        figures = run(place, seed, min(ROUND_S, left), nemesis)
         print(figures, flush=True)
         if figures.found:
             code = 1

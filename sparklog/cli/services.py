@@ -45,6 +45,9 @@ def gateway(context: typer.Context) -> None:
 
     Every option is a variable, too: --num-partitions is SPARKLOG_NUM_PARTITIONS.
     """
+    from sparklog.service_memory import leave_out_unused
+
+    leave_out_unused()
     with extra("gateway"):
         from sparklog.wire.server import serve
     serve(_given(context, _gateway_settings()))

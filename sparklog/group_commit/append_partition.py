@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Sequence
+from functools import cached_property, reduce
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -16,7 +17,7 @@ from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
-from sparklog.record.checksum import crc32c
+from sparklog.record.checksum import extend_crc32c
 
 if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
@@ -143,7 +144,7 @@ class PartitionAppends:
         self._offsets = list(accumulate(counts, initial=log.log_end_offset))
         self._positions = list(accumulate((len(one.data) for one in self.written), initial=0))
         self.leader_epoch = leader_epoch
-        self._slice = "", 0, memoryview(b""), 0
+        self._slice = "", 0, 0
         self._segments: Sequence[SegmentEntry] = ()
         self._known_rows: dict[tuple[int, int], SegmentEntry] = {}
 
@@ -163,8 +164,9 @@ class PartitionAppends:
 
     # -------------------------------------------------------------------------------------- write
 
+    @cached_property
     def pieces(self) -> list[bytes | memoryview]:
-        """Return the bytes to write: the batches, with their offsets in the file."""
+        """The bytes to write: of each batch the head, with its offset in the file, and the rest."""
         found: list[bytes | memoryview] = []
         for batch, offset in zip(self.written, self._offsets, strict=False):
             length = len(batch.data) - layout.LOG_OVERHEAD
@@ -177,14 +179,14 @@ class PartitionAppends:
         from sparklog.record.encode import EncodedStream
         from sparklog.record.scan import scan_batches
 
-        data = np.frombuffer(b"".join(self.pieces()), np.uint8)
+        data = np.frombuffer(b"".join(self.pieces), np.uint8)
         least = np.array([batch.min_timestamp for batch in self.written], np.int64)
         count = self._offsets[-1] - self._offsets[0]
         return EncodedStream(self.partition, data, scan_batches(data).batches, count, least)
 
-    def lie_at(self, path: str, position: int, data: memoryview, now_ms: int) -> None:
-        """Note that the batches lie in a shared segment, as `data`."""
-        self._slice = path, position, data, now_ms
+    def lie_at(self, path: str, position: int, now_ms: int) -> None:
+        """Note that the batches lie in a shared segment, from this position on."""
+        self._slice = path, position, now_ms
 
     def lie_in(self, segments: Sequence[SegmentEntry]) -> None:
         """Note that the batches lie in segments of the partition's own."""
@@ -229,7 +231,7 @@ class PartitionAppends:
         return self._known_rows[first, last]
 
     def _new_row(self, first: int, last: int) -> SegmentEntry:
-        path, position, data, now_ms = self._slice
+        path, position, now_ms = self._slice
         batches = self.written[first:last]
         base, start, end = self._offsets[first], self._positions[first], self._positions[last]
         times = [batch.max_timestamp for batch in batches]
@@ -244,7 +246,7 @@ class PartitionAppends:
             log_path=path,
             log_bytes=end - start,
             log_position=position + start,
-            log_crc32c=crc32c(data[start:end]),
+            log_crc32c=reduce(extend_crc32c, self.pieces[2 * first : 2 * last], 0),
             record_count=self._offsets[last] - base,
             batch_count=len(batches),
             min_timestamp=min(batch.min_timestamp for batch in batches),

@@ -27,6 +27,8 @@ from sparklog.metadata.log import Committed
 
 PLANS_MAX: Final = 3
 """How often a batch is written before it fails."""
+JOINED_BYTES_MAX: Final = 1024 * 1024
+"""So many bytes of batches are written with one call."""
 
 
 class AppendWriter:
@@ -118,14 +120,16 @@ class AppendWriter:
         small = [partition for one in topics for partition in one.small]
         if not small:
             return
-        # One write for all: the pieces are joined here, and copied nowhere else.
-        data = memoryview(b"".join(piece for one in small for piece in one.pieces()))
-        path, position = shared.put([data], flush=self._options.flush)
-        now_ms, start = self._catalog.clock.now_ms(), 0
+        pieces = [piece for one in small for piece in one.pieces]
+        is_short = sum(one.size for one in small) <= JOINED_BYTES_MAX
+        # To copy large batches would take longer than a write for each.
+        path, position = shared.put(
+            [b"".join(pieces)] if is_short else pieces, flush=self._options.flush
+        )
+        now_ms = self._catalog.clock.now_ms()
         for one in small:
-            end = start + one.size
-            one.lie_at(path, position + start, data[start:end], now_ms)
-            start = end
+            one.lie_at(path, position, now_ms)
+            position += one.size
 
     def _write_large(self, topic: TopicAppends, shared: SharedSegment) -> None:
         from sparklog.log_writer import TopicWriter

@@ -15,7 +15,9 @@
 While its group is open, a byte is copied at most log2(segment.bytes / small) times, because its
 segment at least doubles each time; and once more when the group is full, after which no neighbour
 fits any more. A small group costs at most `small_bytes` a run. Two neighbouring full groups
-together exceed a limit; the open end of a log has about log2(segment.bytes / small) segments.
+together exceed a limit; the open end of a log has about log2(segment.bytes / small) segments. With
+`growth` g instead of 2 a byte is copied log_g times, and the open end has up to g segments of a
+size.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -49,6 +51,8 @@ class MergeLimits:
     index_interval_bytes: int
     small_bytes: int = SMALL_BYTES
     """An open group up to this size is joined, whatever the sizes in it."""
+    growth: int = 2
+    """A larger one is joined if it is so many times as large as its largest segment."""
 
     @classmethod
     def of(cls, config: TopicConfig) -> "MergeLimits":
@@ -138,12 +142,12 @@ def _packed(run: Sequence[SegmentEntry], limits: MergeLimits) -> list[Group]:
 
 
 def _worthwhile(group: Group, limits: MergeLimits) -> list[Group]:
-    """Return the parts of an open group that are small, or at least twice their largest segment."""
+    """Return the parts of an open group that are small, or much larger than any of its segments."""
     if len(group) < 2:
         return []
     largest = max(range(len(group)), key=lambda slot: group[slot].log_bytes)
     whole = sum(entry.log_bytes for entry in group)
-    if whole <= limits.small_bytes or 2 * group[largest].log_bytes <= whole:
+    if whole <= limits.small_bytes or limits.growth * group[largest].log_bytes <= whole:
         return [group]
     parts = group[:largest], group[largest + 1 :]
     return [joined for part in parts for joined in _worthwhile(part, limits)]

@@ -18,13 +18,16 @@ from sparklog.errors import CorruptRecordError
 from sparklog.log_reader.opened import log_path
 from sparklog.model import SegmentEntry
 from sparklog.record import layout
-from sparklog.record.batches import BatchTable, with_offsets_raised
+from sparklog.record.batches import BatchTable, put_offsets
 from sparklog.record.checksum import crc32c
 from sparklog.record.scan import scan_batches, verify_checksums
 from sparklog.storage.files import Files
 
-JOINED_BYTES_MAX: Final = 4 * 1024 * 1024
-"""The most bytes of slices that are joined at once; a larger slice is copied alone."""
+JOINED_BYTES_MAX: Final = 1024 * 1024
+"""The most bytes of slices that are joined at once; a larger slice is copied alone.
+
+More memory would come fresh from the system each time, and cost more than it spares.
+"""
 
 
 class Joined(NamedTuple):
@@ -86,7 +89,8 @@ def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined 
     if not is_due.all() or moved.next_offset[last].tolist() != [one.next_offset for one in run]:
         return None
     least = min(entry.min_timestamp for entry in run if entry.min_timestamp is not None)
-    return Joined(moved, with_offsets_raised(data, batches, shifts), least)
+    put_offsets(data, moved.position, moved.base_offset)
+    return Joined(moved, data, least)
 
 
 def _ends_at(batches: BatchTable, last: NDArray[np.int64], ends: NDArray[np.int64]) -> bool:

@@ -13,18 +13,21 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+import pyarrow as pa
+
 from sparklog.config import TopicConfig
 from sparklog.errors import SparklogError
 from sparklog.log.merge import Group, MergeLimits, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome, Step, failing_step
-from sparklog.maintenance.merged import MergeWork, merged, same_log
+from sparklog.maintenance.merged import INDEX_FIELDS, MergeWork, merged, same_log
 from sparklog.metadata.edit import Done, TopicEdit
 from sparklog.metadata.image import PartitionLog, TopicImage
-from sparklog.metadata.tables import segment_entries
+from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_entries, segments_table
 from sparklog.model import SegmentEntry, TopicDescription
 
 STEP_BYTES: Final = 64 * 1024**3
 """The most log bytes of a step: a run that is killed loses the work of one step."""
+_COMPARED: Final = [name for name in SEGMENT_SCHEMA.names if name not in INDEX_FIELDS]
 
 
 def merge_segments(
@@ -102,6 +105,8 @@ class _Merge:
 
     group: Group
     segment: SegmentEntry
+    rows: pa.Table
+    """The group's rows, `_compared`."""
 
     @property
     def partition(self) -> int:
@@ -128,7 +133,7 @@ def merge_groups(context: JobContext, topic: TopicDescription, groups: Sequence[
         if isinstance(answer, SparklogError):
             problems.append(f"{topic.name}-{group[0].partition}: {answer}")
         else:
-            made.append(_Merge(group, answer))
+            made.append(_Merge(group, answer, _compared(segments_table(group))))
     landed = _commit(context, topic, made)
     return Outcome(
         counts={
@@ -150,7 +155,7 @@ def _commit(
 
     def plan(image: TopicImage) -> TopicEdit | Done:
         landed[:] = [
-            merge for merge in made if _is_current(image.partition(merge.partition), merge.group)
+            merge for merge in made if _is_current(image.partition(merge.partition), merge)
         ]
         if not landed:
             return Done()
@@ -164,12 +169,21 @@ def _commit(
     return landed
 
 
-def _is_current(log: PartitionLog, group: Group) -> bool:
+def _is_current(log: PartitionLog, merge: _Merge) -> bool:
     """Whether just these segments are live at their offsets, on one side of the cleaner offset."""
+    group = merge.group
     start, end = group[0].base_offset, group[-1].next_offset
     slots = log.segments.range(start, end)
     if len(slots) != len(group) or start < log.cleaner_offset < end:
         return False
-    # All rows are converted at once: other commits wait for this plan.
-    live = segment_entries(log.live.table.slice(slots.start, len(slots)))
-    return all(same_log(entry, planned) for entry, planned in zip(live, group, strict=True))
+    # Other commits wait for this plan, so entries are made only if the rows differ.
+    live = log.live.table.slice(slots.start, len(slots))
+    return _compared(live).equals(merge.rows) or all(
+        same_log(entry, planned)
+        for entry, planned in zip(segment_entries(live), group, strict=True)
+    )
+
+
+def _compared(rows: pa.Table) -> pa.Table:
+    """Return the columns in which all rows of a log agree (`same_log`)."""
+    return rows.select(_COMPARED)

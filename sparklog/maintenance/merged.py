@@ -7,6 +7,7 @@ output    batch │ batch │ … of all     offsets of the log: the segment is 
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Final
 
 import numpy as np
 
@@ -28,6 +29,9 @@ from sparklog.record import layout
 from sparklog.record.batches import Buffer, byte_view, with_offsets_raised
 from sparklog.record.checksum import extend_crc32c
 from sparklog.storage.files import Files
+
+INDEX_FIELDS: Final = ("index_path", "index_bytes", "time_index_path", "time_index_bytes")
+"""The fields of a row that an index build changes, and not the log."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,9 +81,8 @@ def same_log(entry: SegmentEntry, other: SegmentEntry) -> bool:
 
 
 def _without_indexes(entry: SegmentEntry) -> SegmentEntry:
-    return entry._replace(
-        index_path=None, index_bytes=None, time_index_path=None, time_index_bytes=None
-    )
+    values = zip(SegmentEntry._fields, entry, strict=True)
+    return SegmentEntry._make(None if name in INDEX_FIELDS else value for name, value in values)
 
 
 def _append(work: MergeWork, run: Sequence[SegmentEntry], target: SegmentFile) -> None:

@@ -8,9 +8,11 @@ of these holds:
     the oldest > sparklog.shared.segment.max.age.ms    the rule of `merge_segments`
 
 The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
+Segments that were merged here are joined here too, but only many at a time (GROWTH).
 """
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Final
 
 from sparklog.config import TopicConfig
@@ -24,12 +26,17 @@ SLICES_MAX: Final = 32
 """A tail with more slices than this is merged."""
 ROWS_MAX: Final = 256
 """How many rows at the end of a log are looked at."""
+GROWTH: Final = 8
+"""A merge makes a segment at least so many times as large as any that it takes in: the bytes of a
+fast producer are copied two or three times while it produces, not ten times."""
+STEP_SLICES: Final = 128
+"""About so many slices are merged in one commit: produces wait until it has landed."""
 
 
 def merge_tails(
     context: JobContext, image: Image, topics: Iterable[TopicDescription]
 ) -> Iterator[Outcome]:
-    """Merge the tails of topics that are due, in one commit a topic; yield the outcome of each.
+    """Merge the tails of topics that are due, a few in a commit; yield the outcome of each.
 
     `image` may be of any version. A topic that it has not opened is left out. A tail that another
     process changes meanwhile is left to the next call.
@@ -43,8 +50,20 @@ def merge_tails(
         groups = [
             group for log in opened.partitions.values() for group in _due(log, config, now_ms)
         ]
-        if groups:
-            yield merge_groups(context, topic, groups)
+        for step in _steps(groups):
+            yield merge_groups(context, topic, step)
+
+
+def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:
+    """Yield the groups of each commit: about STEP_SLICES slices, or one group that has more."""
+    step: list[Group] = []
+    for group in groups:
+        if step and sum(map(len, step)) + len(group) > STEP_SLICES:
+            yield step
+            step = []
+        step.append(group)
+    if step:
+        yield step
 
 
 def _due(log: PartitionLog, config: TopicConfig, now_ms: int) -> list[Group]:
@@ -60,7 +79,7 @@ def _due(log: PartitionLog, config: TopicConfig, now_ms: int) -> list[Group]:
         return []
     return plan_merge(
         _mergeable(tail, config),
-        MergeLimits.of(config),
+        replace(MergeLimits.of(config), growth=GROWTH),
         cleaner_offset=log.cleaner_offset,
         log_start_offset=log.log_start_offset,
         slices_before_ms=before_ms,

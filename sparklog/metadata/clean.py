@@ -32,6 +32,9 @@ from sparklog.storage.files import Files, FileStat
 
 CLEAN_MAX: Final = 8_192
 """How many files one call deletes at most; the next call goes on."""
+STEP: Final = 64
+"""So many local files are deleted at once: a commit waits for the file system's journal."""
+PAUSE_MS: Final = 5
 UUID: Final = r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
 ENTRY: Final = re.compile(r"([0-9]{20})\.json")
 CHECKPOINT: Final = re.compile(r"([0-9]{20})\.checkpoint\.parquet")
@@ -63,10 +66,19 @@ def clean(log: MetadataLog, *, at_most: int = CLEAN_MAX) -> Cleaned | None:
     if newest_mark(files, CLUSTER_METADATA) < mark:
         write_mark(files, CLUSTER_METADATA, mark)
     doomed = [*_entries(listed, mark), *_others(files, listed, mark, fold)][:at_most]
-    files.delete_many(doomed)
+    _delete(log, doomed)
     smaller = [path for one, path in marks(files, CLUSTER_METADATA)[:-1] if one < mark]
     files.delete_many(smaller)
     return Cleaned(mark, len(doomed))
+
+
+def _delete(log: MetadataLog, doomed: Sequence[str]) -> None:
+    """Delete files, on a local disk a few at a time, so that commits need not wait for all."""
+    step = STEP if log.files.is_local else CLEAN_MAX
+    for start in range(0, len(doomed), step):
+        if start:
+            log.clock.sleep_ms(PAUSE_MS)
+        log.files.delete_many(doomed[start : start + step])
 
 
 def _aged_fold(log: MetadataLog, listed: Sequence[FileStat]) -> tuple[int, FoldEdit] | None:

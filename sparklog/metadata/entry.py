@@ -28,6 +28,7 @@ An entry is another writer's if its `commitInfo` has no member `sparklog`. If it
 only sparklog may write this log. An entry with any sign of sparklog must match its checksum.
 """
 
+import builtins
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, field, replace
 from functools import cache
@@ -54,6 +55,8 @@ EDITS: Final = "_edits"
 EDITS_BYTES_MAX: Final = 64 * 1024
 _TAIL: Final = b'"}}}'
 _ZEROS: Final = b"00000000"
+_EDITS: Final = b'"edits":'
+_BEHIND_EDITS: Final = b',"crc32c":"'
 _SIGNS: Final = (b'"engineInfo":"sparklog/', b'"sparklog":{', b'"crc32c":"')
 _MEMBERS: Final = frozenset({"format", "log", "id", "previous", "edits", "edits_file", "crc32c"})
 
@@ -84,6 +87,8 @@ class Entry:
     is_foreign: bool = False
     bytes: int = field(default=0, compare=False)
     """The size of the entry and its edits as read; 0 for an entry that was not read."""
+    edits_json: builtins.bytes | None = field(default=None, compare=False, repr=False)
+    """The edits as they were read; None for an entry that was not read, or that was changed."""
 
     @property
     def stamp(self) -> Stamp:
@@ -180,7 +185,20 @@ def _own(number: int, data: bytes, end: int, where: str) -> Entry:
         edits_file=None if file is None else _edits_file(*file),
         actions=[orjson.loads(line) for line in data[end + 1 :].split(b"\n") if line],
         bytes=len(data) + (0 if file is None else integer(file[1])),
+        edits_json=_edits_json(data, end),
     )
+
+
+def _edits_json(data: bytes, end: int) -> bytes | None:
+    """Return the edits in an entry's first line, which ends at `end`; None if they are not there.
+
+    They are the last member before the checksum. No string of JSON holds their name, because its
+    quotes would be escaped, and no member before them is a list.
+    """
+    stop = end - len(_TAIL) - len(_ZEROS) - len(_BEHIND_EDITS)
+    start = data.find(_EDITS + b"[", 0, stop) + len(_EDITS)
+    is_there = data[stop - 1 : stop + len(_BEHIND_EDITS)] == b"]" + _BEHIND_EDITS
+    return data[start:stop] if is_there and start >= len(_EDITS) else None
 
 
 def _edits_file(path: object, size: object, checksum: object) -> EditsFile:
@@ -201,7 +219,7 @@ def decode_edits(data: bytes, entry: Entry, where: str) -> Entry:
         )
     with understood(where):
         edits = tuple(edit_of(one, entry.parameters) for one in orjson.loads(data))
-    return replace(entry, edits=edits)
+    return replace(entry, edits=edits, edits_json=bytes(data))
 
 
 class understood:  # noqa: N801 - used as `with understood(path):`

@@ -174,7 +174,7 @@ def record_of(entry: Entry) -> HistoryRecord:
         entry.parameters,
         entry.id,
         entry.previous,
-        encode_edits(entry.edits),
+        encode_edits(entry.edits) if entry.edits_json is None else entry.edits_json,
     )
 
 
@@ -242,11 +242,7 @@ def _with_entries(
     Credentials of users are left out; they would stay in the history after the user gets others. A
     run that cannot be read stays as it is: a reader of that part of the history gets the error.
     """
-    shown = [
-        replace(one, edits=tuple(edit.without_credentials() for edit in one.edits))
-        for one in entries
-    ]
-    kept, tables = list(past), [_table([record_of(entry) for entry in shown])]
+    kept, tables = list(past), [_table([record_of(_shown(entry)) for entry in entries])]
     rows, first = len(entries), entries[0].version
     while kept and kept[-1].rows <= min(2 * rows, MERGED_ROWS_MAX - rows):
         try:
@@ -258,6 +254,14 @@ def _with_entries(
     span = first, entries[-1].version
     kept.append(write(log.files, pa.concat_tables(tables), span, log.clock.now_ms()))
     return kept
+
+
+def _shown(entry: Entry) -> Entry:
+    """Return an entry without credentials of users."""
+    if not any(edit.users for edit in entry.edits):
+        return entry
+    edits = tuple(edit.without_credentials() for edit in entry.edits)
+    return replace(entry, edits=edits, edits_json=None)
 
 
 def _kept(log: MetadataLog, past: Sequence[RunFile], retention: Retention) -> list[RunFile]:

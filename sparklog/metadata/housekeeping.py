@@ -12,9 +12,13 @@ from threading import Lock, Thread
 from typing import Final
 from weakref import WeakKeyDictionary
 
+import pyarrow as pa
+
+from sparklog.garbage import seldom_collected
 from sparklog.metadata.clean import clean
 from sparklog.metadata.fold import fold, is_due
 from sparklog.metadata.log import MetadataLog
+from sparklog.storage.at_once import in_background
 
 CLEANS_PER_KEEP: Final = 10
 """How often a process cleans within `keep_ms` at most: each time it lists the entries."""
@@ -79,13 +83,21 @@ def keep_house_now(log: MetadataLog) -> None:
 
 def _keep(log: MetadataLog, house: _House) -> None:
     try:
-        fold(log)
-        now_ms = log.clock.boot_ms()
-        if house.cleaned_ms is None or now_ms - house.cleaned_ms >= log.keep_ms // CLEANS_PER_KEEP:
-            house.cleaned_ms = now_ms
-            clean(log)
+        # No look for garbage amid a fold: a commit would wait ten milliseconds for it.
+        with in_background(), seldom_collected():
+            fold(log)
+            _clean_now_and_then(log, house)
+        # This thread ends: what it has freed would be of use to nobody.
+        pa.default_memory_pool().release_unused()
         house.failed_ms = None
     except Exception:  # noqa: BLE001 - no caller waits for this thread, and a later one tries again
         house.failed_ms = log.clock.boot_ms()
     finally:
         house.thread = None
+
+
+def _clean_now_and_then(log: MetadataLog, house: _House) -> None:
+    now_ms = log.clock.boot_ms()
+    if house.cleaned_ms is None or now_ms - house.cleaned_ms >= log.keep_ms // CLEANS_PER_KEEP:
+        house.cleaned_ms = now_ms
+        clean(log)

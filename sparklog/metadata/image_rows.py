@@ -120,17 +120,17 @@ class _Touched:
     def __init__(self) -> None:
         self._partitions: set[int] = set()
         self._segments: dict[int, set[SegmentKey]] = {}
+        self._made: set[SegmentKey] = set()
+        """Segments that the edits themselves have added: no older run has a row of them."""
         self._receipts: set[Any] = set()
         self._producers: set[tuple[int, int]] = set()
         self._all_partitions = False
 
     def add(self, edit: Any) -> None:
         """Note the keys of one more edit."""
-        keys = [
-            *(entry.key for entry in (*edit.segments, *edit.replace)),
-            *edit.remove,
-            *edit.forget,
-        ]
+        added = [entry.key for entry in edit.segments]
+        keys = [*added, *(entry.key for entry in edit.replace), *edit.remove, *edit.forget]
+        self._made.update(key for key in added if key not in self._segments.get(key.partition, ()))
         for key in keys:
             self._segments.setdefault(key.partition, set()).add(key)
         self._partitions.update(
@@ -174,6 +174,8 @@ class _Touched:
             live = {entry.key: entry for entry in topic.partition(number).live.find(keys)}
             for key in keys:
                 entry = live.get(key) or removed.get(key)
+                if entry is None and key in self._made:
+                    continue  # a slice that was merged since: nobody has to learn that it is gone
                 row = {**key._asdict(), "gone": True} if entry is None else segment_row(entry)
                 rows.append({**place, "kind": SEGMENT, **row})
         return rows

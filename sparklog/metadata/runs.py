@@ -32,7 +32,8 @@ KEPT_GROUPS: Final = 2
 """How many row groups are kept while topics are opened: a topic may be in two."""
 
 MANY: Final = 64
-"""If more topics are opened in a call, Arrow's unused memory is released after it."""
+MANY_ROWS: Final = 10_000
+"""If a call opens more topics, or reads more rows, Arrow's unused memory is released after it."""
 
 
 class Runs:
@@ -52,16 +53,25 @@ class Runs:
 
         Each row group is read once, for any number of topics.
         """
+        opened, count = self._opened(fold, topics)
+        if len(topics) > MANY or count > MANY_ROWS:
+            pa.default_memory_pool().release_unused()
+        return opened
+
+    def _opened(
+        self, fold: FoldEdit, topics: Mapping[str, TopicImage]
+    ) -> tuple[dict[str, TopicImage], int]:
+        """Return topics opened, and how many rows they have."""
         sessions = [_Session(self._reader(run)) for run in reversed(fold.runs)]
         opened: dict[str, TopicImage] = {}
+        count = 0
         for batch in _batches(sorted(topics), sessions):
             rows = merged([one.rows_of(batch) for one in sessions], drops_gone=True)
+            count += rows.num_rows
             of_batch = [topics[topic_id] for topic_id in batch]
             for topic, content in contents(of_batch, rows):
                 opened[topic.description.topic_id] = topic.opened(content)
-        if len(topics) > MANY:
-            pa.default_memory_pool().release_unused()
-        return opened
+        return opened, count
 
     def newest(self, runs: Sequence[RunFile], topics: Iterable[str] | None) -> pa.Table:
         """Return the rows that count: the newest of each key, unless the key is gone.

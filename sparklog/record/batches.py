@@ -173,10 +173,14 @@ def with_offsets_raised(
     """
     start, end = int(batches.position[0]), int(batches.end_position[-1])
     raised = data[start:end].copy()
-    at = (batches.position - start + layout.BASE_OFFSET)[:, None] + np.arange(8)
-    offsets = (batches.base_offset + shift).astype(">i8")
-    raised[at] = offsets.view(np.uint8).reshape(-1, 8)
+    put_offsets(raised, batches.position - start, batches.base_offset + shift)
     return raised
+
+
+def put_offsets(data: NDArray[np.uint8], positions: Int64s, offsets: Int64s) -> None:
+    """Write the base offsets of the batches at these positions into `data`."""
+    at = (positions + layout.BASE_OFFSET)[:, None] + np.arange(8)
+    data[at] = offsets.astype(">i8").view(np.uint8).reshape(-1, 8)
 
 
 COLUMNS = tuple(field.name for field in fields(BatchTable))

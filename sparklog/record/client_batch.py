@@ -131,22 +131,12 @@ def check_client_batch(
 
 def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
     """Return the header of the only batch (ProduceRequest.validateRecords)."""
-    if len(view) < layout.HEADER_PREFIX:
-        raise InvalidRecordError(f"{len(view)} bytes hold no record batch; exactly one is needed")
-    size, magic = told_size(view), int(view[layout.MAGIC])
-    if size < layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0:
-        raise CorruptRecordError(f"the batch says it has {size} bytes, fewer than any batch")
-    if size > len(view):
-        raise InvalidRecordError(f"the batch says it has {size} bytes; {len(view)} were sent")
-    if magic > layout.MAGIC_V2:
-        raise CorruptRecordError(f"magic {magic} is not 0, 1 or 2")
-    if magic != layout.MAGIC_V2:
-        raise InvalidRecordError(f"a batch of magic {magic}; allowed is magic 2 alone")
-    if size < layout.BATCH_HEADER_SIZE:
-        raise CorruptRecordError(
-            f"the batch says it has {size} bytes; a header alone has {layout.BATCH_HEADER_SIZE}"
-        )
+    if len(view) < layout.BATCH_HEADER_SIZE:
+        raise _no_batch(view)
     header = unpack_header(view, 0)
+    size = header.size
+    if header.magic != layout.MAGIC_V2 or not layout.BATCH_HEADER_SIZE <= size <= len(view):
+        raise _no_batch(view)
     codec = header.attributes & layout.CODEC_MASK
     if codec > Codec.ZSTD or (codec == Codec.ZSTD and produce_version < ZSTD_SINCE):
         raise UnsupportedCodecError(
@@ -158,6 +148,24 @@ def _one_batch(view: Bytes, produce_version: int) -> BatchHeader:
             f"{len(view) - size} bytes are behind the batch: exactly one batch is allowed"
         )
     return header
+
+
+def _no_batch(view: Bytes) -> InvalidRecordError | CorruptRecordError:
+    """Return why bytes do not begin with a whole batch of magic 2."""
+    if len(view) < layout.HEADER_PREFIX:
+        return InvalidRecordError(f"{len(view)} bytes hold no record batch; exactly one is needed")
+    size, magic = told_size(view), int(view[layout.MAGIC])
+    if size < layout.LOG_OVERHEAD + layout.LEGACY_MIN_LENGTH_V0:
+        return CorruptRecordError(f"the batch says it has {size} bytes, fewer than any batch")
+    if size > len(view):
+        return InvalidRecordError(f"the batch says it has {size} bytes; {len(view)} were sent")
+    if magic > layout.MAGIC_V2:
+        return CorruptRecordError(f"magic {magic} is not 0, 1 or 2")
+    if magic != layout.MAGIC_V2:
+        return InvalidRecordError(f"a batch of magic {magic}; allowed is magic 2 alone")
+    return CorruptRecordError(
+        f"the batch says it has {size} bytes; a header alone has {layout.BATCH_HEADER_SIZE}"
+    )
 
 
 def _check_sizes(size: int, config: TopicConfig) -> None:

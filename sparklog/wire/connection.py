@@ -19,7 +19,7 @@ from sparklog.wire.frames import Frames
 from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Reply
 from sparklog.wire.handlers.sasl import sasl_token
 from sparklog.wire.headers import RequestHeader, answer_header, request_header
-from sparklog.wire.sending import Sender
+from sparklog.wire.sending import Answer, Sender
 from sparklog.wire.session import Session
 from sparklog.wire.versions import ApiKey
 
@@ -37,16 +37,39 @@ log: Final = logging.getLogger("sparklog.gateway")
 class _Slot:
     """A request in progress, and its answer when it has one."""
 
-    __slots__ = ("began", "header", "is_answered", "is_token", "reply", "size", "work")
+    __slots__ = ("_reply", "began", "header", "is_token", "size", "work")
 
-    def __init__(self, header: RequestHeader, size: int, began: float, *, is_token: bool) -> None:
+    def __init__(
+        self,
+        header: RequestHeader,
+        size: int,
+        began: float,
+        reply: Reply | Awaitable[Reply],
+        *,
+        is_token: bool,
+    ) -> None:
         self.header = header
         self.size = size
         self.began = began
         self.is_token = is_token
-        self.is_answered = False
-        self.reply: Reply = None
+        self._reply: Reply = None
         self.work: asyncio.Future[Reply] | None = None
+        """What ends with the answer, unless there is one already."""
+        if isinstance(reply, Awaitable):
+            self.work = asyncio.ensure_future(reply)
+        else:
+            self._reply = reply
+
+    @property
+    def is_answered(self) -> bool:
+        """Whether there is an answer."""
+        work = self.work
+        return work is None or (work.done() and not work.cancelled() and work.exception() is None)
+
+    @property
+    def answer(self) -> Reply:
+        """The answer."""
+        return self._reply if self.work is None else self.work.result()
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -56,7 +79,9 @@ class Connection(asyncio.BufferedProtocol):
         settings = gateway.settings
         self.session = Session(listener, is_known=settings.tokens_file is None)
         self._gateway = gateway
-        self._frames = Frames(settings.sasl_server_max_receive_size, gateway.buffer)
+        self._frames = Frames(
+            settings.sasl_server_max_receive_size, gateway.buffer, gateway.large_frames
+        )
         self._allow_large_frames()
         self._loop = asyncio.get_running_loop()
         self._opened = self._active = self._loop.time()
@@ -188,47 +213,50 @@ class Connection(asyncio.BufferedProtocol):
             raise InvalidRequestError(
                 f"{ApiKey(header.api_key).name} before the client is authenticated"
             )
-        slot = _Slot(header, len(frame), self._loop.time(), is_token=exchange is not None)
-        self._slots.append(slot)
+        began = self._loop.time()
         call = Call(self._gateway, self.session, header, frame)
         handler = HANDLERS[ApiKey(header.api_key)]
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
-        if isinstance(reply, Awaitable):
-            slot.work = asyncio.ensure_future(reply)
-            slot.work.add_done_callback(lambda done: self._answered(slot, done))
-        else:
-            slot.reply, slot.is_answered = reply, True
+        slot = _Slot(header, len(frame), began, reply, is_token=exchange is not None)
+        self._slots.append(slot)
+        if slot.work is None:
             self._send_answers()
+        else:
+            slot.work.add_done_callback(self._answered)
 
-    def _answered(self, slot: _Slot, done: "asyncio.Future[Reply]") -> None:
+    def _answered(self, done: "asyncio.Future[Reply]") -> None:
         if done.cancelled() or not self._slots:
             return
         error = done.exception()
         if error is not None:
             self._failed(error)
             return
-        slot.reply, slot.is_answered = done.result(), True
         self._send_answers()
         self._go_on()
 
     def _send_answers(self) -> None:
+        """Send the answers that are due, all at once: a commit answers several requests."""
+        answers: list[Answer] = []
         while self._slots and self._slots[0].is_answered:
-            self._send(self._slots.popleft())
+            answers += self._taken(self._slots.popleft())
+        self._sender.send(*answers)
         if self.session.is_refused:
             self.finish()
         self._close_when_answered()
 
-    def _send(self, slot: _Slot) -> None:
+    def _taken(self, slot: _Slot) -> list[Answer]:
+        """Count a request that is answered; return its answer, nothing if it has none."""
         metrics, now = self._gateway.metrics, self._loop.time()
         self._active = now
         self._hold(-slot.size)
         metrics.answered(slot.header.api_key, now - slot.began)
         if slot.header.api_key == ApiKey.SASL_AUTHENTICATE:
             self._allow_large_frames()
-        if slot.reply is not None:
-            metrics.out_bytes += sum(map(len, slot.reply))
-            header = b"" if slot.is_token else answer_header(slot.header)
-            self._sender.send(header, slot.reply)
+        reply = slot.answer
+        if reply is None:
+            return []
+        metrics.out_bytes += sum(map(len, reply))
+        return [(b"" if slot.is_token else answer_header(slot.header), reply)]
 
     def _allow_large_frames(self) -> None:
         if self.session.principal is not None:

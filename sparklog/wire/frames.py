@@ -2,16 +2,25 @@
 
 Sockets are read into one buffer for all connections of an event loop, because nothing else runs
 between `space` and `received`. A small frame is copied out of it. A frame that is larger than the
-buffer gets memory of its own, and the socket is read into that.
+buffer gets memory of its own (`LargeFrames`), and the socket is read into that.
 """
 
 import struct
+from threading import RLock
 from typing import Final
+from weakref import finalize
+
+import numpy as np
+from numpy.typing import NDArray
 
 from sparklog.errors import InvalidFrameError
 
 BUFFER_BYTES: Final = 16 * 1024
 SIZE_BYTES: Final = 4
+REUSED_BYTES: Final = 128 * 1024
+"""The C library gives larger memory back to the system when it is free."""
+FREE_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The most memory that waits for the next large frames."""
 _SIZE: Final = struct.Struct(">i")
 
 
@@ -20,15 +29,51 @@ def new_buffer() -> memoryview:
     return memoryview(bytearray(BUFFER_BYTES))
 
 
+class LargeFrames:
+    """Memory for the large frames of all connections, used again when nobody reads it any more.
+
+    Memory that is fresh from the system costs a large request more time than all checks of its
+    records. For one event loop; the last reader of a frame may be on any thread.
+    """
+
+    def __init__(self) -> None:
+        self._free: list[NDArray[np.uint8]] = []
+        self._lock = RLock()
+
+    def take(self, size: int) -> memoryview:
+        """Return memory for a frame; what stands in it is of no meaning."""
+        if size < REUSED_BYTES:
+            return np.empty(size, np.uint8).data
+        with self._lock:
+            fits = [block for block in self._free if size <= len(block) <= 2 * size]
+            block = min(fits, key=len) if fits else np.empty(size, np.uint8)
+            self._free = [one for one in self._free if one is not block]
+        frame = block[:size]
+        # The frame, and all views of it, keep this array.
+        finalize(frame, self._give_back, block).atexit = False
+        return frame.data
+
+    def let_go(self) -> None:
+        """Forget all memory that nobody uses."""
+        with self._lock:
+            self._free = []
+
+    def _give_back(self, block: NDArray[np.uint8]) -> None:
+        with self._lock:
+            if sum(map(len, self._free)) + len(block) <= FREE_BYTES_MAX:
+                self._free.append(block)
+
+
 class Frames:
     """The frames of one connection. `max_bytes` is the largest frame (socket.request.max.bytes)."""
 
-    def __init__(self, max_bytes: int, buffer: memoryview) -> None:
+    def __init__(self, max_bytes: int, buffer: memoryview, large: LargeFrames) -> None:
         self.max_bytes = max_bytes
         self._buffer = buffer
+        self._large_frames = large
         self._rest = b""
         """Of a small frame that is not complete."""
-        self._large: bytearray | None = None
+        self._large: memoryview | None = None
         self._large_filled = 0
 
     @property
@@ -49,7 +94,7 @@ class Frames:
     def space(self) -> memoryview:
         """Return where the next bytes of the connection go. Never empty."""
         if self._large is not None:
-            return memoryview(self._large)[self._large_filled :]
+            return self._large[self._large_filled :]
         self._buffer[: len(self._rest)] = self._rest
         return self._buffer[len(self._rest) :]
 
@@ -62,7 +107,7 @@ class Frames:
             self._large_filled += count
             if self.missing_bytes:
                 return []
-            frame, self._large = memoryview(self._large).toreadonly(), None
+            frame, self._large = self._large.toreadonly(), None
             return [frame]
         return self._cut(len(self._rest) + count)
 
@@ -77,7 +122,7 @@ class Frames:
                 found.append(memoryview(bytes(self._buffer[body:start])))
                 continue
             if SIZE_BYTES + size > BUFFER_BYTES:
-                self._large = bytearray(size)
+                self._large = self._large_frames.take(size)
                 self._large_filled = end - body
                 self._large[: end - body] = self._buffer[body:end]
                 start = end

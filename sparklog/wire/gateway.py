@@ -24,7 +24,7 @@ from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
 from sparklog.transactions.steps import Transactions
 from sparklog.wire.coordinators import Coordinators
-from sparklog.wire.frames import new_buffer
+from sparklog.wire.frames import LargeFrames, new_buffer
 from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
@@ -82,7 +82,7 @@ class Gateway:
         self.ranges = BatchRanges(self.catalog.files)
         self.watch = Watch(self.topics, self.newest_image, settings.poll_interval_ms / 1000)
         self.sent = Sent()
-        self.buffer = new_buffer()
+        self.buffer, self.large_frames = new_buffer(), LargeFrames()
         self.appends.on_commit = self._committed
         self.coordinators = Coordinators(self)
         self.connections: set[Connection] = set()
@@ -232,6 +232,7 @@ class Gateway:
         """Close the files that requests have opened; later requests open them again."""
         self.topics.let_go()
         self.ranges.let_go()
+        self.large_frames.let_go()
 
 
 def _load_kernels() -> None:

@@ -5,12 +5,14 @@ For requests that come so often that a class of kio's would take longer to make 
 
 import struct
 from typing import Any, Final
+from uuid import UUID
 
 from sparklog.errors import InvalidRequestError
 from sparklog.wire.headers import unsigned_varint
 
 _INT16: Final = struct.Struct(">h")
 _INT32: Final = struct.Struct(">i")
+_UUID: Final = struct.Struct("16s")
 
 
 class Reader:
@@ -20,7 +22,7 @@ class Reader:
 
     def __init__(self, frame: memoryview, at: int, *, is_flexible: bool) -> None:
         """The body begins at position `at` of the frame."""
-        self._data = bytes(frame)
+        self._data = frame
         self._at = at
         self._is_flexible = is_flexible
 
@@ -50,9 +52,24 @@ class Reader:
         if end > len(self._data):
             raise self._cut(size, at)
         try:
-            return self._data[at:end].decode()
+            return str(self._data[at:end], "utf-8")
         except UnicodeDecodeError:
             raise InvalidRequestError(f"a string at position {at} is no UTF-8") from None
+
+    def bytes_or_null(self) -> memoryview | None:
+        """Return bytes as they lie in the frame, not copied; None for null."""
+        size = self._varint() - 1 if self._is_flexible else int(self.numbers(_INT32)[0])
+        if size < 0:
+            return None
+        at = self._at
+        end = self._at = at + size
+        if end > len(self._data):
+            raise self._cut(size, at)
+        return self._data[at:end]
+
+    def uuid(self) -> UUID:
+        """Return a UUID."""
+        return UUID(bytes=self.numbers(_UUID)[0])
 
     def array(self, least_bytes: int) -> int:
         """Return how many items of at least so many bytes an array has. Null is refused."""

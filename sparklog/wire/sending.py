@@ -22,6 +22,8 @@ from sparklog.errors import StorageError
 from sparklog.log_reader.ranges import FileRange
 
 Piece = bytes | bytearray | memoryview | FileRange
+Answer = tuple[bytes, Sequence[Piece]]
+"""An answer's header, and the pieces of its body."""
 
 SENDFILE_BYTES: Final = 64 * 1024
 """A smaller range is read: one call for several pieces is faster than one each."""
@@ -77,11 +79,12 @@ class Sender:
             self._stuck = self._taken, now
         return self._stuck[1]
 
-    def send(self, header: bytes, pieces: Sequence[Piece]) -> None:
-        """Send one answer."""
-        size = len(header) + sum(map(len, pieces))
-        self._pieces.append(struct.pack(">i", size) + header)
-        self._pieces += [piece for piece in pieces if len(piece)]
+    def send(self, *answers: Answer) -> None:
+        """Send answers, one behind another."""
+        for header, pieces in answers:
+            size = len(header) + sum(map(len, pieces))
+            self._pieces.append(struct.pack(">i", size) + header)
+            self._pieces += [piece for piece in pieces if len(piece)]
         if not self._is_blocked:
             self._go_on()
 

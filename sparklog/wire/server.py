@@ -18,6 +18,7 @@ import uvloop
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.service_logs import set_up_logs
+from sparklog.service_memory import give_back, spare_memory
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, joined, tls_of
@@ -28,9 +29,9 @@ from sparklog.wire.side_port import SidePort
 BACKLOG: Final = 512
 SWEEP_S: Final = 1.0
 """How often slow and idle connections are looked for."""
-SWITCH_INTERVAL_S: Final = 0.0005
+SWITCH_INTERVAL_S: Final = 0.0001
 """How long a thread that merges or folds runs before another may: a commit gives Python's lock up
-ten times, and would wait Python's 5 ms each time to have it back."""
+thirty times, and would wait Python's 5 ms each time to have it back."""
 COLLECT_EVERY: Final = 20_000
 """So many new objects lie between two looks for cyclic garbage, of which requests leave little.
 With Python's 700 a third of the time of a commit of offsets went into such looks."""
@@ -111,6 +112,7 @@ class Server:
         self._sweeps += 1
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
+            give_back()
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
 
     async def close(self) -> None:
@@ -148,7 +150,9 @@ async def _serve(settings: Settings) -> None:
     server = Server(settings, SystemClock())
     await server.start()
     await server.gateway.loaded()
+    gc.collect()
     gc.freeze()  # modules and kernels are no garbage: they are looked at no more
+    give_back()
     await is_over.wait()
     await server.close()
 
@@ -162,6 +166,7 @@ def serve(settings: Settings) -> None:
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
+    spare_memory()
     set_up_logs(settings.log_level)
     if settings.processes > 1:
         sys.exit(serve_all(settings, serve))

@@ -9,15 +9,15 @@ import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
-import pyarrow as pa
-
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
+from sparklog.garbage import seldom_collected
 from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.tail import merge_tails
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image, PartitionLog
+from sparklog.storage.at_once import in_background
 from sparklog.wire.instances import Instances, leader_of
 
 INTERVAL_S: Final = 1.0
@@ -60,14 +60,16 @@ class Tidying:
 
     def tidy(self) -> None:
         """Merge and compact what is due. An error is told to the log alone."""
-        pa.array([None])  # imports pandas if it is installed: a second, but not amid a commit
         self._looks += 1
         compacts = self._looks % COMPACT_LOOKS == 0
         for work in (self._merge, self._compact) if compacts else (self._merge,):
             try:
-                work(self._catalog.image())
+                with in_background(), seldom_collected():
+                    work(self._catalog.image())
             except SparklogError as error:
                 log.warning("logs were not tidied: %s", error)
+            except Exception:  # a bug must not end the tidying
+                log.exception("logs were not tidied")
 
     def _compact(self, image: Image) -> None:
         """Compact partitions of __consumer_offsets that this instance coordinates."""

@@ -4,12 +4,20 @@ import socket
 import struct
 from contextlib import suppress
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError
-from sparklog.wire.frames import BUFFER_BYTES, Frames, new_buffer
+from sparklog.wire.frames import (
+    BUFFER_BYTES,
+    FREE_BYTES_MAX,
+    REUSED_BYTES,
+    Frames,
+    LargeFrames,
+    new_buffer,
+)
 from sparklog.wire.headers import request_header, unsigned_varint
 from sparklog.wire.messages import parse
 from sparklog.wire.versions import APIS, ApiKey
@@ -26,7 +34,7 @@ KEYS = st.sampled_from([*APIS, -1, 999])
 def cut(data: bytes, sizes: list[int]) -> list[bytes]:
     """The frames that come out when bytes come in parts of these sizes, round and round."""
     buffer = new_buffer()
-    frames, found, place = Frames(MAX_BYTES, buffer), list[bytes](), 0
+    frames, found, place = Frames(MAX_BYTES, buffer, LargeFrames()), list[bytes](), 0
     while data:
         space = frames.space()
         count = min(len(space), len(data), sizes[place % len(sizes)])
@@ -51,10 +59,41 @@ class TestFrames:
             cut(struct.pack(">i", size), [4])
 
     def test_that_are_cut_are_told(self) -> None:
-        frames = Frames(MAX_BYTES, new_buffer())
+        frames = Frames(MAX_BYTES, new_buffer(), LargeFrames())
         frames.space()[:6] = struct.pack(">i", 50_000) + b"ab"
         frames.received(6)
         assert (frames.has_part, frames.large_bytes, frames.missing_bytes) == (True, 50_000, 49_998)
+
+
+class TestLargeFrames:
+    def test_use_memory_again_that_nobody_reads(self) -> None:
+        large = LargeFrames()
+        first, second = large.take(REUSED_BYTES), large.take(REUSED_BYTES)
+        first[:4], second[:4] = b"read", b"done"
+        part = np.frombuffer(first.toreadonly()[:4], np.uint8)
+        del first, second
+        third, fourth = large.take(REUSED_BYTES), large.take(REUSED_BYTES)
+        found = bytes(third[:4])
+        third[:4], fourth[:4] = b"xxxx", b"yyyy"
+
+        assert found == b"done"
+        assert part.tobytes() == b"read"
+
+    def test_do_not_keep_too_much(self) -> None:
+        large = LargeFrames()
+        whole, more = large.take(FREE_BYTES_MAX), large.take(REUSED_BYTES)
+        del whole
+        del more
+        assert [len(one) for one in large._free] == [FREE_BYTES_MAX]
+        large.let_go()
+        assert large._free == []
+
+    def test_of_a_much_smaller_size_get_other_memory(self) -> None:
+        large = LargeFrames()
+        before = large.take(3 * REUSED_BYTES)
+        del before
+        frame = large.take(REUSED_BYTES)
+        assert (len(frame), len(large._free)) == (REUSED_BYTES, 1)
 
 
 class TestRequests:

@@ -97,7 +97,7 @@ def answer(header: bytes, *pieces: bytes) -> bytes:
 def test_pieces_arrive_in_their_order(file: KeptFile, content: bytes, tls: bool) -> None:
     async def test(sending: Sending) -> None:
         large, small = FileRange(file, 1, 2 * SENDFILE_BYTES), FileRange(file, 7, 100)
-        sending.sender.send(b"head", [b"a", small, large, memoryview(b""), b"b", large, small])
+        sending.sender.send((b"head", [b"a", small, large, memoryview(b""), b"b", large, small]))
         parts = content[7:107], content[1 : 1 + 2 * SENDFILE_BYTES]
         expected = answer(b"head", b"a", *parts, b"b", *parts[::-1])
         got = sending.transport.written if tls else await sending.take(len(expected))
@@ -114,8 +114,8 @@ def test_a_client_that_takes_nothing_holds_ranges_and_no_bytes(
     async def test(sending: Sending) -> None:
         sender = sending.sender
         whole = FileRange(file, 0, len(content))
-        sender.send(b"1", [whole] * 50)
-        sender.send(b"2", [])
+        sender.send((b"1", [whole] * 50))
+        sender.send((b"2", []))
         assert sender.is_paused
         assert all(isinstance(one, FileRange) or len(one) < 100 for one in sender._pieces)
         expected = answer(b"1", content * 50) + answer(b"2")
@@ -130,7 +130,7 @@ def test_a_client_that_takes_nothing_holds_ranges_and_no_bytes(
 def test_large_pieces_of_memory_are_sent_in_parts() -> None:
     async def test(sending: Sending) -> None:
         data = os.urandom(8 * 2**20)
-        sending.sender.send(b"1", [data])
+        sending.sender.send((b"1", [data]))
         assert await sending.take(len(data) + 5) == answer(b"1", data)
         await sending.resumed.wait()
 
@@ -141,7 +141,7 @@ def test_a_slow_client_is_not_stuck_while_it_takes_something(file: KeptFile) -> 
     async def test(sending: Sending) -> None:
         sender, size = sending.sender, 100 * len(file(0, 3 * SENDFILE_BYTES))
         assert sender.stuck_since(1.0) is None
-        sender.send(b"1", [FileRange(file, 0, 3 * SENDFILE_BYTES)] * 100)
+        sender.send((b"1", [FileRange(file, 0, 3 * SENDFILE_BYTES)] * 100))
         assert (sender.stuck_since(2.0), sender.stuck_since(3.0)) == (2.0, 2.0)
         await sending.take(size - SENDFILE_BYTES)
         assert sender.stuck_since(4.0) in (4.0, None)
@@ -154,13 +154,13 @@ def test_a_slow_client_is_not_stuck_while_it_takes_something(file: KeptFile) -> 
 
 def test_it_closes_behind_what_was_sent(file: KeptFile, content: bytes) -> None:
     async def test(sending: Sending) -> None:
-        sending.sender.send(b"1", [FileRange(file, 0, len(content))] * 50)
+        sending.sender.send((b"1", [FileRange(file, 0, len(content))] * 50))
         sending.sender.close_when_sent()
         states = [sending.transport.is_closed]
         await sending.take(50 * len(content) + 5)
         await sending.resumed.wait()
         assert [*states, sending.transport.is_closed] == [False, True]
-        sending.sender.send(b"2", [])
+        sending.sender.send((b"2", []))
         assert sending.sender.is_paused
 
     run(test)
@@ -169,7 +169,7 @@ def test_it_closes_behind_what_was_sent(file: KeptFile, content: bytes) -> None:
 def test_under_tls_it_stops_while_the_transport_is_full() -> None:
     async def test(sending: Sending) -> None:
         sending.sender.pause()
-        sending.sender.send(b"1", [])
+        sending.sender.send((b"1", []))
         assert (sending.sender.is_paused, sending.transport.written) == (True, b"")
         sending.sender.resume()
         assert (sending.sender.is_paused, sending.transport.written) == (False, answer(b"1"))
@@ -180,7 +180,7 @@ def test_under_tls_it_stops_while_the_transport_is_full() -> None:
 @pytest.mark.parametrize("size", [10, SENDFILE_BYTES])
 def test_a_file_that_was_cut_ends_the_connection(file: KeptFile, content: bytes, size: int) -> None:
     async def test(sending: Sending) -> None:
-        sending.sender.send(b"1", [FileRange(file, len(content), size)])
+        sending.sender.send((b"1", [FileRange(file, len(content), size)]))
         assert sending.transport.is_aborted
 
     run(test)

@@ -47,11 +47,15 @@ def test_it_happens_while_the_gateway_runs(tmp_path: Path, monkeypatch: pytest.M
     assert len(TemporaryLogDir(tmp_path / "log")["t"].values()) == count
 
 
+@pytest.mark.parametrize("kind", [StorageError, ValueError])
 def test_an_error_is_told_to_the_log(
-    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    running: RunningGateway,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    kind: type[Exception],
 ) -> None:
     def fails(*_: object) -> None:
-        raise StorageError("the disk is gone")
+        raise kind("the disk is gone")
 
     monkeypatch.setattr(tidying, "merge_tails", fails)
     running.server.gateway.tidying.tidy()

@@ -318,8 +318,8 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
         for one in batches
     ]
     (partition,) = TopicAppends(grown, plan, checked, Admission(NO_TRANSACTIONAL_IDS)).partitions
-    data = b"".join(partition.pieces())
-    partition.lie_at("__shared/x.log", 70, memoryview(data), 5)
+    data = b"".join(partition.pieces)
+    partition.lie_at("__shared/x.log", 70, 5)
     partition.place(grown.partition(0), Admission(NO_TRANSACTIONAL_IDS))
     builder = SegmentBuilder(end_offset, 0)
     least = min(batch.min_timestamp for _, batch in checked)

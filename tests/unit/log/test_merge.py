@@ -255,3 +255,19 @@ class TestMergeLimits:
         config = TopicConfig.parse({"cleanup.policy": "compact", "max.compaction.lag.ms": HOUR_MS})
 
         assert MergeLimits.of(config).segment_ms == HOUR_MS
+
+
+@pytest.mark.parametrize(
+    ("sizes", "groups"),
+    [
+        ([100, 100, 100], []),
+        ([100, 100, 100, 100], [[100, 100, 100, 100]]),
+        ([400, 100, 100, 100, 100], [[100, 100, 100, 100]]),
+        ([10, 10], [[10, 10]]),
+    ],
+)
+def test_a_larger_growth_waits_for_more_neighbours(
+    sizes: list[int], groups: list[list[int]]
+) -> None:
+    found = plan_merge(row(*sizes), replace(LIMITS, growth=4))
+    assert [[entry.log_bytes for entry in group] for group in found] == groups

@@ -6,6 +6,7 @@ import pytest
 
 from sparklog.clock import ManualClock
 from sparklog.fleet import LocalFleet
+from sparklog.maintenance import tail
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.tail import SLICES_MAX, merge_tails
 from sparklog.metadata.catalog import Catalog
@@ -21,11 +22,11 @@ TEN_MINUTES_MS = 600_000
 class Log:
     """One topic with one partition; the clock stands still."""
 
-    def __init__(self, path: Path, **config: object) -> None:
+    def __init__(self, path: Path, partitions: int = 1, **config: object) -> None:
         self.clock = ManualClock(NOW_MS)
         self.log_dir = TemporaryLogDir(path)
         given = {name.replace("_", "."): str(value) for name, value in config.items()}
-        self.topic = self.log_dir.topic("t", config=given)
+        self.topic = self.log_dir.topic("t", partitions, config=given)
         self.catalog = Catalog(open_files(str(path)), self.clock)
 
     def produce(self, count: int, value: str = "v") -> "Log":
@@ -102,3 +103,14 @@ def test_a_topic_that_was_not_opened_is_left_alone(log: Log) -> None:
     closed = {topic.topic_id: TopicImage(topic, 1, is_open=False)}
     image = log.catalog.image().with_topics(closed)
     assert list(merge_tails(JobContext(log.catalog, LocalFleet()), image, [topic])) == []
+
+
+@pytest.mark.parametrize(("slices", "commits"), [(2 * SLICES_MAX + 1, 2), (1000, 1)])
+def test_a_commit_merges_a_few_slices(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, slices: int, commits: int
+) -> None:
+    monkeypatch.setattr(tail, "STEP_SLICES", slices)
+    log = Log(tmp_path / "log", 2)
+    for partition in [0, 1] * (SLICES_MAX + 1):
+        log.topic.produce(Record("v", partition=partition))
+    assert [one.counts["into"] for one in log.merge()] == [2 // commits] * commits

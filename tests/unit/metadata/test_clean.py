@@ -1,5 +1,6 @@
 """Cleaning: the files that go, the files that stay, and openers meanwhile."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from sparklog.errors import (
     MissingFileError,
 )
 from sparklog.log.names import uuid7
+from sparklog.metadata import clean as module
 from sparklog.metadata import history_runs as h
 from sparklog.metadata.clean import clean
 from sparklog.metadata.edit import Edit, FoldEdit
@@ -60,6 +62,23 @@ class TestClean:
         assert min(versions) == f"{7:020}"
         assert said_files == 7
         assert newest_mark(world.files, CLUSTER_METADATA) == Mark(7, 7)
+        assert read(world.fresh()) == read(world.log)
+
+    def test_takes_a_few_files_of_a_disk_at_a_time(
+        self, world: World, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        calls: list[int] = []
+        delete_many = world.files.delete_many
+
+        def counted(paths: Sequence[str]) -> None:
+            calls.append(len(paths))
+            delete_many(paths)
+
+        monkeypatch.setattr(world.files, "delete_many", counted)
+        monkeypatch.setattr(module, "STEP", 3)
+
+        assert cleaned(world) == 7
+        assert calls[:-1] == ([3, 3, 1] if world.files.is_local else [7])
         assert read(world.fresh()) == read(world.log)
 
     def test_takes_nothing_younger(self, world: World) -> None:

@@ -1,5 +1,6 @@
 """Folding: an image read from runs equals the image of the entries."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -33,7 +34,7 @@ from sparklog.metadata.runs import in_order
 from sparklog.metadata.tables import PRODUCER, RECEIPT, RUN_SCHEMA, table_of
 from sparklog.metadata.transactions import TransactionalId
 from sparklog.metadata.view import live_rows
-from sparklog.model import TopicDescription
+from sparklog.model import SegmentEntry, TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import TOPIC_ID, World, appended, names, read, segment
@@ -42,6 +43,11 @@ from tests.metadata_logs import TOPIC_ID, World, appended, names, read, segment
 @pytest.fixture
 def world(tmp_path: Path) -> World:
     return World(LocalFiles(str(tmp_path)))
+
+
+def placed(entry: SegmentEntry) -> Callable[[Image], Edit]:
+    """A plan that appends a segment."""
+    return lambda image: appended(image, entry)
 
 
 class TestFold:
@@ -122,6 +128,31 @@ class TestFold:
         rows = world.log.runs.whole(folded.fold.runs[-1])
         assert other.topic_id not in rows.column("topic_id").to_pylist()
         assert dict(world.fresh().image().leases) == {}
+
+    def test_a_slice_that_comes_and_goes_between_two_folds_leaves_no_row(
+        self, world: World
+    ) -> None:
+        path = "__shared/018bcfe5-6800-7c3e-9f00-000000000001.log"
+        entries = [
+            segment(1, number)._replace(log_path=path, log_position=number, index_path=None)
+            for number in (1, 2)
+        ]
+        world.produce(2)
+        first, second = (entry.key for entry in entries)
+        for entry in entries:
+            world.commit(placed(entry))
+        world.commit(Edit(operation="MERGE", topics={TOPIC_ID: TopicEdit(remove=(first,))}))
+        folded = fold(world.log)
+        assert folded is not None
+        rows = world.log.runs.whole(folded.fold.runs[-1])
+        found = rows.filter(pc.equal(rows.column("log_path"), path))
+        kinds = found.filter(pc.equal(found.column("kind"), "segment"))
+        assert kinds.column("log_position").to_pylist() == [2]
+        world.commit(Edit(operation="MERGE", topics={TOPIC_ID: TopicEdit(remove=(second,))}))
+        said = read(world.log)
+        fold(world.log)
+
+        assert read(world.fresh()) == said
 
     def test_shared_segments_and_forgotten_receipts(self, world: World) -> None:
         path = "__shared/018bcfe5-6800-7c3e-9f00-000000000001.log"

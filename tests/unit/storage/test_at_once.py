@@ -5,7 +5,7 @@ from multiprocessing import get_context
 
 import pytest
 
-from sparklog.storage.at_once import WAITING_MAX, begin, each_at_once
+from sparklog.storage.at_once import THREADS, WAITING_MAX, begin, each_at_once, in_background
 
 
 class TestEachAtOnce:
@@ -82,3 +82,24 @@ class TestBegin:
         assert was_waiting
         assert begun.is_set()
         assert [call.result() for call in calls] == [None] * WAITING_MAX
+
+
+class TestInBackground:
+    def test_nobody_else_waits(self) -> None:
+        """Goal: a merge's syncs hold up no commit. Method: as many calls as there are threads wait
+        for a signal that comes only when calls of the foreground are done.
+        """
+        signal = threading.Event()
+
+        def held_up() -> None:
+            signal.wait(60)
+
+        with in_background():
+            calls = [begin(held_up) for _ in range(THREADS)]
+        begin(lambda: None).result(60)
+        each_at_once(lambda _: None, ["a", "b"])
+        are_waiting = not any(call.done() for call in calls)
+        signal.set()
+
+        assert are_waiting
+        assert [call.result(60) for call in calls] == [None] * THREADS

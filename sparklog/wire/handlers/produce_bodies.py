@@ -1,0 +1,139 @@
+"""The bodies of Produce, read and written by hand (ProduceRequest.json, ProduceResponse.json).
+
+Of all requests this one comes most often, and it is the largest: its batches are not copied.
+"""
+
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+from uuid import UUID
+
+from sparklog.errors import ErrorCode, SparklogError
+from sparklog.group_commit.append_slots import Appended
+from sparklog.wire.reading import Reader
+from sparklog.wire.writing import Writer
+
+BY_ID_SINCE: Final = 13
+START_SINCE: Final = 5
+"""The first version whose answer has the log start offset."""
+ERRORS_SINCE: Final = 8
+"""The first version whose answer names records and reasons (KIP-467)."""
+NOT_APPENDED: Final = Appended(-1, -1, -1)
+
+_ACKS: Final = struct.Struct(">hi")
+_PARTITION: Final = struct.Struct(">i")
+_ANSWER: Final = struct.Struct(">ihqq")
+_ANSWER_WITH_START: Final = struct.Struct(">ihqqq")
+
+
+class Failed(NamedTuple):
+    """Why a batch was not appended."""
+
+    error_code: int
+    message: str
+
+
+Outcome = Appended | SparklogError | Failed
+
+
+class Part(NamedTuple):
+    """One partition of a topic: its number, and its batch."""
+
+    partition: int
+    batch: memoryview | None
+
+
+class TopicParts(NamedTuple):
+    """One topic of a request, by name or by id, and its parts in their order."""
+
+    topic: str | UUID
+    parts: Sequence[Part]
+
+
+class ProduceRequest(NamedTuple):
+    """A request, without its transactional id and its timeout, which are of no use here."""
+
+    acks: int
+    topics: Sequence[TopicParts]
+
+    @property
+    def parts_count(self) -> int:
+        """How many parts all topics have."""
+        return sum(len(one.parts) for one in self.topics)
+
+
+def read_produce_request(reader: Reader, version: int) -> ProduceRequest:
+    """Return a request; its batches are views of the frame. Raises InvalidRequestError."""
+    reader.string_or_null()  # transactional id
+    acks, _ = reader.numbers(_ACKS)
+    topics: list[TopicParts] = []
+    for _ in range(reader.array(least_bytes=2)):
+        topic = reader.uuid() if version >= BY_ID_SINCE else reader.string()
+        topics.append(TopicParts(topic, list(_parts(reader))))
+        reader.tags()
+    reader.tags()
+    return ProduceRequest(acks, topics)
+
+
+def _parts(reader: Reader) -> Iterator[Part]:
+    for _ in range(reader.array(least_bytes=_PARTITION.size + 1)):
+        (number,) = reader.numbers(_PARTITION)
+        yield Part(number, reader.bytes_or_null())
+        reader.tags()
+
+
+def written_produce_answer(
+    writer: Writer, version: int, topics: Sequence[TopicParts], outcomes: Iterable[Outcome]
+) -> bytearray:
+    """Return the body of an answer: the outcome of each part, in the order of the request."""
+    found = iter(outcomes)
+    writer.array(len(topics))
+    for topic, parts in topics:
+        if isinstance(topic, UUID):
+            writer.raw(topic.bytes)
+        else:
+            writer.string(topic)
+        writer.array(len(parts))
+        for part in parts:
+            _write_partition(writer, version, part.partition, next(found))
+        writer.tags()
+    writer.int32(0)  # throttle time
+    writer.tags()
+    return writer.data
+
+
+def _write_partition(writer: Writer, version: int, partition: int, outcome: Outcome) -> None:
+    done = outcome if isinstance(outcome, Appended) else NOT_APPENDED
+    if version >= START_SINCE:
+        writer.raw(_ANSWER_WITH_START.pack(partition, code_of(outcome), *done))
+    else:
+        writer.raw(_ANSWER.pack(partition, code_of(outcome), *done[:2]))
+    if version >= ERRORS_SINCE:
+        _write_record_errors(writer, getattr(outcome, "records", ()))
+        writer.string(message_of(outcome))
+    writer.tags()
+
+
+def _write_record_errors(writer: Writer, places: Sequence[int]) -> None:
+    """Name the records for which a batch is refused (KIP-467).
+
+    Clients tell those apart whose batch is refused for another record. The partition's message is
+    that of each.
+    """
+    writer.array(len(places))
+    for place in places:
+        writer.int32(place)
+        writer.string(None)
+        writer.tags()
+
+
+def code_of(outcome: Outcome) -> int:
+    """Return the error code of an outcome, 0 if the batch was appended."""
+    if isinstance(outcome, Failed):
+        return outcome.error_code
+    return outcome.code if isinstance(outcome, SparklogError) else ErrorCode.NONE
+
+
+def message_of(outcome: Outcome) -> str | None:
+    """Return why a batch was not appended; None if it was."""
+    return None if isinstance(outcome, Appended) else outcome.message

@@ -34,7 +34,7 @@ from sparklog.metadata.runs import in_order
 from sparklog.metadata.tables import PRODUCER, RECEIPT, RUN_SCHEMA, table_of
 from sparklog.metadata.transactions import TransactionalId
 from sparklog.metadata.view import live_rows
-from sparklog.model import SegmentEntry, TopicDescription
+from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 from tests.metadata_logs import TOPIC_ID, World, appended, names, read, segment
@@ -48,6 +48,11 @@ def world(tmp_path: Path) -> World:
 def placed(entry: SegmentEntry) -> Callable[[Image], Edit]:
     """A plan that appends a segment."""
     return lambda image: appended(image, entry)
+
+
+def removed(key: SegmentKey) -> Edit:
+    """An edit that removes a segment."""
+    return Edit(operation="MERGE", topics={TOPIC_ID: TopicEdit(remove=(key,), removed_ms=5)})
 
 
 class TestFold:
@@ -141,14 +146,14 @@ class TestFold:
         first, second = (entry.key for entry in entries)
         for entry in entries:
             world.commit(placed(entry))
-        world.commit(Edit(operation="MERGE", topics={TOPIC_ID: TopicEdit(remove=(first,))}))
+        world.commit(removed(first))
         folded = fold(world.log)
         assert folded is not None
         rows = world.log.runs.whole(folded.fold.runs[-1])
         found = rows.filter(pc.equal(rows.column("log_path"), path))
         kinds = found.filter(pc.equal(found.column("kind"), "segment"))
         assert kinds.column("log_position").to_pylist() == [2]
-        world.commit(Edit(operation="MERGE", topics={TOPIC_ID: TopicEdit(remove=(second,))}))
+        world.commit(removed(second))
         said = read(world.log)
         fold(world.log)
 

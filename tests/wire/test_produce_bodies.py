@@ -158,7 +158,7 @@ def partition_told(number: int, outcome: Outcome) -> dict[str, Any]:
             "log_start_offset": outcome.log_start_offset,
             "error_message": None,
         }
-    places = () if isinstance(outcome, Failed) else outcome.records  # type: ignore[attr-defined]
+    places: tuple[int, ...] = getattr(outcome, "records", ())
     return {
         "index": number,
         "error_code": int(outcome.error_code if isinstance(outcome, Failed) else outcome.code),

@@ -5,7 +5,12 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sparklog.errors import CommitConflictError, SparklogError, TopicClosedError
+from sparklog.errors import (
+    CommitConflictError,
+    LateWriterError,
+    SparklogError,
+    TopicClosedError,
+)
 from sparklog.garbage import seldom_collected
 from sparklog.maintenance.job import Job, JobContext, Outcome, Step
 from sparklog.maintenance.leases import Leases
@@ -100,11 +105,14 @@ def executed(step: Step) -> Outcome:
     """Do a step. An error of sparklog's own becomes a problem of this step; the next ones go on.
 
     A conflict is no problem: either another job was faster, and the next run does the rest, or the
-    topic is being deleted.
+    topic is being deleted. Nor is a step that took so long that vacuum may have deleted its files:
+    nothing of it was committed, and the next run does it again.
     """
     try:
         return step.execute()
     except (CommitConflictError, TopicClosedError):
         return Outcome(counts={"conflicts": 1})
+    except LateWriterError as error:
+        return Outcome(counts={"conflicts": 1}, notes=[str(error)])
     except SparklogError as error:
         return Outcome(problems=[str(error)])

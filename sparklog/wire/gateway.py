@@ -27,7 +27,7 @@ from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.frames import LargeFrames, new_buffer
 from sparklog.wire.instances import Instances, instance_of, leader_of
 from sparklog.wire.limits import Limits
-from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
+from sparklog.wire.membership import Membership, left
 from sparklog.wire.metrics import Metrics
 from sparklog.wire.producer_ids import ProducerIds
 from sparklog.wire.sending import Sent
@@ -110,7 +110,7 @@ class Gateway:
                 self.instances.saw(await loop.run_in_executor(self._heart, self.membership.beat))
             except SparklogError as error:
                 log.warning("no sign of life was given: %s", error)
-            await asyncio.sleep(HEARTBEAT_MS / 1000)
+            await asyncio.sleep(self.membership.rest_ms / 1000)
 
     async def image(self, *topics: TopicDescription) -> Image:
         """Return the newest image with these topics opened.

@@ -25,6 +25,8 @@ from sparklog.storage.log_dir import DEAD_MS, sign_of_life, sign_path
 
 HEARTBEAT_MS: Final = 3_000
 """How often a gateway shows that it lives."""
+LOOK_AGAIN_MS: Final = 100
+"""The shortest rest between two looks at another gateway."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -42,6 +44,8 @@ class Membership:
         self._own = Broker(-1, incarnation, ())
         self._count = 0
         self._seen: dict[int, tuple[bytes, int]] = {}
+        self.rest_ms = HEARTBEAT_MS
+        """How long to rest until the next beat: another gateway may be dead before HEARTBEAT_MS."""
 
     def join(
         self, endpoints: tuple[Endpoint, ...], rack: str | None, node_id: int | None = None
@@ -72,6 +76,7 @@ class Membership:
 
         Raises as `MetadataLog.commit`.
         """
+        self.rest_ms = HEARTBEAT_MS
         self._show()
         brokers = self._log.image().brokers
         for node_id, broker in brokers.items():
@@ -80,6 +85,9 @@ class Membership:
             self._look(node_id, broker.incarnation)
             if self._is_dead(node_id, broker.incarnation):
                 self._declare_dead(broker)
+            else:
+                left_ms = self._seen[node_id][1] + DEAD_MS - self._clock.boot_ms()
+                self.rest_ms = min(self.rest_ms, max(left_ms, LOOK_AGAIN_MS))
         if self._own.node_id not in brokers:
             log.warning("broker %d was declared dead: it joins again", self._own.node_id)
             self._log.commit(lambda image: with_broker(image, self._own))

@@ -271,7 +271,7 @@ class World:
 def _answered(client: Client) -> ErrorCode | None:
     """The code that a commit gets; None where the connection is closed instead."""
     with client, suppress(AssertionError, ConnectionError):
-        client.socket.settimeout(60)
+        client.socket.settimeout(180)  # it has many entries to read before
         answer = client.receive(ApiKey.OFFSET_COMMIT, 9)
         code: ErrorCode = answer.topics[0].partitions[0].error_code
         return code

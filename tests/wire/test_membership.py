@@ -112,6 +112,15 @@ class TestLife:
         assert sorted(cluster.brokers) == [0]
         assert [file.path for file in cluster.files.list("__gateways")] == ["__gateways/0.json"]
 
+    def test_one_is_looked_at_just_when_it_would_be_dead(self, cluster: Cluster) -> None:
+        first, _ = cluster.joined(1), cluster.joined(2)
+        rests = []
+        while 1 in first.beat():
+            rests.append(first.rest_ms)
+            cluster.clock.advance(first.rest_ms)
+        assert rests == [3_000, 3_000, 3_000, 1_000]
+        assert first.rest_ms == HEARTBEAT_MS
+
     def test_one_without_a_sign_is_declared_dead(self, cluster: Cluster) -> None:
         first, _ = cluster.joined(1), cluster.joined(2)
         cluster.files.delete("__gateways/1.json")

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from sparklog.errors import CommitConflictError, StorageError
+from sparklog.errors import CommitConflictError, LateWriterError, StorageError
 from sparklog.maintenance.job import JobContext, Outcome, Step
 from sparklog.maintenance.runner import DONE, FAILED, NOTHING_TO_DO, JobRun, StepReport
 from tests.maintenance import context_of
@@ -92,6 +92,13 @@ class TestJobRun:
 
         assert runs.code == DONE
         assert (runs.rows[0]["conflicts"], runs.rows[0]["problems"]) == (1, [])
+
+    def test_a_step_that_took_too_long_is_left_to_the_next_run(self) -> None:
+        runs = Runs(raising(LateWriterError("before the vacuum horizon")))
+
+        assert runs.code == DONE
+        assert (runs.rows[0]["conflicts"], runs.rows[0]["problems"]) == (1, [])
+        assert runs.rows[0]["notes"] == ["before the vacuum horizon"]
 
     def test_a_bug_ends_it(self) -> None:
         with pytest.raises(ZeroDivisionError):

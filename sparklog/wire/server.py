@@ -112,7 +112,7 @@ class Server:
         self._sweeps += 1
         if self._sweeps % LET_GO_SWEEPS == 0:
             self.gateway.let_go()
-            give_back()
+            self._giving_back = asyncio.ensure_future(self.gateway.lookup(give_back))
         self._sweep = asyncio.get_running_loop().call_later(SWEEP_S, self._close_overdue)
 
     async def close(self) -> None:

@@ -1,6 +1,7 @@
 """A group of client batches: one shared segment, one entry, an answer for each batch."""
 
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from sparklog.errors import (
     StorageFullError,
     UnknownTopicError,
 )
+from sparklog.group_commit import append_writer
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import (
     Append,
@@ -33,6 +35,7 @@ from sparklog.metadata.image import TopicImage
 from sparklog.metadata.transactions import NO_TRANSACTIONAL_IDS
 from sparklog.metadata.turn import Turn
 from sparklog.model import Codec, TopicDescription
+from sparklog.record.checksum import crc32c
 from sparklog.record.client_batch import check_client_batch
 from sparklog.record.scan import scan_batches
 from sparklog.storage.local import LocalFiles
@@ -95,6 +98,18 @@ class TestGroup:
         assert found == [3, 0, 5, 0]
         assert values(log_dir) == {0: ["e"], 1: ["x", "y", "z", "a", "b", "d"]}
         assert values(log_dir, "u") == {0: ["c"]}
+
+    def test_of_large_batches_is_written_batch_by_batch(
+        self, world: Appender, log_dir: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(append_writer, "JOINED_BYTES_MAX", 0)
+        found = world.append(*[("t", number % 2, client_batch("a", "b")) for number in range(4)])
+
+        assert found == [0, 0, 2, 2]
+        assert values(log_dir) == {0: ["a", "b"] * 2, 1: ["a", "b"] * 2}
+        for row in (one for number in (0, 1) for one in image(log_dir).partition(number).entries()):
+            at = slice(row.log_position, row.log_position + row.log_bytes)
+            assert row.log_crc32c == crc32c((Path(log_dir) / row.log_path).read_bytes()[at])
 
     def test_is_one_entry_and_one_file(self, world: Appender, log_dir: str) -> None:
         version = image(log_dir).version

@@ -20,8 +20,8 @@ from sparklog.record.rows import RecordColumns
 from tests.soak.checker import Anomaly, Found, History
 from tests.soak.history import Answered, Polled, Read
 from tests.soak.producer import Producer
-from tests.soak.reader import bounds, polled
-from tests.soak.setup import GRACE_MS, KEYED, KEYED_PARTITIONS, Life
+from tests.soak.reader import bounds, is_outdated, polled
+from tests.soak.setup import KEYED, KEYED_PARTITIONS, Life
 from tests.soak.values import DAMAGED, from_bytes, to_bytes
 
 KEYS: Final = 200
@@ -86,7 +86,7 @@ def read_keyed(life: Life) -> None:
                 read(reader, one, draw.uniform(0, SLOW_S / 2)) for one in range(KEYED_PARTITIONS)
             ]
         except MissingFileError:
-            if time.monotonic_ns() - began < GRACE_MS * 1_000_000:
+            if not is_outdated(began):
                 raise
             continue
         journal.note(polled(life.name, began, reader, reads, is_whole=True))

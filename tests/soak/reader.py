@@ -2,10 +2,11 @@
 
 import time
 
+from sparklog.errors import MissingFileError
 from sparklog.log_reader import TopicReader
 from sparklog.log_reader.slices import read_slices
 from tests.soak.history import Polled, Read
-from tests.soak.setup import REVISION, TOPIC, Life
+from tests.soak.setup import GRACE_MS, REVISION, TOPIC, Life
 from tests.soak.values import from_bytes
 
 FRESH = 0.2
@@ -28,10 +29,15 @@ def follow(life: Life) -> None:
         if not is_whole:
             positions = [end - LOOK_BACK for end in ends]
         positions += [0] * (len(ends) - len(positions))
-        reads = [
-            read(reader, partition, max(position, starts[partition]), ends[partition])
-            for partition, position in enumerate(positions)
-        ]
+        try:
+            reads = [
+                read(reader, partition, max(position, starts[partition]), ends[partition])
+                for partition, position in enumerate(positions)
+            ]
+        except MissingFileError:
+            if not is_outdated(began):
+                raise
+            continue
         journal.note(polled(life.name, began, reader, reads, is_whole=is_whole))
         positions, is_whole = ends, True
         time.sleep(PAUSE_S)
@@ -43,13 +49,23 @@ def wander(life: Life) -> None:
     while time.monotonic() < life.deadline:
         began = time.monotonic_ns()
         reader = TopicReader.open(catalog, TOPIC)
-        reads = []
-        for partition, (low, high) in enumerate(zip(*bounds(reader), strict=True)):
+        ranges = []
+        for low, high in zip(*bounds(reader), strict=True):
             start = draw.randint(low, high)
-            end = draw.randint(start, min(high, start + LOOK_BACK))
-            reads.append(read(reader, partition, start, end))
+            ranges.append((start, draw.randint(start, min(high, start + LOOK_BACK))))
+        try:
+            reads = [read(reader, number, *one) for number, one in enumerate(ranges)]
+        except MissingFileError:
+            if not is_outdated(began):
+                raise
+            continue
         journal.note(polled(life.name, began, reader, reads, is_whole=False))
         time.sleep(10 * PAUSE_S)
+
+
+def is_outdated(began_ns: int) -> bool:
+    """Whether a plan of this monotonic time is older than readers may rely on: its files may go."""
+    return time.monotonic_ns() - began_ns >= GRACE_MS * 1_000_000
 
 
 def read_all(life: Life) -> None:

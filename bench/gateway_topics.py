@@ -5,11 +5,13 @@ about bytes. A round is a minute; the bar is for ten of them, in one run: `--rou
 """
 
 import subprocess
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 from bench.figures import Bar, Figure
+from bench.gateway_memory import resident_mb
 from bench.group_load import cpu_seconds
 from bench.settings import Settings
 from sparklog.admin import AdminClient, NewTopic
@@ -38,6 +40,7 @@ def run(settings: Settings) -> list[Figure]:
     catalog = Catalog(open_files(str(log_dir)))
     with gateway_process(log_dir) as process:
         (rate, median, p99, most), cores, entries = _written(process, catalog, seconds)
+        memory_mb = resident_mb(process)
         slices = _slices(catalog)
     group = f"{TOPICS:,} topics of {PARTITIONS} partitions, {RATE:,} records/s, {seconds} s"
     return [
@@ -47,6 +50,8 @@ def run(settings: Settings) -> list[Figure]:
         Figure(group, "latency, max", most, "ms"),
         Figure(group, "entries", entries, "/s", Bar(most=200)),
         Figure(group, "CPU of the gateway", cores, "cores", Bar(most=1)),
+        Figure(group, "CPU of a record", 1e6 * cores / rate, "µs"),
+        Figure(group, "memory of the gateway", memory_mb, "MB"),
         Figure(group, "slices of a partition, most", max(slices), "", Bar(most=SLICES_MAX)),
         Figure(group, "slices of a partition, mean", sum(slices) / len(slices), ""),
     ]
@@ -62,12 +67,14 @@ def _written(
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as producer:
         assert producer.stdout is not None
         begun = producer.stdout.readline()
+        begun_s = time.perf_counter()
         cpu, version = cpu_seconds(process.pid), catalog.image().version
         told = producer.stdout.readline()
+        elapsed_s = time.perf_counter() - begun_s
         cpu, version = cpu_seconds(process.pid) - cpu, catalog.image().version - version
     if begun != "begun\n" or producer.returncode:
         raise RuntimeError(f"the producer ended with {producer.returncode}")
-    return [float(number) for number in told.split()], cpu / seconds, version / seconds
+    return [float(number) for number in told.split()], cpu / elapsed_s, version / elapsed_s
 
 
 def _slices(catalog: Catalog) -> list[int]:

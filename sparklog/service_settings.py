@@ -1,19 +1,31 @@
 """Settings of a service: options of its command, or variables of the environment.
 
 The variable of a setting is `SPARKLOG_` and its name in capitals; the option is its name with
-dashes, and wins.
+dashes, and wins. A setting of several values is an option that is given several times, or a
+variable with commas between the values, as in Kafka's configuration.
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import ValidationError
-from pydantic_settings import BaseSettings
+from pydantic import BeforeValidator, ValidationError
+from pydantic_settings import BaseSettings, NoDecode
 
 from sparklog.errors import InvalidOptionError
 
 PREFIX: Final = "SPARKLOG_"
 Settings = TypeVar("Settings", bound=BaseSettings)
+
+
+def split(value: Any) -> Any:
+    """Return the values of a variable, without the spaces around them; other types as they are."""
+    if not isinstance(value, str):
+        return value
+    return tuple(one.strip() for one in value.split(",") if one.strip())
+
+
+Texts = Annotated[tuple[str, ...], NoDecode, BeforeValidator(split)]
+"""A setting of several texts. (NoDecode: the variable is no JSON.)"""
 
 
 def settings_of(kind: type[Settings], options: Mapping[str, Any] | None = None) -> Settings:

@@ -7,7 +7,7 @@ from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from sparklog.group_commit import GroupLimits
-from sparklog.service_settings import PREFIX
+from sparklog.service_settings import PREFIX, Texts
 
 Positive = Annotated[int, Field(gt=0)]
 MIB = 1024 * 1024
@@ -27,7 +27,7 @@ class Settings(BaseSettings):
     """The address to listen on; any address but loopback needs tokens_file."""
     port: Annotated[int, Field(ge=0, le=65535)] = 8082
     """The port; the default is that of Confluent's REST Proxy; 0 takes a free one."""
-    allowed_hosts: tuple[str, ...] = ("localhost", "127.0.0.1", "[::1]")
+    allowed_hosts: Texts = ("localhost", "127.0.0.1", "[::1]")
     """Host headers that are allowed without tokens, so that no web page reaches the service."""
     tokens_file: Path | None = None
     """Bearer tokens (sparklog.tokens); without it every client may do everything."""

@@ -65,7 +65,11 @@ class LargeFrames:
 
 
 class Frames:
-    """The frames of one connection. `max_bytes` is the largest frame (socket.request.max.bytes)."""
+    """The frames of one connection.
+
+    `max_bytes` is the largest frame: sasl.server.max.receive.size until the client is
+    authenticated, then socket.request.max.bytes.
+    """
 
     def __init__(self, max_bytes: int, buffer: memoryview, large: LargeFrames) -> None:
         self.max_bytes = max_bytes
@@ -137,6 +141,6 @@ class Frames:
         if not 0 <= size <= self.max_bytes:
             raise InvalidFrameError(
                 f"a frame of {size} bytes: a request has 0 to {self.max_bytes} bytes "
-                f"(socket.request.max.bytes)"
+                f"(socket.request.max.bytes; before authentication sasl.server.max.receive.size)"
             )
         return size

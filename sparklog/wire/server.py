@@ -11,6 +11,7 @@ import os
 import signal
 import socket
 import sys
+from contextlib import ExitStack
 from functools import partial
 from typing import Final
 
@@ -51,15 +52,16 @@ class Server:
         """
         self._settings = settings
         self._tls = tls_of(settings)
-        self._side = _side_socket(settings)
-        self._bound = bind(settings)
-        self.listeners = [one.listener for one in self._bound]
-        try:
-            self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
-        except BaseException:
+        with ExitStack() as opened:
+            self._side = _side_socket(settings)
+            if self._side is not None:
+                opened.enter_context(self._side)
+            self._bound = bind(settings)
             for one in self._bound:
-                one.socket.close()
-            raise
+                opened.enter_context(one.socket)
+            self.listeners = [one.listener for one in self._bound]
+            self.gateway = Gateway(settings, clock, endpoints_of(self.listeners))
+            opened.pop_all()
         self._servers: list[asyncio.Server] = []
         self._side_server: asyncio.Server | None = None
         self._is_closed = False

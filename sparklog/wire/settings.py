@@ -3,12 +3,14 @@
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from sparklog.service_settings import PREFIX
+from sparklog.service_settings import PREFIX, Texts, split
 
 Positive = Annotated[int, Field(gt=0)]
+Mechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
+"""One of `sparklog.wire.sasl.MECHANISMS`."""
 INT_MAX = 2**31 - 1
 MIB = 1024 * 1024
 
@@ -35,9 +37,9 @@ class Settings(BaseSettings):
 
     log_dir: str
     """The log dir: a path, file://, s3://, gs:// or az://."""
-    listen: tuple[str, ...] = ("127.0.0.1:9092",)
+    listen: Annotated[Texts, Field(min_length=1)] = ("127.0.0.1:9092",)
     """Where to listen, HOST:PORT or SSL://HOST:PORT; port 0 takes a free one."""
-    advertise: tuple[str, ...] = ()
+    advertise: Texts = ()
     """The address that clients get instead, HOST:PORT, one for each `listen`."""
     node_id: Annotated[int, Field(ge=0)] | None = None
     """The broker's node.id; by default the smallest free one, after a crash that of this
@@ -54,7 +56,9 @@ class Settings(BaseSettings):
 
     tokens_file: Path | None = None
     """Tokens and grants (sparklog.tokens); without it every client may do everything."""
-    sasl_enabled_mechanisms: tuple[str, ...] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+    sasl_enabled_mechanisms: Annotated[
+        tuple[Mechanism, ...], NoDecode, BeforeValidator(split), Field(min_length=1)
+    ] = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
     """The mechanisms that clients may choose (sasl.enabled.mechanisms)."""
     ssl_certificate_file: Path | None = None
     """The certificate of SSL:// listeners, with its chain (PEM)."""

@@ -41,6 +41,7 @@ class SidePort(asyncio.Protocol):
         """Answer when the headers are complete."""
         self._head += data
         if b"\r\n\r\n" in self._head:
+            self._transport.pause_reading()  # what follows would be a second request
             line = self._head.split(b"\r\n", 1)[0]
             if line.startswith(b"GET /metrics/kafka "):
                 self._task = asyncio.ensure_future(self._answer_kafka())

@@ -154,10 +154,13 @@ class TestBeforeAuthentication:
             shaken(client, "PLAIN")
             assert shaken(client, "PLAIN").error_code == ErrorCode.illegal_sasl_state
 
-    def test_frames_are_small(self, secured: RunningGateway) -> None:
+    def test_frames_are_small(
+        self, secured: RunningGateway, caplog: pytest.LogCaptureFixture
+    ) -> None:
         with Client(secured.port) as client:
             client.socket.sendall(struct.pack(">i", 512 * 1024 + 1))
             assert client.receive_frame() == b""
+        assert "sasl.server.max.receive.size" in caplog.text
 
     def test_large_ones_are_allowed_behind_it(self, secured: RunningGateway) -> None:
         with Client(secured.port) as client:

@@ -1,5 +1,6 @@
 """The server: listeners, TLS, the side port, limits, signals, and several processes."""
 
+import asyncio
 import json
 import os
 import signal
@@ -13,16 +14,22 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from sparklog.admin import NewTopic
 from sparklog.admin.kafka_metrics import KafkaMetrics
-from sparklog.errors import InvalidOptionError, LogDirError, StorageError
+from sparklog.clock import SystemClock
+from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, StorageError
+from sparklog.wire import server
 from sparklog.wire.limits import Limits
-from sparklog.wire.listeners import bind
+from sparklog.wire.listeners import bind, bound_to
 from sparklog.wire.processes import Processes, settings_of_instances
+from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
+from sparklog.wire.side_port import SidePort
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, certificate_in, gateway, request
 from tests.wire.test_metadata import topics_asked
@@ -113,6 +120,24 @@ def test_a_directory_that_is_no_log_dir_is_refused(tmp_path: Path) -> None:
         stack.enter_context(gateway(tmp_path))
 
 
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "nowhere"])
+def test_a_server_that_cannot_start_closes_its_side_port(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, listen: str
+) -> None:
+    sides: list[socket.socket] = []
+
+    def bound(host: str, port: int) -> socket.socket:
+        sides.append(bound_to(host, port))
+        return sides[0]
+
+    monkeypatch.setattr(server, "bound_to", bound)
+    (tmp_path / "meta.properties").write_text("node.id=1\n")
+    values = {"listen": (listen,), "metrics_listen": "127.0.0.1:0"}
+    with pytest.raises(SparklogError):
+        Server(settings(log_dir=str(tmp_path), **values), SystemClock())
+    assert [one.fileno() for one in sides] == [-1]
+
+
 class TestSidePort:
     @pytest.fixture
     def side(self, tmp_path: Path) -> Iterator[RunningGateway]:
@@ -169,6 +194,19 @@ class TestSidePort:
             time.sleep(0.05)
             client.sendall(b"\r\n")
             assert client.recv(15) == b"HTTP/1.1 200 OK"
+
+    def test_reads_nothing_behind_a_request(self) -> None:
+        """A second request would have a task of its own, on a connection that closes."""
+
+        async def asked(transport: Any, unasked: Any) -> None:
+            port = SidePort(bytes, unasked, lambda: True)
+            port.connection_made(transport)
+            port.data_received(b"GET /ready HTTP/1.1\r\n\r\n")
+            port.connection_lost(None)
+
+        transport = Mock()
+        asyncio.run(asked(transport, Mock()))
+        transport.pause_reading.assert_called_once_with()
 
     def test_closes_a_request_without_end(self, side: RunningGateway) -> None:
         with socket.create_connection(("127.0.0.1", side.server.side_port or 0)) as client:

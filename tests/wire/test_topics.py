@@ -15,6 +15,7 @@ from sparklog.tokens import Grant, Principal, Scope
 from sparklog.wire.topic_ids import uuid_of
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway
+from tests.wire.processes import until
 from tests.wire.requests import SOON, body, newest, part, versions
 
 CREATE, DELETE, GROW = ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS
@@ -226,6 +227,24 @@ class TestDeleteTopics:
         busy.set()
         running.server.gateway._admin.submit(lambda: None).result()
         assert admin.list_topics() == ["a"]
+
+    def test_a_failure_after_the_timeout_is_logged(
+        self,
+        client: Client,
+        running: RunningGateway,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        def fails(*_: object, **__: object) -> None:
+            raise StorageError("the disk is gone")
+
+        monkeypatch.setattr("sparklog.admin.each.EachTopic.create_topics", fails)
+        busy = Event()
+        running.server.gateway._admin.submit(busy.wait)
+        [found] = create(client, new("a"), timeout=timedelta(milliseconds=1))
+        assert found.error_code == ErrorCode.request_timed_out
+        busy.set()
+        until(lambda: "the disk is gone" in caplog.text)
 
 
 class TestCreatePartitions:

@@ -4,6 +4,7 @@ An outcome is the library's result, or a SparklogError: the answer has its code 
 """
 
 import asyncio
+import logging
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final, TypeVar
@@ -19,6 +20,7 @@ Wanted = TypeVar("Wanted")
 Given = TypeVar("Given")
 
 NO_TIME: Final = timedelta(0)
+log: Final = logging.getLogger("sparklog.gateway")
 
 
 def refused(code: ErrorCode, message: str) -> UsageError:
@@ -111,4 +113,6 @@ async def _done(
 
 def _told(work: "asyncio.Future[Any]") -> None:
     """Log a failure that comes too late for the answer."""
-    work.exception()
+    error = work.exception()
+    if error is not None:
+        log.warning("a request failed after its timeout: %s", error, exc_info=error)

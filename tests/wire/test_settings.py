@@ -1,0 +1,57 @@
+"""Settings of the gateway: variables of the environment, and values that are refused."""
+
+from typing import Any
+
+import pytest
+
+from sparklog.errors import InvalidOptionError
+from sparklog.service_settings import settings_of, split, variable_of
+from sparklog.wire.sasl import MECHANISMS
+from sparklog.wire.settings import Settings
+
+
+def of_variables(monkeypatch: pytest.MonkeyPatch, **variables: str) -> Settings:
+    for name, value in variables.items():
+        monkeypatch.setenv(variable_of(name), value)
+    return settings_of(Settings, {"log_dir": "log"})
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "values"),
+    [
+        ("listen", "127.0.0.1:9092", ("127.0.0.1:9092",)),
+        ("listen", "127.0.0.1:1, SSL://[::1]:2", ("127.0.0.1:1", "SSL://[::1]:2")),
+        ("advertise", "a:1,b:2", ("a:1", "b:2")),
+        ("advertise", "", ()),
+        ("sasl_enabled_mechanisms", "SCRAM-SHA-512", ("SCRAM-SHA-512",)),
+    ],
+)
+def test_a_variable_of_several_values_has_commas(
+    monkeypatch: pytest.MonkeyPatch, name: str, text: str, values: tuple[str, ...]
+) -> None:
+    assert getattr(of_variables(monkeypatch, **{name: text}), name) == values
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"listen": ""}, "--listen (SPARKLOG_LISTEN): Tuple should have at least 1 item"),
+        ({"sasl_enabled_mechanisms": "PLAIN,GSSAPI"}, "'PLAIN', 'SCRAM-SHA-256' or"),
+        ({"sasl_enabled_mechanisms": ","}, "at least 1 item"),
+    ],
+)
+def test_a_wrong_value_is_refused(
+    monkeypatch: pytest.MonkeyPatch, given: dict[str, str], told: str
+) -> None:
+    with pytest.raises(InvalidOptionError) as raised:
+        of_variables(monkeypatch, **given)
+    assert told in str(raised.value)
+
+
+def test_the_mechanisms_are_those_that_there_are() -> None:
+    assert Settings.model_fields["sasl_enabled_mechanisms"].default == tuple(MECHANISMS)
+
+
+@pytest.mark.parametrize("value", [("a,b",), 1, None])
+def test_other_values_than_texts_are_not_split(value: Any) -> None:
+    assert split(value) is value

@@ -1,7 +1,8 @@
 """consume(): a log as a DataFrame, with the options of Spark's Kafka source.
 
 plan     the ranges of offsets, in the driver; for a client of Spark Connect in a task
-read     a task a range: `mapInArrow` over the numbers of the tasks
+read     `mapInArrow` over the numbers of the tasks; each task reads one range, or several small
+         ones with history=auto
 history  the topic's table instead of the log, up to the table end, if asked for
          (sparklog.spark.history)
 """
@@ -45,9 +46,10 @@ def consume(spark: SparkSession, log_dir: str | PathLike[str], **options: Any) -
     rows, and the log for the rest; "table" reads the tables alone. Rows of tables are in no order
     unless `ordered` is true.
 
-    Offsets are settled now: whenever the DataFrame runs, and however often, it reads these, and
-    from the segments of now, as long as vacuum leaves them: what is erased or compacted meanwhile
-    is in all of its tasks or in none.
+    Offsets are settled now: whenever and however often the DataFrame runs, it reads these offsets.
+    It reads them from the present segments as long as vacuum leaves their files, so all of its
+    tasks see a later erasure or compaction, or none does.
+
     Raises InvalidOptionError, UnknownTopicError, OffsetOutOfRangeError, and UsageError when the
     session's workers cannot run it. What goes wrong while it runs is raised by Spark
     (PythonException), whose last line is the error of sparklog.errors.
@@ -80,7 +82,7 @@ def log_rows(
     options: Mapping[str, Any],
     tasks: "Sequence[Sequence[ReadRange]]",
 ) -> DataFrame:
-    """Return the records of planned ranges, those of each task."""
+    """Return the records of planned ranges; `tasks` has the ranges of each task."""
     from sparklog.spark.read_task import RangesTask, ReadTask
 
     require_workers(spark)

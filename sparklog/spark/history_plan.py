@@ -36,14 +36,16 @@ from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span, stitch
 
 FILES_MAX: Final = 32
-"""Up to so many files are named to Spark: Delta's own planning of a read takes longer than opening
-them, and Spark looks for more than 32 in a job (parallelPartitionDiscovery.threshold)."""
+"""Up to so many files Spark gets their paths, because Delta takes longer to plan a read than Spark to
+open them. For more paths Spark starts a job (parallelPartitionDiscovery.threshold is 32)."""
 TASK_BYTES: Final = 1024 * 1024
-"""About how much of the log one task reads at least: a task takes longer to start."""
+"""Neighbouring small ranges share a task up to about so many bytes of the log: to start a task takes
+longer than to read them."""
 _NO_GLOB: Final = re.compile(r"[^{}\[\]*?\\]*")
-"""Spark takes a path with other characters for a pattern."""
+"""A path that Spark does not take for a pattern."""
 GROUPS_MAX: Final = 64
-"""Beyond so many different spans a filter looks them up in arrays: a longer one is not compiled."""
+"""With more different spans the filter looks bounds up in arrays: Spark does not compile a longer
+condition."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
-"""One Spark task of a read: the records of a range as Arrow batches, one task a range.
+"""A Spark task of a read: the records of one or several ranges, as Arrow batches.
 
-A task and its partition carry everything that the task needs. It may run anywhere, and hours after
-it was planned, when files have been merged, compacted or removed.
+A task carries everything that it needs. It may run anywhere, and hours after it was planned, when
+files have been merged, compacted or removed.
 """
 
 import pickle
@@ -87,15 +87,15 @@ class ReadTask:
 
 @lru_cache(maxsize=4)
 def _catalog(files: bytes) -> Catalog:
-    """Return the topics of a log dir, whose pickled Files these are; a worker follows them."""
+    """Return the catalog of a log dir, from its pickled Files. A worker keeps it between tasks."""
     return Catalog(pickle.loads(files))  # noqa: S301 - made above
 
 
 class RangesTask:
-    """The function of `mapInArrow` that reads the ranges of the tasks whose numbers it is given.
+    """The function of `mapInArrow` that reads ranges. Its input is the numbers of the tasks.
 
-    A range fails, or is cut, when retention has removed records of it since it was planned. Of what
-    else has become of its segments it sees nothing while their files are there.
+    If retention has removed records of a range since it was planned, the task fails or reads the
+    rest (failOnDataLoss). Other changes of the segments have no effect while their files exist.
     """
 
     def __init__(self, task: ReadTask, tasks: Sequence[Sequence[ReadRange]]) -> None:

@@ -18,7 +18,7 @@ from sparklog.spark.connect import is_connect
 DAEMON = "sparklog.spark.daemon"
 SOCKETS = "spark.python.unix.domain.socket"
 TEMPORARY_PATH_MAX = 40
-"""Behind it come 61 characters: a directory, and a name that Spark gives; macOS allows 103."""
+"""A socket's path adds 61 characters, of our directory and of Spark's name; macOS allows 103."""
 DEFAULTS = {
     # Batches of 100,000 rows are 8 % faster than Spark's 10,000; 500,000 is slower.
     "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
@@ -53,9 +53,10 @@ def session(app_name: str = "sparklog", **conf: Any) -> SparkSession:
 def socket_settings() -> dict[str, str]:
     """Return Spark's settings for Unix domain sockets between the JVM and its Python workers.
 
-    Over TCP the JVM writes in small pieces and each task waits 40 ms for a delayed acknowledgement.
-    Spark asks for no secret at these sockets, so they lie in a directory that no other user may
-    enter. Empty if their paths would be too long for the kernel.
+    Over TCP the JVM writes in small pieces, and each task waits 40 ms for a delayed acknowledgement
+    (docs/decisions/0055). Spark asks for no secret at a Unix socket, so the sockets are in a
+    directory that only this user may enter. Returns no settings if the path of a socket would be
+    too long for the kernel.
     """
     if len(tempfile.gettempdir()) > TEMPORARY_PATH_MAX:
         return {}

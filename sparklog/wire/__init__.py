@@ -1,14 +1,19 @@
 """The gateway: Kafka's protocol on a log dir, without a broker and without a JVM.
 
-    server       listeners, signals                                          asyncio
-    connection   one client: frames in, answers out in the order of requests asyncio
-    frames       bytes to frames                                             sans I/O
-    headers      the headers of requests and answers                         sans I/O
-    versions     THE table: the APIs that are served, and their versions
-    messages     bodies of requests and answers, by kio                      sans I/O
-    writing      bodies of the answers that are written often, by hand       sans I/O
-    handlers     a request to its answer; one module for related APIs
-    gateway      the state that handlers share: topics, commits, instances
+    server             listeners, signals; settings, listeners, processes, side_port     asyncio
+    connection         one client: frames in, answers out in the order of its requests  asyncio
+    frames, headers    bytes to frames, and a frame's header                            sans I/O
+    versions           THE table: the APIs that are served, and their versions
+    messages           bodies of requests and answers, by kio's schemas                 sans I/O
+    reading, writing   bodies of APIs that are called often, by hand                    sans I/O
+    sending            answers to the socket, without a copy where that is possible     asyncio
+    session, sasl      who the client is; scram, authorization: what it may do
+    handlers           a request to its answer; one module for related APIs
+    gateway            the state that handlers share: topics, commits, instances
+    instances          the gateways of a log dir; membership: which of them are alive
+    coordinators       the groups of this instance; owned_shard: one partition of them
+    watch              fetches that wait for records
+    tidying            merges and compaction in the background; transaction_ends: timeouts
 
 A handler calls the library and knows no socket. All produce requests that wait share one entry of
 the metadata log; a fetch passes bytes of segments on. Every instance serves every topic.

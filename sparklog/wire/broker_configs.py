@@ -11,14 +11,14 @@ from sparklog.wire.config_names import SYNONYMS, Config, Source, Synonym, defaul
 from sparklog.wire.settings import Settings
 
 PARTITIONS_DESCRIBED_MAX: Final = 2000
-"""DescribeTopicPartitions tells so many partitions at most (max.request.partition.size.limit)."""
+"""The most partitions in one answer to DescribeTopicPartitions."""
 NAMES: Final = {
     "log_dir": "log.dirs",
     "listen": "listeners",
     "advertise": "advertised.listeners",
     "rack": "broker.rack",
 }
-"""Settings whose Kafka name is another; the others' has dots for underscores."""
+"""Kafka's names of settings. Other settings have Kafka's name with underscores for dots."""
 FIXED: Final = (
     ("default.replication.factor", "1", ConfigType.INT, "Replication is the storage's."),
     ("delete.topic.enable", "true", ConfigType.BOOLEAN, "Topics can be deleted."),
@@ -26,7 +26,7 @@ FIXED: Final = (
         "max.request.partition.size.limit",
         str(PARTITIONS_DESCRIBED_MAX),
         ConfigType.INT,
-        "DescribeTopicPartitions tells so many partitions at most.",
+        "The most partitions in one answer to DescribeTopicPartitions.",
     ),
 )
 """Configs of a broker that have one value here: name, value, type, documentation."""

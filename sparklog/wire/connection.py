@@ -28,9 +28,9 @@ if TYPE_CHECKING:
     from sparklog.wire.settings import Listener
 
 REQUESTS_MAX: Final = 32
-"""So many requests of a connection may wait or be in progress before it is read no further."""
+"""Requests of a connection that may wait or be in progress; above it no more is read."""
 NO_HEADER: Final = RequestHeader(ApiKey.SASL_AUTHENTICATE, 0, 0, None, 0)
-"""Of a mechanism's message that comes as a frame of its own."""
+"""The header of a SASL message, which comes as a frame without a header."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 

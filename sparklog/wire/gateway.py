@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 Answer = TypeVar("Answer")
 STEPS_AT_ONCE: Final = 8
-"""Steps of transactions that are committed side by side, in one entry where they meet."""
+"""Threads for steps of transactions; steps that wait at the same time share an entry."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -51,7 +51,7 @@ class Gateway:
     """One instance, for one event loop. Creates the log dir if there is none."""
 
     def __init__(self, settings: Settings, clock: Clock, endpoints: tuple[Endpoint, ...]) -> None:
-        """Open or make the log dir, and join its brokers at these addresses.
+        """Open or make the log dir, and register this instance as a broker with these addresses.
 
         Raises LogDirError if the directory is no log dir, DuplicateBrokerRegistrationError for a
         node id that another gateway has.

@@ -1,6 +1,6 @@
-"""Reader: the body of a request, field by field, in the two encodings that `Writer` writes.
+"""Reader: the body of a request, field by field, in the two encodings of `Writer`.
 
-For requests that come so often that a class of kio's would take longer to make than all the rest.
+For requests that come often: to make kio's object of one takes longer than all other work on it.
 """
 
 import struct
@@ -16,7 +16,7 @@ _UUID: Final = struct.Struct("16s")
 
 
 class Reader:
-    """Reads a body front to back. Every method raises InvalidRequestError beyond its end."""
+    """Reads a body from its start. Each method raises InvalidRequestError if the body is cut."""
 
     __slots__ = ("_at", "_data", "_is_flexible")
 
@@ -27,7 +27,7 @@ class Reader:
         self._is_flexible = is_flexible
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
-        """Return numbers that lie one behind another."""
+        """Return the next numbers, as `layout` unpacks them."""
         at = self._at
         self._at = at + layout.size
         try:
@@ -36,14 +36,14 @@ class Reader:
             raise self._cut(layout.size, at) from None
 
     def string(self) -> str:
-        """Return a string. Raises InvalidRequestError for null, too."""
+        """Return a string. Raises InvalidRequestError for null."""
         found = self.string_or_null()
         if found is None:
-            raise InvalidRequestError(f"null before position {self._at}; a string is needed")
+            raise InvalidRequestError(f"null before position {self._at}: a string is allowed")
         return found
 
     def string_or_null(self) -> str | None:
-        """Return a string; None for null."""
+        """Return a string, or None for null. Raises InvalidRequestError for invalid UTF-8."""
         size = self._varint() - 1 if self._is_flexible else int(self.numbers(_INT16)[0])
         if size < 0:
             return None
@@ -54,7 +54,7 @@ class Reader:
         try:
             return str(self._data[at:end], "utf-8")
         except UnicodeDecodeError:
-            raise InvalidRequestError(f"a string at position {at} is no UTF-8") from None
+            raise InvalidRequestError(f"the string at position {at} is no UTF-8") from None
 
     def bytes_or_null(self) -> memoryview | None:
         """Return bytes as they lie in the frame, not copied; None for null."""
@@ -72,14 +72,21 @@ class Reader:
         return UUID(bytes=self.numbers(_UUID)[0])
 
     def array(self, least_bytes: int) -> int:
-        """Return how many items of at least so many bytes an array has. Null is refused."""
+        """Return the number of items of an array, each of which takes `least_bytes` or more.
+
+        Raises InvalidRequestError for null, and for more items than the body has bytes for.
+        """
         count = self._varint() - 1 if self._is_flexible else int(self.numbers(_INT32)[0])
-        if not 0 <= count * least_bytes <= len(self._data) - self._at:
-            raise InvalidRequestError(f"an array of {count} items at position {self._at}")
+        left = len(self._data) - self._at
+        if not 0 <= count * least_bytes <= left:
+            raise InvalidRequestError(
+                f"an array of {count} items at position {self._at}: {left} bytes follow, and an "
+                f"item takes {least_bytes} or more"
+            )
         return count
 
     def tags(self) -> None:
-        """Pass over the tagged fields that end a struct: none of them is known."""
+        """Skip the tagged fields at the end of a struct: no tag is known here."""
         if not self._is_flexible:
             return
         for _ in range(self._varint()):

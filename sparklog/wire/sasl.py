@@ -21,7 +21,7 @@ PLAIN: Final = "PLAIN"
 MECHANISMS: Final[Sequence[str]] = (PLAIN, *SCRAM_MECHANISMS)
 _PLAIN_PARTS: Final = 3
 _SECRET: Final = os.urandom(32)
-"""This process's own: of what users that there are not are shown."""
+"""A secret of this process, from which the salts of users that do not exist are made."""
 
 
 class Exchange(Protocol):

@@ -34,10 +34,10 @@ SWITCH_INTERVAL_S: Final = 0.0001
 """How long a thread that merges or folds runs before another may: a commit gives Python's lock up
 thirty times, and would wait Python's 5 ms each time to have it back."""
 COLLECT_EVERY: Final = 20_000
-"""So many new objects lie between two looks for cyclic garbage, of which requests leave little.
-With Python's 700 a third of the time of a commit of offsets went into such looks."""
+"""The number of new objects after which Python collects cyclic garbage. Requests leave little of
+it; with Python's 700 collections took a third of the time of an offset commit."""
 LET_GO_SWEEPS: Final = 60
-"""After so many looks all kept files are closed, because some of them may be deleted."""
+"""After this many sweeps all files that are kept open are closed: some may have been deleted."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 
@@ -164,7 +164,7 @@ def serve(settings: Settings) -> None:
 
     Raises as `Server`; SystemExit when one of several processes failed.
     """
-    # obstore has a thread for each core otherwise: to wake them takes longer than what they do.
+    # By default obstore starts a thread for each core; to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
     gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])

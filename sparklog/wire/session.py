@@ -9,7 +9,7 @@ from sparklog.wire.settings import Listener
 
 
 class Session:
-    """A client: its listener, and its principal (None: not authenticated yet)."""
+    """A client: its listener, and its principal, which is None until it is authenticated."""
 
     __slots__ = (
         "exchange",
@@ -27,10 +27,10 @@ class Session:
         self.peer = "unknown"
         """The address, HOST:PORT."""
         self.produced: asyncio.Future[Any] | None = None
-        """A produce that still looks up its topics: those behind it wait for that."""
+        """A produce request that still looks up its topics; later ones wait for it."""
         self.exchange: Exchange | None = None
         """The authentication in progress."""
         self.has_raw_tokens = False
-        """Whether its messages come without headers: the handshake was of version 0."""
+        """Whether SASL messages come without headers, after a handshake of version 0."""
         self.is_refused = False
-        """Whether the connection ends behind what is answered."""
+        """Whether the authentication failed: the connection closes after the last answer."""

@@ -1,9 +1,10 @@
-"""An instance that stood still: requests that it finds then may be of clients that have gone on.
+"""An instance that stood still: the requests in its sockets may be out of date.
 
-A client that gets no answer sends its request again, to another instance. The first one may lie in
-a socket of this instance all the while. Epochs and sequences tell most of them; what an older
-client's transaction asks for, nothing tells but the connection. So connections are closed before
-anything is read from them; a client that still waits connects anew and asks again.
+A client that gets no answer sends its request again, to another instance. The first request may
+wait in a socket of this instance meanwhile. Epochs and sequences show that most requests are out of
+date, but not a step of a transaction of a client from before KIP-890. So an instance that stood
+still closes its connections before it reads from them. A client that still waits connects again,
+and repeats its request.
 """
 
 from typing import Final
@@ -11,7 +12,7 @@ from typing import Final
 from sparklog.clock import Clock
 
 STILL_MS: Final = 20_000
-"""Clients wait longer for an answer: request.timeout.ms is 30 seconds by default."""
+"""Less than the time after which clients repeat a request (request.timeout.ms: 30 seconds)."""
 
 
 class Standstill:
@@ -20,10 +21,10 @@ class Standstill:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self.seen_ms = clock.boot_ms()
-        """When somebody looked last."""
+        """The time of the last call of `is_over`."""
 
     def is_over(self) -> bool:
-        """Return whether nobody has looked for longer than STILL_MS; this is a look."""
+        """Return whether the last call was longer than STILL_MS ago."""
         now_ms = self._clock.boot_ms()
         before_ms, self.seen_ms = self.seen_ms, now_ms
         return now_ms - before_ms > STILL_MS

@@ -21,11 +21,11 @@ from sparklog.storage.at_once import in_background
 from sparklog.wire.instances import Instances, leader_of
 
 INTERVAL_S: Final = 1.0
-"""How long it rests between two looks."""
+"""The pause between two runs."""
 COMPACT_LOOKS: Final = 10
-"""One look in so many is for what is to be compacted: 16 MiB do not come in a second."""
+"""Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
-"""So much of a partition is read again by its next coordinator besides what is compacted."""
+"""A partition is compacted when so much of it is dirty. Its next coordinator has to read it."""
 log: Final = logging.getLogger("sparklog.gateway")
 
 

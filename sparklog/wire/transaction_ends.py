@@ -54,4 +54,4 @@ class TransactionEnds:
             before_ms = gateway.clock.now_ms() - gateway.settings.transactional_id_expiration_ms
             await gateway.transact(partial(gateway.transactions.expire, before_ms))
         except SparklogError as error:
-            log.warning("transactions were not looked after: %s", error)
+            log.warning("transactions that have timed out were not aborted: %s", error)

@@ -230,7 +230,7 @@ class TestTimeouts:
         monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
         running.run(running.server.gateway.transaction_ends.look())
 
-        assert "were not looked after: the disk is gone" in caplog.text
+        assert "have timed out were not aborted: the disk is gone" in caplog.text
 
 
 def test_trouble_with_the_storage_may_pass(

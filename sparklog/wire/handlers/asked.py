@@ -24,7 +24,7 @@ log: Final = logging.getLogger("sparklog.gateway")
 
 
 def refused(code: ErrorCode, message: str) -> UsageError:
-    """Return the error for a field that only the protocol has, with a value that is not allowed."""
+    """Return the error for a value that is not allowed, in a field that only the protocol has."""
     return UsageError(message, code=code)
 
 

@@ -1,7 +1,7 @@
 """OffsetCommit: how far a group has read.
 
-Of all requests for groups this one comes most often, with many partitions. So its body is read and
-written by hand (OffsetCommitRequest.json, OffsetCommitResponse.json).
+Groups send this request more often than any other, and with many partitions. So its body and its
+answer are read and written by hand (OffsetCommitRequest.json, OffsetCommitResponse.json).
 """
 
 import struct
@@ -19,7 +19,7 @@ from sparklog.wire.reading import Reader
 from sparklog.wire.writing import Writer
 
 RETENTION_UNTIL: Final = 4
-"""The last version that may ask for a retention."""
+"""The last version with the field RetentionTimeMs."""
 THROTTLE_SINCE: Final = 3
 EPOCH_SINCE: Final = 6
 INSTANCE_SINCE: Final = 7
@@ -32,14 +32,17 @@ _CODE: Final = struct.Struct(">ih")
 
 
 class CommitTopic(NamedTuple):
-    """A topic of a request: the partitions in their order, and what is committed of each."""
+    """A topic of a request: its partitions, in the order of the request, and their offsets."""
 
     name: str
     offsets: list[tuple[TopicPartition, CommittedOffset]]
 
 
 class TopicRule(NamedTuple):
-    """Which offsets of a topic a client may commit: an error for all of them, or the partitions."""
+    """Which partitions of a topic a client may commit offsets of.
+
+    With an `error_code` none; otherwise those below `num_partitions`.
+    """
 
     error_code: int
     num_partitions: int
@@ -53,7 +56,7 @@ class TopicRule(NamedTuple):
         return cls(ErrorCode.NONE, 0 if topic is None else topic.num_partitions)
 
     def code(self, partition: int) -> int:
-        """Return why an offset of a partition may not be committed; 0 when it may."""
+        """Return the error code of a commit to a partition; 0 if it is allowed."""
         if self.error_code or 0 <= partition < self.num_partitions:
             return self.error_code
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -81,9 +84,9 @@ async def offset_commit(call: Call) -> Reply:
 
 
 def read_commit_request(reader: Reader, version: int) -> tuple[CommitRequest, list[CommitTopic]]:
-    """Return a request without its offsets, and these as they were sent.
+    """Return a request without its offsets, and the offsets by topic, in the order of the request.
 
-    Raises InvalidRequestError.
+    Raises InvalidRequestError for a body that is cut, or has null where null is not allowed.
     """
     group_id = reader.string()
     (generation,) = reader.numbers(_INT32)
@@ -120,7 +123,7 @@ def _offsets(
 def written_commit_answer(
     writer: Writer, version: int, topics: Sequence[CommitTopic], codes: Mapping[TopicPartition, int]
 ) -> bytearray:
-    """Return the body of an answer: the code of each partition, in the order of the request."""
+    """Return the body of an answer: an error code for each partition, in the request's order."""
     if version >= THROTTLE_SINCE:
         writer.int32(0)
     writer.array(len(topics))

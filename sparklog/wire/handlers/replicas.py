@@ -1,8 +1,9 @@
-"""Elections and reassignments: each partition has one replica, at the instance that leads it.
+"""ElectLeaders, AlterPartitionReassignments, ListPartitionReassignments.
 
-The storage replicates. The leader is advice, computed from the topic's id (`instances`), so there
-is nothing to elect, and no partition moves to another instance by request. The answers are those of
-Kafka's controller for partitions with one replica (ReplicationControlManager).
+Each partition has one replica, at the instance that leads it; the storage replicates the files. The
+leader follows from the topic's id and the instances that are alive (`instances`). So there is
+nothing to elect, and no request moves a partition. The answers are those of Kafka's controller for
+partitions with one replica (ReplicationControlManager).
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -22,10 +23,10 @@ _Topics = Mapping[str, TopicDescription]
 
 
 async def elect_leaders(call: Call) -> Reply:
-    """Return the answer: no partition needs an election.
+    """Return the answer: ELECTION_NOT_NEEDED for each partition.
 
-    A request for all partitions gets the topics without partitions, as in Kafka: it leaves out
-    those that need no election.
+    The answer to a request for all partitions has all topics, and no partition of them: Kafka
+    leaves out partitions that need no election.
     """
     request = call.request()
     asked = request.topic_partitions
@@ -61,7 +62,10 @@ async def elect_leaders(call: Call) -> Reply:
 
 
 async def alter_partition_reassignments(call: Call) -> Reply:
-    """Return the answer: a partition may go to where it is, and no reassignment is under way."""
+    """Return the answer: success for the replica that a partition has, an error for any other.
+
+    Null replicas cancel a reassignment: there is never one (NO_REASSIGNMENT_IN_PROGRESS).
+    """
     request = call.request()
     may_change_count = getattr(request, "allow_replication_factor_change", True)
     outcome = None if call.allows(Scope.ADMIN, resource=Resource.CLUSTER) else _denied()
@@ -123,7 +127,7 @@ def _topic_of(topics: _Topics, name: str, number: int) -> TopicDescription:
 def _outcome(
     outcome: SparklogError | None, step: Callable[..., None], *arguments: object
 ) -> Mapping[str, Any]:
-    """Return the error fields of a step; where the whole request is refused, of this outcome."""
+    """Return the error fields of a step, or of `outcome` if that refuses the whole request."""
     if outcome is None:
         try:
             step(*arguments)

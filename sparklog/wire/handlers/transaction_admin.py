@@ -95,7 +95,7 @@ def _filter(request: Any, now_ms: int) -> Callable[[TransactionalId], bool]:
     """Return the rule of a request (TransactionStateManager.listTransactionStates).
 
     A pattern has RE2's syntax (KIP-1152): it is matched in linear time, whatever a client sends.
-    Raises ValueError for a pattern that is none.
+    Raises ValueError for an invalid pattern.
     """
     states, producers = set(request.state_filters), set(request.producer_id_filters)
     duration_ms = getattr(request, "duration_filter", NO_TIME)

@@ -36,11 +36,11 @@ from sparklog.table.snapshot import Snapshot
 from sparklog.table.stitch import Span, stitch
 
 FILES_MAX: Final = 32
-"""Up to so many files Spark gets their paths, because Delta takes longer to plan a read than Spark to
-open them. For more paths Spark starts a job (parallelPartitionDiscovery.threshold is 32)."""
+"""Of up to so many files Spark gets the paths: Delta takes longer to plan a read than Spark to open
+them. For more paths Spark starts a job (parallelPartitionDiscovery.threshold is 32)."""
 TASK_BYTES: Final = 1024 * 1024
-"""Neighbouring small ranges share a task up to about so many bytes of the log: to start a task takes
-longer than to read them."""
+"""Neighbouring small ranges share a task up to about so many bytes of the log, because to start a
+task takes longer than to read them."""
 _NO_GLOB: Final = re.compile(r"[^{}\[\]*?\\]*")
 """A path that Spark does not take for a pattern."""
 GROUPS_MAX: Final = 64

@@ -1,12 +1,15 @@
 """Administration of a log dir: topics, configs and offsets.
 
-client     AdminClient, with the names and rules of Kafka's own: each call changes all, or nothing
-each       the same for each topic separately: the allowed changes, and an error for each other
-groups     consumer groups: their members and offsets, without a gateway
-transactions  transactional ids: listed, described, their transactions aborted
-lags       how far groups are behind the log ends
-lag_states, log_ends  the states of lags, from the commits and log ends of the last hour
-changes    the changes that both make to a topic: pure functions of its description or image
+client         AdminClient, with the names and rules of Kafka's own: each call changes all, or nothing
+each           the same for each topic separately: the allowed changes, and an error for each other
+changes        the changes that both make to a topic: pure functions of its description or image
+groups         consumer groups: their members and offsets, without a gateway
+transactions   transactional ids: listed, described, their transactions aborted
+lags           how far groups are behind the log ends; kafka_metrics: the same for Prometheus
+lag_states     the states of lags, from the commits and log ends (log_ends) of the last hour
+lag_history    the lag of a group over the last hour
+erase          the records of some keys, removed from the log (erase_segment) and the table
+               (erase_table)
 """
 
 from sparklog.admin.changes import AlterConfigOp, NewTopic, OpType

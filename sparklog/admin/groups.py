@@ -76,7 +76,7 @@ class GroupAdmin:
 
     @cached_property
     def _log(self) -> "GroupLog":
-        # Loaded with the first question: the kernels take a while.
+        # Loaded on first use: the kernels take a while.
         from sparklog.coordinator.group_log import GroupLog
 
         return GroupLog(self._catalog)

@@ -83,7 +83,7 @@ class KafkaMetrics:
 
 
 class _Families(Collector):
-    """Families that were collected before."""
+    """Families that have been collected already."""
 
     def __init__(self, families: Iterable[Metric]) -> None:
         self._families = families

@@ -16,7 +16,7 @@ from sparklog.model import TopicPartition
 
 HOUR_MS: Final = 3_600_000
 POINTS: Final = 60
-"""So many steps has the hour: of a minute."""
+"""Steps of an hour: one a minute."""
 
 
 class LagPoint(NamedTuple):

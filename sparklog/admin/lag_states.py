@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from sparklog.coordinator.lag_window import CommitWindow
 
 LATELY_MS: Final = 100_000
-"""A group that had reached the log end at most so long ago has not stopped: Burrow compares with
-ten log ends, ten seconds apart."""
+"""A group that has reached the log end within this time has not stopped. Burrow compares with ten log
+ends, ten seconds apart."""
 
 
 class LagStates:
@@ -38,5 +38,5 @@ class LagStates:
             return self.ends.at(at, time_ms, end)
 
         commits = self._window.commits(group_id, place, end_at)
-        first = end_at(now_ms - LATELY_MS)  # logs grow: an end that was reached lately is the first
+        first = end_at(now_ms - LATELY_MS)  # a log grows, so this is the least of its recent ends
         return partition_state(commits, () if first is None else (first,), lag, now_ms)

@@ -1,6 +1,6 @@
 """Administration of a log dir: topics, configs and offsets.
 
-client         AdminClient, with the names and rules of Kafka's own: each call changes all, or nothing
+client         AdminClient, as Kafka's own: each call changes all topics that it names, or none
 each           the same for each topic separately: the allowed changes, and an error for each other
 changes        the changes that both make to a topic: pure functions of its description or image
 groups         consumer groups: their members and offsets, without a gateway

@@ -11,8 +11,8 @@ if TYPE_CHECKING:
     from sparklog.coordinator.lag_window import CommitWindow
 
 LATELY_MS: Final = 100_000
-"""A group that has reached the log end within this time has not stopped. Burrow compares with ten log
-ends, ten seconds apart."""
+"""A group that has reached the log end within this time has not stopped. Burrow compares with ten
+log ends, ten seconds apart."""
 
 
 class LagStates:

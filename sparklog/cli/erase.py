@@ -29,16 +29,18 @@ class EraseArguments(CommonArguments):
     ] = None
     key_file: Annotated[
         Path | None,
-        typer.Option("--key-file", metavar="F", help="A file of keys, one a line."),
+        typer.Option(
+            "--key-file", metavar="F", help="A file of keys, one a line; empty lines are none."
+        ),
     ] = None
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Count the records; change nothing.")
     ] = False
 
     def keys(self) -> list[bytes]:
-        """The keys of both options. Raises FileNotFoundError and its like."""
+        """The keys of both options; empty lines of the file are none. Raises OSError."""
         lines = [] if self.key_file is None else self.key_file.read_bytes().splitlines()
-        return [*(one.encode() for one in self.key or ()), *lines]
+        return [*(one.encode() for one in self.key or ()), *filter(None, lines)]
 
 
 def erase(arguments: EraseArguments) -> None:

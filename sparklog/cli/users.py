@@ -39,6 +39,8 @@ def add(arguments: AddArguments) -> None:
         salted_password,
     )
 
+    if not arguments.name:
+        raise InvalidOptionError("a user's name must not be empty", option="name")
     if not ITERATIONS <= arguments.iterations <= ITERATIONS_MAX:
         raise InvalidOptionError(
             f"--iterations {arguments.iterations}: allowed are {ITERATIONS} to {ITERATIONS_MAX}",

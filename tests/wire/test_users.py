@@ -126,6 +126,7 @@ class TestCommands:
         ("arguments", "stdin", "told"),
         [
             (["add", "alice"], b"", "no password"),
+            (["add", ""], b"s", "must not be empty"),
             (["add", "alice", "--iterations", "1"], b"s", "4096 to 16384"),
             (["delete", "alice"], b"", "there is no user 'alice'"),
         ],

@@ -48,6 +48,17 @@ class TestErase:
         assert (row["keys"], row["records"], row["partitions"]) == (3, 3, {"0": 3})
         assert offsets(sparklog) == []
 
+    def test_an_empty_line_of_the_file_is_no_key(
+        self, sparklog: CommandLine, tmp_path: Path
+    ) -> None:
+        append(Path(sparklog.log_dir), 0, ["d"], keys=[""])
+        (tmp_path / "keys").write_bytes(b"alice\n\nbob\r\n\n")
+        command = ("erase", "--topic", "t", "--key-file", tmp_path / "keys", "--format", "json")
+        row = sparklog.done(*command).json[0]
+
+        assert (row["keys"], row["records"]) == (2, 3)
+        assert offsets(sparklog) == [3]
+
     def test_quiet_says_nothing(self, sparklog: CommandLine) -> None:
         assert sparklog.done("erase", "--topic", "t", "--key", "bob", "--quiet").text == ""
 

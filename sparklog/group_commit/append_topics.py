@@ -22,7 +22,7 @@ from sparklog.group_commit.append_slots import Checked
 from sparklog.log_writer import PRODUCE, WritePlan
 from sparklog.metadata.check import check
 from sparklog.metadata.edit import Edit, TopicEdit
-from sparklog.metadata.image import Image, TopicImage, at_log_end
+from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
 from sparklog.model import NO_TIMESTAMP, TimestampType
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class TopicAppends:
             PartitionAppends(
                 topic.partition(number),
                 found,
-                _leader_epoch(found, plan),
+                _leader_epoch(found, topic.partition(number)),
                 self.topic_id,
                 admission,
             )
@@ -130,10 +130,13 @@ class TopicAppends:
             one.fail(found)
 
 
-def _leader_epoch(batches: Sequence[Checked], plan: WritePlan) -> int:
-    """Return the leader epoch that batches of a partition name: all name the newest, or none."""
+def _leader_epoch(batches: Sequence[Checked], log: PartitionLog) -> int:
+    """Return the leader epoch that batches of a partition name, else the partition's.
+
+    All name the newest, or none.
+    """
     asked = [slot.append.leader_epoch for slot, _ in batches]
-    return next((epoch for epoch in asked if epoch is not None), plan.leader_epoch)
+    return next((epoch for epoch in asked if epoch is not None), log.leader_epoch)
 
 
 def live_topic(image: Image, topic_id: str) -> TopicImage:

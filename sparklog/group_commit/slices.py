@@ -4,8 +4,7 @@ A TopicWriter costs half a millisecond a topic. But the small records of a topic
 partition: no segment rolls, no index is needed, and the row follows from the batch.
 
 Topics whose records make more than one batch, or are refused, are left to a TopicWriter, which
-names the wrong record. Topics with other settings (codec, limits, leader epoch) need another
-call.
+names the wrong record. Topics with other settings (codec, limits) need another call.
 """
 
 from collections.abc import Sequence
@@ -80,17 +79,24 @@ def _encoded(
     """Return each topic's partitions with their batches; empty lists if any record is refused."""
     places: list[tuple[int, int]] = []
     bases: list[int] = []
+    epochs: list[int] = []
     parts: list[Int32s] = []
     for number, one in enumerate(records):
         partitions, part = np.unique(one.partitions, return_inverse=True)
         parts.append((part + len(places)).astype(np.int32))
         places += [(number, partition) for partition in partitions.tolist()]
         bases += [one.plan.end_offsets.get(partition, 0) for partition in partitions.tolist()]
+        epochs += [one.plan.leader_epochs.get(partition, 0) for partition in partitions.tolist()]
     columns = columns_of([request for one in records for request in one.requests], _time(records))
     found: list[list[tuple[int, EncodedStream]]] = [[] for _ in records]
     try:
         streams = encode(
-            columns, np.concatenate(parts), len(places), np.array(bases, np.int64), settings
+            columns,
+            np.concatenate(parts),
+            len(places),
+            np.array(bases, np.int64),
+            settings,
+            np.array(epochs, np.int64),
         )
     except UsageError:
         return found
@@ -135,7 +141,7 @@ def slice_entry(
         max_timestamp=int(batches.max_timestamp[0]),
         max_timestamp_delta=last - first,
         codec=int(settings.codec),
-        max_leader_epoch=settings.leader_epoch,
+        max_leader_epoch=int(batches.leader_epoch[0]),
         producer_ids=(),
         created_ms=now_ms,
     )

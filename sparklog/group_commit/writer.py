@@ -102,9 +102,7 @@ class _Batch:
                 return None
             edit = TopicEdit(
                 segments=at_log_end(topic, self.segments),
-                leader_epochs=dict.fromkeys(
-                    [entry.partition for entry in self.segments], self.plan.leader_epoch
-                ),
+                leader_epochs=self.plan.epochs_of(self.segments),
                 receipts={ReceiptKey(key): self._receipt(key, topic) for key in self._spans},
             )
             check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))

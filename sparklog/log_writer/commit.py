@@ -39,7 +39,7 @@ def write_of(
     version: int | None = None,
 ) -> Write:
     """Return the write that `commit_write` commits, to be committed with writes of other topics."""
-    partitions = {entry.partition for entry in pending}
+    leader_epochs = plan.epochs_of(pending)
     keeps_offsets = plan.options.keeps_offsets
 
     def place(topic: TopicImage) -> TopicEdit:
@@ -49,7 +49,7 @@ def write_of(
                 if keeps_offsets
                 else at_log_end(topic, pending)
             ),
-            leader_epochs=dict.fromkeys(partitions, plan.leader_epoch),
+            leader_epochs=leader_epochs,
             allow_gaps=keeps_offsets and plan.options.allow_offset_gaps,
         )
 

@@ -1,6 +1,6 @@
 """The plan of a write: settings and numbers of a topic, made once a produce."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -9,7 +9,7 @@ from sparklog.config import TopicConfig
 from sparklog.log.roll import RollPolicy
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
-from sparklog.model import Codec, TimestampType, TopicDescription
+from sparklog.model import Codec, SegmentEntry, TimestampType, TopicDescription
 from sparklog.record.batch_settings import BatchSettings
 
 
@@ -50,14 +50,19 @@ class WritePlan:
     `now_ms` is the planning time: the time of records that have none, and LogAppendTime.
     `end_offsets` are the log end offsets that are not 0. A writer numbers its records from there.
     So its first segment of each partition is sealed if there is no other commit in between.
+    `leader_epochs` are those that are not 0. Partitions of an imported topic have different ones.
     """
 
     topic: TopicDescription
     config: TopicConfig
-    leader_epoch: int
     now_ms: int
     options: WriteOptions = field(default_factory=WriteOptions)
     end_offsets: Mapping[int, int] = field(default_factory=dict)
+    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+
+    def epochs_of(self, entries: Iterable[SegmentEntry]) -> dict[int, int]:
+        """Return the leader epoch of each partition that segments are of."""
+        return {one.partition: self.leader_epochs.get(one.partition, 0) for one in entries}
 
     @property
     def partitioner(self) -> str:
@@ -84,7 +89,6 @@ class WritePlan:
             max_message_bytes=self.config.max_message_bytes,
             timestamp_type=timestamp_type,
             log_append_time_ms=self.now_ms if is_append_time else -1,
-            leader_epoch=self.leader_epoch,
         )
 
     @property
@@ -122,10 +126,12 @@ def plan_write_on(topic: TopicImage, now_ms: int, options: WriteOptions) -> Writ
     return WritePlan(
         topic=topic.description,
         config=_parsed(tuple(topic.description.configs.items())),
-        leader_epoch=max((log.leader_epoch for log in logs.values()), default=0),
         now_ms=now_ms,
         options=options,
         end_offsets={number: log.log_end_offset for number, log in logs.items()},
+        leader_epochs={
+            number: log.leader_epoch for number, log in logs.items() if log.leader_epoch
+        },
     )
 
 

@@ -90,6 +90,9 @@ class TopicWriter:
         self._next_offsets = np.zeros(plan.topic.num_partitions, np.int64)
         for partition, end_offset in plan.end_offsets.items():
             self._next_offsets[partition] = end_offset
+        self._leader_epochs = np.zeros(plan.topic.num_partitions, np.int64)
+        for partition, epoch in plan.leader_epochs.items():
+            self._leader_epochs[partition] = epoch
         self._own_offsets = OwnOffsets(plan)
         self._given = shared
         self._shared = shared or SharedSegment(files, clock)
@@ -116,7 +119,12 @@ class TopicWriter:
         )
         columns = self._own_offsets.take(columns, partition)
         streams = encode(
-            columns, partitions, len(self._next_offsets), self._next_offsets, self._settings
+            columns,
+            partitions,
+            len(self._next_offsets),
+            self._next_offsets,
+            self._settings,
+            self._leader_epochs,
         )
         self.append(streams)
 

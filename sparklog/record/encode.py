@@ -47,13 +47,15 @@ def encode(
     num_streams: int,
     base_offsets: NDArray[np.int64],
     settings: BatchSettings,
+    leader_epochs: NDArray[np.int64] | None = None,
 ) -> list[EncodedStream]:
     """Write row i to stream `stream[i]` (0 if `stream` is None), in the order of the rows.
 
     Returns the streams that got rows, by number. Stream s begins at offset `base_offsets[s]` and
     has no gaps, unless the rows have offsets of their own: then a batch goes from its first row's
     offset to its last row's. A batch takes records while it stays within `batch_bytes` before
-    compression, and at least one. The call needs about as much memory as the rows have, whatever
+    compression, and at least one. Batches of stream s have the leader epoch `leader_epochs[s]`, if
+    given, else that of the settings. The call needs about as much memory as the rows have, whatever
     the number of streams is.
 
     Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside [0,
@@ -70,8 +72,11 @@ def encode(
     batch_bytes = min(settings.batch_bytes, settings.uncompressed_max)
     written = _write(rows, totals, batch_bytes)
     own = _own_offsets(rows, totals[:, kernels.TOTAL_ROWS])
+    if leader_epochs is None:
+        leader_epochs = np.full(num_streams, settings.leader_epoch, np.int64)
+    starts = np.stack([base_offsets, leader_epochs]).T.tolist()
     return [
-        written.finish(number, int(base_offsets[number]), own[number], settings)
+        written.finish(number, *starts[number], own[number], settings)
         for number in np.flatnonzero(totals[:, kernels.TOTAL_ROWS]).tolist()
     ]
 
@@ -98,6 +103,7 @@ class _Written:
         self,
         number: int,
         base_offset: int,
+        leader_epoch: int,
         own: NDArray[np.int64] | None,
         settings: BatchSettings,
     ) -> EncodedStream:
@@ -111,6 +117,7 @@ class _Written:
             data = _compressed(data, entries, compressor(settings.codec, settings.level))
             _check_sizes(entries, settings.max_message_bytes)
         matrix = _matrix(entries, base_offset, own, settings)
+        matrix[table.LEADER_EPOCH] = leader_epoch
         batches = BatchTable.from_matrix(matrix)
         kernels.put_headers(matrix, data)
         put_checksums(data, batches)
@@ -160,7 +167,6 @@ def _matrix(
     )
     matrix[table.ATTRIBUTES] = settings.attributes
     matrix[table.MAGIC] = layout.MAGIC_V2
-    matrix[table.LEADER_EPOCH] = settings.leader_epoch
     return matrix
 
 

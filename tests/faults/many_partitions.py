@@ -27,7 +27,6 @@ def main(directory: str) -> None:
     plan = WritePlan(
         topic=topic,
         config=TopicConfig.parse(topic.configs),
-        leader_epoch=0,
         now_ms=clock.now_ms(),
         options=WriteOptions(),
     )

@@ -47,9 +47,7 @@ class FailingFiles(MemoryFiles):
 def write(files: MemoryFiles, catalog: Catalog, version: int = 0) -> Landed:
     """Write all values in one commit."""
     config = TopicConfig.parse(TOPIC.configs)
-    plan = WritePlan(
-        topic=TOPIC, config=config, leader_epoch=0, now_ms=CLOCK.now_ms(), options=OPTIONS
-    )
+    plan = WritePlan(topic=TOPIC, config=config, now_ms=CLOCK.now_ms(), options=OPTIONS)
     values = pa.array(VALUES, pa.binary())
     times = np.full(len(VALUES), CLOCK.now_ms(), np.int64)
     partitions = pa.array([row % 2 for row in range(len(VALUES))], pa.int32())

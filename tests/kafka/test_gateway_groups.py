@@ -9,15 +9,17 @@ from pathlib import Path
 import pytest
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from tests.command_line import CommandLine
 from tests.kafka.test_gateway_admin import run
-from tests.logs import append
+from tests.logs import append, catalog
 from tests.wire.gateways import Client, RunningGateway, gateway
 from tests.wire.grouping import alone
 
 pytestmark = pytest.mark.kafka
 
 TOOL = "org.apache.kafka.tools.consumer.group.ConsumerGroupCommand"
+CONSUMER = "org.apache.kafka.tools.consumer.ConsoleConsumer"
 QUICK = {"group_initial_rebalance_delay_ms": 0}
 
 
@@ -68,3 +70,19 @@ def test_what_one_resets_the_other_sees(running: RunningGateway, log_dir: str) -
     deleted = run(running, TOOL, "--delete", "--group", "jobs")
     assert "jobs" in deleted[-1]
     assert ours(log_dir, "list") == []
+
+
+def test_a_group_goes_on_where_partitions_have_different_leader_epochs(
+    running: RunningGateway, log_dir: str
+) -> None:
+    """As those of an imported topic. A client trusts no metadata older than the epochs it knows."""
+    found = catalog(log_dir)
+    states = {0: PartitionState(leader_epoch=2), 1: PartitionState(leader_epoch=7)}
+    edit = TopicEdit(partitions=states)
+    found.commit(found.topic("flights"), lambda _: edit, operation="TEST")
+    for values in (["a", "b"], ["c"]):
+        append(log_dir, 0, values, topic="flights")
+        quick = ["--topic", "flights", "--group", "g", "--from-beginning", "--timeout-ms", "20000"]
+        some = ["--max-messages", "7" if len(values) > 1 else "1"]
+        read = run(running, CONSUMER, *quick, *some)
+        assert read[-len(values) :] == values

@@ -57,9 +57,9 @@ def plan(
     return WritePlan(
         topic=replace(TOPIC, num_partitions=partitions),
         config=TopicConfig.parse(OWN_FILES | (config or {})),
-        leader_epoch=epoch,
         now_ms=NOW_MS,
         options=WriteOptions(**options),
+        leader_epochs=dict.fromkeys(range(partitions), epoch),
     )
 
 
@@ -137,7 +137,7 @@ class TestPlan:
         found.commit(found.topic("t"), lambda _: TopicEdit(partitions={1: state}), operation="TEST")
         wanted = plan_write(found, "t", WriteOptions())
 
-        assert (wanted.leader_epoch, wanted.topic.num_partitions) == (5, 3)
+        assert (wanted.leader_epochs, wanted.topic.num_partitions) == ({1: 5}, 3)
         with pytest.raises(UnknownTopicError, match="unknown topic 'u'"):
             plan_write(found, "u", WriteOptions())
 
@@ -445,6 +445,21 @@ class TestCommit:
         ):
             commit_write(found, plan(), pending)
         assert commit_write(found, plan(epoch=1), pending).ranges == (OffsetRange(0, 0, 3),)
+
+    def test_has_the_leader_epoch_of_each_partition(self, tmp_path: Path) -> None:
+        """A client that has seen a newer epoch than its metadata waits for newer metadata."""
+        log_dir = new_topic(tmp_path / "log", partitions=3)
+        found = catalog(log_dir)
+        states = {0: PartitionState(leader_epoch=2), 1: PartitionState(leader_epoch=7)}
+        found.commit(found.topic("t"), lambda _: TopicEdit(partitions=states), operation="TEST")
+        for partition in range(3):
+            append(log_dir, partition, ["a"])
+
+        topic = catalog(log_dir).topic_image(found.topic("t"))
+        logs = [topic.partition(number) for number in range(3)]
+        assert [log.leader_epoch for log in logs] == [2, 7, 0]
+        assert [log.epochs[-1].epoch for log in logs] == [2, 7, 0]
+        assert [log.segments.entry(0).max_leader_epoch for log in logs] == [2, 7, 0]
 
     def test_of_tasks_is_in_their_order(self, files: MemoryFiles) -> None:
         first, second, third = self.written(files, 1, 2, 3)

@@ -41,7 +41,6 @@ def plan(*, gaps: bool = False, keeps: bool = True) -> WritePlan:
     return WritePlan(
         topic=TOPIC,
         config=TopicConfig.parse({}),
-        leader_epoch=0,
         now_ms=0,
         options=WriteOptions(keeps_offsets=keeps, allow_offset_gaps=gaps),
     )

@@ -11,6 +11,7 @@ from kio.schema.errors import ErrorCode
 from kio.static.primitive import i32Timedelta
 
 from sparklog.admin import AdminClient, NewTopic
+from sparklog.metadata.edit import PartitionState, TopicEdit
 from sparklog.model import TopicDescription
 from sparklog.testing import TemporaryLogDir
 from sparklog.wire.topic_ids import uuid_of
@@ -77,6 +78,24 @@ def test_pipelined_requests_land_in_their_order(
     found = [answers(client.receive(ApiKey.PRODUCE, 9)) for _ in range(20)]
     assert found == [[(0, 0, number)] for number in range(20)]
     assert values(tmp_path / "log", "flights", 0) == [str(one).encode() for one in range(20)]
+
+
+def test_batches_have_the_leader_epoch_of_their_partition(
+    running: RunningGateway, client: Client, topic: TopicDescription
+) -> None:
+    """Partitions of an imported topic have different ones.
+
+    A client that has seen a newer epoch than its metadata waits for newer metadata.
+    """
+    catalog = running.server.gateway.catalog
+    states = {0: PartitionState(leader_epoch=2), 1: PartitionState(leader_epoch=7)}
+    catalog.commit(topic, lambda _: TopicEdit(partitions=states), operation="TEST")
+    for partition in (0, 1):
+        client.ask(produce_request(9, topic.name, (partition, client_batch("a"))))
+    found = catalog.topic_image(topic)
+    logs = [found.partition(number) for number in (0, 1)]
+    assert [log.epochs[-1].epoch for log in logs] == [log.leader_epoch for log in logs] == [2, 7]
+    assert [log.segments.entry(0).max_leader_epoch for log in logs] == [2, 7]
 
 
 class TestRefused:

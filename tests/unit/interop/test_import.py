@@ -261,7 +261,7 @@ class TestAgain:
 
         assert "records were produced here since" in interop.problem()
         catalog = interop.catalog
-        assert plan_write(catalog, "t", WriteOptions()).leader_epoch == 7
+        assert plan_write(catalog, "t", WriteOptions()).leader_epochs == {0: 7}
         assert interop.offsets() == [0, 1, 2, 3, 4]
 
     def test_what_somebody_else_has_written_to_is_refused_alone(

@@ -182,7 +182,7 @@ class TestCompaction:
 
 class TestProduce:
     def test_carries_an_epoch_above_every_imported_one(self, imported: Interop) -> None:
-        assert plan_write(imported.catalog, "mixed", WriteOptions()).leader_epoch == 7
+        assert plan_write(imported.catalog, "mixed", WriteOptions()).leader_epochs == {0: 7}
         append(imported.log_dir, 0, ["a", "b"], topic="mixed")
 
         newest = list(image(imported.log_dir, "mixed").segments(0))[-1]
@@ -211,4 +211,4 @@ class TestOut:
         everything, committed = before["mixed"]
         before["mixed"] = everything, [*committed, *range(30, END + 1)]
         assert found == before
-        assert plan_write(back.catalog, "mixed", WriteOptions()).leader_epoch == 8
+        assert plan_write(back.catalog, "mixed", WriteOptions()).leader_epochs == {0: 8}

@@ -271,7 +271,7 @@ class TestTrusted:
         (folder / f"{2:020d}.snapshot").write_bytes(encode_snapshot([]))
         interop.run(TRUST)
 
-        assert plan_write(interop.catalog, "t", WriteOptions()).leader_epoch == 9
+        assert plan_write(interop.catalog, "t", WriteOptions()).leader_epochs == {0: 9}
 
 
 class TestHeaders:

@@ -14,7 +14,6 @@ from sparklog.storage.memory import MemoryFiles
 PLAN = WritePlan(
     topic=TopicDescription("t", "A" * 22, 16, {}, 0),
     config=TopicConfig.parse({}),
-    leader_epoch=0,
     now_ms=0,
     options=WriteOptions(batch_size=64),
 )

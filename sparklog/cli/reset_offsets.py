@@ -220,9 +220,14 @@ def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Of
     if path is None:
         return None
     rows = list(_rows(path))
-    return lambda group_id: _within(
-        admin, {place: offset for group, place, offset in rows if group in (None, group_id)}
-    )
+
+    def found(group_id: str) -> Offsets:
+        of_group = {place: offset for name, place, offset in rows if name in (None, group_id)}
+        if not of_group:
+            raise UsageError(f"{path} has no offsets of group {group_id!r}")
+        return _within(admin, of_group)
+
+    return found
 
 
 def _rows(path: Path) -> Iterable[tuple[str | None, TopicPartition, int]]:

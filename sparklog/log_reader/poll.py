@@ -77,7 +77,7 @@ class Poll:
         except SparklogError:
             pass  # those who wait ask themselves, and are told
         finally:
-            del self._tasks[topic]
+            del self._tasks[topic], self._waiting[topic]
             _wake(waiting)
 
     def close(self) -> None:

@@ -23,10 +23,6 @@ class Process(Protocol):
         """Send SIGTERM."""
         ...
 
-    def join(self) -> None:
-        """Wait for its end."""
-        ...
-
 
 Start = Callable[[Settings], Process]
 
@@ -63,18 +59,20 @@ class Processes:
 
     def __init__(self, settings: Settings, start: Start) -> None:
         self._start = start
-        self._running = {number: start(one) for number, one in _enumerated(settings)}
-        self._settings = dict(_enumerated(settings))
+        self._settings = settings_of_instances(settings)
+        self._running: dict[int, Process] = {}
         self._is_ending = False
 
     def end(self, *_: Any) -> None:
-        """End all."""
+        """End all. A signal handler may call it at any time."""
         self._is_ending = True
         for one in self._running.values():
             one.terminate()
 
-    def watch(self) -> int:
-        """Return when all have ended: 0, or the exit code of the one that failed first."""
+    def run(self) -> int:
+        """Start all; return when all have ended: 0, or the exit code of the first that failed."""
+        for number in range(len(self._settings)):
+            self._begin(number)
         failed = 0
         while self._running:
             wait([one.sentinel for one in self._running.values()])
@@ -83,15 +81,19 @@ class Processes:
                     continue
                 del self._running[number]
                 if one.exitcode < 0 and not self._is_ending:
-                    self._running[number] = self._start(self._settings[number])
+                    self._begin(number)
                 elif one.exitcode != 0:
                     failed = failed or abs(one.exitcode)
                     self.end()
         return failed
 
-
-def _enumerated(settings: Settings) -> Sequence[tuple[int, Settings]]:
-    return list(enumerate(settings_of_instances(settings)))
+    def _begin(self, number: int) -> None:
+        """Start an instance's process, unless all are to end."""
+        if self._is_ending:
+            return
+        self._running[number] = started = self._start(self._settings[number])
+        if self._is_ending:  # by a signal: `end` did not see this process yet
+            started.terminate()
 
 
 def serve_all(settings: Settings, serve: Callable[[Settings], None]) -> int:
@@ -105,6 +107,6 @@ def serve_all(settings: Settings, serve: Callable[[Settings], None]) -> int:
         return found
 
     processes = Processes(settings, start)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, processes.end)
-    return processes.watch()
+    for one in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(one, processes.end)
+    return processes.run()

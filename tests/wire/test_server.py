@@ -294,9 +294,6 @@ class Ended:
         self.exitcode = 0
         os.close(self._end)
 
-    def join(self) -> None:
-        """Nothing to wait for."""
-
 
 class TestProcesses:
     def test_have_consecutive_numbers(self) -> None:
@@ -315,8 +312,20 @@ class TestProcesses:
         made = [Ended(None), Ended(-9), Ended(3)]
         waiting = iter(made)
         found = Processes(settings(processes=2), lambda _: next(waiting))
-        assert found.watch() == 3
+        assert found.run() == 3
         assert [one.exitcode for one in made] == [0, -9, 3]
+
+    def test_a_signal_during_the_start_ends_those_that_have_started(self) -> None:
+        made: list[Ended] = []
+
+        def start(_: Settings) -> Ended:
+            made.append(Ended(None))
+            found.end()
+            return made[-1]
+
+        found = Processes(settings(processes=2), start)
+        assert found.run() == 0
+        assert [one.exitcode for one in made] == [0]
 
 
 @pytest.mark.parametrize("processes", [1, 2])

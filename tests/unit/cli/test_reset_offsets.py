@@ -113,6 +113,16 @@ class TestFiles:
         file.write_text("flights,0,0\n")
         assert len(groups.done(*asked, "--export").lines) == 3
 
+    @pytest.mark.parametrize("text", ["", "jobs-2,flights,0,0\n"])
+    def test_a_file_without_offsets_of_the_group_is_refused(
+        self, groups: CommandLine, tmp_path: Path, text: str
+    ) -> None:
+        file = tmp_path / "offsets.csv"
+        file.write_text(text)
+        outcome = groups("groups", "reset-offsets", "jobs", "--from-file", file, "--execute")
+        assert outcome.code == 1
+        assert f"{file} has no offsets of group 'jobs'" in outcome.err
+
     @pytest.mark.parametrize("line", ["flights,0", "flights,0,x", "a,b,c,d,e", "flights,-1,0"])
     def test_a_line_that_is_no_offset_is_told(
         self, groups: CommandLine, tmp_path: Path, line: str

@@ -77,6 +77,16 @@ class TestPoll:
         found = asyncio.run(main())
         assert [one.partition(0).log_end_offset for one in found] == [1] * 20
 
+    def test_keeps_nothing_of_a_topic_that_nobody_waits_for(self, readers: Readers) -> None:
+        async def main() -> Poll:
+            poll = Poll(readers, 0.001)
+            await wait(poll, readers, timeout_s=0.01)
+            while poll._tasks:
+                await asyncio.sleep(0.001)
+            return poll
+
+        assert not asyncio.run(main())._waiting
+
     def test_wakes_nobody_twice(self) -> None:
         async def main() -> Any:
             future: asyncio.Future[None] = asyncio.get_running_loop().create_future()

@@ -9,7 +9,7 @@ import typer
 
 from sparklog.cli.arguments import CommonArguments, add_command
 from sparklog.cli.output import print_json, print_table
-from sparklog.errors import InvalidOptionError
+from sparklog.errors import InvalidOptionError, UsageError
 
 Name = Annotated[str, typer.Argument(metavar="USER", help="The user's name.")]
 
@@ -93,7 +93,7 @@ def delete(arguments: DeleteArguments) -> None:
     log = arguments.catalog().log
     keys = [key for key in log.image().users if key[0] == arguments.name]
     if not keys:
-        raise InvalidOptionError(f"there is no user {arguments.name!r}", option="name")
+        raise UsageError(f"there is no user {arguments.name!r}")
     log.commit(lambda image: with_users(image, dict.fromkeys(keys)))
     _say(arguments, f"Deleted user {arguments.name}.", "deleted")
 

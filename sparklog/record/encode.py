@@ -74,9 +74,10 @@ def encode(
     own = _own_offsets(rows, totals[:, kernels.TOTAL_ROWS])
     if leader_epochs is None:
         leader_epochs = np.full(num_streams, settings.leader_epoch, np.int64)
-    starts = np.stack([base_offsets, leader_epochs]).T.tolist()
     return [
-        written.finish(number, *starts[number], own[number], settings)
+        written.finish(
+            number, int(base_offsets[number]), int(leader_epochs[number]), own[number], settings
+        )
         for number in np.flatnonzero(totals[:, kernels.TOTAL_ROWS]).tolist()
     ]
 

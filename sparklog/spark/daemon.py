@@ -6,9 +6,10 @@ A worker that is forked from this daemon has them already, and shares their memo
 """
 
 import gc
+import socket
 
-import pyspark.worker  # noqa: F401 - what each worker runs
-from pyspark.daemon import manager
+import pyspark.daemon
+import pyspark.worker  # what each worker runs
 
 import sparklog.log_reader.slices
 import sparklog.log_writer.topic_writer
@@ -16,8 +17,25 @@ import sparklog.record.record_batches
 import sparklog.spark.read_task
 import sparklog.spark.write_task  # noqa: F401 - and all of the above
 
+run_task = pyspark.daemon.worker
+
+
+def worker(sock: socket.socket, authenticated: bool) -> int:
+    """Run the next task of a worker; return 1, which ends it, once Spark has closed its socket.
+
+    PySpark takes a closed socket for a task that failed. It tries to send the error, fails at a
+    Unix socket, and prints a traceback for each worker that Spark ends.
+    """
+    try:
+        is_closed = not sock.recv(1, socket.MSG_PEEK)
+    except OSError:
+        is_closed = True
+    return 1 if is_closed else run_task(sock, authenticated)
+
+
 if __name__ == "__main__":
+    pyspark.daemon.worker = worker
     # A worker collects garbage after each task. Frozen objects are left out, so they stay shared.
     gc.collect()
     gc.freeze()
-    manager()
+    pyspark.daemon.manager()

@@ -72,7 +72,8 @@ class Processes:
     def run(self) -> int:
         """Start all; return when all have ended: 0, or the exit code of the first that failed."""
         for number in range(len(self._settings)):
-            self._begin(number)
+            if not self._is_ending:
+                self._begin(number)
         failed = 0
         while self._running:
             wait([one.sentinel for one in self._running.values()])
@@ -88,9 +89,7 @@ class Processes:
         return failed
 
     def _begin(self, number: int) -> None:
-        """Start an instance's process, unless all are to end."""
-        if self._is_ending:
-            return
+        """Start an instance's process."""
         self._running[number] = started = self._start(self._settings[number])
         if self._is_ending:  # by a signal: `end` did not see this process yet
             started.terminate()

@@ -35,7 +35,7 @@ def test_a_variable_of_several_values_has_commas(
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ({"listen": ""}, "--listen (SPARKLOG_LISTEN): Tuple should have at least 1 item"),
+        ({"listen": ""}, "--listen (SPARKLOG_LISTEN): Value should have at least 1 item"),
         ({"sasl_enabled_mechanisms": "PLAIN,GSSAPI"}, "'PLAIN', 'SCRAM-SHA-256' or"),
         ({"sasl_enabled_mechanisms": ","}, "at least 1 item"),
     ],

@@ -7,7 +7,6 @@ from sparklog.clock import ManualClock
 from sparklog.errors import SparklogError
 from sparklog.group_commit.append_slots import Append, AppendCounts, Outcome, Slot
 from sparklog.group_commit.append_writer import AppendWriter
-from sparklog.log_writer import SharedSegment
 from sparklog.metadata.catalog import Catalog
 from sparklog.storage import open_files
 from sparklog.storage.files import Files
@@ -25,11 +24,11 @@ class Appender:
         self.meanwhile: list[Callable[[], object]] = []
         write = self.writer._written
 
-        def written(topics: Any) -> SharedSegment:
-            shared = write(topics)
+        def written(*arguments: Any) -> Any:
+            found = write(*arguments)
             if self.meanwhile:
                 self.meanwhile.pop(0)()
-            return shared
+            return found
 
         self.writer._written = written  # type: ignore[method-assign] # something happens there
 

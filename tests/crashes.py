@@ -3,9 +3,9 @@
 from collections.abc import Callable
 from typing import Any
 
-END_WRITES = ("create", "write", "write", "close", "sync", "put_new", "sync_directory")
-"""An end makes a shared segment, writes its pieces (a marker, a group's offsets), completes and
-syncs it, puts the entry, and makes that durable."""
+END_WRITES = ("create", "write", "close", "put_new", "sync", "sync_directory")
+"""An end makes a shared segment, writes its pieces (a marker, a group's offsets), completes it, and
+puts the entry: that waits for the segment's sync. Then it makes the entry durable."""
 
 
 class Crash(BaseException):
@@ -36,10 +36,11 @@ class Fails:
 
         def failing(*arguments: object, **options: object) -> object:
             self.done.append(name)
-            if len(self.done) == self._at and not self._is_behind:
+            is_here = len(self.done) == self._at
+            if is_here and not self._is_behind:
                 raise Crash
             found = call(*arguments, **options)
-            if len(self.done) == self._at:
+            if is_here:
                 raise Crash
             return found
 

@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -99,8 +100,8 @@ class ToldOtherwise(MemoryFiles):
         super().__init__()
         self.answers: list[Callable[[Put, str, Any], bool]] = []
 
-    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
-        put: Put = super().put_new
+    def put_new(self, path: str, data: Any, **options: Any) -> bool:
+        put: Put = partial(super().put_new, **options)
         if self.answers and path.startswith(ENTRIES):
             return self.answers.pop(0)(put, path, data)
         return put(path, data)

@@ -41,15 +41,15 @@ class CrashingLocalFiles(LocalFiles):
             raise CrashError
         self.steps += 1
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:
+    def create(self, path: str, **options: bool) -> NewFile:
         """See `Files.create`."""
         self.step()
-        return super().create(path, durable=durable)
+        return super().create(path, **options)
 
-    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+    def put_new(self, path: str, data: Any, *, durable: bool = True, **options: Any) -> bool:
         """See `Files.put_new`."""
         self.step()
-        return super().put_new(path, data, durable=False)
+        return super().put_new(path, data, durable=False, **options)
 
     def overwrite(self, path: str, data: Any) -> None:
         """See `Files.overwrite`."""

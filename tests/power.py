@@ -12,6 +12,7 @@ directory was synced.
 import random
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from sparklog.record.batches import Buffer
 from sparklog.storage.files import NewFile, flat_view
@@ -60,16 +61,16 @@ class CuttableFiles(LocalFiles):
                 file.abort()
         return self._left
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:
+    def create(self, path: str, **_: bool) -> NewFile:
         """See `Files.create`; nothing is really synced, however durable."""
         self.step()
         self._created.append(super().create(path))
         return self._created[-1]
 
-    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+    def put_new(self, path: str, data: Buffer, *, durable: bool = True, **options: Any) -> bool:
         """See `Files.put_new`: a step of its own; the bytes are as durable as they are meant to."""
         self.step()
-        is_put = super().put_new(path, data, durable=False)
+        is_put = super().put_new(path, data, durable=False, **options)
         if is_put and durable:
             self._bytes[path] = bytes(flat_view(data))
         return is_put

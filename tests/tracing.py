@@ -1,7 +1,7 @@
 """Files that write down what is done to them: to prove that syncs come where they must."""
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from sparklog.storage.files import Files, FileStat, NewFile, Reader
 from sparklog.storage.memory import Operation
@@ -33,8 +33,8 @@ class TracingFiles:
     def is_local(self) -> bool:
         return self.inner.is_local
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:
-        file = self.inner.create(path, durable=durable)
+    def create(self, path: str, **options: bool) -> NewFile:
+        file = self.inner.create(path, **options)
         self._done("create", path)
         return TracingNewFile(file, self.trace)
 
@@ -42,9 +42,9 @@ class TracingFiles:
         self.inner.write_new(path, data, durable=durable)
         self._done("write_new", path, memoryview(bytes(data)).nbytes)
 
-    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+    def put_new(self, path: str, data: "Buffer", *, durable: bool = True, **options: Any) -> bool:
         """An operation of the trace even when the name was taken."""
-        is_put = self.inner.put_new(path, data, durable=durable)
+        is_put = self.inner.put_new(path, data, durable=durable, **options)
         self._done("put_new", path, memoryview(bytes(data)).nbytes)
         return is_put
 

@@ -27,7 +27,7 @@ class Admission:
     """The transactions that one plan sees; `changed` are those that the plan itself has changed."""
 
     def __init__(self, ids: TransactionalIds) -> None:
-        self._ids = ids
+        self.ids = ids
         self.changed: dict[str, TransactionalId] = {}
 
     def check(self, batch: "ClientBatch", place: TransactionPartition, version: int) -> None:
@@ -64,5 +64,5 @@ class Admission:
             )
 
     def _of(self, producer_id: int) -> TransactionalId | None:
-        known = self._ids.of_producer(producer_id)
+        known = self.ids.of_producer(producer_id)
         return None if known is None else self.changed.get(known.transactional_id, known)

@@ -14,7 +14,7 @@ from sparklog.group_commit.append_slots import Append, Appended, Checked
 from sparklog.metadata.edit import OpenTransaction
 from sparklog.metadata.partition_log import PartitionLog
 from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch, sequenced
-from sparklog.metadata.transactions import TransactionPartition
+from sparklog.metadata.transactions import TransactionalIds, TransactionPartition
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
 from sparklog.record.checksum import extend_crc32c
@@ -36,12 +36,13 @@ class Decided(NamedTuple):
     """The verdicts on batches, in the order of arrival, by one image of the log; and new states.
 
     `producers` are the states that change. `transactions` are all open ones of the partition, None
-    if none begins here.
+    if none begins here. `ids` are the transactional ids of that image.
     """
 
     verdicts: list[Verdict]
     producers: tuple[ProducerState, ...]
     transactions: tuple[OpenTransaction, ...] | None
+    ids: TransactionalIds
 
 
 def decided(
@@ -79,7 +80,9 @@ def decided(
         verdicts.append(verdict)
     begins = len(opened) > len(log.transactions)
     transactions = tuple(OpenTransaction(*one) for one in sorted(opened.items()))
-    return Decided(verdicts, tuple(states.values()), transactions if begins else None)
+    return Decided(
+        verdicts, tuple(states.values()), transactions if begins else None, admission.ids
+    )
 
 
 def _not_transactional(log: PartitionLog, batch: "ClientBatch") -> InvalidTxnStateError:
@@ -127,15 +130,13 @@ class PartitionAppends:
         self._topic_id = topic_id
         self._log = log
         self._is_transactional = any(batch.is_transactional for _, batch in batches)
-        self.verdicts, self.producers, self.transactions = decided(
-            log, batches, topic_id, admission
-        )
+        self.decided = decided(log, batches, topic_id, admission)
         """The verdicts by the newest look at the log, with the states that follow."""
         self.rows: Sequence[SegmentEntry] = ()
         """Rows of the batches that the newest plan appends, with the file's offsets."""
         self.is_stale = False
         """Whether the newest plan wants batches that were not written: write again."""
-        self._is_written = [isinstance(verdict, int) for verdict in self.verdicts]
+        self._is_written = [isinstance(verdict, int) for verdict in self.decided.verdicts]
         self.written = [
             batch for (_, batch), is_in in zip(batches, self._is_written, strict=True) if is_in
         ]
@@ -158,7 +159,7 @@ class PartitionAppends:
         """The batches that the newest plan appends."""
         return [
             batch
-            for (_, batch), verdict in zip(self.batches, self.verdicts, strict=True)
+            for (_, batch), verdict in zip(self.batches, self.decided.verdicts, strict=True)
             if isinstance(verdict, int) and not self.is_stale
         ]
 
@@ -196,20 +197,29 @@ class PartitionAppends:
 
     def place(self, log: PartitionLog, admission: Admission) -> None:
         """Decide on the batches again, on the log that the commit continues."""
-        # On the same log the verdicts stand, but transactions must be noted in each plan's
-        # admission.
-        if log is not self._log or self._is_transactional:
+        # On the same log, and with the same transactional ids, the verdicts stand.
+        is_same = log is self._log
+        if self._is_transactional:
+            is_same = is_same and admission.ids is self.decided.ids
+        if not is_same:
             self._log = log
-            self.verdicts, self.producers, self.transactions = decided(
-                log, self.batches, self._topic_id, admission
-            )
-        is_taken = [isinstance(verdict, int) for verdict in self.verdicts]
+            self.decided = decided(log, self.batches, self._topic_id, admission)
+        is_taken = [isinstance(verdict, int) for verdict in self.decided.verdicts]
+        if is_same and self._is_transactional:
+            self._take(is_taken, admission)
         pairs = list(zip(is_taken, self._is_written, strict=True))
         of_written = [taken for taken, is_in in pairs if is_in]
         self.is_stale = any(taken and not is_in for taken, is_in in pairs) or (
             bool(self._segments) and any(of_written) and not all(of_written)
         )
         self.rows = () if self.is_stale else self._rows(of_written)
+
+    def _take(self, is_taken: Sequence[bool], admission: Admission) -> None:
+        """Note the transactions of the batches that are appended in the admission of a plan."""
+        place = TransactionPartition(self._topic_id, self.partition)
+        for is_in, (_, batch) in zip(is_taken, self.batches, strict=True):
+            if is_in and batch.is_transactional:
+                admission.take(batch.producer_id, place)
 
     def _rows(self, is_taken: Sequence[bool]) -> Sequence[SegmentEntry]:
         """Return the rows of the written batches that are to be appended."""
@@ -268,7 +278,7 @@ class PartitionAppends:
         """
         if self.is_stale:
             return
-        for (slot, _), verdict in zip(self.batches, self.verdicts, strict=True):
+        for (slot, _), verdict in zip(self.batches, self.decided.verdicts, strict=True):
             if isinstance(verdict, SparklogError):
                 slot.outcome = verdict
             elif isinstance(verdict, Duplicate):

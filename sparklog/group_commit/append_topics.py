@@ -99,11 +99,13 @@ class TopicAppends:
             edit = TopicEdit(
                 segments=at_log_end(topic, [row for one in placed for row in one.rows]),
                 leader_epochs={one.partition: one.leader_epoch for one in placed},
-                producers={one.partition: one.producers for one in placed if one.producers},
+                producers={
+                    one.partition: one.decided.producers for one in placed if one.decided.producers
+                },
                 transactions={
-                    one.partition: one.transactions
+                    one.partition: one.decided.transactions
                     for one in placed
-                    if one.transactions is not None
+                    if one.decided.transactions is not None
                 },
             )
             check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))

@@ -6,6 +6,8 @@
     commit    one entry, after all files are durable; a topic that the commit refuses (a deleted
               one) is left out
 
+Companions of the group write behind the batches, and their edit is in the same entry.
+
 Batches are written again, PLANS_MAX times in all, if an import, a vacuum, or a retry of the same
 batches at another instance came between. Files that were written and not committed are left to
 vacuum.
@@ -13,22 +15,34 @@ vacuum.
 
 from collections.abc import Collection, Sequence
 from copy import copy
-from typing import Final
+from functools import partial
+from typing import Final, NamedTuple
 
 from sparklog.errors import FencedLeaderEpochError, LateWriterError, SparklogError
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Slot
 from sparklog.group_commit.append_topics import TopicAppends, live_topic
+from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
-from sparklog.metadata.log import Committed
+from sparklog.metadata.log import Committed, Plan
+from sparklog.record.checksum import crc32c
 
 PLANS_MAX: Final = 3
 """How often a batch is written before it fails."""
 JOINED_BYTES_MAX: Final = 1024 * 1024
 """So many bytes of batches are written with one call."""
+ROUNDS_MAX: Final = 20
+"""How often a companion is written before it fails."""
+
+
+class _Written(NamedTuple):
+    """What a round has written: the shared segment, not yet durable, and the companions' places."""
+
+    shared: SharedSegment
+    places: Places
 
 
 class AppendWriter:
@@ -40,44 +54,74 @@ class AppendWriter:
         self._counts = counts
         self._options = WriteOptions(flush=flush)
 
-    def write(self, slots: Sequence[Slot]) -> Image | None:
+    def write(self, slots: Sequence[Slot], companions: Companions | None = None) -> Image | None:
         """Write and commit; set the outcome of every slot. Batches of a partition keep their order.
 
-        Returns the image after the commit; None if nothing landed.
+        `companions` are settled, too. Returns the image after the commit; None if nothing landed.
         """
         image: Image | None = None
-        for plans in range(PLANS_MAX):
+        for plans in range(ROUNDS_MAX):
             waiting = [slot for slot in slots if slot.outcome is None]
-            if not waiting:
+            if companions is not None and companions.are_settled:
+                companions = None
+            if not waiting and companions is None:
                 break
             try:
-                image = self._round(waiting, is_last=plans + 1 == PLANS_MAX) or image
+                image = self._round(waiting, companions, is_last=plans + 1 >= PLANS_MAX) or image
             except SparklogError as error:
                 for slot in waiting:
                     slot.outcome = slot.outcome or copy(error)
+                if companions is not None:
+                    companions.fail(error)
+        if companions is not None:
+            companions.give_up()
         return image
 
-    def _round(self, slots: Sequence[Slot], *, is_last: bool) -> Image | None:
+    def _round(
+        self, slots: Sequence[Slot], companions: Companions | None, *, is_last: bool
+    ) -> Image | None:
         """Write slots and commit them in one entry; those to be written again get no outcome."""
+        log, clock = self._catalog.log, self._catalog.clock
         ids = dict.fromkeys(slot.append.topic_id for slot in slots)
-        image, now_ms = self._catalog.log.image(list(ids)), self._catalog.clock.now_ms()
+        image, now_ms = log.image(list(ids)), clock.now_ms()
         topics = self._checked(slots, image, now_ms)
-        if not topics:
+        pieces: Collection[bytes] = ()
+        if companions is not None:
+            theirs = companions.begin(image)
+            if companions.are_settled:
+                companions = None
+            else:
+                ids.update(dict.fromkeys(theirs))
+                pieces = companions.pieces(log.opened_at(image, theirs), now_ms)
+        if not topics and companions is None:
             return None
-        shared = self._written(topics)
-        committed = self._commit(topics, shared)
+        written = self._written(topics, pieces)
+        plans = [self._plan(topics)] if topics else []
+        if companions is not None:
+            plans.append(partial(companions.plan, places=written.places))
+        outcomes = log.commit_each(plans, list(ids), ready=written.shared.sync)
+        if companions is not None:
+            companions.land(outcomes[-1])
+        if topics:
+            self._land(topics, outcomes[0], is_last=is_last)
+        landed = [one for one in outcomes if isinstance(one, Committed) and one.edit is not None]
+        return landed[0].newest if landed else None
+
+    def _land(
+        self, topics: Sequence[TopicAppends], outcome: Committed | BaseException, *, is_last: bool
+    ) -> None:
+        """Settle the batches of topics. Raises the outcome if it is an error."""
+        if isinstance(outcome, BaseException):
+            raise outcome
         for one in topics:
             if one.error is None:
-                one.settle(committed.image)
+                one.settle(outcome.image)
                 self._count(one)
             elif not isinstance(one.error, LateWriterError | FencedLeaderEpochError):
                 one.fail()
             if is_last:
                 one.fail()
-        if committed.edit is None:
-            return None
-        self._counts.commits += 1
-        return committed.image
+        self._counts.commits += outcome.edit is not None
 
     def _checked(self, slots: Sequence[Slot], image: Image, now_ms: int) -> list[TopicAppends]:
         """Return the sound batches by topic; the other slots get their errors as outcomes."""
@@ -102,11 +146,11 @@ class AppendWriter:
             for one, found in checked.items()
         ]
 
-    def _written(self, topics: Sequence[TopicAppends]) -> SharedSegment:
-        """Write all batches; return the shared segment of the small ones, not yet synced."""
+    def _written(self, topics: Sequence[TopicAppends], pieces: Collection[bytes] = ()) -> _Written:
+        """Write all batches, and the companions' pieces; begin to make them durable."""
         shared = SharedSegment(self._catalog.files, self._catalog.clock)
         try:
-            self._write_small(topics, shared)
+            places = self._write_small(topics, pieces, shared)
             for one in topics:
                 if one.large:
                     self._write_large(one, shared)
@@ -114,22 +158,28 @@ class AppendWriter:
         except BaseException:
             shared.abort()
             raise
-        return shared
+        return _Written(shared, places)
 
-    def _write_small(self, topics: Sequence[TopicAppends], shared: SharedSegment) -> None:
+    def _write_small(
+        self, topics: Sequence[TopicAppends], pieces: Collection[bytes], shared: SharedSegment
+    ) -> Places:
         small = [partition for one in topics for partition in one.small]
-        if not small:
-            return
-        pieces = [piece for one in small for piece in one.pieces]
-        is_short = sum(one.size for one in small) <= JOINED_BYTES_MAX
+        if not small and not pieces:
+            return {}
+        batches = [piece for one in small for piece in one.pieces]
         # To copy large batches would take longer than a write for each.
-        path, position = shared.put(
-            [b"".join(pieces)] if is_short else pieces, flush=self._options.flush
-        )
+        is_short = sum(one.size for one in small) <= JOINED_BYTES_MAX
+        data = [b"".join((*batches, *pieces))] if is_short else [*batches, *pieces]
+        path, position = shared.put(data, flush=self._options.flush or bool(pieces))
         now_ms = self._catalog.clock.now_ms()
         for one in small:
             one.lie_at(path, position, now_ms)
             position += one.size
+        places: dict[bytes, Place] = {}
+        for piece in pieces:
+            places[piece] = Place(path, position, crc32c(piece))
+            position += len(piece)
+        return places
 
     def _write_large(self, topic: TopicAppends, shared: SharedSegment) -> None:
         from sparklog.log_writer import TopicWriter
@@ -137,12 +187,8 @@ class AppendWriter:
         files, clock = self._catalog.files, self._catalog.clock
         topic.write_large(TopicWriter(files, topic.plan, clock, 0, shared))
 
-    def _commit(self, topics: Collection[TopicAppends], shared: SharedSegment) -> Committed:
-        """Commit topics in one entry, without those that the commit refuses.
-
-        The disk syncs the shared segment while the edit is made. The plan returns the edit only
-        after the sync, so an entry names durable files.
-        """
+    def _plan(self, topics: Collection[TopicAppends]) -> Plan:
+        """Return the plan that commits topics in one entry, without those that it refuses."""
         tries: list[int] = []
 
         def plan(image: Image) -> Edit | Done:
@@ -156,7 +202,6 @@ class AppendWriter:
                 return Done()
             names = [one.plan.topic.name for one in topics if one.topic_id in edits]
             told = {"topics": ", ".join(names), **told_of(edits.values())}
-            shared.sync()
             return Edit(
                 operation=PRODUCE,
                 parameters=told,
@@ -164,7 +209,7 @@ class AppendWriter:
                 transactional_ids=admission.changed,
             )
 
-        return self._catalog.log.commit(plan, [one.topic_id for one in topics])
+        return plan
 
     def _count(self, topic: TopicAppends) -> None:
         batches = [batch for one in topic.partitions for batch in one.appended]

@@ -14,7 +14,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 from sparklog.group_commit.append_slots import (
     Append,
@@ -24,6 +24,7 @@ from sparklog.group_commit.append_slots import (
     Slot,
 )
 from sparklog.group_commit.append_writer import AppendWriter
+from sparklog.group_commit.companions import Companions
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image
 
@@ -56,12 +57,21 @@ class _Waiting:
     answer: asyncio.Future[list[Outcome]]
     make: Callable[[], Append] | None = None
     """Makes the batch when its group is taken; before that `slots` is empty."""
+    companion: Any = None
+    """In place of slots."""
 
 
 class AppendCommit:
     """The groups of one instance. For one event loop."""
 
-    def __init__(self, catalog: Catalog, limits: AppendLimits) -> None:
+    def __init__(
+        self,
+        catalog: Catalog,
+        limits: AppendLimits,
+        together: Callable[[Sequence[Any]], Companions] | None = None,
+    ) -> None:
+        """`together` makes the companions of a group of those that `join` has taken."""
+        self._together = together
         self.counts = AppendCounts()
         self.on_commit: Callable[[Image], None] | None = None
         """Called on the loop after each commit that landed, with its image, before its answers."""
@@ -103,6 +113,14 @@ class AppendCommit:
         """
         answer = asyncio.get_running_loop().create_future()
         return self._wait(_Waiting([], 0, answer, make))
+
+    def join(self, companion: object) -> asyncio.Future[list[Outcome]]:
+        """Take a companion for the next group; return a future, done when it is settled.
+
+        The future's outcomes are empty. A companion comes behind the batches of its group.
+        """
+        answer = asyncio.get_running_loop().create_future()
+        return self._wait(_Waiting([], 0, answer, companion=companion))
 
     def grew(self) -> None:
         """Note that one more request has joined a batch that is not made yet."""
@@ -178,9 +196,11 @@ class AppendCommit:
         loop = asyncio.get_running_loop()
         began_s = loop.time()
         slots = [slot for one in group for slot in one.slots]
+        joined = [one.companion for one in group if one.companion is not None]
+        companions = None if self._together is None or not joined else self._together(joined)
         failure: Exception | None = None
         try:
-            image = await loop.run_in_executor(self._thread, self._writer.write, slots)
+            image = await loop.run_in_executor(self._thread, self._writer.write, slots, companions)
         except Exception as error:  # noqa: BLE001 - raised in the waiting requests, then logged
             image, failure = None, error
         self._answered_s = loop.time()

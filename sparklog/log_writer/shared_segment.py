@@ -43,7 +43,9 @@ class SharedSegment:
         """Append the batches of one partition; return the path and where they begin in the file."""
         if self._file is None:
             name = uuid7(self._clock.now_ms(), os.urandom(10))
-            self._file = self._files.create(f"{SHARED_PREFIX}{name}{LOG_SUFFIX}", durable=flush)
+            self._file = self._files.create(
+                f"{SHARED_PREFIX}{name}{LOG_SUFFIX}", durable=flush, with_name=flush
+            )
         self._is_durable = self._is_durable or flush
         position = self._file.bytes_written
         for data in batches:

@@ -7,7 +7,7 @@ edits of the plans before it, so the error is final only when they land.
 
 from collections.abc import Callable, Collection, Sequence
 from copy import copy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import orjson
 
@@ -21,27 +21,48 @@ from sparklog.metadata.image import Image
 
 Plan = Callable[[Image], Edit | Done]
 """Returns the edit to commit on an image. It must be pure, because every try calls it again."""
+Ready = Callable[[], None]
+"""Returns when the files that an edit names are durable, or raises why they are not."""
+
+
+class NotReadyError(Exception):
+    """An edit of the entry names files that are not durable: plan again without that edit."""
+
+
+def nothing_to_wait_for() -> None:
+    """Return: the edit names no new file, or its files are durable already."""
 
 
 @dataclass(frozen=True, slots=True)
 class Committed:
     """A commit's answer: the image after it, and its edit; None if there was nothing to commit.
 
-    `before` is the image that the successful try planned on.
+    `before` is the image that the successful try planned on. `newest` is the image after the whole
+    entry, which may have edits of other requests behind this one.
     """
 
     image: Image
     before: Image
+    newest: Image
     edit: Edit | None
 
 
 class Request:
     """One call of `commit`: its plan, the plan's newest result, and its outcome."""
 
-    def __init__(self, plan: Plan, topics: Collection[str], *, is_patient: bool = False) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        topics: Collection[str],
+        *,
+        is_patient: bool = False,
+        ready: Ready = nothing_to_wait_for,
+    ) -> None:
+        """`ready` is called before the entry gets its name, if the plan has returned an edit."""
         self.plan = plan
         self.topics = topics
         self.is_patient = is_patient
+        self._ready = ready
         self.is_settled = False
         self._planned: Committed | Exception | None = None
         self._outcome: Committed | BaseException | None = None
@@ -58,7 +79,7 @@ class Request:
         try:
             edit = self.plan(image)
             if isinstance(edit, Done) or edit.is_empty:
-                self._planned = Committed(image, image, None)
+                self._planned = Committed(image, image, image, None)
                 return None
             check(image, edit)
             data = encode_edits([edit])
@@ -70,13 +91,28 @@ class Request:
             if is_first:
                 self.fail(error)
             return None
-        self._planned = Committed(after, image, edit)
+        self._planned = Committed(after, image, after, edit)
         return edit, data, after
 
-    def land(self) -> None:
-        """Make the newest plan's result the outcome, unless the request has one."""
+    def is_ready(self) -> bool:
+        """Wait for the files that the edit names; if they are not durable, fail, return False."""
+        if isinstance(self._planned, Committed) and self._planned.edit is not None:
+            try:
+                self._ready()
+            except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
+                self.fail(error)
+                return False
+        return True
+
+    def land(self, newest: Image) -> None:
+        """Make the newest plan's result the outcome, unless the request has one.
+
+        `newest` is the image after the whole entry.
+        """
         if not self.is_settled:
-            self._outcome = self._planned
+            planned = self._planned
+            is_answer = isinstance(planned, Committed)
+            self._outcome = replace(planned, newest=newest) if is_answer else planned
             self.is_settled = True
 
     def fail(self, error: BaseException) -> None:
@@ -143,10 +179,19 @@ class Batch:
                 parts.append(data[1:-1])
         return Planned(edits, b"[" + b",".join(parts) + b"]", image)
 
-    def land(self) -> None:
-        """Settle all requests with the results of their newest plans."""
+    def await_files(self) -> None:
+        """Wait for the files that the planned edits name.
+
+        Fails the requests whose files are not durable, and then raises NotReadyError.
+        """
+        unready = [request for request in self.waiting if not request.is_ready()]
+        if unready:
+            raise NotReadyError
+
+    def land(self, newest: Image) -> None:
+        """Settle all requests with the results of their newest plans, which leave this image."""
         for request in self.requests:
-            request.land()
+            request.land(newest)
 
     def fail(self, error: BaseException) -> None:
         """Give the requests without an outcome an error, each its own copy."""

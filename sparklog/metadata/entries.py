@@ -8,6 +8,7 @@ entry (lost), or nothing (the same bytes are put again). No answer is given whil
 
 import os
 import random
+from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
@@ -95,10 +96,18 @@ class Entries:
             return os.access(f"{self._files.uri}/{entry_path(version)}", os.F_OK)
         return self._files.stat(entry_path(version)) is not None
 
-    def put(self, stamp: Stamp, data: bytes, looked_ms: int) -> Outcome:
+    def put(
+        self,
+        stamp: Stamp,
+        data: bytes,
+        looked_ms: int,
+        ready: Callable[[], None],
+    ) -> Outcome:
         """Put an entry into its slot; return the outcome.
 
-        `looked_ms` is the time (`Clock.boot_ms`) at which the slot was seen empty.
+        `looked_ms` is the time (`Clock.boot_ms`) at which the slot was seen empty. `ready` waits
+        for the files that the entry names, before the entry gets its own name; if it raises, the
+        entry is not put.
 
         Raises StorageError if the entry cannot be put and is not there, CommitOutcomeUnknownError
         if it may have landed, CorruptMetadataError if the log below it is no longer the one that
@@ -110,7 +119,7 @@ class Entries:
             tries += 1
             trouble: SparklogError | None = None
             try:
-                if self._files.put_new(path, data):
+                if self._files.put_new(path, data, ready=ready):
                     return self._landed(stamp, looked_ms)
             except StorageError as error:
                 trouble = error

@@ -40,7 +40,11 @@ from sparklog.metadata.topic_image import (
     at_log_end,
     shared_slices,
 )
-from sparklog.metadata.transactions import NO_TRANSACTIONAL_IDS, TransactionalIds
+from sparklog.metadata.transactions import (
+    NO_TRANSACTIONAL_IDS,
+    TransactionalId,
+    TransactionalIds,
+)
 from sparklog.model import TopicDescription
 
 __all__ = [
@@ -133,6 +137,16 @@ class Image:
     def with_topics(self, topics: Mapping[str, TopicImage]) -> "Image":
         """Return the image with topics that were opened; their descriptions do not change."""
         return replace(self, topics=self.topics.update(topics))
+
+    def with_ids(
+        self, ids: Mapping[str, TransactionalId | None], next_producer_id: int | None
+    ) -> "Image":
+        """Return the image with changed transactional ids, and everything else as it is."""
+        return replace(
+            self,
+            transactional_ids=self.transactional_ids.after(ids, self.stamp.timestamp_ms),
+            next_producer_id=max(self.next_producer_id, next_producer_id or 0),
+        )
 
     def apply(self, edits: Iterable[Edit], stamp: Stamp) -> "Image":
         """Return the image after one entry, whose edits apply one after another.

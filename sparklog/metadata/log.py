@@ -12,8 +12,9 @@ so no commit lands twice. No segment is written again either: segments are posit
 Committers of one machine take turns. The requests that wait in one process share one entry: their
 plans run one after another, each on the image that the plan before leaves.
 
-Durability: an entry's bytes are always synced before it gets its name. The directory that names it
-is synced before the commit is answered, unless the log was opened with `flush=False`.
+Durability: an entry's bytes are always synced before it gets its name, and so are the files that
+its edits name: the disk syncs both at the same time. The directory that names the entry is synced
+before the commit is answered, unless the log was opened with `flush=False`.
 """
 
 import logging
@@ -35,7 +36,16 @@ from sparklog.errors import (
 )
 from sparklog.log.names import random_uuid, uuid7
 from sparklog.metadata import delta
-from sparklog.metadata.batch import Batch, Committed, Plan, Planned, Request
+from sparklog.metadata.batch import (
+    Batch,
+    Committed,
+    NotReadyError,
+    Plan,
+    Planned,
+    Ready,
+    Request,
+    nothing_to_wait_for,
+)
 from sparklog.metadata.edit import FEATURE_LEVEL, Edit, Stamp
 from sparklog.metadata.entries import CLUSTER_METADATA, ENTRIES, REPLAY, Outcome, entry_path
 from sparklog.metadata.entry import (
@@ -167,14 +177,19 @@ class MetadataLog(FollowedLog):
         return answer
 
     def commit_each(
-        self, plans: Sequence[Plan], topics: Collection[str]
+        self,
+        plans: Sequence[Plan],
+        topics: Collection[str],
+        *,
+        ready: Ready = nothing_to_wait_for,
     ) -> list[Committed | BaseException]:
         """Commit the edits of several plans in one entry; return their outcomes.
 
         The plans run one after another, each on the image that the one before leaves. A plan that
-        fails does not stop the others; its error is its outcome.
+        fails does not stop the others; its error is its outcome. `ready` waits for the files that
+        the edits name: it is called when the entry is written, before it gets its name.
         """
-        requests = [Request(plan, topics) for plan in plans]
+        requests = [Request(plan, topics, ready=ready) for plan in plans]
         self._commit(requests)
         answers = [request.outcome for request in requests]
         if any(isinstance(one, Committed) and one.edit is not None for one in answers):
@@ -263,7 +278,10 @@ class MetadataLog(FollowedLog):
         if planned.edits:
             data = self._encoded(stamp, before, planned)
             batch.is_in_flight = True
-            has_landed = self._has_landed(stamp, data, looked_ms)
+            try:
+                has_landed = self._has_landed(stamp, data, looked_ms, batch.await_files)
+            except NotReadyError:
+                has_landed = False
             batch.is_in_flight = False
             if not has_landed:
                 return False
@@ -273,12 +291,12 @@ class MetadataLog(FollowedLog):
             # Another thread may have read the entry, and opened topics, meanwhile: keep its image.
             if self._image is before:
                 self._image = planned.image
-        batch.land()
+        batch.land(planned.image)
         return True
 
-    def _has_landed(self, stamp: Stamp, data: bytes, looked_ms: int) -> bool:
+    def _has_landed(self, stamp: Stamp, data: bytes, looked_ms: int, ready: Ready) -> bool:
         try:
-            outcome = self.entries.put(stamp, data, looked_ms)
+            outcome = self.entries.put(stamp, data, looked_ms, ready)
         except CorruptMetadataError:
             with self._reading:
                 self._forget()

@@ -35,6 +35,10 @@ Reader = Callable[[int, int], memoryview]
 """read(start, length) of one file, both in bytes, as `Files.read`."""
 
 
+def no_wait() -> None:
+    """Wait for nothing (`Files.put_new`)."""
+
+
 class FileStat(NamedTuple):
     """One file: its path, its size, and when it was last written (milliseconds since the epoch)."""
 
@@ -143,13 +147,13 @@ class Files(Protocol):
         """Whether files are on this machine's file system, so that mapping and links work."""
         ...
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:
+    def create(self, path: str, *, durable: bool = False, with_name: bool = False) -> NewFile:
         """Begin a new file; make its directories.
 
         `durable` says that the file will be synced: then `close` begins the sync, on the descriptor
-        that has written. Raises ExistingFileError if there is a file of this name and the storage
-        knows that at once. An object store does not: there the uuid in the name keeps two writers
-        apart.
+        that has written, and `with_name` also that of the file's directory. Raises
+        ExistingFileError if there is a file of this name and the storage knows that at once. An
+        object store does not: there the uuid in the name keeps two writers apart.
         """
         ...
 
@@ -160,8 +164,18 @@ class Files(Protocol):
         """
         ...
 
-    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+    def put_new(
+        self,
+        path: str,
+        data: "Buffer",
+        *,
+        durable: bool = True,
+        ready: Callable[[], None] = no_wait,
+    ) -> bool:
         """Put a whole small file under a free name; make its directories.
+
+        `ready` is called before the file gets its name, on a local disk after its bytes are synced.
+        It waits for other files that these bytes name. If it raises, nothing is put.
 
         True: the file is put. False: there is a file of this name; read it to learn whose it is.
         (An object store's client repeats a request that got no answer, and may find the file that

@@ -11,16 +11,17 @@ import mmap
 import os
 import shutil
 import stat
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING
 
 from sparklog.errors import StorageError
 from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import failure, os_errors
-from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
 from sparklog.storage.kept_file import KeptFile, pread_to
-from sparklog.storage.local_file import LocalNewFile, finish
+from sparklog.storage.local_file import LocalNewFile, finish, is_with_name, sync_path
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 
 if TYPE_CHECKING:
@@ -54,31 +55,40 @@ class LocalFiles:
     def __repr__(self) -> str:
         return f"LocalFiles({self.uri!r})"
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:
+    def create(self, path: str, *, durable: bool = False, with_name: bool = False) -> NewFile:
         """See `Files.create`; the file is visible while it is being written."""
         target = self._target(path)
+        made = partial(LocalNewFile, path, target, self.uri, durable=durable, with_name=with_name)
         with os_errors("create", path, self.uri):
             try:
-                return LocalNewFile(path, target, self.uri, durable=durable)
+                return made()
             except FileNotFoundError:
                 self._make_directories(os.path.dirname(target))
-                return LocalNewFile(path, target, self.uri, durable=durable)
+                return made()
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
         """See `Files.write_new`."""
         with self.create(path, durable=durable) as file:
             file.write(data)
 
-    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+    def put_new(
+        self,
+        path: str,
+        data: "Buffer",
+        *,
+        durable: bool = True,
+        ready: Callable[[], None] = no_wait,
+    ) -> bool:
         """See `Files.put_new`: written without a name, or under another one, then linked."""
         target = self._target(path)
         with os_errors("put", path, self.uri):
             if os.path.lexists(target):
                 return False
-            is_named = _put_unnamed(target, data, durable)
+            is_named = _put_unnamed(target, data, durable, ready)
             if is_named is not None:
                 return is_named
             with self._written_aside(target, data, durable) as aside:
+                ready()
                 return self._named_once(path, aside, target)
 
     def overwrite(self, path: str, data: "Buffer") -> None:
@@ -203,6 +213,10 @@ class LocalFiles:
         files = [check_path(path) for path in dict.fromkeys(paths)]
         above = parents(files)
         unnamed = [directory for directory in above if directory not in self._named]
+        if not unnamed and all(is_with_name(f"{self.uri}/{path}") for path in files):
+            for path in files:
+                self._sync(path)
+            return
         directories = sorted({os.path.dirname(path) for path in (*files, *unnamed)})
         self._sync_all(files, directories)
         self._named.update(above)
@@ -214,7 +228,7 @@ class LocalFiles:
         """See `Files.sync_directory`."""
         check_directory(directory)
         with os_errors("sync", directory, self.uri):
-            _sync(os.path.join(self.uri, directory))
+            sync_path(os.path.join(self.uri, directory))
 
     def _sync(self, path: str) -> None:
         target = os.path.join(self.uri, path)
@@ -222,7 +236,7 @@ class LocalFiles:
             if finish(target):
                 os.stat(target)
             else:
-                _sync(target)
+                sync_path(target)
 
     def link_or_copy(self, source: str, target: str) -> None:
         """See `Files.link_or_copy`."""
@@ -285,7 +299,7 @@ class LocalFiles:
         os.makedirs(directory, exist_ok=True)
         self._named = {""}
         for path in reversed(missing):
-            _sync(os.path.dirname(path))
+            sync_path(os.path.dirname(path))
 
 
 def _file_stat(path: str, found: os.stat_result) -> FileStat:
@@ -330,7 +344,9 @@ def _write(descriptor: int, view: memoryview, durable: bool) -> None:
         os.fdatasync(descriptor)
 
 
-def _put_unnamed(target: str, data: "Buffer", durable: bool) -> bool | None:
+def _put_unnamed(
+    target: str, data: "Buffer", durable: bool, ready: Callable[[], None]
+) -> bool | None:
     """Write a file without a name and link it to `target`; False if that name is taken.
 
     None, having put nothing, where this is impossible: on a system other than Linux, on some file
@@ -343,6 +359,7 @@ def _put_unnamed(target: str, data: "Buffer", durable: bool) -> bool | None:
         return None
     try:
         _write(descriptor, flat_view(data), durable)
+        ready()
         # With src_dir_fd, which the absolute path ignores, Python calls linkat.
         os.link(f"{_DESCRIPTORS}/{descriptor}", target, src_dir_fd=descriptor)
     except FileExistsError:
@@ -369,11 +386,3 @@ def _pread(descriptor: int, start: int, length: int | None) -> bytes:
 def _end_of_range(descriptor: int, start: int, length: int | None) -> int:
     size = os.fstat(descriptor).st_size
     return size if length is None else min(size, start + length)
-
-
-def _sync(path: str) -> None:
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -4,7 +4,8 @@ The kernel reports a failed write-back to the descriptors that are open when it 
 that is opened later may never learn of it (fsync(2)). So a durable file is synced through the
 descriptor that wrote it:
 
-    close       hands the descriptor to a thread, which syncs and closes it
+    close       hands the descriptor to a thread, which syncs and closes it, and may also sync the
+                directory: one commit of the journal for both
     finish      waits for that thread and raises its error; `LocalFiles.sync` calls it
 
 A writer of many partitions has more files open than the process may have descriptors. `_IDLE` has
@@ -45,23 +46,35 @@ _DONE.set_result(None)
 _FINISHED: "dict[str, Future[None]]" = {}
 """The syncs of closed durable files, by absolute path, until `finish` has returned their result."""
 
+_WITH_NAME: set[str] = set()
+"""The files in `_FINISHED` whose directories are synced behind them."""
+
 
 class LocalNewFile(NewFile):
     """A file opened exclusively (O_EXCL) and written without a buffer in this process."""
 
-    def __init__(self, path: str, target: str, log_dir: str, *, durable: bool = False) -> None:
+    def __init__(
+        self,
+        path: str,
+        target: str,
+        log_dir: str,
+        *,
+        durable: bool = False,
+        with_name: bool = False,
+    ) -> None:
         """Make the file `target`, an absolute path. Raises FileExistsError, OSError."""
         super().__init__(path)
         self._target = target
         self._log_dir = log_dir
         self._durable = durable
+        self._with_name = with_name
         self._descriptor: int | None = os.open(
             target, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666
         )
         self._parked = _DONE
         self._identity = os.fstat(self._descriptor)
         self._begun_bytes = 0
-        _FINISHED.pop(target, None)
+        _forget(target)
         self._rest()
 
     def write_behind(self) -> None:
@@ -90,8 +103,11 @@ class LocalNewFile(NewFile):
             self._wake()
             descriptor, self._descriptor = self._descriptor, None
             if self._durable:
+                directory = os.path.dirname(self._target) if self._with_name else None
                 if descriptor is not None:
-                    self._parked = begin(partial(_sync_and_close, descriptor))
+                    self._parked = begin(partial(_sync_and_close, descriptor, directory))
+                    if directory is not None:
+                        _WITH_NAME.add(self._target)
                 _remember(self._target, self._parked)
             elif descriptor is not None:
                 os.close(descriptor)
@@ -160,8 +176,18 @@ def finish(target: str) -> bool:
     if call is None:
         return False
     call.result()
-    _FINISHED.pop(target, None)
+    _forget(target)
     return True
+
+
+def is_with_name(target: str) -> bool:
+    """Whether `finish` waits for the sync of the directory of this file, too."""
+    return target in _WITH_NAME
+
+
+def _forget(target: str) -> None:
+    _FINISHED.pop(target, None)
+    _WITH_NAME.discard(target)
 
 
 @cache
@@ -174,7 +200,7 @@ def _remember(target: str, call: "Future[None]") -> None:
     if len(_FINISHED) >= FINISHED_MAX:
         # `LocalFiles.sync` opens such a file and finds that its pages are clean.
         for path in [path for path, one in list(_FINISHED.items()) if _has_succeeded(one)]:
-            _FINISHED.pop(path, None)
+            _forget(path)
     _FINISHED[target] = call
 
 
@@ -182,8 +208,19 @@ def _has_succeeded(call: "Future[None]") -> bool:
     return call.done() and call.exception() is None
 
 
-def _sync_and_close(descriptor: int) -> None:
+def _sync_and_close(descriptor: int, directory: str | None = None) -> None:
     # fsync, not fdatasync: the inode is new, so its metadata must be written in either case.
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    if directory is not None:
+        sync_path(directory)
+
+
+def sync_path(path: str) -> None:
+    """Sync a directory, or a file that this process has not written. Raises OSError."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:
@@ -197,3 +234,4 @@ os.register_at_fork(
     after_in_child=_IDLE_LOCK.release,
 )
 os.register_at_fork(after_in_child=_FINISHED.clear)
+os.register_at_fork(after_in_child=_WITH_NAME.clear)

@@ -5,13 +5,13 @@ its directory was synced after the deletion. A file of a durable `put_new` is go
 directory was synced; a file of a `put_new` that is not durable, unless the file was synced.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
 from sparklog.clock import Clock, ManualClock
 from sparklog.errors import ExistingFileError, MissingFileError, StorageError, UsageError
 from sparklog.storage.failures import failure
-from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 
 if TYPE_CHECKING:
@@ -77,7 +77,13 @@ class MemoryFiles:
         self._being_written.clear()
         self._without_durable_name.clear()
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002 - sync is
+    def create(
+        self,
+        path: str,
+        *,
+        durable: bool = False,  # noqa: ARG002 - sync is
+        with_name: bool = False,  # noqa: ARG002 - sync is
+    ) -> NewFile:
         """See `Files.create`."""
         self.record("create", check_path(path))
         self._reserve("create", path)
@@ -88,8 +94,16 @@ class MemoryFiles:
         with self.create(path, durable=durable) as file:
             file.write(data)
 
-    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:
+    def put_new(
+        self,
+        path: str,
+        data: "Buffer",
+        *,
+        durable: bool = True,
+        ready: Callable[[], None] = no_wait,
+    ) -> bool:
         """See `Files.put_new`; the trace has one operation."""
+        ready()
         view = flat_view(data)
         self.record("put_new", check_path(path), view.nbytes)
         if path in self._stored or path in self._being_written:

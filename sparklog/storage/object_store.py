@@ -19,7 +19,7 @@ obstore's threads do not survive a fork: once a process has connected, its forks
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime
 from itertools import chain, islice
@@ -44,7 +44,7 @@ from sparklog.storage import aws_credentials
 from sparklog.storage.at_once import each_at_once
 from sparklog.storage.client import client_options, config_of, retry_config
 from sparklog.storage.failures import failure
-from sparklog.storage.files import FileStat, NewFile, Reader, flat_view
+from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
 from sparklog.storage.paths import check_directory, check_path, check_range
 from sparklog.storage.read_ahead import ReadAhead
 from sparklog.storage.settings import StorageOptions
@@ -107,7 +107,13 @@ class ObjectFiles:
     def __reduce__(self) -> tuple[Any, ...]:
         return ObjectFiles, (self.uri, self.options, self._given)
 
-    def create(self, path: str, *, durable: bool = False) -> NewFile:  # noqa: ARG002 - it always is
+    def create(
+        self,
+        path: str,
+        *,
+        durable: bool = False,  # noqa: ARG002 - it always is
+        with_name: bool = False,  # noqa: ARG002 - it always is
+    ) -> NewFile:
         """See `Files.create`; never raises ExistingFileError (module docstring)."""
         return ObjectNewFile(check_path(path), self)
 
@@ -117,8 +123,16 @@ class ObjectFiles:
         if not self._is_put("write", path, view) and self.read(path) != view:
             raise failure(ExistingFileError, "write", path, self.uri, "it exists already")
 
-    def put_new(self, path: str, data: "Buffer", *, durable: bool = True) -> bool:  # noqa: ARG002 - always
+    def put_new(
+        self,
+        path: str,
+        data: "Buffer",
+        *,
+        durable: bool = True,  # noqa: ARG002 - always
+        ready: Callable[[], None] = no_wait,
+    ) -> bool:
         """See `Files.put_new`: one conditional request."""
+        ready()
         return self._is_put("put", path, flat_view(data))
 
     def overwrite(self, path: str, data: "Buffer") -> None:

@@ -1,32 +1,29 @@
 """Ends of transactions that arrive together: one shared segment and one entry for all of them.
 
     end(decide)      waits while a group is committed; then one waiting thread commits all that wait
-    written          one shared segment with the markers and offsets of every end
-    committed        one entry; the plans run one after another, each on the image that the plan
-                     before it leaves
+    EndGroup         a group of ends, as companions of a group of batches, which may be empty
 
-An end that fails does not stop the others. If the image of the commit asks for other bytes than
-were written for an end, that end is written again, together with all others of this kind.
+The gateway gives its ends to the groups of its appends (`group_commit.appends`); other callers use
+`Ends`. An end that fails does not stop the others.
 """
 
+from collections.abc import Collection, Sequence
 from copy import copy
 from threading import Lock
-from typing import Final
 
-from sparklog.errors import CommitConflictError, ErrorCode, SparklogError
-from sparklog.log_writer import SharedSegment
+from sparklog.errors import CommitConflictError, ErrorCode, LateWriterError, SparklogError
+from sparklog.group_commit.append_slots import AppendCounts
+from sparklog.group_commit.append_writer import ROUNDS_MAX, AppendWriter
+from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image
-from sparklog.metadata.transaction_plans import Ending
+from sparklog.metadata.log import Committed
+from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
 from sparklog.transactions.ending import Decision, StaleEndError, edit_of, pieces_of, topics_of
-from sparklog.transactions.pieces import Slot, written
-
-TRIES: Final = 20
-"""How often an end is written before it fails."""
 
 
-class _End:
+class End:
     """An end that waits: the function that decides on it, and its outcome."""
 
     def __init__(self, decide: Decision) -> None:
@@ -45,47 +42,106 @@ class _End:
         return self._outcome
 
 
-class _Plan:
-    """The plan of one end.
+class EndGroup:
+    """Ends that are written and committed together (`Companions`)."""
 
-    It is called on the commit's image, after the group's bytes were written.
-    """
+    def __init__(self, ends: Sequence[End]) -> None:
+        self._ends = ends
+        self._topics: frozenset[str] = frozenset()
+        self._now_ms = 0
+        self._begun: list[Ending] = []
+        self._decided: list[Ending | SparklogError | None] = []
+        """The decisions on those that wait, by the newest plan."""
 
-    def __init__(
-        self,
-        end: _End,
-        places: dict[bytes, Slot],
-        shared: SharedSegment,
-        now_ms: int,
-        ids: frozenset[str],
-    ) -> None:
-        self.end = end
-        self.found: Ending | None = None
-        self._places = places
-        self._shared = shared
+    @property
+    def _waiting(self) -> list[End]:
+        return [one for one in self._ends if not one.is_settled]
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether each end has its outcome."""
+        return all(one.is_settled for one in self._ends)
+
+    def begin(self, image: Image) -> Collection[str]:
+        """Decide on each end alone; settle those that are refused, return the topics of others."""
+        self._begun = []
+        for one in self._waiting:
+            found = _decision(one, image)
+            if isinstance(found, Ending):
+                self._begun.append(found)
+            elif found is not None:
+                one.settle(found)
+        self._topics = frozenset(one for end in self._begun for one in topics_of(image, end))
+        return self._topics
+
+    def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
+        """Return the markers and offsets to write."""
         self._now_ms = now_ms
-        self._ids = ids
+        return sorted(pieces_of(image, self._begun, now_ms))
 
-    def __call__(self, image: Image) -> Edit | Done:
-        self.found = self.end.decide(image)
-        if self.found is None:
-            return Done()
-        if not self._ids.issuperset(topics_of(image, self.found)):
+    def plan(self, image: Image, places: Places) -> Edit | Done:
+        """Decide again, and return the edit of all ends.
+
+        Raises StaleEndError if the ends have to be written again.
+        """
+        self._decided = _decided(self._waiting, image)
+        endings = [one for one in self._decided if isinstance(one, Ending)]
+        if not self._topics.issuperset(one for end in endings for one in topics_of(image, end)):
             raise StaleEndError
-        edit = edit_of(image, self.found, self._places, self._now_ms)
-        self._shared.sync()  # the disk has synced it while the edit was made
-        return edit
+        return edit_of(image, endings, places, self._now_ms)
+
+    def land(self, outcome: Committed | BaseException) -> None:
+        """Settle all ends, unless they have to be written again."""
+        if isinstance(outcome, StaleEndError | LateWriterError):
+            return
+        if isinstance(outcome, BaseException):
+            self.fail(outcome)
+            return
+        for one, found in zip(self._waiting, self._decided, strict=True):
+            one.settle(found)
+
+    def fail(self, error: BaseException) -> None:
+        """Give an error to the ends without an outcome, each its own copy."""
+        for one in self._waiting:
+            one.settle(copy(error))
+
+    def give_up(self) -> None:
+        """Fail the ends that were written too often."""
+        self.fail(
+            CommitConflictError(
+                f"the end of a transaction kept changing, {ROUNDS_MAX} times in a row",
+                code=ErrorCode.CONCURRENT_TRANSACTIONS,
+            )
+        )
+
+
+def _decision(end: End, image: Image) -> Ending | SparklogError | None:
+    try:
+        return end.decide(image)
+    except SparklogError as error:
+        return error
+
+
+def _decided(ends: Sequence[End], image: Image) -> list[Ending | SparklogError | None]:
+    """Return the decision on each end, or its error: each on the ids that the one before leaves."""
+    decisions: list[Ending | SparklogError | None] = []
+    for one in ends:
+        found = _decision(one, image)
+        if isinstance(found, Ending) and found.after.transactional_id != NOT_AN_ID:
+            image = image.with_ids({found.after.transactional_id: found.after}, found.next_id)
+        decisions.append(found)
+    return decisions
 
 
 class Ends:
     """The ends of one process. For any number of threads."""
 
     def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+        self._writer = AppendWriter(catalog, AppendCounts())
         self.leading = Lock()
         """Held by the thread that commits the waiting ends."""
         self._queueing = Lock()
-        self._queue: list[_End] = []
+        self._queue: list[End] = []
 
     @property
     def waiting(self) -> int:
@@ -98,62 +154,25 @@ class Ends:
         Raises the errors of `decide`, CommitConflictError (CONCURRENT_TRANSACTIONS) if other
         commits kept changing the bytes to write, and as `MetadataLog.commit`.
         """
-        own = _End(decide)
-        with self._queueing:
-            self._queue.append(own)
-        with self.leading:
-            if not own.is_settled:
-                self._lead()
+        own = End(decide)
+        self.settle(own)
         return own.answer()
+
+    def settle(self, end: End) -> None:
+        """Commit an end, durably."""
+        with self._queueing:
+            self._queue.append(end)
+        with self.leading:
+            if not end.is_settled:
+                self._lead()
 
     def _lead(self) -> None:
         """End all waiting transactions; each end gets its outcome."""
         with self._queueing:
-            group, self._queue = self._queue, []
+            ends, self._queue = self._queue, []
+        group = EndGroup(ends)
         try:
-            for _ in range(TRIES):
-                waiting = [one for one in group if not one.is_settled]
-                if not waiting:
-                    return
-                self._round(waiting)
-            raise CommitConflictError(
-                f"the end of a transaction kept changing, {TRIES} times in a row",
-                code=ErrorCode.CONCURRENT_TRANSACTIONS,
-            )
+            self._writer.write((), group)
         except BaseException as error:
-            for one in [one for one in group if not one.is_settled]:
-                one.settle(copy(error))
-            if not isinstance(error, SparklogError):
-                raise
-
-    def _round(self, ends: list[_End]) -> None:
-        """Write and commit ends. A stale end gets no outcome, and is written in the next round."""
-        log = self._catalog.log
-        image = log.image()
-        decided = _decided(ends, image)
-        if not decided:
-            return
-        ids = frozenset(one for _, ending in decided for one in topics_of(image, ending))
-        image, now_ms = log.image(ids), self._catalog.clock.now_ms()
-        wanted = {piece.data for _, ending in decided for piece in pieces_of(image, ending, now_ms)}
-        places, shared = written(self._catalog, wanted)
-        plans = [_Plan(end, places, shared, now_ms, ids) for end, _ in decided]
-        for plan, outcome in zip(plans, log.commit_each(plans, ids), strict=True):
-            if not isinstance(outcome, StaleEndError):
-                plan.end.settle(outcome if isinstance(outcome, BaseException) else plan.found)
-
-
-def _decided(ends: list[_End], image: Image) -> list[tuple[_End, Ending]]:
-    """Return the ends that have a transaction to end; the others get their outcome."""
-    decided: list[tuple[_End, Ending]] = []
-    for one in ends:
-        try:
-            ending = one.decide(image)
-        except SparklogError as error:
-            one.settle(error)
-            continue
-        if ending is None:
-            one.settle(None)
-        else:
-            decided.append((one, ending))
-    return decided
+            group.fail(error)
+            raise

@@ -1,30 +1,34 @@
-"""The end of a transaction: one entry with the markers of all its partitions, and its offsets.
+"""The ends of transactions: one edit with the markers of all their partitions, and their offsets.
 
-    written     one shared segment: a marker, which all partitions of a leader epoch share (base
-                offset and epoch lie outside its checksum), and a batch of offsets for each group
-    committed   a new row of each partition names the marker; rows of an aborted transaction get
-                its range of offsets; the offsets of groups are appended to __consumer_offsets
+    written     in a shared segment: for each partition the markers of all transactions that end
+                there, then batches of groups' offsets. Partitions with the same markers share bytes
+                (base offset and leader epoch lie outside a batch's checksum)
+    committed   a new row of each partition names its piece; rows of aborted transactions get their
+                ranges of offsets
 
-The bytes follow from the image. If the commit's image asks for other bytes (after the first append
-to a partition, or a claim of an offsets partition), they are written again. `end_group` writes and
-commits all ends that arrive together.
+The bytes follow from the image and the ends. If the commit's image asks for other bytes (after the
+first append to a partition, a claim of an offsets partition, or an end that is refused), they are
+written again. `end_group` writes and commits all ends that arrive together.
 """
 
-from collections.abc import Callable, Iterator
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Final, NamedTuple
 
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommittedOffset
-from sparklog.metadata.edit import Done, Edit, TopicEdit
+from sparklog.group_commit.companions import Places
+from sparklog.metadata.edit import Done, Edit, OpenTransaction, TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage
 from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.transaction_plans import NOT_AN_ID, Ending
 from sparklog.metadata.transactions import PendingOffset
-from sparklog.model import AbortedRange, SegmentEntry, TopicPartition
+from sparklog.model import AbortedRange, SegmentEntry, SegmentKey, TopicPartition
 from sparklog.record.markers import ABORT, COMMIT, encode_marker
-from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of
+from sparklog.transactions.pieces import Piece, in_a_row, offsets_batch, row_of
 
 END: Final = "END TRANSACTION"
 
@@ -33,14 +37,58 @@ Decision = Callable[[Image], Ending | None]
 
 
 class StaleEndError(Exception):
-    """The commit's image asks for bytes that were not written: the end must be written again."""
+    """The commit's image asks for bytes that were not written: the ends must be written again."""
+
+
+class _Marker(NamedTuple):
+    """The end of a transaction in a partition: its first offset there, and the epoch it leaves."""
+
+    producer_id: int
+    epoch: int
+    first_offset: int
+    is_commit: bool
+
+
+class _Batch(NamedTuple):
+    """One batch to append: a marker, or a group's offsets."""
+
+    data: bytes
+    records: int
+    marker: _Marker | None
+
+
+@dataclass(slots=True)
+class _Appended:
+    """What ends append to a partition, in order; `opened` are the transactions that stay open."""
+
+    log: PartitionLog
+    opened: dict[int, int]
+    batches: list[_Batch] = field(default_factory=list)
+
+    @property
+    def markers(self) -> list[_Marker]:
+        return [one.marker for one in self.batches if one.marker is not None]
+
+    def piece(self, topic_id: str) -> Piece:
+        """Return the bytes to append."""
+        counts = [one.records for one in self.batches]
+        return Piece(
+            topic_id,
+            self.log.partition,
+            in_a_row([one.data for one in self.batches], counts),
+            tuple(counts),
+            tuple(one.producer_id for one in self.markers),
+        )
+
+
+_Appends = dict[str, dict[int, _Appended]]
+"""By topic id and partition."""
 
 
 def topics_of(image: Image, ending: Ending) -> Iterator[str]:
     """Yield the existing topics that an end writes to."""
     for topic_id in dict.fromkeys(one.topic_id for one in ending.before.partitions):
-        topic = image.topic(topic_id)
-        if topic is not None and topic.closed_ms is None:
+        if _live(image, topic_id) is not None:
             yield topic_id
     offsets = image.names.get(OFFSETS_TOPIC)
     if ending.is_commit and ending.before.offsets and offsets is not None:
@@ -52,127 +100,154 @@ def _live(image: Image, topic_id: str) -> TopicImage | None:
     return None if topic is None or topic.closed_ms is not None else topic
 
 
-def pieces_of(image: Image, ending: Ending, now_ms: int) -> Iterator[Piece]:
-    """Yield the pieces of an end: a marker in each partition with records, then groups' offsets."""
-    before = ending.before
-    kind = COMMIT if ending.is_commit else ABORT
-    for topic_id, number in before.partitions:
-        topic = _live(image, topic_id)
-        if topic is None:
-            continue
-        log = topic.partition(number)
-        if before.producer_id in dict(log.transactions):
-            producer = (before.producer_id, ending.marker_epoch)
-            data = encode_marker(kind, *producer, now_ms, 0, log.leader_epoch)
-            yield Piece(topic_id, number, data, 1, True)
-    offsets = image.names.get(OFFSETS_TOPIC)
-    if ending.is_commit and offsets is not None:
-        opened = image.topics[offsets.topic_id]
-        of_group: dict[str, list[PendingOffset]] = {}
-        for one in before.offsets:
-            of_group.setdefault(one.group_id, []).append(one)
-        for group_id, some in of_group.items():
-            number = partition_of(group_id, offsets.num_partitions)
-            data = _offsets(some, now_ms, opened.partition(number).leader_epoch)
-            yield Piece(offsets.topic_id, number, data, len(some), False)
-
-
-def _offsets(offsets: list[PendingOffset], now_ms: int, leader_epoch: int) -> bytes:
-    """Return the batch of a group's offsets, encoded."""
-    records = [
-        offset_record(
-            one.group_id,
-            TopicPartition(one.topic, one.partition),
-            CommittedOffset(one.offset, one.leader_epoch, one.metadata, now_ms),
-        )
-        for one in offsets
-    ]
-    return offsets_batch(records, now_ms, leader_epoch)
-
-
-def edit_of(image: Image, ending: Ending, places: dict[bytes, Slot], now_ms: int) -> Edit | Done:
-    """Return the edit of an end. Raises StaleEndError if some of its bytes were not written."""
-    topics: dict[str, list[Piece]] = {}
-    for piece in pieces_of(image, ending, now_ms):
-        if piece.data not in places:
-            raise StaleEndError
-        topics.setdefault(piece.topic_id, []).append(piece)
-    edits = {
-        topic_id: _topic_edit(image.topics[topic_id], ending, pieces, places, now_ms)
-        for topic_id, pieces in topics.items()
+def pieces_of(image: Image, endings: Sequence[Ending], now_ms: int) -> set[bytes]:
+    """Return the bytes that ends append to partitions; equal pieces are one."""
+    return {
+        one.piece(topic_id).data
+        for topic_id, of_topic in _appended(image, endings, now_ms).items()
+        for one in of_topic.values()
     }
-    after = ending.after
-    if not edits and after.transactional_id == NOT_AN_ID:
+
+
+def _appended(image: Image, endings: Sequence[Ending], now_ms: int) -> _Appends:
+    """Return what ends append: markers in partitions with records, and groups' offsets."""
+    found: _Appends = {}
+    for ending in endings:
+        before, epoch = ending.before, ending.marker_epoch
+        kind = COMMIT if ending.is_commit else ABORT
+        for topic_id, number in before.partitions:
+            topic = _live(image, topic_id)
+            if topic is None:
+                continue
+            place = _place(found, topic, topic_id, number)
+            first = place.opened.pop(before.producer_id, None)
+            if first is not None:
+                data = _marker(kind, before.producer_id, epoch, now_ms, place.log.leader_epoch)
+                marker = _Marker(before.producer_id, epoch, first, ending.is_commit)
+                place.batches.append(_Batch(data, 1, marker))
+        offsets = image.names.get(OFFSETS_TOPIC)
+        if ending.is_commit and offsets is not None:
+            _append_offsets(found, image.topics[offsets.topic_id], before.offsets, now_ms)
+    with_batches = {
+        topic_id: {number: one for number, one in of_topic.items() if one.batches}
+        for topic_id, of_topic in found.items()
+    }
+    return {topic_id: of_topic for topic_id, of_topic in with_batches.items() if of_topic}
+
+
+def _place(found: _Appends, topic: TopicImage, topic_id: str, number: int) -> _Appended:
+    of_topic = found.setdefault(topic_id, {})
+    if number not in of_topic:
+        log = topic.partition(number)
+        of_topic[number] = _Appended(log, dict(log.transactions))
+    return of_topic[number]
+
+
+@lru_cache(1024)
+def _marker(kind: int, producer_id: int, epoch: int, now_ms: int, leader_epoch: int) -> bytes:
+    """Return the bytes of a marker at offset 0; most are asked for in several partitions, twice."""
+    return encode_marker(kind, producer_id, epoch, now_ms, 0, leader_epoch)
+
+
+def _append_offsets(
+    found: _Appends, topic: TopicImage, offsets: Sequence[PendingOffset], now_ms: int
+) -> None:
+    """Append one batch of each group's offsets to __consumer_offsets."""
+    topic_id, count = topic.description.topic_id, topic.description.num_partitions
+    of_group: dict[str, list[PendingOffset]] = {}
+    for one in offsets:
+        of_group.setdefault(one.group_id, []).append(one)
+    for group_id, some in of_group.items():
+        place = _place(found, topic, topic_id, partition_of(group_id, count))
+        records = [
+            offset_record(
+                one.group_id,
+                TopicPartition(one.topic, one.partition),
+                CommittedOffset(one.offset, one.leader_epoch, one.metadata, now_ms),
+            )
+            for one in some
+        ]
+        data = offsets_batch(records, now_ms, place.log.leader_epoch)
+        place.batches.append(_Batch(data, len(records), None))
+
+
+def edit_of(image: Image, endings: Sequence[Ending], places: Places, now_ms: int) -> Edit | Done:
+    """Return the edit of ends. Raises StaleEndError if some of its bytes were not written."""
+    edits = {
+        topic_id: _topic_edit(topic_id, of_topic, places, now_ms)
+        for topic_id, of_topic in _appended(image, endings, now_ms).items()
+    }
+    ids = {
+        ending.after.transactional_id: ending.after
+        for ending in endings
+        if ending.after.transactional_id != NOT_AN_ID
+    }
+    if not edits and not ids:
         return Done()
     names = [image.topics[topic_id].description.name for topic_id in edits]
     return Edit(
         operation=END,
         parameters={
-            "transactionalId": after.transactional_id,
-            "result": str(after.status),
+            "transactionalIds": ", ".join(ids),
+            "results": ", ".join(str(one.status) for one in ids.values()),
             "topics": ", ".join(names),
         },
         topics=edits,
-        transactional_ids={after.transactional_id: after}
-        if after.transactional_id != NOT_AN_ID
-        else {},
-        next_producer_id=ending.next_id,
+        transactional_ids=ids,
+        next_producer_id=max((one.next_id or 0 for one in endings), default=0) or None,
     )
 
 
 def _topic_edit(
-    topic: TopicImage,
-    ending: Ending,
-    pieces: list[Piece],
-    places: dict[bytes, Slot],
-    now_ms: int,
+    topic_id: str, appended: dict[int, _Appended], places: Places, now_ms: int
 ) -> TopicEdit:
-    producer_id = ending.before.producer_id
     segments: list[SegmentEntry] = []
-    replaced: list[SegmentEntry] = []
-    ends: dict[int, int] = {}
-    for piece in pieces:
-        log = topic.partition(piece.partition)
-        base = ends.get(piece.partition, log.log_end_offset)
-        ends[piece.partition] = base + piece.records
-        row = row_of(piece, places[piece.data], base, log.leader_epoch, producer_id, now_ms)
-        if piece.is_marker and not ending.is_commit:
-            first = dict(log.transactions)[producer_id]
-            row = _with_span(row, producer_id, first, base)
-            replaced += [
-                _with_span(one, producer_id, first, base)
-                for one in log.entries(max(first, log.log_start_offset))
-            ]
+    replaced: dict[SegmentKey, SegmentEntry] = {}
+    for one in appended.values():
+        piece, log = one.piece(topic_id), one.log
+        if piece.data not in places:
+            raise StaleEndError
+        base = log.log_end_offset
+        row = row_of(piece, places[piece.data], base, log.leader_epoch, now_ms)
+        for offset, batch in zip(_offsets(base, piece.records), one.batches, strict=True):
+            if batch.marker is not None and not batch.marker.is_commit:
+                row = _with_span(row, batch.marker, offset)
+                for entry in log.entries(max(batch.marker.first_offset, log.log_start_offset)):
+                    known = replaced.get(entry.key, entry)
+                    replaced[entry.key] = _with_span(known, batch.marker, offset)
         segments.append(row)
-    ended = [one.partition for one in pieces if one.is_marker]
+    ended = {number: one for number, one in appended.items() if one.markers}
     return TopicEdit(
         segments=segments,
-        replace=replaced,
+        replace=list(replaced.values()),
         transactions={
-            number: tuple(
-                one
-                for one in topic.partition(number).transactions
-                if one.producer_id != producer_id
-            )
-            for number in ended
+            number: tuple(OpenTransaction(*still) for still in one.opened.items())
+            for number, one in ended.items()
         },
         producers={
-            number: (_state(topic.partition(number), producer_id, ending.marker_epoch),)
-            for number in ended
+            number: tuple(_state(one.log, marker) for marker in one.markers)
+            for number, one in ended.items()
         },
     )
 
 
-def _state(log: PartitionLog, producer_id: int, epoch: int) -> ProducerState:
+def _offsets(base: int, records: Sequence[int]) -> Iterator[int]:
+    """Yield the base offset of each batch of a piece."""
+    for count in records:
+        yield base
+        base += count
+
+
+def _state(log: PartitionLog, marker: _Marker) -> ProducerState:
     """Return a producer's state after its marker: under a new epoch it has no batches yet."""
-    known = log.producers.get(producer_id)
-    if known is not None and known.epoch == epoch:
+    known = log.producers.get(marker.producer_id)
+    if known is not None and known.epoch == marker.epoch:
         return known
-    return ProducerState(producer_id, epoch)
+    return ProducerState(marker.producer_id, marker.epoch)
 
 
-def _with_span(entry: SegmentEntry, producer_id: int, first: int, last: int) -> SegmentEntry:
+def _with_span(entry: SegmentEntry, marker: _Marker, offset: int) -> SegmentEntry:
     """Return a row with an aborted transaction added, from its first offset to its marker's."""
     base = entry.base_offset
-    spans = {*entry.aborted, AbortedRange(producer_id, first - base, last - base)}
-    return entry._replace(aborted=tuple(sorted(spans)))
+    span = AbortedRange(marker.producer_id, marker.first_offset - base, offset - base)
+    return entry._replace(aborted=tuple(sorted({*entry.aborted, span})))

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.records import Record
+from sparklog.group_commit.companions import Place
 from sparklog.log_writer import SharedSegment
 from sparklog.metadata.catalog import Catalog
 from sparklog.model import SegmentEntry
@@ -17,20 +18,16 @@ from sparklog.record.checksum import crc32c
 
 
 class Piece(NamedTuple):
-    """Bytes to append to a partition; pieces of several partitions may be the same bytes."""
+    """Batches to append to a partition; pieces of several partitions may be the same bytes.
+
+    `records` has the number of records of each batch, `producer_ids` the producers of the markers.
+    """
 
     topic_id: str
     partition: int
     data: bytes
-    records: int
-    is_marker: bool
-
-
-class Slot(NamedTuple):
-    """The place of bytes: the path of a shared segment, and a position in it."""
-
-    path: str
-    position: int
+    records: tuple[int, ...]
+    producer_ids: tuple[int, ...] = ()
 
 
 def offsets_batch(records: Sequence[Record], now_ms: int, leader_epoch: int) -> bytes:
@@ -40,14 +37,28 @@ def offsets_batch(records: Sequence[Record], now_ms: int, leader_epoch: int) -> 
     return bytes(data)
 
 
-def written(catalog: Catalog, wanted: Iterable[bytes]) -> tuple[dict[bytes, Slot], SharedSegment]:
+def in_a_row(batches: Sequence[bytes], records: Sequence[int]) -> bytes:
+    """Return batches with base offset 0 as bytes that follow each other, with base offsets so."""
+    if len(batches) == 1:
+        return batches[0]
+    found = bytearray()
+    base = 0
+    for data, count in zip(batches, records, strict=True):
+        found += base.to_bytes(layout.LENGTH, "big") + data[layout.LENGTH :]
+        base += count
+    return bytes(found)
+
+
+def written(catalog: Catalog, wanted: Iterable[bytes]) -> tuple[dict[bytes, Place], SharedSegment]:
     """Write bytes into a shared segment; return the place of each, and the segment.
 
     The caller must sync the segment before an entry names it.
     """
     shared = SharedSegment(catalog.files, catalog.clock)
     try:
-        places = {data: Slot(*shared.put([data], flush=True)) for data in sorted(wanted)}
+        places = {
+            data: Place(*shared.put([data], flush=True), crc32c(data)) for data in sorted(wanted)
+        }
         shared.complete()
     except BaseException:
         shared.abort()
@@ -55,27 +66,26 @@ def written(catalog: Catalog, wanted: Iterable[bytes]) -> tuple[dict[bytes, Slot
     return places, shared
 
 
-def row_of(
-    piece: Piece, place: Slot, base: int, leader_epoch: int, producer_id: int, now_ms: int
-) -> SegmentEntry:
+def row_of(piece: Piece, place: Place, base: int, leader_epoch: int, now_ms: int) -> SegmentEntry:
     """Return the row of a piece that is appended at offset `base`."""
+    count = sum(piece.records)
     return SegmentEntry(
         partition=piece.partition,
         base_offset=base,
-        next_offset=base + piece.records,
+        next_offset=base + count,
         file_base_offset=0,
         log_path=place.path,
         log_bytes=len(piece.data),
         log_position=place.position,
-        log_crc32c=crc32c(piece.data),
-        record_count=piece.records,
-        batch_count=1,
+        log_crc32c=place.crc32c,
+        record_count=count,
+        batch_count=len(piece.records),
         min_timestamp=now_ms,
         max_timestamp=now_ms,
-        max_timestamp_delta=piece.records - 1,
+        max_timestamp_delta=piece.records[0] - 1,
         codec=0,
         max_leader_epoch=leader_epoch,
-        producer_ids=(producer_id,) if piece.is_marker else (),
-        transactional=piece.is_marker,
+        producer_ids=tuple(sorted(set(piece.producer_ids))),
+        transactional=bool(piece.producer_ids),
         created_ms=now_ms,
     )

@@ -29,7 +29,7 @@ from sparklog.metadata.transactions import (
     TransactionalId,
     TransactionPartition,
 )
-from sparklog.transactions.end_group import Ends
+from sparklog.transactions.end_group import End, Ends
 from sparklog.transactions.timeouts import without_expired
 
 RANDOM_BYTES: Final = 5
@@ -37,6 +37,41 @@ RANDOM_BYTES: Final = 5
 TIMEOUT_MAX_MS: Final = 900_000
 """The default of transaction.max.timeout.ms."""
 TRIES: Final = 5
+
+
+class EndOfStep(End):
+    """The end that a client asks for (EndTxn).
+
+    A retry of an end that has landed has the same outcome. With `bumps` the producer gets a new
+    epoch (KIP-890).
+    """
+
+    def __init__(self, step: Step, *, is_commit: bool, bumps: bool) -> None:
+        super().__init__(self._decided)
+        self._step = step
+        self._is_commit = is_commit
+        self._bumps = bumps
+        self._random_start = _random_start()
+        self._seen: TransactionalId | None = None
+
+    def _decided(self, image: Image) -> Ending | None:
+        found = to_end(
+            image,
+            self._step,
+            is_commit=self._is_commit,
+            bumps=self._bumps,
+            random_start=self._random_start,
+        )
+        is_new = isinstance(found, Ending)
+        self._seen = found.after if is_new else found
+        return found if is_new else None
+
+    @property
+    def producer(self) -> Producer:
+        """The producer with the epoch to use next. Raises the errors of `to_end` and `Ends.end`."""
+        self.answer()
+        assert self._seen is not None  # noqa: S101 - it was decided on
+        return _producer(self._seen)
 
 
 class Transactions:
@@ -107,24 +142,10 @@ class Transactions:
         )
 
     def end(self, step: Step, *, is_commit: bool, bumps: bool = True) -> Producer:
-        """End a transaction; return the producer with the epoch to use next.
-
-        A retry of an end that has landed returns the same. With `bumps` the producer gets a new
-        epoch (KIP-890). Raises as `to_end` and `Ends.end`.
-        """
-        start = _random_start()
-        seen: list[TransactionalId] = []
-
-        def decide(image: Image) -> Ending | None:
-            found = to_end(image, step, is_commit=is_commit, bumps=bumps, random_start=start)
-            if isinstance(found, Ending):
-                seen.append(found.after)
-                return found
-            seen.append(found)
-            return None
-
-        self.ends.end(decide)
-        return _producer(seen[-1])
+        """End a transaction as `EndOfStep` does; return the producer. Raises as `Ends.end`."""
+        asked = EndOfStep(step, is_commit=is_commit, bumps=bumps)
+        self.ends.settle(asked)
+        return asked.producer
 
     def abort(self, transactional_id: str, number: int | None = None) -> bool:
         """Abort the open transaction of an id, and fence its producer; return whether one was open.

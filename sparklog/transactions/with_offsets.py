@@ -16,15 +16,15 @@ from sparklog.coordinator.offset_checks import check_offsets
 from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.coordinator.requests import CommitRequest, CommittedOffset
 from sparklog.errors import CommitConflictError, InvalidOptionError
+from sparklog.group_commit.companions import Places
 from sparklog.metadata.catalog import Catalog, Landed, Write
 from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry, TopicDescription, TopicPartition
-from sparklog.transactions.pieces import Piece, Slot, offsets_batch, row_of, written
+from sparklog.transactions.pieces import Piece, offsets_batch, row_of, written
 
 TRIES: Final = 50
 """How often groups are checked again because others have written to their partitions."""
-NOBODY: Final = -1
 _BOTH: Final = (True, False)
 
 GroupOffsets = Mapping[str, Mapping[TopicPartition, CommittedOffset]]
@@ -80,7 +80,7 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
         newest = image.partition(one.partition).leader_epoch
         epoch = newest if one.leader_epoch is None else one.leader_epoch
         data = offsets_batch(one.records, now_ms, epoch)
-        piece = Piece(topic.topic_id, one.partition, data, len(one.records), False)
+        piece = Piece(topic.topic_id, one.partition, data, (len(one.records),))
         batches.append((one, piece, epoch))
     places, shared = written(catalog, {piece.data for _, piece, _ in batches})
     shared.sync()
@@ -92,7 +92,7 @@ def _write_of(catalog: Catalog, planned: Sequence[PlannedAppend], like: Write) -
 
 
 def _rows(
-    image: TopicImage, batches: Iterable[_Planned], places: Mapping[bytes, Slot], now_ms: int
+    image: TopicImage, batches: Iterable[_Planned], places: Places, now_ms: int
 ) -> Iterable[SegmentEntry]:
     """Yield the rows of batches of offsets.
 
@@ -102,7 +102,7 @@ def _rows(
         log = image.partition(one.partition)
         if (log.log_end_offset, log.leader_epoch) != (one.end_offset, epoch):
             raise _Moved
-        yield row_of(piece, places[piece.data], one.end_offset, epoch, NOBODY, now_ms)
+        yield row_of(piece, places[piece.data], one.end_offset, epoch, now_ms)
 
 
 def has_landed(

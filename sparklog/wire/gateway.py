@@ -22,6 +22,7 @@ from sparklog.model import TopicDescription
 from sparklog.storage import open_files
 from sparklog.storage.log_dir import open_log_dir
 from sparklog.tokens import Tokens
+from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import Transactions
 from sparklog.wire.coordinators import Coordinators
 from sparklog.wire.frames import LargeFrames, new_buffer
@@ -64,7 +65,7 @@ class Gateway:
         self.cluster_id = open_log_dir(self.catalog.files).cluster_id
         self.topics = FollowedTopics(self.catalog, clock, settings.poll_interval_ms)
         self.appends = AppendCommit(
-            self.catalog, AppendLimits(max_pending_bytes=settings.max_pending_bytes)
+            self.catalog, AppendLimits(max_pending_bytes=settings.max_pending_bytes), EndGroup
         )
         self.transactions = Transactions(self.catalog, settings.transaction_max_timeout_ms)
         self.producer_ids = ProducerIds(self.catalog, self.lookup)
@@ -162,7 +163,9 @@ class Gateway:
         """Take a step of a transaction; concurrent steps share their commits."""
 
         def taken() -> tuple[Answer, Image]:
-            return step(), self.catalog.log.image()
+            answer, image = step(), self.catalog.log.image()
+            self.catalog.log.sync(image.version)
+            return answer, image
 
         loop = asyncio.get_running_loop()
         answer, image = await loop.run_in_executor(self._steps, taken)

@@ -197,6 +197,23 @@ class TestPutNew:
 
         assert not files.put_new("a", b"second")
 
+    def test_has_its_name_when_others_are_ready(self, files: Files) -> None:
+        seen: list[object] = []
+
+        assert files.put_new("d/a", b"xyz", ready=lambda: seen.append(files.stat("d/a")))
+        assert seen == [None]
+        assert bytes(files.read("d/a")) == b"xyz"
+
+    def test_is_not_put_if_others_are_not(self, files: Files) -> None:
+        def unready() -> None:
+            raise ZeroDivisionError
+
+        with pytest.raises(ZeroDivisionError):
+            files.put_new("d/a", b"xyz", ready=unready)
+
+        assert paths(files, recursive=True) == []
+        assert files.put_new("d/a", b"other")
+
     def test_of_many_at_once_one_puts_it(self, files: Files) -> None:
         """Goal: a name goes to one writer. Method: threads, let go together; ten rounds."""
         for name in "abcdefghij":

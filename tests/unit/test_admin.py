@@ -94,7 +94,7 @@ def lose_an_answer(
     """Let the next commit land without its answer; `meanwhile` happens before anybody looks."""
     put = LocalFiles.put_new
 
-    def lose(files: LocalFiles, path: str, data: bytes) -> bool:
+    def lose(files: LocalFiles, path: str, data: bytes, **_: object) -> bool:
         monkeypatch.setattr(LocalFiles, "put_new", put)
         put(files, path, data)
         meanwhile(AdminClient(admin._files.uri, clock=ManualClock()))

@@ -1,17 +1,19 @@
 """AddPartitionsToTxn, EndTxn: the steps of a transactional producer.
 
-Any instance takes any step: each is a commit. Older clients get INVALID_PRODUCER_EPOCH instead of
-PRODUCER_FENCED (KIP-588).
+Any instance takes any step: each is a commit. Ends share the commits of batches. Older clients get
+INVALID_PRODUCER_EPOCH instead of PRODUCER_FENCED (KIP-588).
 """
 
+import struct
 from collections.abc import Callable
 from typing import Any, Final
 
 from sparklog.errors import CommitError, ErrorCode, SparklogError, UsageError
 from sparklog.metadata.image import Image
-from sparklog.metadata.transaction_plans import Producer, Step, bound
+from sparklog.metadata.transaction_plans import NOBODY, Producer, Step, bound
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.tokens import Resource, Scope
+from sparklog.transactions.steps import EndOfStep
 from sparklog.wire.authorization import DENIED
 from sparklog.wire.handlers.call import Call, Reply
 
@@ -19,6 +21,8 @@ FENCED_SINCE: Final = 2
 """The version of these requests from which on PRODUCER_FENCED is told."""
 BUMPS_SINCE: Final = 5
 """The version of EndTxn whose end raises the epoch (KIP-890)."""
+
+_END: Final = struct.Struct(">qh?")
 
 Place = tuple[str, int]
 
@@ -45,15 +49,20 @@ def may_use(call: Call, transactional_id: str) -> bool:
     return call.allows(Scope.WRITE, transactional_id, Resource.TRANSACTIONAL_ID)
 
 
-async def step_of(call: Call, *, has_epoch: bool, ends: bool = False) -> Step:
-    """Return the step of a request that names the id and its producer.
+async def step_of(call: Call, *, has_epoch: bool) -> Step:
+    """Return the step of a request that names the id and its producer. See `bound_step`."""
+    request = call.request()
+    producer = Producer(request.producer_id, request.producer_epoch)
+    step = Step(request.transactional_id, producer)
+    return await bound_step(call, step, has_epoch=has_epoch, ends=False)
+
+
+async def bound_step(call: Call, step: Step, *, has_epoch: bool, ends: bool) -> Step:
+    """Return a step as it counts.
 
     It is bound to the transaction that is open when it arrives, unless the client `has_epoch`:
     one for each transaction (KIP-890).
     """
-    request = call.request()
-    producer = Producer(request.producer_id, request.producer_epoch)
-    step = Step(request.transactional_id, producer)
     return step if has_epoch else bound(await call.gateway.newest_image(), step, ends=ends)
 
 
@@ -104,23 +113,37 @@ def _code(call: Call, image: Image, place: Place) -> int:
 
 
 async def end_txn(call: Call) -> Reply:
-    """Return the answer; from version 5 on with the producer's next epoch."""
-    request, transactions = call.request(), call.gateway.transactions
-    found: Any = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-    if may_use(call, request.transactional_id):
+    """Return the answer; from version 5 on with the producer's next epoch.
+
+    Each transaction has one, so bodies are read and written by hand (EndTxnRequest.json,
+    EndTxnResponse.json).
+    """
+    reader = call.reader()
+    name = reader.string()
+    *producer, is_commit = reader.numbers(_END)
+    reader.tags()
+    found: Producer | ErrorCode = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+    if may_use(call, name):
         bumps = call.version >= BUMPS_SINCE
-        step = await step_of(call, has_epoch=bumps, ends=True)
-        found = await taken(
-            call,
-            lambda: transactions.end(step, is_commit=request.committed, bumps=bumps),
-            is_fenced_known=call.version >= FENCED_SINCE,
-        )
-    if isinstance(found, ErrorCode):
-        return call.answer({"error_code": found, "producer_id": -1, "producer_epoch": -1})
-    return call.answer(
-        {
-            "error_code": ErrorCode.NONE,
-            "producer_id": found.producer_id,
-            "producer_epoch": found.epoch,
-        }
-    )
+        asked = Step(name, Producer(*producer))
+        step = await bound_step(call, asked, has_epoch=bumps, ends=True)
+        end = EndOfStep(step, is_commit=is_commit, bumps=bumps)
+        await call.gateway.appends.join(end)
+        try:
+            found = end.producer
+        except SparklogError as error:
+            found = ErrorCode(code_of(error, is_fenced_known=call.version >= FENCED_SINCE))
+    return [_end_answer(call, found)]
+
+
+def _end_answer(call: Call, found: Producer | ErrorCode) -> bytes:
+    writer = call.writer()
+    is_error = isinstance(found, ErrorCode)
+    writer.int32(0)  # throttle time
+    writer.int16(found if is_error else ErrorCode.NONE)
+    if call.version >= BUMPS_SINCE:
+        producer = NOBODY if is_error else found
+        writer.int64(producer.producer_id)
+        writer.int16(producer.epoch)
+    writer.tags()
+    return bytes(writer.data)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from sparklog.errors import CommitOutcomeUnknownError, StorageError, TopicExistsError
-from sparklog.metadata.batch import Batch, Committed, Plan, Request
+from sparklog.metadata.batch import Batch, Committed, NotReadyError, Plan, Request
 from sparklog.metadata.edit import Done, Edit, Stamp, TopicEdit
 from sparklog.metadata.image import Image
 from tests.edits import segment
@@ -35,7 +35,7 @@ def two_of_one_name() -> Batch:
 
 def test_a_refusal_stands_when_the_batch_lands() -> None:
     batch = two_of_one_name()
-    batch.land()
+    batch.land(Image())
 
     assert batch.requests[0].answer().edit == named_dup(1)
     with pytest.raises(TopicExistsError):
@@ -64,8 +64,32 @@ def test_a_refusal_is_planned_again_when_the_slot_was_lost() -> None:
     batch = batch_of(lambda _: next(wanted), lambda _: named_dup(2))
 
     assert [planned(batch), planned(batch)] == [[named_dup(1)], [named_dup(2)]]
-    batch.land()
+    batch.land(Image())
     assert batch.requests[1].answer().edit == named_dup(2)
+
+
+def test_files_that_are_not_durable_fail_their_request_alone() -> None:
+    def broken() -> None:
+        raise StorageError("an I/O error")
+
+    other = named_dup(2)
+    batch = Batch([Request(lambda _: named_dup(1), (), ready=broken), Request(lambda _: other, ())])
+    assert planned(batch) == [named_dup(1)]
+    with pytest.raises(NotReadyError):
+        batch.await_files()
+
+    assert batch.waiting == [batch.requests[1]]
+    assert planned(batch) == [other]
+    batch.await_files()
+
+
+def test_each_is_told_what_the_whole_entry_leaves() -> None:
+    batch = batch_of(lambda _: named_dup(1), lambda _: Done())
+    planned(batch)
+    newest = Image()
+    batch.land(newest)
+
+    assert [request.answer().newest for request in batch.requests] == [newest] * 2
 
 
 def test_a_refusal_by_what_is_committed_is_final() -> None:
@@ -80,7 +104,7 @@ def test_a_refusal_by_what_is_committed_is_final() -> None:
 
 def test_a_request_that_nobody_planned_has_no_outcome() -> None:
     batch = batch_of(lambda _: Done())
-    batch.land()
+    batch.land(Image())
 
     with pytest.raises(CommitOutcomeUnknownError, match="settled without a plan"):
         batch.requests[0].answer()

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -240,12 +241,12 @@ class _Stalling:
     def __getattr__(self, name: str) -> object:
         return getattr(self._world.files, name)
 
-    def put_new(self, path: str, data: bytes, *, durable: bool = True) -> bool:
+    def put_new(self, path: str, data: bytes, **options: Any) -> bool:
         files: Files = self._world.files
         if self._lands_first:
             files.put_new(path, data)
         self._meanwhile()  # type: ignore[operator] # a part of Files is enough
-        return files.put_new(path, data, durable=durable)
+        return files.put_new(path, data, **options)
 
 
 class TestALatePut:

@@ -170,7 +170,7 @@ class TestSlot:
         calls = []
 
         class Full(LocalFiles):
-            def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+            def put_new(self, path: str, data: Any, **_: Any) -> bool:
                 calls.append(path)
                 raise StorageFullError("no space left")
 

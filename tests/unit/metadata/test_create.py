@@ -28,7 +28,7 @@ class TestCreate:
 
     def test_a_store_that_overwrites_is_refused(self) -> None:
         class Overwriting(MemoryFiles):
-            def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+            def put_new(self, path: str, data: Any, **_: Any) -> bool:
                 self.overwrite(path, data)
                 return True
 

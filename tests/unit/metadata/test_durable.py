@@ -5,9 +5,10 @@ from threading import Lock, Thread
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.errors import CommitOutcomeUnknownError
+from sparklog.errors import CommitOutcomeUnknownError, StorageError
+from sparklog.metadata.edit import Done
 from sparklog.metadata.image import Image
-from sparklog.metadata.log import ENTRIES, MetadataLog
+from sparklog.metadata.log import ENTRIES, Committed, MetadataLog
 from sparklog.storage.memory import MemoryFiles
 from tests.edits import segment
 from tests.metadata_language import new_log, producing, topic_id, wait_until, whole
@@ -55,6 +56,37 @@ class TestDurable:
 
         with pytest.raises(CommitOutcomeUnknownError, match="could not be made durable"):
             append(log)
+
+    def test_an_entry_that_names_files_waits_for_them(self) -> None:
+        files = MemoryFiles()
+        log = new_log(files)
+        seen: list[bool] = []
+
+        def ready() -> None:
+            seen.append(log.entries.has(2))
+
+        [outcome] = log.commit_each([producing(segment())], TOPIC, ready=ready)
+
+        assert isinstance(outcome, Committed)
+        assert (seen, outcome.image.version) == ([False], 2)
+
+    def test_what_is_not_durable_is_not_committed(self) -> None:
+        log = new_log(MemoryFiles())
+
+        def broken() -> None:
+            raise StorageError("an I/O error")
+
+        outcomes = log.commit_each([producing(segment())] * 2, TOPIC, ready=broken)
+
+        assert [type(one) for one in outcomes] == [StorageError] * 2
+        assert append(log) == 10
+
+    def test_nothing_is_waited_for_if_nothing_is_committed(self) -> None:
+        log = new_log(MemoryFiles())
+        [outcome] = log.commit_each([lambda _: Done()], TOPIC, ready=lambda: 1 / 0)
+
+        assert isinstance(outcome, Committed)
+        assert outcome.edit is None
 
     def test_a_version_is_synced_once(self) -> None:
         files = MemoryFiles()

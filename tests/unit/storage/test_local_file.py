@@ -91,6 +91,38 @@ class TestDurable:
 
         assert [by_writer for name, by_writer in synced if name == "a"] == [True, False]
 
+    def test_is_synced_with_its_name_behind_it(
+        self, files: LocalFiles, synced: list[tuple[str, bool]]
+    ) -> None:
+        files.sync([written(files, "d/a")])
+        synced.clear()
+        with files.create("d/b", durable=True, with_name=True) as file:
+            file.write(b"abc")
+        files.sync(["d/b"])
+
+        assert synced == [("b", True), ("d", False)]
+
+    def test_a_new_directory_is_named_by_the_sync(
+        self, files: LocalFiles, synced: list[tuple[str, bool]]
+    ) -> None:
+        files.create("d/a", durable=True, with_name=True).close()
+        files.sync(["d/a"])
+
+        assert os.path.basename(files.uri) in {name for name, _ in synced}
+
+    def test_is_told_that_its_name_is_not_durable(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def broken(_: str) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+        files.sync([written(files, "d/a")])
+        with monkeypatch.context() as patched:
+            patched.setattr(local_file, "sync_path", broken)
+            files.create("d/b", durable=True, with_name=True).close()
+            with pytest.raises(StorageError, match="cannot sync d/b in .*: Input/output error"):
+                files.sync(["d/b"])
+
     @pytest.mark.usefixtures("broken_disk")
     def test_an_error_is_told_whenever_it_is_synced(self, files: LocalFiles) -> None:
         path = written(files, "d/a")
@@ -265,6 +297,17 @@ class TestPutNew:
         assert [(found.path, found.bytes) for found in files.list("d")] == [("d/a", 3), ("d/b", 0)]
         found = os.stat(f"{files.uri}/d/a")
         assert (found.st_nlink, found.st_mode) == (1, (tmp_path / "c").stat().st_mode)
+
+    def test_waits_for_others_when_its_bytes_are_synced(
+        self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        steps: list[str] = []
+        link = os.link
+        monkeypatch.setattr(os, "fdatasync", lambda _: steps.append("sync"))
+        monkeypatch.setattr(os, "link", lambda *a, **k: (steps.append("link"), link(*a, **k)))
+        files.put_new("a", b"xyz", ready=lambda: steps.append("ready"))
+
+        assert steps == ["sync", "ready", "link"]
 
     def test_needs_no_proc(self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(local, "_DESCRIPTORS", "/nowhere")

@@ -1,6 +1,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Barrier
+from typing import Any
 
 import pytest
 
@@ -107,9 +108,9 @@ class Forgetful(MemoryFiles):
         super().__init__()
         self.told = told
 
-    def put_new(self, path: str, data: Buffer, *, durable: bool = True) -> bool:
+    def put_new(self, path: str, data: Buffer, **options: Any) -> bool:
         self.delete(path)
-        return super().put_new(path, data, durable=durable) and self.told
+        return super().put_new(path, data, **options) and self.told
 
 
 class TestProbe:

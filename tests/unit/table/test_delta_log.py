@@ -194,11 +194,11 @@ class Contested(MemoryFiles):
 
     happens: Callable[[str, Any], bool] | None = None
 
-    def put_new(self, path: str, data: Any, *, durable: bool = True) -> bool:
+    def put_new(self, path: str, data: Any, **options: Any) -> bool:
         happens, self.happens = self.happens, None
         if happens is not None:
             return happens(path, data)
-        return super().put_new(path, data, durable=durable)
+        return super().put_new(path, data, **options)
 
 
 class TestCommitting:

@@ -10,10 +10,10 @@ import pytest
 from sparklog.admin import AdminClient
 from sparklog.coordinator.offsets_topic import claim, offsets_topic
 from sparklog.errors import CommitConflictError, ProducerFencedError, StorageError
+from sparklog.group_commit.append_writer import AppendWriter
 from sparklog.metadata.transaction_plans import Producer
 from sparklog.metadata.transactions import TransactionPartition
 from sparklog.model import TopicPartition
-from sparklog.transactions import end_group, pieces
 from tests.metadata_language import wait_until
 from tests.transactions import Client, Instance, new_log_dir
 
@@ -36,7 +36,7 @@ def client(instance: Instance) -> Client:
 def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
     """What happens, each once, while an end is written; it is empty when all has happened."""
     events: list[Callable[[], object]] = []
-    write = pieces.written
+    write = AppendWriter._written
 
     def written(*arguments: Any) -> Any:
         found = write(*arguments)
@@ -44,7 +44,7 @@ def meanwhile(monkeypatch: pytest.MonkeyPatch) -> list[Callable[[], object]]:
             events.pop(0)()
         return found
 
-    monkeypatch.setattr(end_group, "written", written)
+    monkeypatch.setattr(AppendWriter, "_written", written)
     return events
 
 
@@ -81,7 +81,7 @@ def test_one_that_its_producer_has_ended_is_not_aborted(
 def test_gives_up_when_it_keeps_changing(
     instance: Instance, client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(end_group, "written", lambda *_: ({}, None))
+    monkeypatch.setattr(AppendWriter, "_write_small", lambda *_: {})
 
     with pytest.raises(CommitConflictError, match="kept changing, 20 times in a row"):
         client.commit()

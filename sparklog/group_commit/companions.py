@@ -1,0 +1,64 @@
+"""Companions: requests of another kind that share the segment and the entry of a group of batches.
+
+    begin(image)            the topics that they write to
+    pieces(image, now_ms)   the bytes that they write, behind the batches of the group
+    plan(image, places)     their edit, on the image that the batches' edit leaves
+    land(outcome)           of the entry
+
+Ends of transactions are companions: their markers lie behind the batches.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple, Protocol
+
+from sparklog.metadata.edit import Done, Edit
+from sparklog.metadata.image import Image
+from sparklog.metadata.log import Committed
+
+
+class Place(NamedTuple):
+    """The place of bytes in a shared segment: its path, the position in it, and their CRC-32C."""
+
+    path: str
+    position: int
+    crc32c: int
+
+
+Places = Mapping[bytes, Place]
+"""The places of bytes that were written, by the bytes."""
+
+
+class Companions(Protocol):
+    """The companions of one group. One that fails stops neither the others nor the batches."""
+
+    @property
+    def are_settled(self) -> bool:
+        """Whether each of them has its outcome."""
+        ...
+
+    def begin(self, image: Image) -> Collection[str]:
+        """Begin a round; settle those that the image refuses.
+
+        Returns the ids of the topics that the others write to.
+        """
+        ...
+
+    def pieces(self, image: Image, now_ms: int) -> Collection[bytes]:
+        """Return the bytes to write, with these topics opened in the image."""
+        ...
+
+    def plan(self, image: Image, places: Places) -> Edit | Done:
+        """Return their edit. It is called again on every try, as any plan (`metadata.batch`)."""
+        ...
+
+    def land(self, outcome: Committed | BaseException) -> None:
+        """Settle those that have landed or failed; the others begin again, in the next round."""
+        ...
+
+    def fail(self, error: BaseException) -> None:
+        """Give an error to all without an outcome."""
+        ...
+
+    def give_up(self) -> None:
+        """Fail all without an outcome: they were written too often."""
+        ...

@@ -30,7 +30,7 @@ class Appender:
                 self.meanwhile.pop(0)()
             return found
 
-        self.writer._written = written  # type: ignore[method-assign] # something happens there
+        self.writer._written = written  # type: ignore[assignment] # something happens there
 
     def topic_id(self, name: str) -> str:
         """The id of a topic, or the name where there is none."""

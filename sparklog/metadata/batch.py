@@ -111,8 +111,9 @@ class Request:
         """
         if not self.is_settled:
             planned = self._planned
-            is_answer = isinstance(planned, Committed)
-            self._outcome = replace(planned, newest=newest) if is_answer else planned
+            if isinstance(planned, Committed):
+                planned = replace(planned, newest=newest)
+            self._outcome = planned
             self.is_settled = True
 
     def fail(self, error: BaseException) -> None:

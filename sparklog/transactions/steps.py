@@ -62,9 +62,11 @@ class EndOfStep(End):
             bumps=self._bumps,
             random_start=self._random_start,
         )
-        is_new = isinstance(found, Ending)
-        self._seen = found.after if is_new else found
-        return found if is_new else None
+        if isinstance(found, Ending):
+            self._seen = found.after
+            return found
+        self._seen = found
+        return None
 
     @property
     def producer(self) -> Producer:

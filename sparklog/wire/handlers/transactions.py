@@ -138,11 +138,10 @@ async def end_txn(call: Call) -> Reply:
 
 def _end_answer(call: Call, found: Producer | ErrorCode) -> bytes:
     writer = call.writer()
-    is_error = isinstance(found, ErrorCode)
+    code, producer = (found, NOBODY) if isinstance(found, ErrorCode) else (ErrorCode.NONE, found)
     writer.int32(0)  # throttle time
-    writer.int16(found if is_error else ErrorCode.NONE)
+    writer.int16(code)
     if call.version >= BUMPS_SINCE:
-        producer = NOBODY if is_error else found
         writer.int64(producer.producer_id)
         writer.int16(producer.epoch)
     writer.tags()

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Iterator
 from multiprocessing import get_context
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -303,8 +304,13 @@ class TestPutNew:
     ) -> None:
         steps: list[str] = []
         link = os.link
+
+        def linked(*arguments: Any, **options: Any) -> None:
+            steps.append("link")
+            link(*arguments, **options)
+
         monkeypatch.setattr(os, "fdatasync", lambda _: steps.append("sync"))
-        monkeypatch.setattr(os, "link", lambda *a, **k: (steps.append("link"), link(*a, **k)))
+        monkeypatch.setattr(os, "link", linked)
         files.put_new("a", b"xyz", ready=lambda: steps.append("ready"))
 
         assert steps == ["sync", "ready", "link"]

@@ -21,7 +21,7 @@ from sparklog.group_commit.appends import AppendCommit, AppendLimits
 from sparklog.log_writer import SharedSegment
 from sparklog.metadata.image import Image
 from sparklog.model import READ_UNCOMMITTED
-from sparklog.transactions import end_group
+from sparklog.transactions import end_group, ending
 from sparklog.transactions.end_group import EndGroup
 from sparklog.transactions.steps import EndOfStep
 from tests.client_batches import client_batch
@@ -47,7 +47,7 @@ def end(client: Client, *, is_commit: bool = True) -> EndOfStep:
     return EndOfStep(client.step, is_commit=is_commit, bumps=True)
 
 
-def slot(instance: Instance, value: str, topic: str = "t", **fields: int) -> Slot:
+def slot(instance: Instance, value: str, topic: str = "t", **fields: Any) -> Slot:
     """A batch for partition 0 of a topic."""
     topic_id = instance.catalog.topic(topic).topic_id
     return Slot(Append(topic_id, 0, client_batch(value, **fields)), 13)
@@ -211,7 +211,7 @@ class TestWrittenAgain:
         self, instance: Instance, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         (client,) = opened(instance, "a")
-        edit_of, refusals = end_group.edit_of, [LateWriterError("before the horizon")]
+        edit_of, refusals = ending.edit_of, [LateWriterError("before the horizon")]
 
         def late(*arguments: Any) -> Any:
             if refusals:

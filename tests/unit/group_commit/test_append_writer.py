@@ -254,11 +254,11 @@ class TestRaces:
     ) -> None:
         put = LocalFiles.put_new
 
-        def others_first(*arguments: Any) -> Any:
+        def others_first(*arguments: Any, **options: Any) -> Any:
             monkeypatch.setattr(LocalFiles, "put_new", put)
             monkeypatch.setattr(Turn, "taken", lambda *_: nullcontext(True))  # it is the writer's
             append(log_dir, 0, "x")
-            return put(*arguments)
+            return put(*arguments, **options)
 
         monkeypatch.setattr(LocalFiles, "put_new", others_first)
 

@@ -128,12 +128,12 @@ class TestGroup:
     ) -> None:
         put = LocalFiles.put_new
 
-        def others_first(*arguments: Any) -> Any:
+        def others_first(*arguments: Any, **options: Any) -> Any:
             monkeypatch.setattr(LocalFiles, "put_new", put)
             monkeypatch.setattr(Turn, "taken", lambda *_: nullcontext(True))  # it is the writer's
             other = catalog(log_dir)
             other.commit(other.topic("t"), lambda _: raised(0, 7), operation="TEST")
-            return put(*arguments)
+            return put(*arguments, **options)
 
         monkeypatch.setattr(LocalFiles, "put_new", others_first)
 

@@ -254,14 +254,13 @@ class TestLateSteps:
         producer = init(client)
         add(client, producer, 0)
         gateway = running.server.gateway
-        transact = gateway.transact
+        join = gateway.appends.join
 
-        async def held_up(step: Any) -> Any:
-            monkeypatch.setattr(gateway, "transact", transact)
-            await transact(lambda: ended_and_begun(gateway.transactions, producer))
-            return await transact(step)
+        async def held_up(asked: Any) -> Any:
+            await gateway.transact(lambda: ended_and_begun(gateway.transactions, producer))
+            return await join(asked)
 
-        monkeypatch.setattr(gateway, "transact", held_up)
+        monkeypatch.setattr(gateway.appends, "join", held_up)
         assert end(client, producer, version).error_code == ErrorCode.invalid_txn_state
 
         found = gateway.transactions.describe("id")

@@ -90,7 +90,7 @@ class TestGroup:
         assert [told(one) for one in ends] == [1, 1, 1, 1]
         assert instance.values() == {0: ["a", "c", "x"], 1: ["a", "c"]}
         assert instance.values(isolation=READ_UNCOMMITTED)[1] == ["a", "b", "c", "d"]
-        assert image.transactional_ids.open == {}
+        assert not image.transactional_ids.open
 
     def test_its_image_has_all_edits(self, instance: Instance) -> None:
         (client,) = opened(instance, "a")
@@ -159,7 +159,10 @@ class TestRefused:
 
     def test_a_batch_stops_no_end(self, instance: Instance) -> None:
         (client,) = opened(instance, "a")
-        batch, asked = slot(instance, "x", producer_id=5, attributes=0x10), end(client)
+        batch, asked = (
+            slot(instance, "x", producer_id=5, base_sequence=0, attributes=0x10),
+            end(client),
+        )
         write(instance, [batch], asked)
 
         assert (type(batch.outcome), told(asked)) == (InvalidTxnStateError, 1)

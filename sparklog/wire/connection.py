@@ -88,7 +88,6 @@ class Connection(asyncio.BufferedProtocol):
         self._frame_began: float | None = None
         self._held_bytes = self._large_bytes = 0
         self._address: str | None = None
-        self._waits_to_read = False
         self._waiting: deque[memoryview] = deque()
         self._slots: deque[_Slot] = deque()
         self._is_reading = True
@@ -329,9 +328,7 @@ class Connection(asyncio.BufferedProtocol):
         may_read = len(self._waiting) + len(self._slots) < REQUESTS_MAX
         if may_read and limits.is_full and not self._large_bytes:
             may_read = False
-            if not self._waits_to_read:
-                self._waits_to_read = True
-                limits.wait(self._read_again)
+            limits.wait(self._read_again)
         if may_read != self._is_reading and not self._transport.is_closing():
             self._is_reading = may_read
             if may_read:
@@ -340,7 +337,6 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _read_again(self) -> None:
-        self._waits_to_read = False
         self._hold_large_frame()
         self._read_or_not()
 

@@ -5,7 +5,7 @@ with its whole size. It may be larger than the room that is left, so that a larg
 refused for ever (SimpleMemoryPool).
 """
 
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable
 
 from sparklog.wire.settings import Settings
@@ -17,7 +17,7 @@ class Limits:
     def __init__(self, settings: Settings) -> None:
         self._settings = settings
         self._by_address: Counter[str] = Counter()
-        self._waiting: deque[Callable[[], None]] = deque()
+        self._waiting: dict[Callable[[], None], None] = {}
         self.request_bytes = 0
         """Of requests that are read, wait, or are in progress."""
 
@@ -52,8 +52,10 @@ class Limits:
         """Count received bytes (below zero: done with); call waiters while there is room."""
         self.request_bytes += count
         while count < 0 and self._waiting and not self.is_full:
-            self._waiting.popleft()()
+            go_on = next(iter(self._waiting))
+            del self._waiting[go_on]
+            go_on()
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when there is room again."""
-        self._waiting.append(go_on)
+        """Call `go_on` once when there is room again, however often it is told to wait until then."""
+        self._waiting[go_on] = None

@@ -81,8 +81,7 @@ class TestPoll:
         async def main() -> Poll:
             poll = Poll(readers, 0.001)
             await wait(poll, readers, timeout_s=0.01)
-            while poll._tasks:
-                await asyncio.sleep(0.001)
+            await asyncio.gather(*poll._tasks.values())
             return poll
 
         assert not asyncio.run(main())._waiting

@@ -57,5 +57,5 @@ class Limits:
             go_on()
 
     def wait(self, go_on: Callable[[], None]) -> None:
-        """Call `go_on` once when there is room again, however often it is told to wait until then."""
+        """Call `go_on` when there is room again: once, however often it was asked for."""
         self._waiting[go_on] = None

@@ -187,6 +187,16 @@ class SegmentEntry(NamedTuple):
         """The offset behind the segment's last, in the file's own numbering."""
         return self.file_base_offset + self.offset_span
 
+    def moved_to(self, base_offset: int) -> "SegmentEntry":
+        """Return the segment at another offset of the log."""
+        # As `_replace` does it, in a fifth of the time: a job moves tens of thousands.
+        end = base_offset + self.offset_span
+        return SegmentEntry._make((self.partition, base_offset, end, *self[3:]))
+
+    def removed_at(self, removed_ms: int | None) -> "SegmentEntry":
+        """Return the segment as removed at a time (ms); None: live."""
+        return SegmentEntry._make((*self[:-1], removed_ms))
+
     @property
     def is_dense(self) -> bool:
         """Whether every offset has its record, so that batches follow each other without a gap.

@@ -203,7 +203,7 @@ class Author:
             erased = TopicEdit(vacuum_horizon_ms=ALL_FILES_MS)
             edit = self._random.choice([back, erased])
             return Edit(operation="UNDELETE TOPIC", topics={told.topic_id: edit})
-        topics = {told.topic_id: TopicEdit(remove=slices, removed_ms=self.now_ms)} if slices else {}
+        topics = {told.topic_id: TopicEdit(remove=slices)} if slices else {}
         return Edit(operation="VACUUM", topics=topics, forget_topics=[told.topic_id])
 
     def _of_topic(self, topic: TopicImage) -> TopicEdit:
@@ -268,7 +268,6 @@ class Author:
         return TopicEdit(
             segments=[made._replace(aborted=(AbortedRange(7, -1, high - low - 1),))],
             remove=[entry.key for entry in gone],
-            removed_ms=self.now_ms,
             leader_epochs={number: topic.partition(number).leader_epoch},
         )
 

@@ -46,6 +46,11 @@ class CrashingLocalFiles(LocalFiles):
         self.step()
         return super().create(path, **options)
 
+    def write_new(self, path: str, data: Any, *, durable: bool = False) -> None:
+        """See `Files.write_new`."""
+        with self.create(path, durable=durable) as file:
+            file.write(data)
+
     def put_new(self, path: str, data: Any, *, durable: bool = True, **options: Any) -> bool:
         """See `Files.put_new`."""
         self.step()
@@ -141,7 +146,6 @@ class World:
             first = topic.partition(partition).entries()[0]
             edit = TopicEdit(
                 remove=(first.key,),
-                removed_ms=self.clock.now_ms(),
                 partitions={partition: PartitionState(log_start_offset=first.next_offset)},
             )
             return Edit(operation="DELETE RECORDS", topics={TOPIC_ID: edit})

@@ -67,6 +67,11 @@ class CuttableFiles(LocalFiles):
         self._created.append(super().create(path))
         return self._created[-1]
 
+    def write_new(self, path: str, data: Buffer, *, durable: bool = False) -> None:
+        """See `Files.write_new`: as `create`, a step."""
+        with self.create(path, durable=durable) as file:
+            file.write(data)
+
     def put_new(self, path: str, data: Buffer, *, durable: bool = True, **options: Any) -> bool:
         """See `Files.put_new`: a step of its own; the bytes are as durable as they are meant to."""
         self.step()

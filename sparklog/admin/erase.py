@@ -233,11 +233,10 @@ class _Erasure:
         for hit, row in zip(hits, rows, strict=True):
             pairs.setdefault(hit.topic.topic_id, []).append((hit, row))
         landed: dict[str, list[_Hit]] = {}
-        now_ms = self.catalog.clock.now_ms()
         writes = [
             Write(
                 topic=some[0][0].topic,
-                plan=partial(_planned, pairs=some, now_ms=now_ms, landed=landed),
+                plan=partial(_planned, pairs=some, landed=landed),
             )
             for some in pairs.values()
         ]
@@ -335,7 +334,6 @@ def _slices(image: Image) -> dict[str, list[_Hit]]:
 def _planned(
     image: TopicImage,
     pairs: Sequence[tuple[_Hit, SegmentEntry]],
-    now_ms: int,
     landed: dict[str, list[_Hit]],
 ) -> TopicEdit | Done:
     """Return the edit that replaces the segments of a topic that are live still.
@@ -358,5 +356,4 @@ def _planned(
     return TopicEdit(
         segments=[row._replace(aborted=live[hit.entry.key].aborted) for hit, row in chosen],
         remove=[hit.entry.key for hit, _ in chosen],
-        removed_ms=now_ms if chosen else None,
     )

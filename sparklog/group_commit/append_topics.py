@@ -19,9 +19,9 @@ from sparklog.errors import CommitConflictError, SparklogError, UnknownTopicErro
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_partition import PartitionAppends
 from sparklog.group_commit.append_slots import Checked
-from sparklog.log_writer import PRODUCE, WritePlan
-from sparklog.metadata.check import check
-from sparklog.metadata.edit import Edit, TopicEdit
+from sparklog.log_writer import WritePlan
+from sparklog.metadata.check import check_topic
+from sparklog.metadata.edit import TopicEdit
 from sparklog.metadata.image import Image, PartitionLog, TopicImage, at_log_end
 from sparklog.model import NO_TIMESTAMP, TimestampType
 
@@ -108,7 +108,7 @@ class TopicAppends:
                     if one.decided.transactions is not None
                 },
             )
-            check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))
+            check_topic(image, self.topic_id, edit)
         except SparklogError as error:
             self.error = error
             admission.changed = admitted

@@ -32,8 +32,6 @@ from sparklog.record.checksum import crc32c
 
 PLANS_MAX: Final = 3
 """How often a batch is written before it fails."""
-JOINED_BYTES_MAX: Final = 1024 * 1024
-"""So many bytes of batches are written with one call."""
 ROUNDS_MAX: Final = 20
 """How often a companion is written before it fails."""
 
@@ -167,10 +165,8 @@ class AppendWriter:
         if not small and not pieces:
             return {}
         batches = [piece for one in small for piece in one.pieces]
-        # To copy large batches would take longer than a write for each.
-        is_short = sum(one.size for one in small) <= JOINED_BYTES_MAX
-        data = [b"".join((*batches, *pieces))] if is_short else [*batches, *pieces]
-        path, position = shared.put(data, flush=self._options.flush or bool(pieces))
+        flush = self._options.flush or bool(pieces)
+        path, position = shared.put([*batches, *pieces], flush=flush)
         now_ms = self._catalog.clock.now_ms()
         for one in small:
             one.lie_at(path, position, now_ms)

@@ -87,9 +87,21 @@ def partitions_of(
     count: int,
 ) -> Int32s:
     """Return each record's partition. Raises UnknownTopicError for a partition >= `count`."""
-    named = np.array(
-        [-1 if one is None else one for rows, _ in requests for one in rows.partition], np.int64
-    )
+    given = [one for rows, _ in requests for one in rows.partition]
+    named: Int64s | None = None
+    if not given or given.count(None) < len(given):
+        named = np.array([-1 if one is None else one for one in given], np.int64)
+        _check_named(named, plan, count)
+        if (named >= 0).all():
+            return named.astype(np.int32)
+    assigned = partitioner.assign(columns, count)
+    for key, rows in _keyed(requests):
+        keyed = KeyedPartitioner(plan.partitioner, key)
+        assigned[rows] = keyed.assign(columns.rows(rows.start, rows.stop), count)
+    return assigned if named is None else np.where(named >= 0, named, assigned).astype(np.int32)
+
+
+def _check_named(named: Int64s, plan: WritePlan, count: int) -> None:
     if (named >= count).any():
         wrong = int(named.max())
         raise UnknownTopicError(
@@ -97,13 +109,6 @@ def partitions_of(
             topic=plan.topic.name,
             partition=wrong,
         )
-    if (named >= 0).all():
-        return named.astype(np.int32)
-    assigned = partitioner.assign(columns, count)
-    for key, rows in _keyed(requests):
-        keyed = KeyedPartitioner(plan.partitioner, key)
-        assigned[rows] = keyed.assign(columns.rows(rows.start, rows.stop), count)
-    return np.where(named >= 0, named, assigned).astype(np.int32)
 
 
 def _keyed(requests: Sequence[Request]) -> Iterator[tuple[str, slice]]:

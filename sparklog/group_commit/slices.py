@@ -16,12 +16,13 @@ from sparklog.clock import Clock
 from sparklog.errors import UsageError
 from sparklog.group_commit.rows import Int32s, Request, columns_of
 from sparklog.log_writer import SharedSegment, WritePlan, check_rows
+from sparklog.log_writer.slice_entry import slice_entry
 from sparklog.model import SegmentEntry
-from sparklog.record.checksum import extend_crc32c
 from sparklog.record.encode import BatchSettings, EncodedStream, encode
 from sparklog.record.rows import RecordColumns
 
 _ONE_BATCH: Final = 1
+_PARTITION_BITS: Final = 32
 
 
 class Records(NamedTuple):
@@ -77,22 +78,19 @@ def _encoded(
     records: Sequence[Records], settings: BatchSettings
 ) -> list[list[tuple[int, EncodedStream]]]:
     """Return each topic's partitions with their batches; empty lists if any record is refused."""
-    places: list[tuple[int, int]] = []
-    bases: list[int] = []
-    epochs: list[int] = []
-    parts: list[Int32s] = []
-    for number, one in enumerate(records):
-        partitions, part = np.unique(one.partitions, return_inverse=True)
-        parts.append((part + len(places)).astype(np.int32))
-        places += [(number, partition) for partition in partitions.tolist()]
-        bases += [one.plan.end_offsets.get(partition, 0) for partition in partitions.tolist()]
-        epochs += [one.plan.leader_epochs.get(partition, 0) for partition in partitions.tolist()]
+    # One number for each topic and partition: the topic's place in `records`, then the partition.
+    numbers = np.repeat(np.arange(len(records)), [len(one.partitions) for one in records])
+    partitions = np.concatenate([one.partitions for one in records])
+    codes, parts = np.unique((numbers << _PARTITION_BITS) + partitions, return_inverse=True)
+    places = [divmod(code, 1 << _PARTITION_BITS) for code in codes.tolist()]
+    bases = [records[number].plan.end_offsets.get(partition, 0) for number, partition in places]
+    epochs = [records[number].plan.leader_epochs.get(partition, 0) for number, partition in places]
     columns = columns_of([request for one in records for request in one.requests], _time(records))
     found: list[list[tuple[int, EncodedStream]]] = [[] for _ in records]
     try:
         streams = encode(
             columns,
-            np.concatenate(parts),
+            parts.astype(np.int32),
             len(places),
             np.array(bases, np.int64),
             settings,
@@ -113,35 +111,3 @@ def _time(records: Sequence[Records]) -> int:
 
 def _is_slice(stream: EncodedStream, plan: WritePlan) -> bool:
     return len(stream.batches) == _ONE_BATCH and len(stream.data) <= plan.shared_bytes_max
-
-
-def slice_entry(
-    stream: EncodedStream,
-    partition: int,
-    place: tuple[str, int],
-    settings: BatchSettings,
-    now_ms: int,
-) -> SegmentEntry:
-    """Return the row of one batch at (path, position), the same that a SegmentBuilder makes."""
-    batches = stream.batches
-    first, last = int(batches.base_offset[0]), int(batches.last_offset[0])
-    path, position = place
-    return SegmentEntry(
-        partition=partition,
-        base_offset=first,
-        next_offset=last + 1,
-        file_base_offset=first,
-        log_path=path,
-        log_bytes=len(stream.data),
-        log_position=position,
-        log_crc32c=extend_crc32c(0, stream.data),
-        record_count=stream.record_count,
-        batch_count=_ONE_BATCH,
-        min_timestamp=int(stream.min_timestamps[0]),
-        max_timestamp=int(batches.max_timestamp[0]),
-        max_timestamp_delta=last - first,
-        codec=int(settings.codec),
-        max_leader_epoch=int(batches.leader_epoch[0]),
-        producer_ids=(),
-        created_ms=now_ms,
-    )

@@ -44,7 +44,7 @@ from sparklog.log_writer import (
     plan_write_on,
 )
 from sparklog.metadata.catalog import Catalog, told_of
-from sparklog.metadata.check import check
+from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
@@ -105,7 +105,7 @@ class _Batch:
                 leader_epochs=self.plan.epochs_of(self.segments),
                 receipts={ReceiptKey(key): self._receipt(key, topic) for key in self._spans},
             )
-            check(image, Edit(operation=PRODUCE, topics={self.topic_id: edit}))
+            check_topic(image, self.topic_id, edit)
         except SparklogError as error:
             self.error = error
             return None
@@ -121,10 +121,13 @@ class _Batch:
 
     def settle(self) -> None:
         """Give every request the offsets of its records: the commit has landed."""
-        starts = np.zeros(self.plan.topic.num_partitions, np.int64)
-        for got in self.ranges:
-            starts[got.partition] = got.start
-        offsets = starts[self.partitions] + self.ranks
+        if len(self.ranges) == 1:
+            offsets = self.ranks + self.ranges[0].start
+        else:
+            starts = np.zeros(self.plan.topic.num_partitions, np.int64)
+            for got in self.ranges:
+                starts[got.partition] = got.start
+            offsets = starts[self.partitions] + self.ranks
         first = 0
         for slot in self.slots:
             rows = slice(first, first + len(slot.request.rows))

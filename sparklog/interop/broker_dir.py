@@ -33,6 +33,7 @@ _PARTITION: Final = re.compile(r"(.+)-([0-9]{1,10})", re.ASCII)
 _LEFT_OUT: Final = re.compile(r".+(\.[0-9a-f]{32}-(delete|future|stray)|-(delete|future|stray))")
 _SEGMENT_FILE: Final = re.compile(r"([0-9]{20})(\.log|\.index|\.timeindex|\.txnindex)", re.ASCII)
 _SNAPSHOT: Final = re.compile(r"([0-9]{20})\.snapshot", re.ASCII)
+_OF_A_SEGMENT: Final = re.compile(r"[0-9]{20}\..*", re.ASCII)
 _UNFINISHED: Final = re.compile(r"[0-9]{20}\..*\.swap", re.ASCII)
 
 
@@ -72,7 +73,7 @@ class PartitionDir:
         """
         self._check()
         found: dict[int, SegmentFiles] = {}
-        for name, size in sorted(_plain_files(self.path)):
+        for name, size in sorted(_plain_files(self.path, _OF_A_SEGMENT)):
             match = _SEGMENT_FILE.fullmatch(name)
             if match is None:
                 if _UNFINISHED.fullmatch(name):
@@ -95,7 +96,7 @@ class PartitionDir:
 
     def snapshots(self) -> list[int]:
         """The offsets of its snapshots of producers, in order."""
-        names = (_SNAPSHOT.fullmatch(name) for name, _ in _plain_files(self.path))
+        names = (_SNAPSHOT.fullmatch(name) for name, _ in _plain_files(self.path, _SNAPSHOT))
         return sorted(int(match[1]) for match in names if match is not None)
 
     def read(self, name: str) -> bytes:
@@ -185,9 +186,12 @@ def _problem(entry: "os.DirEntry[str]", topic_partition: TopicPartition) -> str 
     return None
 
 
-def _plain_files(directory: str) -> Iterator[tuple[str, int]]:
+def _plain_files(directory: str, wanted: re.Pattern[str]) -> Iterator[tuple[str, int]]:
+    """Yield name and size of the plain files with wanted names; no other file is looked at."""
     with os_errors("list", "", directory), os.scandir(directory) as entries:
         for entry in entries:
+            if wanted.fullmatch(entry.name) is None:
+                continue
             found = entry.stat(follow_symlinks=False)
             if stat.S_ISREG(found.st_mode):
                 yield entry.name, found.st_size

@@ -77,9 +77,9 @@ def _without_zeros(view: NDArray[np.uint8]) -> int:
     """How many bytes are left without the zeros at the end."""
     for end in range(len(view), 0, -PIECE_BYTES):
         start = max(0, end - PIECE_BYTES)
-        used = np.flatnonzero(view[start:end])
-        if len(used):
-            return start + int(used[-1]) + 1
+        used = len(view[start:end].tobytes().rstrip(b"\0"))
+        if used:
+            return start + used
     return 0
 
 

@@ -131,7 +131,8 @@ def uuid7(now_ms: int, random_bytes: bytes) -> str:
     value = now_ms << 80 | int.from_bytes(random_bytes[:10], "big")
     value = value & ~(0xF << 76) | 0x7 << 76
     value = value & ~(0x3 << 62) | 0x2 << 62
-    return str(UUID(int=value))
+    text = f"{value:032x}"
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"
 
 
 def uuid7_ms(uuid: str) -> int:

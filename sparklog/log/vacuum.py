@@ -19,6 +19,7 @@ from enum import StrEnum
 
 from sparklog.log.names import QUARANTINE, parse_segment_name, uuid7_ms
 
+_QUARANTINED = f"{QUARANTINE}/"
 _PARTITION_DIR = re.compile(r".+-[0-9]+")
 
 
@@ -41,14 +42,14 @@ def fates(
     """
     found: dict[Fate, list[str]] = {fate: [] for fate in Fate}
     for path in paths:
-        directory, _, name = path.rpartition("/")
-        if directory.partition("/")[0] == QUARANTINE:
+        if path.startswith(_QUARANTINED):
             continue
         if path in kept:
             found[Fate.KEPT].append(path)
         elif path in released:
             found[Fate.REMOVED].append(path)
         else:
+            directory, _, name = path.rpartition("/")
             found[_fate_of_stranger(directory, name, horizon_ms)].append(path)
     return found
 

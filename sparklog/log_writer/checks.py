@@ -39,7 +39,9 @@ def check_rows(columns: "RecordColumns", plan: WritePlan) -> None:
         return
     before = plan.config.message_timestamp_before_max_ms
     after = plan.config.message_timestamp_after_max_ms
-    earliest, latest = int(columns.timestamp.min()), int(columns.timestamp.max())
+    earliest = latest = int(columns.timestamp[0])
+    if len(columns.timestamp) > 1:
+        earliest, latest = int(columns.timestamp.min()), int(columns.timestamp.max())
     if earliest < 0:
         raise InvalidTimestampError(
             f"topic {plan.topic.name!r}: timestamp {earliest} in row "

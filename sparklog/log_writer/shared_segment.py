@@ -9,13 +9,19 @@ directory.
 
 import os
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from sparklog.clock import Clock
 from sparklog.log.names import LOG_SUFFIX, uuid7
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.batches import Buffer
-from sparklog.storage.files import Files, NewFile
+from sparklog.storage.files import Files, NewFile, flat_view
+
+HELD_BYTES_MAX: Final = 1024 * 1024
+"""How many bytes are written at once, about: a call for each small partition would take longer."""
+ALONE_BYTES: Final = 64 * 1024
+"""Batches of this size are written by themselves: to copy them would take longer than a call."""
 
 
 class SharedSegment:
@@ -29,6 +35,8 @@ class SharedSegment:
         self._clock = clock
         self._file: NewFile | None = None
         self._is_durable = False
+        self._held: list[Buffer] = []
+        self._end = 0
 
     def add(
         self, builder: SegmentBuilder, batches: Sequence[Buffer], *, flush: bool
@@ -40,17 +48,32 @@ class SharedSegment:
         return entry._replace(log_position=position)
 
     def put(self, batches: Iterable[Buffer], *, flush: bool) -> tuple[str, int]:
-        """Append the batches of one partition; return the path and where they begin in the file."""
+        """Append the batches of one partition; return the path and where they begin in the file.
+
+        Small ones are held, and written together, so they must not change meanwhile.
+        """
         if self._file is None:
             name = uuid7(self._clock.now_ms(), os.urandom(10))
             self._file = self._files.create(
                 f"{SHARED_PREFIX}{name}{LOG_SUFFIX}", durable=flush, with_name=flush
             )
         self._is_durable = self._is_durable or flush
-        position = self._file.bytes_written
+        position = self._end
         for data in batches:
-            self._file.write(data)
+            if len(data) >= ALONE_BYTES:
+                self._write(self._file)
+                self._file.write(data)
+            else:
+                self._held.append(data)
+            self._end += len(data)
+        if self._end - self._file.bytes_written >= HELD_BYTES_MAX:
+            self._write(self._file)
         return self._file.path, position
+
+    def _write(self, file: NewFile) -> None:
+        held, self._held = self._held, []
+        if held:
+            file.write(b"".join(map(flat_view, held)))
 
     def close(self) -> None:
         """Complete the file, durably if one of its writers asked for that."""
@@ -60,6 +83,7 @@ class SharedSegment:
     def complete(self) -> None:
         """Complete the file. It is made durable meanwhile; `sync` waits for that."""
         if self._file is not None:
+            self._write(self._file)
             self._file.close()
 
     def sync(self) -> None:

@@ -1,11 +1,13 @@
 """Rows of one topic to segments, one at a time per partition.
 
 A partition's batches are held in memory while they are small: at the end they go into a shared
-segment. When they grow beyond that, the partition gets a file of its own.
+segment. When they grow beyond that, the partition gets a file of its own. A task may write a little
+to each of thousands of partitions: of a partition with a single small batch, only the batch and its
+row are kept.
 """
 
 from collections.abc import Iterable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -17,10 +19,12 @@ from sparklog.log_writer.own_offsets import OwnOffsets
 from sparklog.log_writer.plan import WritePlan
 from sparklog.log_writer.segment_file import SegmentFile
 from sparklog.log_writer.shared_segment import SharedSegment
+from sparklog.log_writer.slice_entry import slice_entry
 from sparklog.model import SegmentEntry
 from sparklog.produce.partitioner import merge_explicit, resolve_partitioner
 from sparklog.record.batches import BatchTable, Buffer
 from sparklog.record.encode import EncodedStream, RecordColumns, encode
+from sparklog.record.scan import scan_batches
 from sparklog.storage.files import Files
 
 UPLOAD_PART_BYTES: Final = 10 * 1024 * 1024
@@ -30,6 +34,14 @@ HELD_BYTES_MAX: Final = 128 * 1024 * 1024
 """Most bytes of all open segments of a writer that wait so; beyond it the largest are closed."""
 SMALL_BYTES_MAX: Final = 64 * 1024 * 1024
 """Most bytes of all small partitions of a writer that are held; beyond it the largest get files."""
+
+
+class _Single(NamedTuple):
+    """The only batch of a partition so far: its bytes, and its row, still without a place."""
+
+    data: bytes
+    entry: SegmentEntry
+    min_timestamp: int
 
 
 class _Segment:
@@ -86,6 +98,7 @@ class TopicWriter:
         self._random = np.random.default_rng(seed)
         self._settings = plan.batch_settings
         self._policy = plan.roll_policy
+        self._shared_bytes_max = plan.shared_bytes_max
         self._partitioner = resolve_partitioner(plan.partitioner, plan.options.batch_size, seed)
         self._next_offsets = np.zeros(plan.topic.num_partitions, np.int64)
         for partition, end_offset in plan.end_offsets.items():
@@ -97,6 +110,7 @@ class TopicWriter:
         self._given = shared
         self._shared = shared or SharedSegment(files, clock)
         self._open: dict[int, _Segment] = {}
+        self._singles: dict[int, _Single] = {}
         self._written: list[SegmentEntry] = []
         self._paths: list[str] = []
 
@@ -126,25 +140,44 @@ class TopicWriter:
             self._settings,
             self._leader_epochs,
         )
-        self.append(streams)
+        self._take(stream for stream in streams if not self._is_single(stream))
 
     def append(self, streams: Iterable[EncodedStream]) -> None:
         """Append batches that are encoded already; `stream` is their partition.
 
         They are numbered from where the partition ends, as the plan and the calls before say it.
         """
+        self._take(streams)
+
+    def _take(self, streams: Iterable[EncodedStream]) -> None:
         for stream in streams:
             self._append(stream)
         self._bound_small()
         if not self._files.is_local:
             self._bound_memory()
 
+    def _is_single(self, stream: EncodedStream) -> bool:
+        """Take a stream of one small batch, if it is the first of its partition.
+
+        Returns False, having done nothing, for any other stream.
+        """
+        number, size = stream.stream, len(stream.data)
+        is_first = number not in self._open and number not in self._singles
+        if not is_first or len(stream.batches) > 1 or size > self._shared_bytes_max:
+            return False
+        entry = slice_entry(stream, number, ("", 0), self._settings, self._clock.now_ms())
+        # A copy: the view would keep the bytes of all partitions that were encoded with it.
+        self._singles[number] = _Single(stream.data.tobytes(), entry, int(stream.min_timestamps[0]))
+        self._next_offsets[number] = entry.next_offset
+        return True
+
     def _bound_small(self) -> None:
         """Give the largest small partitions files while too much is held."""
         held = {number: one.held_bytes for number, one in self._open.items() if one.held_bytes}
+        held |= {number: len(one.data) for number, one in self._singles.items()}
         while sum(held.values()) > SMALL_BYTES_MAX:
             largest = max(held, key=lambda number: held[number])
-            self._give_file(self._open[largest])
+            self._give_file(self._segment(largest, int(self._next_offsets[largest])))
             del held[largest]
 
     def _bound_memory(self) -> None:
@@ -178,16 +211,25 @@ class TopicWriter:
         self._next_offsets[stream.stream] = stream.batches.next_offset[-1]
 
     def _segment(self, partition: int, base: int) -> _Segment:
+        """Return the partition's open segment, else a new one, which begins at `base`.
+
+        The partition's single batch, if there is one, becomes the beginning of the segment.
+        """
         segment = self._open.get(partition)
-        if segment is None:
-            builder = SegmentBuilder(
-                base,
-                partition,
-                self._policy,
-                created_ms=self._clock.now_ms(),
-                jitter_ms=self._policy.draw_jitter(int(self._random.integers(0, 2**31))),
-            )
-            segment = self._open[partition] = _Segment(builder, self._plan.shared_bytes_max)
+        if segment is not None:
+            return segment
+        single = self._singles.pop(partition, None)
+        builder = SegmentBuilder(
+            base if single is None else single.entry.base_offset,
+            partition,
+            self._policy,
+            created_ms=self._clock.now_ms() if single is None else single.entry.created_ms,
+            jitter_ms=self._policy.draw_jitter(int(self._random.integers(0, 2**31))),
+        )
+        segment = self._open[partition] = _Segment(builder, self._shared_bytes_max)
+        if single is not None:
+            batches = scan_batches(single.data).batches
+            segment.append(batches, single.data, single.min_timestamp)
         return segment
 
     def _give_file(self, segment: _Segment) -> None:
@@ -204,9 +246,16 @@ class TopicWriter:
 
     def _close(self, partition: int) -> None:
         """Finish a segment: its `.log`, then its indexes where the topic builds them on write."""
+        flush = self._plan.options.flush
+        single = self._singles.pop(partition, None)
+        if single is not None:
+            path, position = self._shared.put([single.data], flush=flush)
+            now_ms = self._clock.now_ms()
+            entry = single.entry._replace(log_path=path, log_position=position, created_ms=now_ms)
+            self._written.append(entry)
+            return
         segment = self._open.pop(partition)
         if segment.file is None:
-            flush = self._plan.options.flush
             self._written.append(self._shared.add(segment.builder, segment.held, flush=flush))
             return
         is_indexed = self._plan.config.index_build == "write"
@@ -219,7 +268,7 @@ class TopicWriter:
         Offsets are the writer's own: `base_offset` equals `file_base_offset`. In partition order,
         and in the order written within a partition.
         """
-        for partition in sorted(self._open):
+        for partition in sorted((*self._open, *self._singles)):
             self._close(partition)
         if self._given is None:
             self._shared.close()
@@ -235,3 +284,4 @@ class TopicWriter:
         if self._given is None:
             self._shared.abort()
         self._open.clear()
+        self._singles.clear()

@@ -239,7 +239,6 @@ class _Compaction:
 
     def _commit(self, rounds: Sequence["_Round"]) -> dict[str, int]:
         """Commit the rounds whose segments are all live; return the counts."""
-        now_ms = self.context.clock.now_ms()
         landed: list[_Round] = []
 
         def plan(image: TopicImage) -> TopicEdit | Done:
@@ -249,7 +248,6 @@ class _Compaction:
             return TopicEdit(
                 segments=[entry for one in landed for entry in one.new],
                 remove=[entry.key for one in landed for entry in one.old],
-                removed_ms=now_ms,
                 partitions={
                     one.partition: PartitionState(cleaner_offset=one.end_offset) for one in landed
                 },

@@ -150,7 +150,6 @@ def _commit(
     context: JobContext, topic: TopicDescription, made: Sequence[_Merge]
 ) -> Sequence[_Merge]:
     """Replace the groups that have not changed, in one commit; return them."""
-    now_ms = context.clock.now_ms()
     landed: list[_Merge] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:
@@ -162,7 +161,6 @@ def _commit(
         return TopicEdit(
             segments=[merge.segment for merge in landed],
             remove=[entry.key for merge in landed for entry in merge.group],
-            removed_ms=now_ms,
         )
 
     context.catalog.commit(topic, plan, operation="MERGE SEGMENTS")

@@ -107,9 +107,15 @@ def _written(work: SalvageWork, directory: str) -> SegmentEntry | None:
 
 
 def commit_salvaged(
-    catalog: Catalog, topic: TopicDescription, salvages: Sequence[Salvaged], now_ms: int
+    catalog: Catalog,
+    topic: TopicDescription,
+    salvages: Sequence[Salvaged],
+    removed_ms: int | None = None,
 ) -> Sequence[Salvaged]:
-    """Swap the rows in one commit; return the swapped ones: their old rows were still live."""
+    """Swap the rows in one commit; return the swapped ones: their old rows were still live.
+
+    The old rows count as removed at `removed_ms`, by default at the time of the commit.
+    """
     landed: list[Salvaged] = []
 
     def plan(image: TopicImage) -> TopicEdit | Done:
@@ -124,7 +130,7 @@ def commit_salvaged(
         return TopicEdit(
             segments=[one.segment for one in landed if one.segment is not None],
             remove=[one.damaged.key for one in landed],
-            removed_ms=now_ms,
+            removed_ms=removed_ms,
         )
 
     if salvages:

@@ -57,7 +57,7 @@ def _salvage(
     # A missing file needs no delay before vacuum: its row counts as removed long ago.
     missing = [one for one in made if one.quarantined is None]
     landed = [
-        *commit_salvaged(catalog, topic, [one for one in made if one not in missing], now_ms),
+        *commit_salvaged(catalog, topic, [one for one in made if one not in missing]),
         *commit_salvaged(catalog, topic, missing, max(0, now_ms - config.delete_delay_ms)),
     ]
     for one in landed:

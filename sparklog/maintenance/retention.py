@@ -100,7 +100,7 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
 
     def plan(image: TopicImage) -> TopicEdit | Done:
         removed[:] = _removals(image, config, now_ms)
-        return _edit(removed, now_ms)
+        return _edit(removed)
 
     context.catalog.commit(topic, plan, operation="RETENTION")
     return Outcome(
@@ -111,12 +111,11 @@ def _execute(context: JobContext, topic: TopicDescription) -> Outcome:
     )
 
 
-def _edit(removals: Sequence[_Removal], now_ms: int) -> TopicEdit | Done:
+def _edit(removals: Sequence[_Removal]) -> TopicEdit | Done:
     if not removals:
         return Done()
     return TopicEdit(
         remove=[key for removal in removals for key in removal.keys],
-        removed_ms=now_ms,
         partitions={
             removal.partition: PartitionState(log_start_offset=removal.expired.log_start_offset)
             for removal in removals

@@ -189,7 +189,8 @@ def _garbage(
     """Count the garbage among a topic's files, as an image tells; `files` are sorted by path."""
     found: dict[tuple[Fate, int | None], Sum] = {}
     listed: list[FileStat] = []
-    for folder, judged in _judged(topic, image, files, now_ms):
+    removed = image.removed
+    for folder, judged in _judged(topic, image, removed, files, now_ms):
         number = folder.rpartition("-")[2]
         partition = int(number) if number.isdecimal() else None
         for fate, file in judged:
@@ -199,21 +200,25 @@ def _garbage(
     return _Garbage(
         listed if len(listed) <= UNLINKED_MAX else None,
         found,
-        len(_forgettable(topic, image, now_ms)),
+        len(_forgettable(topic, removed, now_ms)),
         image.receipts_unused_since(now_ms - RECEIPT_TTL_MS),
         image.producers_unused_since(now_ms - PRODUCER_ID_EXPIRATION_MS),
     )
 
 
 def _judged(
-    topic: TopicDescription, image: TopicImage, files: Iterable[FileStat], now_ms: int
+    topic: TopicDescription,
+    image: TopicImage,
+    removed: Iterable[SegmentEntry],
+    files: Iterable[FileStat],
+    now_ms: int,
 ) -> Iterator[tuple[str, list[tuple[Fate, FileStat]]]]:
     """Yield a topic's files that are not kept, each with its fate, a directory at a time.
 
-    `files` are sorted by path.
+    `removed` are the image's removed segments; `files` are sorted by path.
     """
     config = TopicConfig.parse(topic.configs)
-    names = _Names(topic, image, now_ms - config.delete_delay_ms)
+    names = _Names(topic, image, removed, now_ms - config.delete_delay_ms)
     for folder, some in groupby(files, key=lambda file: file.path.split("/", 2)[1]):
         inside = {file.path.partition("/")[2]: file for file in some}
         kept, released = names.of(folder)
@@ -221,11 +226,13 @@ def _judged(
         yield folder, [(fate, inside[path]) for fate in GARBAGE for path in judged[fate]]
 
 
-def _forgettable(topic: TopicDescription, image: TopicImage, now_ms: int) -> list[SegmentEntry]:
+def _forgettable(
+    topic: TopicDescription, removed: Iterable[SegmentEntry], now_ms: int
+) -> list[SegmentEntry]:
     """Return the removed segments whose rows no reader and no commit needs any more."""
     delay_ms = TopicConfig.parse(topic.configs).delete_delay_ms
     limit_ms = now_ms - max(delay_ms, COMMIT_TIMEOUT_MS)
-    return [entry for entry in image.removed if (entry.removed_ms or 0) <= limit_ms]
+    return [entry for entry in removed if (entry.removed_ms or 0) <= limit_ms]
 
 
 def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
@@ -235,12 +242,18 @@ def _horizon_ms(config: TopicConfig, now_ms: int) -> int:
 class _Names:
     """The files that the segments of a topic name, a partition at a time."""
 
-    def __init__(self, topic: TopicDescription, image: TopicImage, released_ms: int) -> None:
+    def __init__(
+        self,
+        topic: TopicDescription,
+        image: TopicImage,
+        removed: Iterable[SegmentEntry],
+        released_ms: int,
+    ) -> None:
         """Files of segments that were removed up to `released_ms` are released."""
         self._image = image
         self._kept: dict[int, set[str]] = defaultdict(set)
         self._released: dict[int, set[str]] = defaultdict(set)
-        for entry in image.removed:
+        for entry in removed:
             is_released = (entry.removed_ms or 0) <= released_ms
             names = self._released if is_released else self._kept
             names[entry.partition].update(paths_of(entry))
@@ -272,11 +285,12 @@ def _execute(
     image = catalog.topic_image(topic)
     if image.closed_ms is not None:
         return Outcome(counts={"conflicts": 1})  # deleted meanwhile: it goes as a whole
-    directory = topic_directory(topic)
+    directory, removed = topic_directory(topic), image.removed
     files: Iterable[FileStat] = listed or ()
     if listed is None:
         files = _of_log(directory, context.files.list(directory, recursive=True), [])
-    judged = chain.from_iterable(some for _, some in _judged(topic, image, files, now_ms))
+    found = _judged(topic, image, removed, files, now_ms)
+    judged = chain.from_iterable(some for _, some in found)
     unlinked, unknown, failed = Sum(), 0, dict[str, str]()
     while some := list(islice(judged, UNLINKED_MAX)):
         doomed = [file for fate, file in some if fate is not Fate.UNKNOWN]
@@ -287,7 +301,7 @@ def _execute(
                 unlinked.add(file)
     forgotten = [
         entry.key
-        for entry in _forgettable(topic, image, now_ms)
+        for entry in _forgettable(topic, removed, now_ms)
         if not failed or not any(f"{directory}/{path}" in failed for path in paths_of(entry))
     ]
     receipts_ms, producers_ms = now_ms - RECEIPT_TTL_MS, now_ms - PRODUCER_ID_EXPIRATION_MS

@@ -112,7 +112,6 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
     outcome = _delete_directory(context, topic_directory(topic), keeps_table=keeps_table)
     if outcome.problems:
         return outcome
-    now_ms = context.clock.now_ms()
 
     def plan(image: Image) -> Edit | Done:
         known = image.topic(topic.topic_id)
@@ -124,7 +123,7 @@ def _delete_topic(context: JobContext, topic: TopicDescription) -> Outcome:
             for entry in log.entries()
             if entry.is_shared
         ]
-        last = TopicEdit(remove=slices, removed_ms=now_ms)
+        last = TopicEdit(remove=slices)
         return Edit(
             operation=VACUUM,
             parameters={"topics": topic.name, "forgotten": topic.topic_id},

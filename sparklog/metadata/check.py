@@ -64,14 +64,20 @@ def check(image: Image, edit: Edit) -> None:
         )
     _check_names(image, edit)
     for topic_id, of_topic in edit.topics.items():
-        _check_topic(image, topic_id, of_topic)
+        _check_parts(image, topic_id, of_topic)
     for topic_id in edit.forget_topics:
         _check_forgotten(image, topic_id, edit)
     if edit.fold is not None:
         _check_fold(image, edit.fold)
-    _check_shared(image, edit)
+    _check_shared(image, edit.topics.values(), edit.forget_shared)
     _check_brokers(image, edit)
     _check_users(edit)
+
+
+def check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
+    """Refuse an edit of a topic that exists, as `check` does if the commit edits nothing else."""
+    _check_parts(image, topic_id, edit)
+    _check_shared(image, [edit], ())
 
 
 def _check_names(image: Image, edit: Edit) -> None:
@@ -98,7 +104,7 @@ def _is_deleted_by(edit: Edit, topic_id: str) -> bool:
     return description is not None and description.deleted_ms is not None
 
 
-def _check_topic(image: Image, topic_id: str, edit: TopicEdit) -> None:
+def _check_parts(image: Image, topic_id: str, edit: TopicEdit) -> None:
     topic = image.topic(topic_id)
     if topic is None:
         if edit.description is None:
@@ -163,18 +169,13 @@ def _check_forgotten(image: Image, topic_id: str, edit: Edit) -> None:
         )
 
 
-def _check_shared(image: Image, edit: Edit) -> None:
+def _check_shared(image: Image, edits: Iterable[TopicEdit], forgotten: Iterable[str]) -> None:
     """Refuse slices of a shared segment that is used up, and the end of one that is in use.
 
     Vacuum deletes a used-up segment and then forgets its row. It does so only behind the log dir's
     horizon, so after that the file's age refuses new slices.
     """
-    added = {
-        entry.log_path
-        for of_topic in edit.topics.values()
-        for entry in of_topic.segments
-        if entry.is_shared
-    }
+    added = {entry.log_path for edit in edits for entry in edit.segments if entry.is_shared}
     for path in added:
         known = image.shared.get(path)
         if known is not None and not known.slice_count:
@@ -182,7 +183,7 @@ def _check_shared(image: Image, edit: Edit) -> None:
                 f"{path}: a shared segment whose slices are all gone, so it may be gone: write it "
                 f"again"
             )
-    for path in edit.forget_shared:
+    for path in forgotten:
         known = image.shared.get(path)
         if (known is not None and known.slice_count) or path in added:
             raise CommitConflictError(f"shared segment {path} has live slices")
@@ -304,10 +305,11 @@ def _check_offsets(
     spans = _spans(removed)
     inside: dict[int, list[SegmentEntry]] = {}
     ends: dict[int, int] = {}
+    gone = topic.content.removed
     for entry in edit.segments:
         if entry.next_offset <= entry.base_offset:
             raise OffsetOutOfRangeError(f"{entry.log_path} holds no offset; allowed: at least 1")
-        if entry.key in topic.content.removed:
+        if gone and entry.key in gone:
             raise CommitConflictError(f"{entry.log_path} was removed: its file may be gone")
         low, high = spans.get(entry.partition, (0, 0))
         if low <= entry.base_offset and entry.next_offset <= high:
@@ -323,8 +325,9 @@ def _check_offsets(
             )
         ends[entry.partition] = entry.next_offset
     for partition, entries in inside.items():
-        gone = [one for one in removed if one.partition == partition]
-        _check_overlap(topic, partition, entries, gone)
+        _check_overlap(
+            topic, partition, entries, [one for one in removed if one.partition == partition]
+        )
     return ends
 
 

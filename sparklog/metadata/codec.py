@@ -49,9 +49,10 @@ from sparklog.metadata.edit import (
     ReceiptKey,
     RunFile,
     TopicEdit,
+    with_fields,
 )
 from sparklog.metadata.producers import ProducerBatch, ProducerState
-from sparklog.metadata.tables import SEGMENT_SCHEMA, segment_of, segment_row
+from sparklog.metadata.tables import SEGMENT_SCHEMA, maker_of_segments, segment_fields
 from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
 
 _BATCH_FIELDS: Final = len(ProducerBatch._fields)
@@ -68,7 +69,10 @@ def edit_of(found: object, parameters: Mapping[str, str]) -> Edit:
     Raises UnsupportedFeatureError for a member that this release does not know; ValueError,
     TypeError or UsageError for an object that is no edit.
     """
-    return Edit(**_values("edit", found, _EDIT), parameters=parameters)
+    values = _values("edit", found, _EDIT)
+    text(values.get("operation"))
+    values["parameters"] = parameters
+    return with_fields(Edit, values)
 
 
 def _object(value: object, members: Mapping[str, Member]) -> Json:
@@ -147,13 +151,13 @@ _SEGMENT_TYPES: Final = {
 def _segment_json(entry: SegmentEntry) -> Json:
     return {
         name: value
-        for name, value in segment_row(entry).items()
+        for name, value in segment_fields(entry)
         if value is not None and _SEGMENT_DEFAULTS.get(name) != value
     }
 
 
 class _Shape(NamedTuple):
-    """The types of the fields with these names; the segments of entries have few shapes."""
+    """What the names of a segment's fields tell; the segments of entries have few shapes."""
 
     types: tuple[type, ...]
     integers: Callable[[Mapping[str, Any]], tuple[int, ...]]
@@ -177,10 +181,11 @@ def _segment(value: object) -> SegmentEntry:
     numbers = shape.integers(found)
     if max(numbers) >= INT64 or min(numbers) < -INT64:
         raise refused(found, "a segment's numbers")
-    integers(found.get("producer_ids", []))
+    if found.get("producer_ids"):
+        integers(found["producer_ids"])
     for span in found.get("aborted", ()):
         integers(list(mapping(span).values()))
-    return segment_of(names, found.values())
+    return maker_of_segments(names)(found.values())
 
 
 def _lease_json(lease: Lease | None) -> list[Any] | None:
@@ -277,6 +282,12 @@ def _fold(value: object) -> FoldEdit:
     return FoldEdit(**{"runs": (), **_values("fold", value, _FOLD)})
 
 
+def _topic(value: object) -> TopicEdit:
+    edit = with_fields(TopicEdit, _values("edit of a topic", value, _TOPIC))
+    edit.check()
+    return edit
+
+
 _RUNS: Final = Member(lists, all_of(_run_of))
 _FOLD: Final = {"cover": INTEGER, "based_on": INTEGER, "runs": _RUNS, "history": _RUNS}
 _RECEIPT: Final = {
@@ -319,10 +330,7 @@ _EDIT: Final = {
     "operation": TEXT,
     "topics": Member(
         lambda value: {topic_id: _object(one, _TOPIC) for topic_id, one in value.items()},
-        lambda value: {
-            topic_id: TopicEdit(**_values("edit of a topic", one, _TOPIC))
-            for topic_id, one in mapping(value).items()
-        },
+        lambda value: {topic_id: _topic(one) for topic_id, one in mapping(value).items()},
     ),
     "leases": Member(
         lambda value: {name: _lease_json(lease) for name, lease in value.items()}, _leases

@@ -75,7 +75,7 @@ def integers(value: object) -> list[int]:
 
 def all_of(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return a decoder of lists, whose values `decode` decodes."""
-    return lambda value: tuple(decode(one) for one in listed(value))
+    return lambda value: tuple(map(decode, listed(value)))
 
 
 def by_partition(encode: Callable[[Any], Any], decode: Callable[[Any], Any]) -> Member:

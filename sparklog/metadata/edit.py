@@ -12,8 +12,8 @@ the time ("last used before T").
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Final, NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
 from sparklog.errors import UsageError
 from sparklog.metadata.cluster import Broker, ScramCredential, UserKey
@@ -23,6 +23,34 @@ from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescripti
 
 FEATURE_LEVEL: Final = 1
 """The feature level that this release writes; it commits to no log dir of a higher one."""
+
+
+class _Nothing(dict[Any, Any]):
+    """An empty mapping, the default of many fields at once: an edit fills few of them."""
+
+    __slots__ = ()
+    __hash__ = object.__hash__  # type: ignore[assignment] # a default has to be hashable
+
+    def __setitem__(self, *_: object) -> NoReturn:
+        raise TypeError("the mapping that fields without a value share stays empty")
+
+
+NOTHING: Final[Mapping[Any, Any]] = _Nothing()
+"""No items."""
+
+T = TypeVar("T")
+
+
+def with_fields(kind: type[T], fields: dict[str, Any]) -> T:
+    """Return a frozen dataclass without slots that has these fields; the rest have their defaults.
+
+    The object takes over `fields`. The class itself would set each field, which takes as long as
+    all else that a follower does with an edit. Nothing is checked, and `__post_init__` is not
+    called.
+    """
+    made = object.__new__(kind)
+    object.__setattr__(made, "__dict__", fields)
+    return made
 
 
 ALL_FILES_MS: Final = 2**63 - 1
@@ -145,7 +173,7 @@ NO_FOLD: Final = FoldEdit(-1, -1, ())
 """The fold of a log that was never folded: no runs."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicEdit:
     """The part of an edit that belongs to one topic.
 
@@ -155,8 +183,9 @@ class TopicEdit:
       `allow_gaps` also beyond it), or lie inside segments that the same edit removes.
     - `leader_epochs` are those that the edit was planned with.
     - `replace` swaps a live segment's row for one of the same key and offsets (a new index, say).
-    - `remove` has the keys of live segments, which get `removed_ms`; slices of shared segments go
-      at once. `forget` has the keys of removed segments whose rows go.
+    - `remove` has the keys of live segments; slices of shared segments go at once. The others count
+      as removed at `removed_ms`, or, without it, at the time of the entry, as readers plan with
+      them until then. `forget` has the keys of removed segments whose rows go.
     - `transactions` and `epochs` are all open transactions and leader epochs of a partition.
     - `receipts` are new. Receipts of requests' keys last used before `forget_receipts_before_ms`
       go.
@@ -166,25 +195,26 @@ class TopicEdit:
 
     description: TopicDescription | None = None
     segments: Sequence[SegmentEntry] = ()
-    partitions: Mapping[int, PartitionState] = field(default_factory=dict)
-    transactions: Mapping[int, tuple[OpenTransaction, ...]] = field(default_factory=dict)
-    epochs: Mapping[int, tuple[EpochStart, ...]] = field(default_factory=dict)
+    partitions: Mapping[int, PartitionState] = NOTHING
+    transactions: Mapping[int, tuple[OpenTransaction, ...]] = NOTHING
+    epochs: Mapping[int, tuple[EpochStart, ...]] = NOTHING
     replace: Sequence[SegmentEntry] = ()
     remove: Sequence[SegmentKey] = ()
     removed_ms: int | None = None
     forget: Sequence[SegmentKey] = ()
     forget_receipts_before_ms: int | None = None
     vacuum_horizon_ms: int | None = None
-    leader_epochs: Mapping[int, int] = field(default_factory=dict)
+    leader_epochs: Mapping[int, int] = NOTHING
     allow_gaps: bool = False
-    receipts: Mapping[ReceiptKey, Receipt] = field(default_factory=dict)
-    producers: Mapping[int, tuple[ProducerState, ...]] = field(default_factory=dict)
+    receipts: Mapping[ReceiptKey, Receipt] = NOTHING
+    producers: Mapping[int, tuple[ProducerState, ...]] = NOTHING
     forget_producers_before_ms: int | None = None
 
     def __post_init__(self) -> None:
+        self.check()
+
+    def check(self) -> None:
         """Raise UsageError for an edit that no image allows."""
-        if self.remove and self.removed_ms is None:
-            raise UsageError("an edit that removes segments says when: removed_ms is missing")
         if self.remove or self.replace or len(self.segments) > 1:
             self._check_keys()
 
@@ -244,7 +274,7 @@ class TopicEdit:
         return replace(self, receipts={**self.receipts, key: receipt})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class Edit:
     """The changes of one commit. `topics` are edits by topic id.
 
@@ -259,19 +289,19 @@ class Edit:
     """
 
     operation: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
-    topics: Mapping[str, TopicEdit] = field(default_factory=dict)
-    leases: Mapping[str, Lease | None] = field(default_factory=dict)
+    parameters: Mapping[str, str] = NOTHING
+    topics: Mapping[str, TopicEdit] = NOTHING
+    leases: Mapping[str, Lease | None] = NOTHING
     horizon_ms: int | None = None
     forget_topics: Sequence[str] = ()
     forget_shared: Sequence[str] = ()
     level: int | None = None
     fold: FoldEdit | None = None
     next_producer_id: int | None = None
-    brokers: Mapping[int, Broker | None] = field(default_factory=dict)
-    replaces: Mapping[int, str] = field(default_factory=dict)
-    users: Mapping[UserKey, ScramCredential | None] = field(default_factory=dict)
-    transactional_ids: Mapping[str, TransactionalId | None] = field(default_factory=dict)
+    brokers: Mapping[int, Broker | None] = NOTHING
+    replaces: Mapping[int, str] = NOTHING
+    users: Mapping[UserKey, ScramCredential | None] = NOTHING
+    transactional_ids: Mapping[str, TransactionalId | None] = NOTHING
     ended_log: str | None = None
 
     @property

@@ -47,7 +47,7 @@ from sparklog.errors import (
 )
 from sparklog.metadata.codec import edit_json, edit_of
 from sparklog.metadata.codec_types import integer, text, texts
-from sparklog.metadata.edit import Edit, Stamp
+from sparklog.metadata.edit import NOTHING, Edit, Stamp, with_fields
 
 FORMAT: Final = 2
 EDITS: Final = "_edits"
@@ -70,7 +70,7 @@ class EditsFile:
     crc32c: int
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Entry:
     """One entry. `edits` is empty until its `edits_file` is read. `actions` are Delta's."""
 
@@ -80,7 +80,7 @@ class Entry:
     log: str
     timestamp_ms: int
     operation: str
-    parameters: Mapping[str, str] = field(default_factory=dict)
+    parameters: Mapping[str, str] = NOTHING
     edits: tuple[Edit, ...] = ()
     edits_file: EditsFile | None = None
     actions: Sequence[Mapping[str, Any]] = ()
@@ -166,27 +166,32 @@ def _own(number: int, data: bytes, end: int, where: str) -> Entry:
     ours = info["sparklog"]
     if ours["format"] != FORMAT:
         raise LogDirError(f"{where}: format {ours['format']}; this release reads format {FORMAT}")
-    unknown = ours.keys() - _MEMBERS
-    if unknown:
+    if not ours.keys() <= _MEMBERS:
+        unknown = sorted(ours.keys() - _MEMBERS)
         raise UnsupportedFeatureError(
-            f"members that this release does not know: {', '.join(sorted(unknown))}"
+            f"members that this release does not know: {', '.join(unknown)}"
         )
     parameters = texts(info["operationParameters"])
     file = ours.get("edits_file")
-    return Entry(
-        version=number,
-        id=text(ours["id"]),
-        previous=text(ours["previous"]),
-        log=text(ours["log"]),
-        timestamp_ms=integer(info["timestamp"]),
-        operation=text(info["operation"]),
-        parameters=parameters,
-        edits=tuple(edit_of(one, parameters) for one in ours.get("edits", ())),
-        edits_file=None if file is None else _edits_file(*file),
-        actions=[orjson.loads(line) for line in data[end + 1 :].split(b"\n") if line],
-        bytes=len(data) + (0 if file is None else integer(file[1])),
-        edits_json=_edits_json(data, end),
-    )
+    fields: dict[str, Any] = {
+        "version": number,
+        "id": text(ours["id"]),
+        "previous": text(ours["previous"]),
+        "log": text(ours["log"]),
+        "timestamp_ms": integer(info["timestamp"]),
+        "operation": text(info["operation"]),
+        "parameters": parameters,
+        "edits": tuple([edit_of(one, parameters) for one in ours.get("edits", ())]),
+        "edits_file": None if file is None else _edits_file(*file),
+        "actions": _actions(data[end + 1 :]) if len(data) > end + 1 else (),
+        "bytes": len(data) + (0 if file is None else integer(file[1])),
+        "edits_json": _edits_json(data, end),
+    }
+    return with_fields(Entry, fields)
+
+
+def _actions(lines: bytes) -> list[Mapping[str, Any]]:
+    return [orjson.loads(line) for line in lines.split(b"\n") if line]
 
 
 def _edits_json(data: bytes, end: int) -> bytes | None:
@@ -251,9 +256,7 @@ _NOT_UNDERSTOOD: Final = (LookupError, TypeError, ValueError, AttributeError, Us
 def _foreign(number: int, data: bytes, where: str) -> Entry:
     """Return an entry of another writer, to be skipped."""
     with understood(where):
-        actions: list[Mapping[str, Any]] = [
-            orjson.loads(line) for line in data.split(b"\n") if line
-        ]
+        actions = _actions(data)
         named = {name for action in actions for name in dict(action)}
         (info,) = (action["commitInfo"] for action in actions if "commitInfo" in action)
         operation, engine_info = info.get("operation"), info.get("engineInfo")

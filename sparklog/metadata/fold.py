@@ -26,7 +26,6 @@ from sparklog.metadata.image_rows import rows_since
 from sparklog.metadata.log import ENTRIES, HINT, MetadataLog
 from sparklog.metadata.run_rows import alive
 from sparklog.metadata.runs import in_order, merged
-from sparklog.metadata.tables import RUN_SCHEMA, table_of
 
 FOLD_EVERY: Final = 256
 """The committer of a version that is a multiple of this number folds."""
@@ -67,8 +66,7 @@ def fold(
         return None
     touched = {topic_id for entry in entries for edit in entry.edits for topic_id in edit.topics}
     image = log.opened_at(image, touched)
-    rows = table_of(rows_since(image, entries), RUN_SCHEMA)
-    runs = _with_run(log, image, rows, based_on + 1)
+    runs = _with_run(log, image, rows_since(image, entries), based_on + 1)
     before = replace(image.fold, history=without_damaged(image.fold, damaged))
     history = continued(log, before, entries, runs, retention)
     return commit_fold(log, FoldEdit(cover, based_on, runs, history))

@@ -34,7 +34,10 @@ KEEP_REMOTE_MS: Final = 60 * 60_000
 
 def fold_of(entry: Entry) -> FoldEdit | None:
     """Return the fold of an entry; None if the entry is no fold."""
-    return next((edit.fold for edit in entry.edits if edit.fold is not None), None)
+    for edit in entry.edits:
+        if edit.fold is not None:
+            return edit.fold
+    return None
 
 
 class FollowedLog:
@@ -105,10 +108,11 @@ class FollowedLog:
 
     def opened_at(self, image: Image, topics: Collection[str]) -> Image:
         """Return an image with these topics opened, also if it is not the newest one."""
+        known = image.topics
         closed = {
             topic_id: topic
             for topic_id in topics
-            if (topic := image.topic(topic_id)) is not None and not topic.is_open
+            if (topic := known.get(topic_id)) is not None and not topic.is_open
         }
         if not closed:
             return image
@@ -149,10 +153,14 @@ class FollowedLog:
                 self._reopen()
 
     def _read_on(self, image: Image) -> None:
-        self._image = image
+        self._image, known = image, image
         self._looked_ms = self.clock.boot_ms()
+        # Mostly there is none, and to fail to open a file takes longer than to ask for it.
+        if self.files.is_local and not self.entries.has(image.version + 1):
+            return
         while (entry := self.entries.read(image.version + 1)) is not None:
             image = self._image = self._after(image, entry)
+        if image is not known:
             self.entries.saw(image.stamp)
 
     def _is_late(self) -> bool:
@@ -161,9 +169,10 @@ class FollowedLog:
 
     def _after(self, image: Image, entry: Entry) -> Image:
         """Return the image after an entry. Raises CorruptMetadataError if it does not follow."""
+        known = image.stamp
         self.bytes_behind = 0 if fold_of(entry) is not None else self.bytes_behind + entry.bytes
         if entry.is_foreign:
-            stamp = Stamp(entry.version, image.stamp.entry_id, image.stamp.timestamp_ms)
+            stamp = Stamp(entry.version, known.entry_id, known.timestamp_ms)
             return image.apply((), stamp)
         is_other_log = bool(self._log_id) and entry.log != self._log_id
         if is_other_log and entry.operation == RESTORE and not self._is_opening:
@@ -171,7 +180,7 @@ class FollowedLog:
                 f"{entry_path(entry.version)}: the log dir was restored from a backup as log "
                 f"{entry.log}; this process followed log {self._log_id}: open it anew"
             )
-        if entry.previous != image.stamp.entry_id or (is_other_log and entry.operation != RESTORE):
+        if entry.previous != known.entry_id or (is_other_log and entry.operation != RESTORE):
             raise CorruptMetadataError(
                 f"{entry_path(entry.version)} follows entry {entry.previous!r} of log {entry.log}; "
                 f"version {image.version} here is {image.stamp.entry_id!r} of log {self._log_id}: "

@@ -170,16 +170,20 @@ def _after(image: Image, edit: Edit, stamp: Stamp) -> Image:
         topics,
         _updated(image.leases, edit.leases),
         _shared_after(image.shared, edit, stamp),
-        max(image.horizon_ms, edit.horizon_ms or 0),
-        max(image.level, edit.level or 0),
+        _grown(image.horizon_ms, edit.horizon_ms),
+        _grown(image.level, edit.level),
         edit.fold or image.fold,
         Directory(topics) if renames else image.directory,
-        max(image.next_producer_id, edit.next_producer_id or 0),
+        _grown(image.next_producer_id, edit.next_producer_id),
         _updated(image.brokers, edit.brokers),
         _updated(image.users, edit.users),
         image.transactional_ids.after(edit.transactional_ids, stamp.timestamp_ms),
         _ended(image.ended_logs, edit, stamp),
     )
+
+
+def _grown(known: int, given: int | None) -> int:
+    return known if given is None else max(known, given)
 
 
 def _ended(known: tuple[LogVersion, ...], edit: Edit, stamp: Stamp) -> tuple[LogVersion, ...]:
@@ -214,6 +218,8 @@ def _without_folded(topics: Map[str, TopicImage], cover: int) -> Map[str, TopicI
 
 def _updated(known: Map[K, V], changes: Mapping[K, V | None]) -> Map[K, V]:
     """Return a map after changes; None removes a key."""
+    if not changes:
+        return known
     for key, value in changes.items():
         if value is not None:
             known = known.set(key, value)

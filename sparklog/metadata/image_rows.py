@@ -6,9 +6,11 @@
 `run_values` converts back.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+import pyarrow as pa
 
 from sparklog.metadata.cluster import UserKey
 from sparklog.metadata.edit import Edit
@@ -21,20 +23,23 @@ from sparklog.metadata.tables import (
     PARTITION,
     PRODUCER,
     RECEIPT,
+    RUN_SCHEMA,
     SEGMENT,
     SHARED,
     TOPIC,
     TRANSACTIONAL_ID,
     USER,
-    segment_row,
+    padded,
+    segments_table,
+    table_of,
 )
-from sparklog.model import SegmentKey
+from sparklog.model import SegmentEntry, SegmentKey
 
 Row = dict[str, Any]
 
 
-def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
-    """Return a row for each key that entries touched, as the image has it.
+def rows_since(image: Image, entries: Iterable[Entry]) -> pa.Table:
+    """Return a row (RUN_SCHEMA) for each key that entries touched, as the image has it.
 
     The image is that of the last entry; the topics that the entries touched are open to view.
     """
@@ -50,14 +55,16 @@ def rows_since(image: Image, entries: Iterable[Entry]) -> list[Row]:
     return _rows(image, topics, keys)
 
 
-def rows_of(image: Image) -> list[Row]:
-    """Return a row for each key of an image whose topics are all open to view."""
+def rows_of(image: Image) -> pa.Table:
+    """Return a row (RUN_SCHEMA) for each key of an image whose topics are all open to view."""
     topics = {topic_id: _Touched.whole(topic) for topic_id, topic in image.topics.items()}
     return _rows(image, topics, _Keys.whole(image))
 
 
-def _rows(image: Image, topics: "Mapping[str, _Touched]", keys: "_Keys") -> list[Row]:
+def _rows(image: Image, topics: "Mapping[str, _Touched]", keys: "_Keys") -> pa.Table:
     rows: list[Row] = [_horizon_row(image), *keys.rows(image)]
+    segments: list[SegmentEntry] = []
+    owners: list[str] = []
     for topic_id, touched in topics.items():
         topic = image.topic(topic_id)
         if topic is None:
@@ -65,10 +72,31 @@ def _rows(image: Image, topics: "Mapping[str, _Touched]", keys: "_Keys") -> list
         else:
             rows.append(_topic_row(topic))
             rows += touched.rows(topic)
+            found, gone = touched.segments(topic)
+            segments += found
+            owners += [topic_id] * len(found)
+            place = {"kind": SEGMENT, "topic_id": topic_id, "gone": True}
+            rows += [{**place, **key._asdict()} for key in gone]
     for row in rows:
         row.setdefault("gone", False)
         row["as_of"] = image.version
-    return rows
+    return pa.concat_tables(
+        [table_of(rows, RUN_SCHEMA), _segment_rows(segments, owners, image.version)]
+    )
+
+
+def _segment_rows(segments: Sequence[SegmentEntry], owners: Sequence[str], as_of: int) -> pa.Table:
+    """Return the rows of segments; `owners` are the ids of their topics."""
+    table, count = segments_table(segments), len(segments)
+    given = {
+        "kind": [SEGMENT] * count,
+        "as_of": [as_of] * count,
+        "gone": [False] * count,
+        "topic_id": owners,
+    }
+    for name, values in given.items():
+        table = table.append_column(name, pa.array(values, RUN_SCHEMA.field(name).type))
+    return padded(table, RUN_SCHEMA)
 
 
 @dataclass(slots=True)
@@ -169,16 +197,24 @@ class _Touched:
         rows = [{**place, **_partition_row(topic, number)} for number in sorted(numbers)]
         rows += [{**place, **_receipt_row(topic, key)} for key in sorted(self._receipts)]
         rows += [{**place, **_producer_row(topic, *key)} for key in sorted(self._producers)]
-        removed = {entry.key: entry for entry in topic.removed}
-        for number, keys in self._segments.items():
-            live = {entry.key: entry for entry in topic.partition(number).live.find(keys)}
-            for key in keys:
-                entry = live.get(key) or removed.get(key)
-                if entry is None and key in self._made:
-                    continue  # a slice that was merged since: nobody has to learn that it is gone
-                row = {**key._asdict(), "gone": True} if entry is None else segment_row(entry)
-                rows.append({**place, "kind": SEGMENT, **row})
         return rows
+
+    def segments(self, topic: TopicImage) -> tuple[list[SegmentEntry], list[SegmentKey]]:
+        """Return the live and the removed segments of these keys, and the keys of no segment."""
+        found: list[SegmentEntry] = []
+        gone: list[SegmentKey] = []
+        for number, keys in self._segments.items():
+            live = topic.partition(number).live.find(keys)
+            found += live
+            if len(live) == len(keys):
+                continue
+            for key in keys.difference(entry.key for entry in live):
+                removal = topic.content.removed.get(key)
+                if removal is not None:
+                    found.append(removal.entry(key))
+                elif key not in self._made:
+                    gone.append(key)  # else it was merged since: nobody has to learn that
+        return found, gone
 
 
 def _horizon_row(image: Image) -> Row:

@@ -28,7 +28,6 @@ from sparklog.metadata.image import Image
 from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import CLUSTER_METADATA, ENTRIES, MetadataLog
 from sparklog.metadata.runs import in_order
-from sparklog.metadata.tables import RUN_SCHEMA, table_of
 from sparklog.metadata.turn import Turn
 from sparklog.storage.files import Files
 
@@ -127,7 +126,7 @@ def _folded_whole(log: MetadataLog, image: Image, seen: Diagnosis) -> Image | No
     behind = range(before.cover + 1, image.version + 1)
     entries = [told(log, unread, version) for version in behind]
     log.go_on_from(image, entries[-1].log or entries[0].log)
-    rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
+    rows = in_order(rows_of(image))
     run = log.runs.write(rows, (0, image.version), log.clock.now_ms())
     before = replace(before, history=without_damaged(before, seen.damaged))
     history = continued(log, before, entries, (run,), RETENTION)

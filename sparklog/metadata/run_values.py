@@ -51,7 +51,7 @@ from sparklog.metadata.tables import (
     TRANSACTIONAL_ID,
     USER,
     padded,
-    segment_entry,
+    segment_entries,
 )
 from sparklog.metadata.transactions import (
     PendingOffset,
@@ -117,7 +117,7 @@ def contents(
             topic,
             TopicContent(
                 Map(segments.logs(at, topic, partitions.get(topic_id, ()), producers)),
-                Map({one.key: Removal.of(one) for one in segments.removed.get(topic_id, ())}),
+                Removal.of(segments.removed.get(topic_id, ())),
                 Map(
                     {
                         ReceiptKey(row["app_id"], row["is_versioned"]): _receipt(row)
@@ -139,8 +139,11 @@ class _Segments:
         self.removed: dict[str, list[SegmentEntry]] = {}
         if "removed_ms" in found.column_names:
             is_removed = pc.is_valid(found.column("removed_ms"))
-            for row in found.filter(is_removed).to_pylist():
-                self.removed.setdefault(row["topic_id"], []).append(segment_entry(row))
+            removed = found.filter(is_removed)
+            ids = removed.column("topic_id").to_pylist()
+            entries = segment_entries(padded(removed, SEGMENT_SCHEMA))
+            for topic_id, entry in zip(ids, entries, strict=True):
+                self.removed.setdefault(topic_id, []).append(entry)
             found = found.filter(pc.invert(is_removed))
         codes = pc.index_in(found.column("topic_id"), strings_of(topic_ids))
         self._bounds = np.searchsorted(numbers_of(codes), np.arange(len(topic_ids) + 1)).tolist()

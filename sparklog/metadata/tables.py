@@ -23,10 +23,10 @@ A path column with "" names a file beside the log: `log_path` with the column's 
 saves two thirds of the memory of a segment.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter, itemgetter
-from typing import Any, Final, NamedTuple
+from operator import itemgetter
+from typing import Any, Final
 
 import pyarrow as pa
 
@@ -40,7 +40,7 @@ from sparklog.log.names import (
 )
 from sparklog.metadata.producers import ProducerBatch
 from sparklog.model import AbortedRange, SegmentEntry
-from sparklog.record.arrays import empty_table
+from sparklog.record.arrays import empty_table, numbers_of
 
 TOPIC: Final = "topic"
 PARTITION: Final = "partition"
@@ -200,15 +200,15 @@ _SUFFIXES: Final = {
     "key_index_path": KEY_INDEX_SUFFIX,
 }
 _FIELDS: Final = tuple(_SEGMENT_COLUMNS)
-_ALL_FIELDS: Final = attrgetter(*_FIELDS)
+_ALL_FIELDS: Final = itemgetter(*map(SegmentEntry._fields.index, _FIELDS))
 _ABORTED_AT: Final = _FIELDS.index("aborted")
 _DEFAULTS: Final[Mapping[str, Any]] = SegmentEntry._field_defaults
 _SUFFIX_AT: Final = tuple((_FIELDS.index(name), suffix) for name, suffix in _SUFFIXES.items())
 
 
-def segment_row(entry: SegmentEntry) -> dict[str, Any]:
-    """Return a segment as a row with every column of SEGMENT_SCHEMA."""
-    return dict(zip(_FIELDS, _values(entry), strict=True))
+def segment_fields(entry: SegmentEntry) -> Iterator[tuple[str, Any]]:
+    """Yield every column of SEGMENT_SCHEMA with its value in the row of a segment."""
+    return zip(_FIELDS, _values(entry), strict=True)
 
 
 def _values(entry: SegmentEntry) -> list[Any]:
@@ -217,55 +217,48 @@ def _values(entry: SegmentEntry) -> list[Any]:
     for at, suffix in _SUFFIX_AT:
         if values[at] is not None and values[at] == _beside(entry.log_path, suffix):
             values[at] = ""
-    values[_ABORTED_AT] = [one._asdict() for one in entry.aborted] or None
+    values[_ABORTED_AT] = _aborted_json(entry.aborted)
     return values
+
+
+def _aborted_json(spans: Iterable[AbortedRange]) -> list[dict[str, int]] | None:
+    return [one._asdict() for one in spans] or None
 
 
 def segment_entry(row: Mapping[str, Any]) -> SegmentEntry:
     """Return the segment of a row; other columns are ignored, absent ones have their defaults."""
     names = tuple(name for name in _FIELDS if row.get(name) is not None)
-    return segment_of(names, [row[name] for name in names])
-
-
-class _Layout(NamedTuple):
-    """How the values of some columns become a segment, without matching names for each row."""
-
-    fields: Callable[[Sequence[Any]], tuple[Any, ...]]
-    """Picks the fields, in order, from the values followed by the defaults."""
-    log_path: int
-    beside: tuple[tuple[int, str], ...]
-    converted: tuple[tuple[int, Callable[[Any], Any]], ...]
-
-
-def segment_of(names: tuple[str, ...], values: Iterable[Any]) -> SegmentEntry:
-    """Return the segment with the given values of these columns, and defaults for the others.
-
-    Raises TypeError for columns that are missing or unknown.
-    """
-    layout = _layout(names)
-    row = [*values, *_DEFAULTS.values()]
-    for at, suffix in layout.beside:
-        if row[at] == "":
-            row[at] = _beside(row[layout.log_path], suffix)
-    for at, convert in layout.converted:
-        if row[at] is not None:
-            row[at] = convert(row[at])
-    return SegmentEntry._make(layout.fields(row))
+    return maker_of_segments(names)([row[name] for name in names])
 
 
 @lru_cache(256)
-def _layout(names: tuple[str, ...]) -> _Layout:
-    defaults = {name: len(names) + slot for slot, name in enumerate(_DEFAULTS)}
-    at = defaults | {name: slot for slot, name in enumerate(names)}
+def maker_of_segments(names: tuple[str, ...]) -> Callable[[Iterable[Any]], SegmentEntry]:
+    """Return the function that makes a segment of the values of these columns.
+
+    The others have their defaults. The names are matched once, and not for each segment. Raises
+    TypeError for columns that are missing or unknown.
+    """
+    at = {name: len(names) + slot for slot, name in enumerate(_DEFAULTS)}
+    at |= {name: slot for slot, name in enumerate(names)}
     wrong = at.keys() ^ set(SegmentEntry._fields)
     if wrong:
         raise TypeError(f"columns of a segment, missing or unknown: {', '.join(sorted(wrong))}")
-    return _Layout(
-        itemgetter(*(at[name] for name in SegmentEntry._fields)),
-        at["log_path"],
-        tuple((at[name], suffix) for name, suffix in _SUFFIXES.items() if name in names),
-        tuple((at[name], convert) for name, convert in _CONVERTED.items() if name in names),
-    )
+    defaults, log_path = tuple(_DEFAULTS.values()), at["log_path"]
+    in_order = itemgetter(*(at[name] for name in SegmentEntry._fields))
+    beside = [(at[name], suffix) for name, suffix in _SUFFIXES.items() if name in names]
+    converted = [(at[name], convert) for name, convert in _CONVERTED.items() if name in names]
+
+    def segment(values: Iterable[Any]) -> SegmentEntry:
+        row = [*values, *defaults]
+        for slot, suffix in beside:
+            if row[slot] == "":
+                row[slot] = _beside(row[log_path], suffix)
+        for slot, convert in converted:
+            if row[slot] is not None:
+                row[slot] = convert(row[slot])
+        return tuple.__new__(SegmentEntry, in_order(row))
+
+    return segment
 
 
 def _aborted_of(spans: Iterable[Mapping[str, int]]) -> tuple[AbortedRange, ...]:
@@ -284,28 +277,43 @@ def _beside(log_path: str, suffix: str) -> str:
 
 def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
     """Return a table of SEGMENT_SCHEMA with a row for each entry, in the order given."""
-    columns = list(zip(*map(_values, entries), strict=True))
+    found = zip(*map(_ALL_FIELDS, entries), strict=True)
+    columns: dict[str, Sequence[Any]] = dict(zip(_FIELDS, found, strict=False))
     if not columns:
         return empty_table(SEGMENT_SCHEMA)
-    arrays = [
-        pa.array(values, one.type) for values, one in zip(columns, SEGMENT_SCHEMA, strict=True)
-    ]
+    stems = [path.removesuffix(LOG_SUFFIX) for path in columns["log_path"]]
+    for name, suffix in _SUFFIXES.items():
+        columns[name] = [
+            "" if path is not None and path == stem + suffix else path
+            for path, stem in zip(columns[name], stems, strict=True)
+        ]
+    columns["aborted"] = [_aborted_json(spans) for spans in columns["aborted"]]
+    arrays = [_column(columns[field.name], field.type) for field in SEGMENT_SCHEMA]
     return pa.Table.from_arrays(arrays, schema=SEGMENT_SCHEMA)
+
+
+def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    is_null = values[0] is None and values.count(None) == len(values)
+    return nulls(len(values), kind) if is_null else pa.array(values, kind)
 
 
 def segment_entries(table: pa.Table) -> list[SegmentEntry]:
     """Return the entries of a table that has SEGMENT_SCHEMA's columns."""
+    if not table.num_rows:
+        return []
     columns = ((name, table.column(name)) for name in _FIELDS)
     used = {
         name: _with_default(column, _DEFAULTS.get(name))
         for name, column in columns
         if column.null_count < len(column)
     }
-    names = tuple(used)
-    return [segment_of(names, row) for row in zip(*used.values(), strict=True)]
+    return list(map(maker_of_segments(tuple(used)), zip(*used.values(), strict=True)))
 
 
 def _with_default(column: pa.ChunkedArray, default: Any) -> list[Any]:
+    if not column.null_count and pa.types.is_integer(column.type):
+        numbers: list[Any] = numbers_of(column).tolist()
+        return numbers
     values: list[Any] = column.to_pylist()
     if not column.null_count:
         return values

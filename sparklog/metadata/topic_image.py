@@ -27,19 +27,24 @@ Waiting = tuple[tuple[TopicEdit, Stamp], ...]
 
 
 class Removal(NamedTuple):
-    """The segments that one edit removed from a partition, and when."""
+    """Some segments that were removed at one time: among those taken out, and when."""
 
     taken_out: TakenOut
     removed_ms: int | None
 
     @classmethod
-    def of(cls, entry: SegmentEntry) -> "Removal":
-        """Return the removal of one segment that a run has as removed."""
-        return cls(Later({entry.key: entry}), entry.removed_ms)
+    def of(cls, entries: Iterable[SegmentEntry]) -> "Map[SegmentKey, Removal]":
+        """Return the removals of segments that a run has as removed, by key."""
+        by_key: Mapping[SegmentKey, SegmentEntry] = {one.key: one for one in entries}
+        taken_out = Later(by_key)
+        removals = {ms: cls(taken_out, ms) for ms in {one.removed_ms for one in by_key.values()}}
+        return Map({key: removals[one.removed_ms] for key, one in by_key.items()})
 
     def entry(self, key: SegmentKey) -> SegmentEntry:
         """Return a removed segment."""
-        return self.taken_out.get()[key]._replace(removed_ms=self.removed_ms)
+        found = self.taken_out.get()[key]
+        is_told = found.removed_ms == self.removed_ms
+        return found if is_told else found.removed_at(self.removed_ms)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -218,12 +223,19 @@ def _grown(
     for number in added.keys() | uses.keys():
         log = _partition(content, topic, number)
         logs[number] = log.grown(added.get(number, ()), uses.get(number, ()))
-    return replace(content, partitions=logs.finish())
+    return TopicContent(
+        logs.finish(),
+        content.removed,
+        content.receipts,
+        content.vacuum_horizon_ms,
+        content.receipts_before_ms,
+    )
 
 
 def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> TopicContent:
     changes = changes_by_partition(edit)
     logs = content.partitions.mutate()
+    removed_ms = stamp.timestamp_ms if edit.removed_ms is None else edit.removed_ms
     touched = {*changes, *edit.partitions, *edit.transactions, *edit.epochs, *edit.producers}
     if edit.forget_producers_before_ms is not None:
         touched.update(content.partitions)
@@ -233,7 +245,7 @@ def _after(content: TopicContent, topic: str, edit: TopicEdit, stamp: Stamp) -> 
         log = _partition(content, topic, number)
         logs[number], taken_out = log.apply(edit, of_partition, stamp)
         if of_partition is not None:
-            removal = Removal(taken_out, edit.removed_ms)
+            removal = Removal(taken_out, removed_ms)
             removed.update({key: removal for key in of_partition.removed if not key.is_shared})
     for key in edit.forget:
         removed.pop(key, None)
@@ -292,21 +304,23 @@ def at_log_end(topic: TopicImage, pending: Iterable[SegmentEntry]) -> tuple[Segm
         base = ends.get(entry.partition)
         if base is None:
             base = topic.partition(entry.partition).log_end_offset
-        placed.append(entry._replace(base_offset=base, next_offset=base + entry.offset_span))
+        placed.append(entry if base == entry.base_offset else entry.moved_to(base))
         ends[entry.partition] = base + entry.offset_span
     return tuple(placed)
 
 
 def added_ranges(topic: TopicImage, edit: TopicEdit) -> tuple[OffsetRange, ...]:
     """Return the offsets that an edit's segments add to the log, one range for each partition."""
-    ends: dict[int, OffsetRange] = {}
+    before: dict[int, int] = {}
+    spans: dict[int, tuple[int, int]] = {}
     for entry in edit.segments:
-        if entry.base_offset < topic.partition(entry.partition).log_end_offset:
-            continue
-        known = ends.get(entry.partition)
-        start = known.start if known else entry.base_offset
-        ends[entry.partition] = OffsetRange(entry.partition, start, entry.next_offset)
-    return tuple(ends[partition] for partition in sorted(ends))
+        partition = entry.partition
+        if partition not in before:
+            before[partition] = topic.partition(partition).log_end_offset
+        if entry.base_offset >= before[partition]:
+            start, _ = spans.get(partition, (entry.base_offset, 0))
+            spans[partition] = start, entry.next_offset
+    return tuple(OffsetRange(partition, *spans[partition]) for partition in sorted(spans))
 
 
 def shared_slices(topic: TopicImage) -> Sequence[SegmentKey]:

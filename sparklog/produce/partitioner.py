@@ -15,7 +15,7 @@ order, `resolve_by_row` puts a hash of the row in their place.
 
 from collections.abc import Callable
 from importlib import import_module
-from typing import Any, Protocol
+from typing import Any, Final, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +24,10 @@ from numpy.typing import NDArray
 from sparklog.config.partitioners import BUILT_IN, DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
 from sparklog.errors import InvalidOptionError, SparklogError, UnknownTopicError
 from sparklog.record.kernels import murmur2 as kernels
+from sparklog.record.kernels.columns import BinaryColumn
 from sparklog.record.rows import RecordColumns, binary_column
+
+_NO_CHOICES: Final = np.empty(0, np.int32)
 
 
 class Partitioner(Protocol):
@@ -103,19 +106,24 @@ class StickyPartitioner:
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
         """The partition of each row; headers do not count among the bytes."""
         out = np.full(len(columns), -1, np.int32)
-        self.fill(columns, num_partitions, out)
+        self.fill(binary_column(columns.key, "key"), columns.value, num_partitions, out)
         return out
 
-    def fill(self, columns: RecordColumns, num_partitions: int, out: NDArray[np.int32]) -> None:
+    def fill(
+        self, keys: BinaryColumn, value: pa.Array, num_partitions: int, out: NDArray[np.int32]
+    ) -> None:
         """Sets the partition of each row for which `out` is negative, in place."""
-        if self._state[kernels.STICKY_PARTITION] >= num_partitions:
-            self._state[kernels.STICKY_PARTITION] = -1
-        keys, values = binary_column(columns.key, "key"), binary_column(columns.value, "value")
-        # Between two draws at least batch_bytes go by, and at least one row.
+        partition, used, _ = self._state.tolist()
+        if partition >= num_partitions:
+            partition = self._state[kernels.STICKY_PARTITION] = -1
+        values = binary_column(value, "value")
         payload = int(_span(keys.offsets) + _span(values.offsets))
         bytes_max = payload + len(out) * kernels.RECORD_OVERHEAD_MAX
-        draws = min(len(out), bytes_max // self._batch_bytes + 1) + 1
-        choices = self._random.integers(0, num_partitions, draws, np.int32)
+        choices = _NO_CHOICES
+        if partition < 0 or used + bytes_max >= self._batch_bytes:
+            # Between two draws at least batch_bytes go by, and at least one row.
+            draws = min(len(out), bytes_max // self._batch_bytes + 1) + 1
+            choices = self._random.integers(0, num_partitions, draws, np.int32)
         self._state[kernels.DRAWN] = 0
         kernels.assign_sticky(keys, values, self._batch_bytes, choices, self._state, out)
 
@@ -129,8 +137,9 @@ class DefaultPartitioner:
     def assign(self, columns: RecordColumns, num_partitions: int) -> NDArray[np.int32]:
         """The partition of each row."""
         out = np.empty(len(columns), np.int32)
-        if kernels.assign_by_key(binary_column(columns.key, "key"), num_partitions, out):
-            self._sticky.fill(columns, num_partitions, out)
+        keys = binary_column(columns.key, "key")
+        if kernels.assign_by_key(keys, num_partitions, out):
+            self._sticky.fill(keys, columns.value, num_partitions, out)
         return out
 
 

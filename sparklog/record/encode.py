@@ -1,6 +1,5 @@
 """Arrow columns to record batches (magic 2): one pass over the rows, one output per stream."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, NoReturn
 
@@ -70,65 +69,35 @@ def encode(
     if problem != kernels.OK:
         _refuse(problem, row, size, uncompressed_max, columns, rows.stream, num_streams)
     batch_bytes = min(settings.batch_bytes, settings.uncompressed_max)
-    written = _write(rows, totals, batch_bytes)
-    own = _own_offsets(rows, totals[:, kernels.TOTAL_ROWS])
+    out, entries, batch_counts = _write(rows, totals, batch_bytes)
+    if settings.codec != Codec.NONE:
+        out = _compressed(out, entries, compressor(settings.codec, settings.level))
+        _check_sizes(entries, settings.max_message_bytes)
+    row_counts = totals[:, kernels.TOTAL_ROWS]
+    # The rows of all streams, one stream after another, have the numbers 0, 1 and so on.
+    shifts = np.repeat(base_offsets - _before(row_counts), batch_counts)
+    matrix = _matrix(rows, entries, shifts, settings)
     if leader_epochs is None:
-        leader_epochs = np.full(num_streams, settings.leader_epoch, np.int64)
-    return [
-        written.finish(
-            number, int(base_offsets[number]), int(leader_epochs[number]), own[number], settings
-        )
-        for number in np.flatnonzero(totals[:, kernels.TOTAL_ROWS]).tolist()
-    ]
+        matrix[table.LEADER_EPOCH] = settings.leader_epoch
+    else:
+        matrix[table.LEADER_EPOCH] = np.repeat(leader_epochs, batch_counts)
+    kernels.put_headers(matrix, out)
+    put_checksums(out, BatchTable.from_matrix(matrix))
+    least = (
+        matrix[table.MAX_TIMESTAMP]
+        if settings.is_append_time
+        else entries[:, kernels.ENTRY_MINIMUM].copy()
+    )
+    return _streams(out, matrix, batch_counts, row_counts, least)
 
 
-def _own_offsets(rows: table.Rows, counts: NDArray[np.int64]) -> Sequence[NDArray[np.int64] | None]:
-    """Return the own offsets of each stream's rows, in their order; None for rows without any."""
-    if not len(rows.offset):
-        return [None] * len(counts)
-    by_stream = rows.offset[np.argsort(rows.stream, kind="stable")]
-    return np.split(by_stream, np.cumsum(counts)[:-1])
+def _write(
+    rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int
+) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
+    """Write the records; return the bytes, the batches, and how many each stream has.
 
-
-@dataclass(frozen=True, slots=True)
-class _Written:
-    """The uncompressed batches of all streams, still without headers."""
-
-    out: NDArray[np.uint8]
-    entries: NDArray[np.int64]
-    first_byte: NDArray[np.int64]
-    first_entry: NDArray[np.int64]
-    state: NDArray[np.int64]
-
-    def finish(
-        self,
-        number: int,
-        base_offset: int,
-        leader_epoch: int,
-        own: NDArray[np.int64] | None,
-        settings: BatchSettings,
-    ) -> EncodedStream:
-        """Return a stream with compression, headers and checksums; `own` are its rows' offsets."""
-        state = self.state[number]
-        entries = self.entries[self.first_entry[number] : state[kernels.NEXT_BATCH]]
-        start = self.first_byte[number]
-        data = self.out[start : state[kernels.NEXT_BYTE]]
-        entries[:, kernels.ENTRY_POSITION] -= start
-        if settings.codec != Codec.NONE:
-            data = _compressed(data, entries, compressor(settings.codec, settings.level))
-            _check_sizes(entries, settings.max_message_bytes)
-        matrix = _matrix(entries, base_offset, own, settings)
-        matrix[table.LEADER_EPOCH] = leader_epoch
-        batches = BatchTable.from_matrix(matrix)
-        kernels.put_headers(matrix, data)
-        put_checksums(data, batches)
-        least = (
-            batches.max_timestamp if settings.is_append_time else entries[:, kernels.ENTRY_MINIMUM]
-        )
-        return EncodedStream(number, data, batches, int(batches.record_count.sum()), least)
-
-
-def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Written:
+    The batches are in the order of their streams, uncompressed and still without headers.
+    """
     counts, sizes = totals[:, kernels.TOTAL_ROWS], totals[:, kernels.TOTAL_BYTES]
     # A batch ends when the next record would make it too large: two batches in a row have more
     # than `room`. With own offsets, a gap may end any batch.
@@ -136,30 +105,42 @@ def _write(rows: table.Rows, totals: NDArray[np.int64], batch_bytes: int) -> _Wr
     entries_max = counts if len(rows.offset) else np.minimum(counts, 2 * sizes // room + 2)
     bytes_max = sizes + layout.RECORDS * entries_max
     state = np.zeros((len(totals), kernels.NUM_STATE), np.int64)
-    first_byte = np.cumsum(bytes_max) - bytes_max
     first_entry = np.cumsum(entries_max) - entries_max
-    state[:, kernels.NEXT_BYTE] = first_byte
+    state[:, kernels.NEXT_BYTE] = np.cumsum(bytes_max) - bytes_max
     state[:, kernels.NEXT_BATCH] = first_entry
     out = np.empty(bytes_max.sum(), np.uint8)
     entries = np.empty((entries_max.sum(), kernels.NUM_ENTRY), np.int64)
     kernels.encode_rows(rows, batch_bytes, state, entries, out)
-    return _Written(out, entries, first_byte, first_entry, state)
+    batch_counts = state[:, kernels.NEXT_BATCH] - first_entry
+    used = np.repeat(first_entry - _before(batch_counts), batch_counts)
+    return out, entries[used + np.arange(len(used))], batch_counts
+
+
+def _before(counts: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return, for each stream, the sum of the counts of all streams before it."""
+    found: NDArray[np.int64] = np.cumsum(counts) - counts
+    return found
 
 
 def _matrix(
+    rows: table.Rows,
     entries: NDArray[np.int64],
-    base_offset: int,
-    own: NDArray[np.int64] | None,
+    shifts: NDArray[np.int64],
     settings: BatchSettings,
 ) -> NDArray[np.int64]:
+    """Return the fields of all batches; offsets are the rows' own, or their numbers + `shifts`."""
     matrix = np.full((NUM_COLUMNS, len(entries)), -1, np.int64)  # -1: no producer, no sequence
-    ends = np.cumsum(entries[:, kernels.ENTRY_COUNT])
-    starts = ends - entries[:, kernels.ENTRY_COUNT]
+    counts = entries[:, kernels.ENTRY_COUNT]
+    ends = np.cumsum(counts)
+    starts = ends - counts
+    if len(rows.offset):
+        own = rows.offset[np.argsort(rows.stream, kind="stable")]
+        matrix[table.BASE_OFFSET], matrix[table.LAST_OFFSET] = own[starts], own[ends - 1]
+    else:
+        matrix[table.BASE_OFFSET], matrix[table.LAST_OFFSET] = starts + shifts, ends + shifts - 1
     matrix[table.POSITION] = entries[:, kernels.ENTRY_POSITION]
     matrix[table.SIZE] = entries[:, kernels.ENTRY_SIZE]
-    matrix[table.BASE_OFFSET] = base_offset + starts if own is None else own[starts]
-    matrix[table.LAST_OFFSET] = base_offset + ends - 1 if own is None else own[ends - 1]
-    matrix[table.RECORD_COUNT] = entries[:, kernels.ENTRY_COUNT]
+    matrix[table.RECORD_COUNT] = counts
     matrix[table.BASE_TIMESTAMP] = entries[:, kernels.ENTRY_BASE]
     matrix[table.MAX_TIMESTAMP] = (
         settings.log_append_time_ms
@@ -169,6 +150,35 @@ def _matrix(
     matrix[table.ATTRIBUTES] = settings.attributes
     matrix[table.MAGIC] = layout.MAGIC_V2
     return matrix
+
+
+def _streams(
+    out: NDArray[np.uint8],
+    matrix: NDArray[np.int64],
+    batch_counts: NDArray[np.int64],
+    row_counts: NDArray[np.int64],
+    least: NDArray[np.int64],
+) -> list[EncodedStream]:
+    """Cut bytes and batches into streams; positions become those in the stream's own bytes."""
+    numbers = np.flatnonzero(batch_counts)
+    stops = np.cumsum(batch_counts)[numbers]
+    starts = stops - batch_counts[numbers]
+    first = matrix[table.POSITION][starts]
+    last = matrix[table.POSITION][stops - 1] + matrix[table.SIZE][stops - 1]
+    matrix[table.POSITION] -= np.repeat(first, batch_counts[numbers])
+    places = (numbers, starts, stops, first, last, row_counts[numbers])
+    return [
+        EncodedStream(
+            number,
+            out[begin:end],
+            BatchTable.from_matrix(matrix[:, start:stop]),
+            count,
+            least[start:stop],
+        )
+        for number, start, stop, begin, end, count in zip(
+            *(place.tolist() for place in places), strict=True
+        )
+    ]
 
 
 def _compressed(

@@ -85,9 +85,9 @@ def binary_column(array: pa.Array, name: str) -> BinaryColumn:
         if not _holds_bytes(array.type):
             raise SchemaError(f"column {name} is {array.type}, it must be binary or string")
         array = _cast(array, _BINARY, name)
-    validity, _, data = array.buffers()
+    validity, offsets, data = array.buffers()
     return BinaryColumn(
-        _offsets(array),
+        _offsets(array, offsets),
         _NO_BYTES if data is None else _readonly(np.frombuffer(data, np.uint8)),
         _validity(array, validity),
         array.offset,
@@ -106,6 +106,7 @@ def header_column(array: pa.Array) -> HeaderColumn:
     if pa.types.is_null(array.type):
         return _NO_HEADERS
     array = _cast(array, HEADERS_TYPE, "headers")
+    validity, offsets = array.buffers()[:2]
     pairs = array.values
     keys, values = pairs.field("key"), pairs.field("value")
     if pairs.null_count:
@@ -113,8 +114,8 @@ def header_column(array: pa.Array) -> HeaderColumn:
 
         keys = pc.if_else(pairs.is_valid(), keys, None)
     return HeaderColumn(
-        _offsets(array),
-        _validity(array, array.buffers()[0]),
+        _offsets(array, offsets),
+        _validity(array, validity),
         array.offset,
         binary_column(keys, "headers.key"),
         binary_column(values, "headers.value"),
@@ -166,11 +167,11 @@ def _holds_headers(kind: pa.DataType) -> bool:
     return all(_holds_bytes(field.type) for field in pair)
 
 
-def _offsets(array: pa.Array) -> NDArray[np.int32]:
+def _offsets(array: pa.Array, offsets: pa.Buffer) -> NDArray[np.int32]:
     if len(array) == 0:
         return _readonly(np.zeros(1, np.int32))
-    offsets = np.frombuffer(array.buffers()[1], np.int32)
-    return _readonly(offsets[array.offset : array.offset + len(array) + 1])
+    numbers = np.frombuffer(offsets, np.int32)
+    return _readonly(numbers[array.offset : array.offset + len(array) + 1])
 
 
 def _validity(array: pa.Array, bitmap: pa.Buffer | None) -> NDArray[np.uint8]:
@@ -186,6 +187,9 @@ def _int64s(array: NDArray[np.int64]) -> NDArray[np.int64]:
 def _readonly(array: NDArray[Any]) -> NDArray[Any]:
     # Kernels are compiled for read-only, aligned arrays, and refuse others. Arrow aligns its own
     # buffers; a buffer from elsewhere may lie anywhere.
-    view = array.view() if array.flags.aligned else array.copy()
+    flags = array.flags
+    if flags.aligned and not flags.writeable:
+        return array
+    view = array.view() if flags.aligned else array.copy()
     view.setflags(write=False)
     return view

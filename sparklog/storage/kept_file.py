@@ -11,6 +11,8 @@ from sparklog.storage.paths import check_range
 
 PROBE_BYTES: Final = 256 * 1024
 """How far apart `is_at_hand` probes: the kernel reads ahead and drops pages in such groups."""
+AT_ONCE_BYTES: Final = 8192
+"""How many bytes of a file are read before its size is asked for; an entry of the log has fewer."""
 _NOWAIT: Final = getattr(os, "RWF_NOWAIT", 0)
 """Linux's flag of preadv2: read only what is in memory. 0, no flag, on other systems."""
 
@@ -86,3 +88,17 @@ def pread_to(descriptor: int, start: int, end: int) -> bytes:
         parts.append(part)
         start += len(part)
     return b"".join(parts)
+
+
+def pread_whole(descriptor: int) -> bytes:
+    """Return all bytes of a file; for a small one its size is not asked for. Raises OSError."""
+    data = os.pread(descriptor, AT_ONCE_BYTES, 0)
+    if len(data) < AT_ONCE_BYTES and not os.pread(descriptor, 1, len(data)):
+        return data
+    return pread_to(descriptor, 0, end_of_range(descriptor, 0, None))
+
+
+def end_of_range(descriptor: int, start: int, length: int | None) -> int:
+    """Return where a range ends: behind `length` bytes from `start`, or at the file's end."""
+    size = os.fstat(descriptor).st_size
+    return size if length is None else min(size, start + length)

@@ -14,18 +14,26 @@ import stat
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from sparklog.errors import StorageError
 from sparklog.storage.at_once import each_at_once
 from sparklog.storage.failures import failure, os_errors
 from sparklog.storage.files import FileStat, NewFile, Reader, flat_view, no_wait
-from sparklog.storage.kept_file import KeptFile, pread_to
-from sparklog.storage.local_file import LocalNewFile, finish, is_with_name, sync_path
+from sparklog.storage.kept_file import KeptFile, end_of_range, pread_to, pread_whole
+from sparklog.storage.local_file import (
+    LocalNewFile,
+    finish,
+    is_with_name,
+    sync_path,
+    write_at_once,
+)
 from sparklog.storage.paths import check_directory, check_path, check_range, parents
 
 if TYPE_CHECKING:
     from sparklog.record.batches import Buffer
+
+T = TypeVar("T")
 
 SEQUENTIAL_VIEW_BYTES = 16 * 1024 * 1024
 """A view of at least this size is read front to back, as a `.log` is; smaller ones are searched.
@@ -58,18 +66,29 @@ class LocalFiles:
     def create(self, path: str, *, durable: bool = False, with_name: bool = False) -> NewFile:
         """See `Files.create`; the file is visible while it is being written."""
         target = self._target(path)
-        made = partial(LocalNewFile, path, target, self.uri, durable=durable, with_name=with_name)
+        make = partial(LocalNewFile, path, target, self.uri, durable=durable, with_name=with_name)
         with os_errors("create", path, self.uri):
-            try:
-                return made()
-            except FileNotFoundError:
-                self._make_directories(os.path.dirname(target))
-                return made()
+            return self._named_by(target, make)
 
     def write_new(self, path: str, data: "Buffer", *, durable: bool = False) -> None:
         """See `Files.write_new`."""
-        with self.create(path, durable=durable) as file:
-            file.write(data)
+        if durable:
+            with self.create(path, durable=True) as file:
+                file.write(data)
+            return
+        target = self._target(path)
+        with os_errors("create", path, self.uri):
+            descriptor = self._named_by(target, partial(os.open, target, _NEW, 0o666))
+        with os_errors("write", path, self.uri):
+            write_at_once(descriptor, target, flat_view(data))
+
+    def _named_by(self, target: str, make: Callable[[], T]) -> T:
+        """Call `make`, which gives `target` its name; make the directory first if it is missing."""
+        try:
+            return make()
+        except FileNotFoundError:
+            self._make_directories(os.path.dirname(target))
+            return make()
 
     def put_new(
         self,
@@ -104,11 +123,7 @@ class LocalFiles:
     def _written_aside(self, target: str, data: "Buffer", durable: bool) -> Iterator[str]:
         """Write a file beside `target` and yield its path; at the end of the block unlink it."""
         aside = f"{os.path.dirname(target)}/{TEMPORARY}{os.urandom(12).hex()}"
-        try:
-            descriptor = os.open(aside, _NEW, 0o666)
-        except FileNotFoundError:
-            self._make_directories(os.path.dirname(target))
-            descriptor = os.open(aside, _NEW, 0o666)
+        descriptor = self._named_by(aside, partial(os.open, aside, _NEW, 0o666))
         try:
             _write_whole(descriptor, flat_view(data), durable)
             yield aside
@@ -134,19 +149,27 @@ class LocalFiles:
     def read(self, path: str, start: int = 0, length: int | None = None) -> memoryview:
         """See `Files.read`."""
         check_range(start, length)
-        with os_errors("read", path, self.uri):
+        target = self._target(path)
+        try:
+            descriptor = os.open(target, os.O_RDONLY)
             # Without a context manager: it would take as long as a lookup's read of a few KB.
-            descriptor = os.open(self._target(path), os.O_RDONLY)
             try:
-                return memoryview(_pread(descriptor, start, length))
+                if length is None and not start:
+                    return memoryview(pread_whole(descriptor))
+                return memoryview(
+                    pread_to(descriptor, start, end_of_range(descriptor, start, length))
+                )
             finally:
                 os.close(descriptor)
+        except OSError:
+            with os_errors("read", path, self.uri):
+                raise
 
     def view(self, path: str, length: int | None = None, start: int = 0) -> memoryview:
         """See `Files.view`: mapped, read-only. The view outlives the file's deletion."""
         check_range(start, length)
         with self._reading(path) as descriptor:
-            end = _end_of_range(descriptor, start, length)
+            end = end_of_range(descriptor, start, length)
             if end <= start:
                 return memoryview(b"")
             origin = start - start % mmap.ALLOCATIONGRANULARITY
@@ -270,11 +293,7 @@ class LocalFiles:
         return True
 
     def _link(self, source: str, new: str) -> None:
-        try:
-            os.link(source, new, follow_symlinks=False)
-        except FileNotFoundError:
-            self._make_directories(os.path.dirname(new))
-            os.link(source, new, follow_symlinks=False)
+        self._named_by(new, partial(os.link, source, new, follow_symlinks=False))
 
     def _target(self, path: str) -> str:
         return f"{self.uri}/{check_path(path)}"
@@ -377,12 +396,3 @@ _UNNAMED = os.O_WRONLY | os.O_CLOEXEC | getattr(os, "O_TMPFILE", os.O_DIRECTORY)
 """O_TMPFILE; where it does not exist O_DIRECTORY, with which no file can be opened for writing."""
 _DESCRIPTORS = "/proc/self/fd"
 _NO_UNNAMED = NO_HARD_LINK | {errno.ENOENT}
-
-
-def _pread(descriptor: int, start: int, length: int | None) -> bytes:
-    return pread_to(descriptor, start, _end_of_range(descriptor, start, length))
-
-
-def _end_of_range(descriptor: int, start: int, length: int | None) -> int:
-    size = os.fstat(descriptor).st_size
-    return size if length is None else min(size, start + length)

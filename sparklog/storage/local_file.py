@@ -166,6 +166,24 @@ class LocalNewFile(NewFile):
         return os.path.samestat(self._identity, found) and is_as_left
 
 
+def write_at_once(descriptor: int, target: str, view: memoryview) -> None:
+    """Write the new file `target` and close its descriptor; remove it if that fails.
+
+    For small files without a sync: a LocalNewFile takes three times as long. Raises OSError.
+    """
+    _forget(target)
+    try:
+        while view:
+            view = view[os.write(descriptor, view) :]
+    except BaseException:
+        with suppress(OSError):
+            if os.path.samestat(os.fstat(descriptor), os.lstat(target)):
+                os.unlink(target)
+        raise
+    finally:
+        os.close(descriptor)
+
+
 def finish(target: str) -> bool:
     """Wait for the sync that `close` began for the file at the absolute path `target`.
 

@@ -76,7 +76,8 @@ class NaiveMetadata:
             if key.is_shared:
                 self._count(key.log_path, -1, stamp)
             else:
-                topic["removed"][key] = gone._replace(removed_ms=edit.removed_ms)
+                removed_ms = stamp.timestamp_ms if edit.removed_ms is None else edit.removed_ms
+                topic["removed"][key] = gone._replace(removed_ms=removed_ms)
         for key in edit.forget:
             topic["removed"].pop(key, None)
         for number, state in edit.partitions.items():

@@ -28,6 +28,13 @@ class TestOffsetRange:
 
 
 class TestSegmentEntry:
+    def test_is_moved_and_removed_as_by_its_fields(self) -> None:
+        moved = UNSEALED._replace(base_offset=5, next_offset=15)
+
+        assert UNSEALED.moved_to(5) == moved
+        assert moved.removed_at(9) == moved._replace(removed_ms=9)
+        assert moved.removed_at(9).removed_at(None) == moved
+
     def test_shift_turns_the_files_offsets_into_the_logs(self) -> None:
         assert UNSEALED.file_base_offset + UNSEALED.shift == UNSEALED.base_offset
 

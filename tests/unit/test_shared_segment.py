@@ -75,14 +75,17 @@ class TestAWriter:
         assert entries[1].index_path is not None
         assert [len(found) for _, found in sorted(rows(log_dir).items())] == [1, 201]
 
+    @pytest.mark.parametrize(
+        ("size", "held"), [(100, 3000), (50, 2000)], ids=["two batches", "one batch"]
+    )
     def test_gives_files_to_the_largest_when_it_holds_too_much(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, held: int
     ) -> None:
-        monkeypatch.setattr("sparklog.log_writer.topic_writer.SMALL_BYTES_MAX", 3000)
+        monkeypatch.setattr("sparklog.log_writer.topic_writer.SMALL_BYTES_MAX", held)
         log_dir = new_topic(tmp_path, partitions=4)
-        entries = written(log_dir, 10, size=100)
+        entries = written(log_dir, 10, size=size)
 
-        assert sum(entry.is_shared for entry in entries) < 4
+        assert 0 < sum(entry.is_shared for entry in entries) < 4
         assert all(len(found) == 10 for found in rows(log_dir).values())
 
     def test_never_does_where_the_topic_says_so(self, tmp_path: Path) -> None:
@@ -96,10 +99,22 @@ class TestAWriter:
         found = catalog(log_dir)
         writer = TopicWriter(found.files, plan_write(found, "t", WriteOptions()), ManualClock(), 0)
         writer.write(columns([1]))
-        writer._shared.add(next(iter(writer._open.values())).builder, [b""], flush=False)
+        writer._shared.put([b"x"], flush=False)
         writer.abort()
 
         assert shared_files(log_dir) == []
+
+    @pytest.mark.parametrize("limit", ["HELD_BYTES_MAX", "ALONE_BYTES"])
+    @pytest.mark.parametrize("size", [1, 150])
+    def test_writes_what_it_holds_piece_by_piece(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, size: int
+    ) -> None:
+        monkeypatch.setattr(f"sparklog.log_writer.shared_segment.{limit}", size)
+        log_dir = new_topic(tmp_path, partitions=7)
+        written(log_dir, 2)
+
+        assert len(shared_files(log_dir)) == 1
+        assert all(len(found) == 2 for found in rows(log_dir).values())
 
 
 class TestASlice:

@@ -17,7 +17,6 @@ from sparklog.errors import (
     StorageFullError,
     UnknownTopicError,
 )
-from sparklog.group_commit import append_writer
 from sparklog.group_commit.admission import Admission
 from sparklog.group_commit.append_slots import (
     Append,
@@ -28,7 +27,7 @@ from sparklog.group_commit.append_slots import (
 )
 from sparklog.group_commit.append_topics import TopicAppends
 from sparklog.log.segment_writer import SegmentBuilder
-from sparklog.log_writer import plan_write_on
+from sparklog.log_writer import plan_write_on, shared_segment
 from sparklog.log_writer.plan import WriteOptions
 from sparklog.metadata.edit import NO_STAMP, PartitionState, TopicEdit
 from sparklog.metadata.image import TopicImage
@@ -102,7 +101,7 @@ class TestGroup:
     def test_of_large_batches_is_written_batch_by_batch(
         self, world: Appender, log_dir: str, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(append_writer, "JOINED_BYTES_MAX", 0)
+        monkeypatch.setattr(shared_segment, "ALONE_BYTES", 1)
         found = world.append(*[("t", number % 2, client_batch("a", "b")) for number in range(4)])
 
         assert found == [0, 0, 2, 2]

@@ -11,10 +11,10 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.errors import InvalidTimestampError, RecordTooLargeError
 from sparklog.group_commit.rows import Request, Rows
 from sparklog.group_commit.share import Counts, Written
-from sparklog.group_commit.slices import slice_entry
 from sparklog.group_commit.writer import GroupWriter
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.log_writer import TopicWriter, WriteOptions
+from sparklog.log_writer.slice_entry import slice_entry
 from sparklog.model import Codec
 from sparklog.record.encode import BatchSettings, encode
 from tests.logs import FOREVER, catalog, columns, rows
@@ -111,6 +111,16 @@ class TestGroup:
         kinds = {name: type(outcomes[0]) for name, outcomes in found.items()}
         assert kinds == {"a": Written, "b": InvalidTimestampError, "d": RecordTooLargeError}
         assert writers == ["b", "d"]
+
+    def test_a_record_keeps_the_partition_that_it_names_beside_one_that_names_none(
+        self, writer: GroupWriter, log_dir: str
+    ) -> None:
+        mixed = Rows([None] * 2, [b"free", b"named"], [None, 1], [None] * 2, [None] * 2)
+        writer.write({"a": [Request(mixed)]})
+
+        found = values(log_dir, "a")
+        assert "named" in [value for _, value in found[1]]
+        assert sorted(value for part in found.values() for _, value in part) == ["free", "named"]
 
     def test_leaves_topics_without_shared_segments_to_a_writer(
         self, writer: GroupWriter, log_dir: str, writers: list[str]

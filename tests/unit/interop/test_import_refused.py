@@ -16,9 +16,10 @@ from sparklog.errors import (
     UnknownTopicError,
 )
 from sparklog.interop import import_log, staging
+from sparklog.interop.broker_dir import PartitionDir
 from sparklog.interop.import_log import ImportOptions
 from sparklog.interop.import_partition import ImportedPartition
-from sparklog.model import Codec
+from sparklog.model import Codec, TopicPartition
 from tests.broker_files import (
     batch,
     write_epochs,
@@ -47,6 +48,12 @@ class TestTrusted:
         interop.run(TRUST)
 
         assert interop.offsets() == [0, 1, 2, 3, 4, 5]
+
+    def test_a_directory_of_a_snapshots_name_is_passed_over(self, tmp_path: Path) -> None:
+        (tmp_path / f"{4:020d}.snapshot").mkdir()
+        (tmp_path / f"{2:020d}.snapshot").write_bytes(NO_PRODUCERS)
+
+        assert PartitionDir(str(tmp_path), TopicPartition("t", 0)).snapshots() == [2]
 
     def test_a_snapshot_that_is_damaged_is_refused(self, interop: Interop) -> None:
         folder = interop.partition()

@@ -133,6 +133,16 @@ class TestRace:
         assert partition.read() == partition.expected()
         assert spans(partition.image) == [(0, 6), (6, 7)]
 
+    def test_what_it_replaces_is_removed_when_it_commits(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        partition = small()
+        clock = partition.catalog.clock
+        interrupted(monkeypatch, partition, lambda: clock.sleep_ms(9_000))
+        merge(partition)
+
+        assert [one.removed_ms for one in partition.image.removed] == 3 * [clock.now_ms()]
+
     def test_indexes_may_come_between(self, monkeypatch: pytest.MonkeyPatch) -> None:
         partition = Partition().append(batch(1), interval=None).append(batch(1), interval=None)
         rebuild = partial(rebuild_indexes, partition.catalog, "t")

@@ -45,6 +45,22 @@ class TestAPlan:
         assert log.shown() == "a=2 b=2 newest=0"
         assert [first, *reader] == before
 
+    def test_made_while_a_compaction_waits_to_commit_has_the_whole_grace(
+        self, log: Compacted
+    ) -> None:
+        before, readers = log.records, list[Iterator[Record]]()
+
+        def wait_and_plan() -> None:
+            log.wait(GRACE_MS)
+            readers.append(planned(log))
+
+        log.meanwhile(wait_and_plan).compact()
+        log.wait(GRACE_MS - 1)
+        swept(log)
+
+        assert log.shown() == "a=2 b=2 newest=0"
+        assert list(readers[0]) == before
+
     def test_that_is_older_than_the_grace_ends_with_an_error(self, log: Compacted) -> None:
         reader = planned(log)
         log.compact()

@@ -127,7 +127,6 @@ class TestEdits:
     @pytest.mark.parametrize(
         ("make", "why"),
         [
-            (lambda: TopicEdit(remove=[FIRST.key]), "removed_ms is missing"),
             (lambda: removing(FIRST, segments=[FIRST]), "also removes or replaces"),
             (lambda: TopicEdit(remove=[FIRST.key, FIRST.key], removed_ms=5), "twice"),
             (lambda: TopicEdit(segments=[FIRST, FIRST]), "adds a segment twice"),

@@ -24,7 +24,6 @@ from sparklog.metadata.leftovers import leftovers
 from sparklog.metadata.log import CLUSTER_METADATA, HINT, MetadataLog, entry_path
 from sparklog.metadata.marks import NO_MARK, Mark, newest_mark, write_mark
 from sparklog.metadata.runs import in_order
-from sparklog.metadata.tables import RUN_SCHEMA, table_of
 from sparklog.storage.files import Files
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
@@ -227,7 +226,7 @@ class TestAnOpener:
 def fold_of(log: MetadataLog) -> FoldEdit:
     """Make a fold of the entries that a log has read, without committing it."""
     image = log.opened_at(log.read_last(), [TOPIC_ID])
-    rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
+    rows = in_order(rows_of(image))
     run = log.runs.write(rows, (0, image.version), NOW_MS)
     return FoldEdit(image.version, -1, (run,))
 

@@ -121,7 +121,6 @@ class TestHostile:
             with_topic(segments=[{"aborted": [5]}]),
             with_topic(partitions={"a": [1]}),
             with_topic(partitions={"0": [1, 2, 3, 4, 5, 6]}),
-            with_topic(remove=[[0, "a", 0]]),
             with_topic(remove=[[0, "a"]]),
             with_topic(allow_gaps=1),
             with_topic(receipts=[["a", 1, {}]]),

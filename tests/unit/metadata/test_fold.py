@@ -31,7 +31,7 @@ from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog
 from sparklog.metadata.producers import ProducerState
 from sparklog.metadata.repair import problems
 from sparklog.metadata.runs import in_order
-from sparklog.metadata.tables import PRODUCER, RECEIPT, RUN_SCHEMA, table_of
+from sparklog.metadata.tables import PRODUCER, RECEIPT
 from sparklog.metadata.transactions import TransactionalId
 from sparklog.metadata.view import live_rows
 from sparklog.model import SegmentEntry, SegmentKey, TopicDescription
@@ -254,7 +254,7 @@ class TestFold:
         states = {2: (ProducerState(7, 1),)}
         world.commit(Edit(operation="PRODUCE", topics={TOPIC_ID: TopicEdit(producers=states)}))
         image = world.log.image([TOPIC_ID])
-        rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
+        rows = in_order(rows_of(image))
         run = world.log.runs.write(rows, (0, image.version), 5)
         made = FoldEdit(image.version, image.fold.cover, (run,))
         said = read(world.log)

@@ -31,7 +31,6 @@ from sparklog.metadata.image_rows import rows_of
 from sparklog.metadata.log import entry_path
 from sparklog.metadata.past import PastCatalog
 from sparklog.metadata.runs import in_order
-from sparklog.metadata.tables import RUN_SCHEMA, table_of
 from sparklog.storage.local import LocalFiles
 from tests.logs import catalog
 from tests.metadata_logs import TOPIC_ID, World
@@ -271,7 +270,7 @@ class TestForeignEntries:
         """Goal: the entry before may be folded. Method: one is put between a plan and its fold."""
         world.produce(5)
         image = world.log.image([TOPIC_ID])
-        runs = (world.log.runs.write(in_order(table_of(rows_of(image), RUN_SCHEMA)), (0, 6), 5),)
+        runs = (world.log.runs.write(in_order(rows_of(image)), (0, 6), 5),)
         version = foreign(world)
         assert commit_fold(world.log, FoldEdit(image.version, image.fold.cover, runs)) is not None
 

@@ -51,6 +51,15 @@ def test_forgetting_an_unknown_shared_segment_changes_nothing() -> None:
     assert image.shared == Image().shared
 
 
+def test_the_mapping_of_fields_without_a_value_stays_empty() -> None:
+    default = TopicEdit().partitions
+
+    assert default == {} == Edit(operation="X").leases
+    assert isinstance(default, dict)
+    with pytest.raises(TypeError, match="stays empty"):
+        default[0] = PartitionState()
+
+
 class TestTwin:
     @given(st.randoms(use_true_random=False))
     def test_images_say_what_the_twin_says(self, random: Random) -> None:
@@ -108,6 +117,18 @@ class TestNames:
 
         assert image.topic(topic_id(0)) is None
         assert image.names == {}
+
+
+class TestRemoved:
+    @pytest.mark.parametrize(("told_ms", "removed_ms"), [(None, NOW_MS + 2), (5, 5)])
+    def test_are_so_since_the_entry_unless_the_edit_says_when(
+        self, told_ms: int | None, removed_ms: int
+    ) -> None:
+        first = at(0, segment())
+        removing = of_topic(TopicEdit(remove=[first.key], removed_ms=told_ms))
+        image = applied(creating(), of_topic(TopicEdit(segments=[first])), removing)
+
+        assert [one.removed_ms for one in topic_of(image).removed] == [removed_ms]
 
 
 class TestProducers:

@@ -32,7 +32,7 @@ FOLDER = "__cluster_metadata"
 def written(image: Image) -> tuple[Runs, FoldEdit]:
     """One run of a whole image."""
     runs = Runs(MemoryFiles(), FOLDER)
-    rows = in_order(table_of(rows_of(image), RUN_SCHEMA))
+    rows = in_order(rows_of(image))
     run = runs.write(rows, (0, image.version), NOW_MS)
     return runs, FoldEdit(image.version, -1, (run,))
 

@@ -114,17 +114,21 @@ class TestAgainstTheTwin:
         """Goal: byte for byte what the plain-Python twin writes, and a table that says so.
 
         Method: records over the whole range of times and sizes, as slices of longer columns,
-        scattered over three streams with different base offsets.
+        scattered over three streams with different base offsets and leader epochs.
         """
         bases = np.array([0, 10**12, LARGEST - 100])
         records = [record for record, _ in routed]
         streams = np.array([number for _, number in routed], np.int32)
-        settings = BatchSettings(codec=codec, batch_bytes=batch_bytes, leader_epoch=3)
-        encoded = encode(columns(records, before=before), streams, 3, bases, settings)
+        epochs = np.array([3, 0, 7])
+        settings = BatchSettings(codec=codec, batch_bytes=batch_bytes)
+        encoded = encode(columns(records, before=before), streams, 3, bases, settings, epochs)
 
-        twin = naive.Settings(codec, batch_bytes, 3, compress=partial(compress, codec))
+        twins = [
+            naive.Settings(codec, batch_bytes, epoch, compress=partial(compress, codec))
+            for epoch in epochs.tolist()
+        ]
         expected = {
-            number: naive.stream(mine, int(bases[number]), twin)
+            number: naive.stream(mine, int(bases[number]), twins[number])
             for number in range(3)
             if (mine := [record for record, to in routed if to == number])
         }

@@ -18,6 +18,7 @@ from sparklog.errors import (
     StoragePermissionError,
 )
 from sparklog.storage import local_file, write_back
+from sparklog.storage.kept_file import AT_ONCE_BYTES
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.local_file import LocalNewFile
 
@@ -123,6 +124,12 @@ class TestLocalFiles:
 
         assert not (root / "d").exists()
 
+    @pytest.mark.parametrize("size", [0, 1, AT_ONCE_BYTES - 1, AT_ONCE_BYTES, AT_ONCE_BYTES + 1])
+    def test_reads_a_file_of_any_size(self, files: LocalFiles, size: int) -> None:
+        files.write_new("a", bytes(size))
+
+        assert bytes(files.read("a")) == bytes(size)
+
     def test_reads_on_after_a_short_read(
         self, files: LocalFiles, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -133,6 +140,7 @@ class TestLocalFiles:
         )
 
         assert bytes(files.read("a", 1)) == b"123456789"
+        assert bytes(files.read("a")) == b"0123456789"
 
     def test_maps_the_file_and_copies_nothing(self, files: LocalFiles) -> None:
         files.write_new("a", b"abc")
@@ -256,6 +264,52 @@ class TestDiskFull:
             file.close()
 
         assert list(files.list("d")) == []
+
+
+class TestWriteNew:
+    def test_a_full_disk_is_told_and_leaves_no_file(
+        self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        fail(monkeypatch, "write", errno.ENOSPC)
+
+        with pytest.raises(StorageFullError, match="cannot write d/a in "):
+            files.write_new("d/a", b"abc")
+
+        assert list((root / "d").iterdir()) == []
+
+    def test_never_removes_another_file_of_its_name(
+        self, files: LocalFiles, root: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def replaced(*_: Any) -> int:
+            (root / "d" / "a").unlink()
+            (root / "d" / "a").write_text("theirs")
+            raise OSError(errno.ENOSPC, "")
+
+        monkeypatch.setattr(os, "write", replaced)
+        with pytest.raises(StorageFullError):
+            files.write_new("d/a", b"abc")
+
+        assert (root / "d" / "a").read_text() == "theirs"
+
+    @pytest.mark.parametrize("durable", [True, False])
+    def test_refuses_a_name_that_is_taken(self, files: LocalFiles, durable: bool) -> None:
+        files.write_new("d/a", b"abc", durable=durable)
+
+        with pytest.raises(ExistingFileError, match="cannot create d/a in "):
+            files.write_new("d/a", b"other", durable=durable)
+
+        assert bytes(files.read("d/a")) == b"abc"
+
+    def test_the_sync_of_an_earlier_file_of_its_name_does_not_count(
+        self, files: LocalFiles, synced: list[str], root: Path
+    ) -> None:
+        files.write_new("a", b"old", durable=True)
+        files.delete("a")
+        files.write_new("a", b"new")
+        synced.clear()
+        files.sync(["a"])
+
+        assert str(root / "a") in synced
 
 
 class TestSync:

@@ -8,11 +8,13 @@
 VENV := .venv
 BIN := $(VENV)/bin
 KERNELS := $(wildcard sparklog/record/kernels/*.py)
-# What needs no JVM runs under coverage without the JIT, with the same examples on every run, so that chance
-# decides no line; tests/unit a second time, with the JIT and new examples.
+# What needs no JVM runs under coverage, with the same examples on every run, so that chance decides no line:
+# tests/unit without the JIT, so that the kernels' lines count. They run a second time, with the JIT and new
+# examples.
 JVM := spark or kafka or cluster
 # A process that has done its tests takes over some of the other's.
 PARALLEL := -n 2 --dist worksteal
+COVERED = $(BIN)/coverage run -m pytest -q $(PARALLEL) --hypothesis-profile=ci
 
 help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/make \1@\2/p' Makefile | awk -F@ '{printf "  %-16s %s\n", $$1, $$2}'
@@ -24,11 +26,12 @@ quickstart: install ## Run the main job: 336,776 flights into a topic and out ag
 
 test: install lint ## Run every check and every test
 	$(BIN)/coverage erase
-	NUMBA_DISABLE_JIT=1 $(BIN)/coverage run -m pytest -q $(PARALLEL) --hypothesis-profile=ci -m "not ($(JVM) or soak or clients)"
+	NUMBA_DISABLE_JIT=1 $(COVERED) tests/unit
+	$(COVERED) --ignore tests/unit -m "not ($(JVM) or soak or clients)"
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 	$(BIN)/pytest -q $(PARALLEL) tests/unit
-	$(BIN)/pytest -q -m "($(JVM)) and not (soak or clients)"
+	$(BIN)/pytest -q $(PARALLEL) -m "($(JVM)) and not (soak or clients)"
 
 lint: install ## Check style, types, layers and house numbers
 	$(BIN)/ruff check

@@ -27,6 +27,11 @@ settings.register_profile("ci", deadline=None, derandomize=True)
 settings.load_profile("ci" if os.environ.get("CI") else "everywhere")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Slow tests begin first: the short ones then fill all processes to the end."""
+    items.sort(key=lambda item: item.get_closest_marker("slow") is None)
+
+
 @pytest.fixture
 def log_dir(tmp_path: Path) -> str:
     """A log dir with the topic t of 4 partitions."""

@@ -14,6 +14,8 @@ from tests.crash.producer import in_process
 from tests.logs import Row, append, image, log_files, rows
 from tests.maintenance import new_topic, outcome_of
 
+pytestmark = pytest.mark.slow
+
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""

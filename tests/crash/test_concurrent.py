@@ -2,9 +2,12 @@
 
 from pathlib import Path
 
+import pytest
+
 from tests.crash.producer import PARTITIONS, RECORDS, Write, together
 from tests.logs import all_values, new_topic, rows
 
+pytestmark = pytest.mark.slow
 PROCESSES = 3
 WRITES = 6
 

@@ -14,6 +14,8 @@ from sparklog.storage.memory import Operation
 from tests.crash.producer import PARTITIONS, RECORDS, Write, in_process, run
 from tests.logs import append, image, new_topic, values
 
+pytestmark = pytest.mark.slow
+
 KILLED = -signal.SIGKILL
 SHARED = {"index.interval.bytes": 100}
 """Of a topic whose records go into shared segments, for they are few."""

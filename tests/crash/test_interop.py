@@ -12,6 +12,8 @@ from tests.crash.interop import export_all, import_all
 from tests.crash.producer import in_process
 from tests.logs import Row, catalog, image, rows
 
+pytestmark = pytest.mark.slow
+
 KILLED = -signal.SIGKILL
 
 Records = dict[str, dict[int, list[Row]]]

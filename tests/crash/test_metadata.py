@@ -29,6 +29,8 @@ from tests.metadata_logs import (
     read,
 )
 
+pytestmark = pytest.mark.slow
+
 Killable = CrashingLocalFiles | CrashingMemoryFiles
 Work = Callable[[World], object]
 

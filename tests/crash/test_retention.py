@@ -4,6 +4,8 @@ import shutil
 import signal
 from pathlib import Path
 
+import pytest
+
 from sparklog.maintenance.retention import retention
 from sparklog.maintenance.runner import DONE, NOTHING_TO_DO
 from tests.crash.maintenance import run
@@ -11,6 +13,7 @@ from tests.crash.producer import in_process
 from tests.logs import append, image, log_files, rows
 from tests.maintenance import new_topic
 
+pytestmark = pytest.mark.slow
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""

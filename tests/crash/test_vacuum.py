@@ -20,6 +20,8 @@ from tests.logs import append, catalog, image, rows
 from tests.maintenance import new_topic
 from tests.sweeping import DAY_MS, directory_of, put, remove, written
 
+pytestmark = pytest.mark.slow
+
 KILLED = -signal.SIGKILL
 READS = {"read", "view", "stat", "list"}
 """To be killed after one of these is to be killed before it."""

@@ -3,8 +3,11 @@
 import os
 import secrets
 
+import pytest
+
 from tests.soak.started import run_soak
 
+pytestmark = pytest.mark.slow
 SECONDS = 20
 
 

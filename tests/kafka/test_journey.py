@@ -27,7 +27,7 @@ from tests.logs import append, image
 from tests.maintenance import run
 from tests.sweeping import sweep
 
-pytestmark = pytest.mark.kafka
+pytestmark = [pytest.mark.kafka, pytest.mark.slow]
 
 ALL = {**PARTITIONS, **KEPT}
 LOGS = {name: count for name, count in ALL.items() if name not in ("profiles", "magic1-none")}

@@ -26,6 +26,7 @@ DELTA_SETTINGS = {
     "spark.sql.extensions": "io.delta.sql.DeltaSparkSessionExtension",
     "spark.sql.catalog.spark_catalog": "org.apache.spark.sql.delta.catalog.DeltaCatalog",
     "spark.databricks.delta.snapshotPartitions": "2",  # of 50: a task each, for every version read
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",  # of 10,000, for VACUUM
 }
 
 

@@ -22,7 +22,7 @@ from tests.kafka.scenarios import T0, varied_records
 from tests.logs import catalog, new_topic, rows
 from tests.spark.frames import numbers
 
-pytestmark = [pytest.mark.spark, pytest.mark.kafka]
+pytestmark = [pytest.mark.spark, pytest.mark.kafka, pytest.mark.slow]
 
 DAY_MS = 86_400_000
 KEEP = {"retention.ms": "-1"}

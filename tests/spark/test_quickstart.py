@@ -8,7 +8,7 @@ import pytest
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart.py"
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 def run(log_dir: Path) -> str:

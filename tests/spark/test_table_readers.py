@@ -9,7 +9,7 @@ from sparklog.spark import consume
 from tests.table_readers import ENGINES, RECORDS, append_records, directory_of, rows_by
 from tests.tables import build, problems, table_of, topic_with_table
 
-pytestmark = pytest.mark.spark
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 BUILDS = 3
 

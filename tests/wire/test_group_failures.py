@@ -18,6 +18,8 @@ from tests.wire.grouping import GroupMember, alone
 from tests.wire.processes import GatewayProcess, gateway_process, until
 from tests.wire.requests import body
 
+pytestmark = pytest.mark.slow
+
 FLIGHTS = ("flights", 0)
 
 

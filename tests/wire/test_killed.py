@@ -10,6 +10,8 @@ from sparklog.admin import AdminClient, NewTopic
 from sparklog.testing import TemporaryLogDir
 from tests.wire.processes import GatewayProcess, gateway_process, until
 
+pytestmark = pytest.mark.slow
+
 RECORDS = 3000
 KILLS = 3
 

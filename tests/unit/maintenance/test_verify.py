@@ -26,6 +26,8 @@ from tests.logs import append, log_files, rows
 from tests.maintenance import make_unreadable, new_topic, outcome_of, run
 from tests.partitions import DIRECTORY, NOW_MS, TOPIC, Partition, batch, marker, partitions
 
+pytestmark = pytest.mark.slow
+
 ZERO = {"index.interval.bytes": "0"}
 """The interval of the indexes that tests.partitions writes."""
 OTHER = {"index.interval.bytes": "90"}

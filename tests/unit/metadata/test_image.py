@@ -60,6 +60,7 @@ def test_the_mapping_of_fields_without_a_value_stays_empty() -> None:
         default[0] = PartitionState()
 
 
+@pytest.mark.slow
 class TestTwin:
     @given(st.randoms(use_true_random=False))
     def test_images_say_what_the_twin_says(self, random: Random) -> None:

@@ -18,6 +18,8 @@ from sparklog.metadata.image import Image
 from tests.crashes import END_WRITES, Crash, Fails
 from tests.transactions import Client, Instance, new_log_dir
 
+pytestmark = pytest.mark.slow
+
 TOPICS = ("debit", "credit")
 NAMES = tuple(f"teller {number}" for number in range(4))
 

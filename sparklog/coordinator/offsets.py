@@ -2,6 +2,7 @@
 
 import struct
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from typing import Any, Final
 
 from sparklog.coordinator.consumer_group import ConsumerGroup
@@ -32,10 +33,15 @@ WITH_EXPIRY: Final = 1
 GROUP_ID_SINCE: Final = 9
 """The first version of OffsetCommit that gets GROUP_ID_NOT_FOUND and has member epochs."""
 
+FRONTS: Final = 10_000
+"""Pairs of a group and a topic whose keys are remembered: a group commits them again and again."""
+
 _KEY: Final = struct.Struct(">hh")
 _SIZE: Final = struct.Struct(">h")
 _PARTITION: Final = struct.Struct(">i")
 _VALUE: Final = struct.Struct(">hqih")
+_PLAIN: Final = struct.Struct(">hqihq")
+"""A whole value without metadata."""
 _TIME: Final = struct.Struct(">q")
 _VALUE_1: Final = struct.Struct(">hqh")
 _TIMES: Final = struct.Struct(">qq")
@@ -50,24 +56,26 @@ def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset 
     The key is OffsetCommitKey version 1, the value OffsetCommitValue version 3, or version 1 if the
     offset has an expiry time.
     """
-    name, topic = group_id.encode(), place.topic.encode()
-    key = b"".join(
-        (
-            _KEY.pack(OFFSET_COMMIT, len(name)),
-            name,
-            _SIZE.pack(len(topic)),
-            topic,
-            _PARTITION.pack(place.partition),
-        )
-    )
+    key = _key_front(group_id, place.topic) + _PARTITION.pack(place.partition)
     if offset is None:
         return Record(key, None)
+    if not offset.metadata and offset.expires_ms is None:
+        value = _PLAIN.pack(VERSION, offset.offset, offset.leader_epoch, 0, offset.committed_ms)
+        return Record(key, value)
     metadata = offset.metadata.encode()
     if offset.expires_ms is None:
         head = _VALUE.pack(VERSION, offset.offset, offset.leader_epoch, len(metadata))
         return Record(key, head + metadata + _TIME.pack(offset.committed_ms))
     head = _VALUE_1.pack(WITH_EXPIRY, offset.offset, len(metadata))
     return Record(key, head + metadata + _TIMES.pack(offset.committed_ms, offset.expires_ms))
+
+
+@lru_cache(FRONTS)
+def _key_front(group_id: str, topic: str) -> bytes:
+    """Return the key of a commit up to its partition."""
+    name, topic_name = group_id.encode(), topic.encode()
+    head = _KEY.pack(OFFSET_COMMIT, len(name)) + name
+    return head + _SIZE.pack(len(topic_name)) + topic_name
 
 
 def offset_of(value: Mapping[str, Any]) -> CommittedOffset:

@@ -1,6 +1,11 @@
 """The partition of __consumer_offsets that a group belongs to."""
 
 import struct
+from functools import lru_cache
+from typing import Final
+
+GROUPS: Final = 10_000
+"""Groups whose partition is remembered: each of their requests asks for it."""
 
 
 def java_hash(text: str) -> int:
@@ -11,6 +16,7 @@ def java_hash(text: str) -> int:
     return found - 2**32 if found >= 2**31 else found
 
 
+@lru_cache(GROUPS)
 def partition_of(group_id: str, num_partitions: int) -> int:
     """Return a group's partition (GroupCoordinatorService.partitionFor, Utils.abs)."""
     found = java_hash(group_id)

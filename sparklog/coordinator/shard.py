@@ -268,15 +268,17 @@ class Shard:
             group.is_alive(request.member_id, now)
         expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
         codes: dict[TopicPartition, int] = {}
-        for place, given in request.offsets.items():
-            if len(given.metadata) > self._limits.offset_metadata_max_bytes:
+        most, records = self._limits.offset_metadata_max_bytes, self._out.records
+        offsets = self._offsets.setdefault(request.group_id, {})
+        for place, (offset, epoch, metadata, *_) in request.offsets.items():
+            if len(metadata) > most:
                 codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             codes[place] = NONE
             if not request.is_transactional:
-                offset = CommittedOffset(*given[:3], now.wall_ms, expires_ms)
-                self._put(request.group_id, place, offset)
-                self._out.records.append(offset_record(request.group_id, place, offset))
+                found = CommittedOffset(offset, epoch, metadata, now.wall_ms, expires_ms)
+                offsets[place] = found
+                records.append(offset_record(request.group_id, place, found))
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
 

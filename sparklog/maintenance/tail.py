@@ -11,7 +11,7 @@ The job `merge_segments` does the same for whole logs, and joins the resulting s
 Segments that were merged here are joined here too, but only many at a time (GROWTH).
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import replace
 from typing import Final
 
@@ -31,6 +31,10 @@ GROWTH: Final = 8
 fast producer are copied two or three times while it produces, not ten times."""
 STEP_SLICES: Final = 128
 """About so many slices are merged in one commit: produces wait until it has landed."""
+LONG_SLICES_MAX: Final = 128
+"""Where tails are merged in turn, one with more slices than this does not wait for its turn."""
+LONG_ROWS_MAX: Final = 1024
+"""There so many rows at the end of a log are looked at."""
 
 
 def merge_tails(
@@ -48,7 +52,9 @@ def merge_tails(
             continue
         config = TopicConfig.parse(topic.configs)
         groups = [
-            group for log in opened.partitions.values() for group in _due(log, config, now_ms)
+            group
+            for log in opened.partitions.values()
+            for group in _due(log, config, now_ms, ROWS_MAX)
         ]
         for step in _steps(groups):
             yield merge_groups(context, topic, step)
@@ -66,12 +72,33 @@ def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:
         yield step
 
 
-def _due(log: PartitionLog, config: TopicConfig, now_ms: int) -> list[Group]:
+def merge_tails_in_turn(
+    context: JobContext, image: Image, topic: TopicDescription, turn: Container[int]
+) -> Iterator[Outcome]:
+    """Merge the tails of the partitions in `turn` that are due, in one commit a partition.
+
+    A tail of more than LONG_SLICES_MAX slices does not wait for its turn. For a topic whose tails
+    all grow fast and at the same time. Otherwise as `merge_tails`.
+    """
+    opened = image.topic(topic.topic_id)
+    if opened is None or not opened.is_open:
+        return
+    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
+    for number, log in sorted(opened.partitions.items()):
+        if number in turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
+            groups = _due(log, config, now_ms, LONG_ROWS_MAX)
+            if groups:
+                yield merge_groups(context, topic, groups)
+
+
+def _due(log: PartitionLog, config: TopicConfig, now_ms: int, rows_max: int) -> list[Group]:
     """Return the groups of a partition's tail that are to be merged; none while it is not due."""
-    tail = log.live.last(ROWS_MAX)
+    if not log.live.count_slices(rows_max):
+        return []
+    tail = log.live.last(rows_max)
     slices = [entry for entry in tail if entry.is_shared]
     before_ms = now_ms - config.shared_segment_max_age_ms
-    if not slices or not (
+    if not (
         len(slices) > SLICES_MAX
         or sum(entry.log_bytes for entry in slices) >= config.shared_segment_max_bytes
         or slices[0].created_ms < before_ms

@@ -7,6 +7,7 @@ it names. `Image.topic(id).partition(p)` is a **PartitionLog**, the object of on
 UnifiedLog).
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -243,12 +244,10 @@ def _shared_after(
 def _counted(
     shared: Map[str, SharedSegment], edit: TopicEdit, stamp: Stamp
 ) -> Map[str, SharedSegment]:
-    for entry in edit.segments:
-        if entry.is_shared:
-            known = shared.get(entry.log_path)
-            shared = shared.set(
-                entry.log_path, SharedSegment(known.slice_count + 1 if known else 1)
-            )
+    added = Counter(entry.log_path for entry in edit.segments if entry.is_shared)
+    for path, count in added.items():
+        known = shared.get(path)
+        shared = shared.set(path, SharedSegment(known.slice_count + count if known else count))
     for key in edit.remove:
         if key.is_shared and key.log_path in shared:
             count = shared[key.log_path].slice_count - 1

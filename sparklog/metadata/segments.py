@@ -25,7 +25,7 @@ from sparklog.metadata.tables import (
     segment_entry,
     segments_table,
 )
-from sparklog.model import SegmentEntry, SegmentKey
+from sparklog.model import SHARED_PREFIX, SegmentEntry, SegmentKey
 from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
 
 TAIL_MAX: Final = 64
@@ -90,7 +90,7 @@ class Later(Generic[T]):
 
 
 TakenOut = Later[Mapping[SegmentKey, SegmentEntry]]
-"""The segments that a change takes out of a partition, by key."""
+"""The segments that a change takes out of a partition, by key; no slices, which go at once."""
 
 
 class _Change:
@@ -172,6 +172,18 @@ class LiveSegments:
             found[:0] = segment_entries(rows.table()[max(rows.length - missing, 0) :])
         return found
 
+    def count_slices(self, count: int) -> int:
+        """Return how many of the last segments, at most `count`, are slices of shared segments."""
+        found = sum(one.is_shared for one in (self._tail[-count:] if count else ()))
+        missing = count - len(self._tail)
+        for rows in reversed(self._pieces):
+            if missing <= 0:
+                break
+            paths = rows.table().column("log_path")[max(rows.length - missing, 0) :]
+            found += int(numbers_of(pc.starts_with(paths, SHARED_PREFIX)).sum())
+            missing -= rows.length
+        return found
+
     @cached_property
     def by_offset(self) -> SegmentList:
         """The segments as a list to search in."""
@@ -220,10 +232,12 @@ class LiveSegments:
     def swapped(
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple[tuple[Rows, ...], list[SegmentEntry]]:
-        """Make a change: return the pieces after it, and the segments taken out."""
+        """Make a change: return the pieces after it, and the segments taken out, without slices."""
         held = self._holds(without)
         gone, rows = np.flatnonzero(held), segments_table(added)
-        taken_out = segment_entries(self.table.take(array_of(gone)))
+        paths = self.table.column("log_path").take(array_of(gone))
+        own = gone[~numbers_of(pc.starts_with(paths, SHARED_PREFIX))]
+        taken_out = segment_entries(self.table.take(array_of(own)))
         if len(gone) and gone[-1] - gone[0] + 1 == len(gone):
             return self._spliced(int(gone[0]), int(gone[-1]) + 1, rows), taken_out
         table = self.table.filter(array_of(~held))

@@ -209,12 +209,10 @@ class Connection(asyncio.BufferedProtocol):
         exchange = self.session.exchange if self.session.has_raw_tokens else None
         header = request_header(frame) if exchange is None else NO_HEADER
         if self.session.principal is None and header.api_key not in BEFORE_AUTHENTICATION:
-            raise InvalidRequestError(
-                f"{ApiKey(header.api_key).name} before the client is authenticated"
-            )
+            raise InvalidRequestError(f"{header.api_key.name} before the client is authenticated")
         began = self._loop.time()
         call = Call(self._gateway, self.session, header, frame)
-        handler = HANDLERS[ApiKey(header.api_key)]
+        handler = HANDLERS[header.api_key]
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
         slot = _Slot(header, len(frame), began, reply, is_token=exchange is not None)
         self._slots.append(slot)

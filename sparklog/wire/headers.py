@@ -15,18 +15,23 @@ from sparklog.errors import InvalidRequestError
 from sparklog.wire.versions import APIS, ApiKey
 
 _FIXED: Final = struct.Struct(">hhih")
+_SERVED: Final = {int(api_key): (api_key, api) for api_key, api in APIS.items()}
 _VARINT_MAX: Final = 5
 NULL: Final = -1
 
 
 class RequestHeader(NamedTuple):
-    """The header of a request; its body begins at `body_at` of the frame."""
+    """The header of a request; its body begins at `body_at` of the frame.
 
-    api_key: int
+    `is_flexible`: the version of the API has tagged fields.
+    """
+
+    api_key: ApiKey
     version: int
     correlation_id: int
     client_id: str | None
     body_at: int
+    is_flexible: bool = False
 
 
 def request_header(frame: memoryview) -> RequestHeader:
@@ -36,32 +41,33 @@ def request_header(frame: memoryview) -> RequestHeader:
     that is not served. ApiVersions may have any version: its answer names those that are served.
     """
     try:
-        api_key, version, correlation_id, length = _FIXED.unpack_from(frame)
+        number, version, correlation_id, length = _FIXED.unpack_from(frame)
     except struct.error:
         raise InvalidRequestError(f"a request header of {len(frame)} bytes") from None
     at = _FIXED.size + max(length, 0)
     if length < NULL or at > len(frame):
         raise InvalidRequestError(f"a client id of {length} bytes in a frame of {len(frame)}")
     client_id = None if length == NULL else _text(frame[_FIXED.size : at])
-    api = APIS.get(api_key)
-    if api is None:
-        raise InvalidRequestError(f"API key {api_key} is not served")
+    served = _SERVED.get(number)
+    if served is None:
+        raise InvalidRequestError(f"API key {number} is not served")
+    api_key, api = served
+    is_flexible = version >= api.flexible_from
     if not api.serves(version):
         if api_key != ApiKey.API_VERSIONS:
             raise InvalidRequestError(
-                f"{ApiKey(api_key).name} version {version}: served are "
+                f"{api_key.name} version {version}: served are "
                 f"{api.min_version} to {api.max_version}"
             )
-    elif version >= api.flexible_from:
+    elif is_flexible:
         at = _behind_tags(frame, at)
-    return RequestHeader(api_key, version, correlation_id, client_id, at)
+    return RequestHeader(api_key, version, correlation_id, client_id, at, is_flexible)
 
 
 def answer_header(header: RequestHeader) -> bytes:
     """Return the header of the answer to a request."""
     head = header.correlation_id.to_bytes(4, "big", signed=True)
-    is_flexible = header.version >= APIS[ApiKey(header.api_key)].flexible_from
-    return head + b"\0" if is_flexible and header.api_key != ApiKey.API_VERSIONS else head
+    return head + b"\0" if header.is_flexible and header.api_key != ApiKey.API_VERSIONS else head
 
 
 def _text(data: memoryview) -> str:

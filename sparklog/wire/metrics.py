@@ -2,7 +2,7 @@
 
 from collections import Counter as Tally
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -16,6 +16,8 @@ from sparklog.wire.versions import ApiKey
 
 if TYPE_CHECKING:
     from sparklog.wire.gateway import Gateway
+
+_LABELS: Final = {api_key: (api_key.name,) for api_key in ApiKey}
 
 
 class Metrics:
@@ -34,9 +36,9 @@ class Metrics:
         self.out_bytes = 0
         self.registry.register(self)
 
-    def answered(self, api_key: int, seconds: float) -> None:
+    def answered(self, api_key: ApiKey, seconds: float) -> None:
         """Note a request that was answered."""
-        self._seconds.note((ApiKey(api_key).name,), seconds)
+        self._seconds.note(_LABELS[api_key], seconds)
 
     def closed(self, why: str) -> None:
         """Note a connection that the gateway closed."""

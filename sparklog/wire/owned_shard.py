@@ -116,11 +116,11 @@ class OwnedShard:
         topic = image.topic(self._topic.topic_id)
         if topic is None or topic.closed_ms is not None:
             return CoordinatorNotAvailableError(f"topic {self._topic.name} is gone")
-        log, name = topic.partition(self.partition), f"{self._topic.name}-{self.partition}"
+        log = topic.partition(self.partition)
         if log.leader_epoch != self._epoch:
-            return NotCoordinatorError(f"{name} was claimed by another instance")
+            return NotCoordinatorError(f"{log.name} was claimed by another instance")
         if not self._in_flight and log.log_end_offset > self._end_offset:
-            return CoordinatorNotAvailableError(f"others have appended to {name}")
+            return CoordinatorNotAvailableError(f"others have appended to {log.name}")
         return None
 
     def follows_from(self, image: Image) -> int | None:
@@ -160,7 +160,9 @@ class OwnedShard:
 
     def _append(self, records: list[Record], answers: Answers) -> None:
         """Append records with those that wait for their commit already, or as the next batch."""
-        size = sum(len(key) + len(value or b"") + RECORD_OVERHEAD_BYTES for key, value in records)
+        size = len(records) * RECORD_OVERHEAD_BYTES
+        for key, value in records:
+            size += len(key) + len(value or b"")
         batch = self._growing
         if batch is not None and batch.size_bytes + size <= self._batch_bytes_max:
             batch.records += records

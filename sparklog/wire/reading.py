@@ -16,22 +16,25 @@ _UUID: Final = struct.Struct("16s")
 
 
 class Reader:
-    """Reads a body from its start. Each method raises InvalidRequestError if the body is cut."""
+    """Reads a body from its start. Each method raises InvalidRequestError if the body is cut.
 
-    __slots__ = ("_at", "_data", "_is_flexible")
+    `data` is the whole frame, `at` the position of the next field.
+    """
+
+    __slots__ = ("at", "data", "is_flexible")
 
     def __init__(self, frame: memoryview, at: int, *, is_flexible: bool) -> None:
         """The body begins at position `at` of the frame."""
-        self._data = frame
-        self._at = at
-        self._is_flexible = is_flexible
+        self.data = frame
+        self.at = at
+        self.is_flexible = is_flexible
 
     def numbers(self, layout: struct.Struct) -> tuple[Any, ...]:
         """Return the next numbers, as `layout` unpacks them."""
-        at = self._at
-        self._at = at + layout.size
+        at = self.at
+        self.at = at + layout.size
         try:
-            return layout.unpack_from(self._data, at)
+            return layout.unpack_from(self.data, at)
         except struct.error:
             raise self._cut(layout.size, at) from None
 
@@ -39,33 +42,33 @@ class Reader:
         """Return a string. Raises InvalidRequestError for null."""
         found = self.string_or_null()
         if found is None:
-            raise InvalidRequestError(f"null before position {self._at}: a string is allowed")
+            raise InvalidRequestError(f"null before position {self.at}: a string is allowed")
         return found
 
     def string_or_null(self) -> str | None:
         """Return a string, or None for null. Raises InvalidRequestError for invalid UTF-8."""
-        size = self._varint() - 1 if self._is_flexible else int(self.numbers(_INT16)[0])
+        size = self._varint() - 1 if self.is_flexible else int(self.numbers(_INT16)[0])
         if size < 0:
             return None
-        at = self._at
-        end = self._at = at + size
-        if end > len(self._data):
+        at = self.at
+        end = self.at = at + size
+        if end > len(self.data):
             raise self._cut(size, at)
         try:
-            return str(self._data[at:end], "utf-8")
+            return str(self.data[at:end], "utf-8")
         except UnicodeDecodeError:
             raise InvalidRequestError(f"the string at position {at} is no UTF-8") from None
 
     def bytes_or_null(self) -> memoryview | None:
         """Return bytes as they lie in the frame, not copied; None for null."""
-        size = self._varint() - 1 if self._is_flexible else int(self.numbers(_INT32)[0])
+        size = self._varint() - 1 if self.is_flexible else int(self.numbers(_INT32)[0])
         if size < 0:
             return None
-        at = self._at
-        end = self._at = at + size
-        if end > len(self._data):
+        at = self.at
+        end = self.at = at + size
+        if end > len(self.data):
             raise self._cut(size, at)
-        return self._data[at:end]
+        return self.data[at:end]
 
     def uuid(self) -> UUID:
         """Return a UUID."""
@@ -76,32 +79,32 @@ class Reader:
 
         Raises InvalidRequestError for null, and for more items than the body has bytes for.
         """
-        count = self._varint() - 1 if self._is_flexible else int(self.numbers(_INT32)[0])
-        left = len(self._data) - self._at
+        count = self._varint() - 1 if self.is_flexible else int(self.numbers(_INT32)[0])
+        left = len(self.data) - self.at
         if not 0 <= count * least_bytes <= left:
             raise InvalidRequestError(
-                f"an array of {count} items at position {self._at}: {left} bytes follow, and an "
+                f"an array of {count} items at position {self.at}: {left} bytes follow, and an "
                 f"item takes {least_bytes} or more"
             )
         return count
 
     def tags(self) -> None:
         """Skip the tagged fields at the end of a struct: no tag is known here."""
-        if not self._is_flexible:
+        if not self.is_flexible:
             return
         for _ in range(self._varint()):
             self._varint()
-            size, at = self._varint(), self._at
-            self._at = at + size
-            if self._at > len(self._data):
+            size, at = self._varint(), self.at
+            self.at = at + size
+            if self.at > len(self.data):
                 raise self._cut(size, at)
 
     def _varint(self) -> int:
-        data, at = self._data, self._at
+        data, at = self.data, self.at
         if at < len(data) and data[at] < 0x80:
-            self._at = at + 1
+            self.at = at + 1
             return data[at]
-        value, self._at = unsigned_varint(data, at)
+        value, self.at = unsigned_varint(data, at)
         return value
 
     def _cut(self, size: int, at: int) -> InvalidRequestError:

@@ -6,6 +6,7 @@ of __consumer_offsets is short when another instance has to read it. A gateway r
 
 import asyncio
 import logging
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Final
 
@@ -13,8 +14,8 @@ from sparklog.coordinator.records import OFFSETS_TOPIC
 from sparklog.errors import SparklogError
 from sparklog.fleet import LocalFleet
 from sparklog.garbage import seldom_collected
-from sparklog.maintenance.job import JobContext
-from sparklog.maintenance.tail import merge_tails
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.tail import merge_tails, merge_tails_in_turn
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.storage.at_once import in_background
@@ -24,6 +25,9 @@ INTERVAL_S: Final = 1.0
 """The pause between two runs."""
 COMPACT_LOOKS: Final = 10
 """Every tenth run also looks for partitions to compact: 16 MiB do not come in a second."""
+GROUPS_RUNS: Final = 10
+"""In so many runs each partition of __consumer_offsets has its turn to be merged: every entry with
+commits of offsets adds a slice to most of them (decision 51)."""
 DIRTY_BYTES: Final = 16 * 1024 * 1024
 """A partition is compacted when so much of it is dirty. Its next coordinator has to read it."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -98,7 +102,15 @@ class Tidying:
             if leader_of(topic.topic_id, alive).node_id == own
         ]
         context = JobContext(self._catalog, LocalFleet())
-        for outcome in merge_tails(context, image, led):
+        self._told(merge_tails(context, image, [one for one in led if one.name != OFFSETS_TOPIC]))
+        for topic in led:
+            if topic.name == OFFSETS_TOPIC:
+                turn = range(self._looks % GROUPS_RUNS, topic.num_partitions, GROUPS_RUNS)
+                self._told(merge_tails_in_turn(context, image, topic, turn))
+
+    def _told(self, outcomes: Iterable[Outcome]) -> None:
+        """Count merges, and tell their problems to the log."""
+        for outcome in outcomes:
             self.merged += outcome.counts["segments"]
             for problem in outcome.problems:
                 log.warning("a tail was not merged: %s", problem)

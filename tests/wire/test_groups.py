@@ -120,6 +120,16 @@ class TestOffsets:
         unknown = ErrorCode.unknown_topic_or_partition
         assert codes == [unknown, unknown, ErrorCode.none]
 
+    def test_of_a_topic_that_was_deleted_are_refused(
+        self, running: RunningGateway, client: Client
+    ) -> None:
+        member, admin = alone(client), running.server.gateway.admin
+        assert member.commit({("flights", 0): 1}) == [ErrorCode.none]
+        admin.delete_topics(["flights"])
+        assert member.commit({("flights", 0): 2}) == [ErrorCode.unknown_topic_or_partition]
+        admin.create_topics([NewTopic("flights", 1)])
+        assert member.commit({("flights", 0): 3}) == [ErrorCode.none]
+
     def test_of_an_older_generation_are_refused(self, client: Client) -> None:
         member = alone(client)
         member.generation -= 1

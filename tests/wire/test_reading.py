@@ -97,7 +97,7 @@ class TestOffsetCommit:
             retention_ms if version <= 4 else -1,
             version,
         )
-        assert offsets == [
+        assert [(one.name, one.offsets) for one in offsets] == [
             (
                 name,
                 [
@@ -110,6 +110,30 @@ class TestOffsetCommit:
             )
             for name, places in topics
         ]
+
+    @pytest.mark.parametrize(
+        "places",
+        [
+            [(1, 2, 3, ""), (4, 5, 6, None)],
+            [(1, 2, 3, ""), (4, 5, 6, "note")],
+            [(1, 2, 3, "x" * 200), (4, 5, 6, "")],
+            [(partition, 2, 3, "") for partition in range(200)],
+        ],
+        ids=["without metadata", "then with metadata", "first with metadata", "many"],
+    )
+    def test_is_read_with_and_without_metadata(self, places: Any) -> None:
+        _, [found] = read(9, by_kio(9, [("flights", places)], None, -1))
+        assert [(place.partition, *offset[:3]) for place, offset in found.offsets] == [
+            (*numbers, metadata or "") for *numbers, metadata in places
+        ]
+
+    @pytest.mark.parametrize(
+        ("name", "why"), [(b"\x08\xfflights", "no UTF-8"), (b"\0", "null before")]
+    )
+    def test_is_refused_if_a_name_is_no_string(self, name: bytes, why: str) -> None:
+        body = by_kio(9, [("flights", [(1, 2, 3, "")])], None, -1)
+        with pytest.raises(InvalidRequestError, match=why):
+            read(9, body.replace(b"\x08flights", name))
 
     @given(VERSIONS, TOPICS, st.integers(0, 100))
     def test_is_answered_as_the_schemas_say(self, version: int, topics: Any, code: int) -> None:

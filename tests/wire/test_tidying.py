@@ -1,5 +1,6 @@
 """An instance keeps the ends of the logs tidy that it leads."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -62,10 +63,21 @@ def test_an_error_is_told_to_the_log(
     assert "the disk is gone" in caplog.text
 
 
+def test_a_problem_of_a_merge_is_told_to_the_log(
+    running: RunningGateway, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = Outcome(counts={"segments": 0}, problems=["a slice is damaged"])
+    monkeypatch.setattr(tidying, "merge_tails", lambda *_: [found])
+    running.server.gateway.tidying.tidy()
+    assert "a tail was not merged: a slice is damaged" in caplog.text
+
+
 class TestGroups:
     @pytest.fixture(autouse=True)
     def always(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(tidying, "INTERVAL_S", 3600)  # only the tests tidy
         monkeypatch.setattr(tidying, "COMPACT_LOOKS", 1)
+        monkeypatch.setattr(tidying, "GROUPS_RUNS", 1)
 
     @pytest.fixture
     def commits(self, running: RunningGateway, client: Client) -> GroupMember:
@@ -76,6 +88,23 @@ class TestGroups:
             assert member.commit({("t", 0): offset}) == [ErrorCode.none]
         running.server.gateway.tidying.tidy()
         return member
+
+    def test_each_partition_is_merged_in_its_turn(
+        self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(tidying, "GROUPS_RUNS", 2)
+        for offset in range(SLICES_MAX + 8):
+            assert commits.commit({("t", 0): offset}) == [ErrorCode.none]
+        own = running.server.gateway.tidying
+        merged = [own.merged]
+        for _ in range(2):
+            own.tidy()
+            merged.append(own.merged)
+        assert merged[0] > SLICES_MAX
+        assert sorted({second - first > SLICES_MAX for first, second in pairwise(merged)}) == [
+            False,
+            True,
+        ]
 
     def test_an_instance_compacts_its_own(
         self, running: RunningGateway, commits: GroupMember, monkeypatch: pytest.MonkeyPatch

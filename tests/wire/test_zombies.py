@@ -84,6 +84,12 @@ class TestZombie:
         claim_elsewhere(log_dir)
         assert member.commit({FLIGHTS: 2}) == [ErrorCode.not_coordinator]
 
+    def test_refuses_no_commit_itself(self, log_dir: Path, member: GroupMember) -> None:
+        member.generation -= 1
+        assert member.commit({FLIGHTS: 2}) == [ErrorCode.illegal_generation]
+        claim_elsewhere(log_dir)
+        assert member.commit({FLIGHTS: 2}) == [ErrorCode.not_coordinator]
+
     @pytest.mark.parametrize("asks", [GroupMember.heartbeat, offsets_code])
     def test_on_an_object_store_sees_it_with_the_next_look(
         self,

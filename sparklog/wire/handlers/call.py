@@ -10,7 +10,6 @@ from sparklog.wire.headers import RequestHeader
 from sparklog.wire.reading import Reader
 from sparklog.wire.sending import Piece
 from sparklog.wire.session import Session
-from sparklog.wire.versions import APIS, ApiKey
 from sparklog.wire.writing import Writer
 
 if TYPE_CHECKING:
@@ -34,11 +33,6 @@ class Call:
         """The version of the request, and of its answer."""
         return self.header.version
 
-    @property
-    def is_flexible(self) -> bool:
-        """Whether the version has tagged fields."""
-        return self.version >= APIS[ApiKey(self.header.api_key)].flexible_from
-
     def allows(self, scope: Scope, name: str = "", resource: Resource = Resource.TOPIC) -> bool:
         """Whether the client may do this to a resource, by default a topic (`authorization`)."""
         principal = self.session.principal
@@ -61,7 +55,7 @@ class Call:
 
     def reader(self) -> Reader:
         """Return a reader of the body, for handlers that do without kio's class."""
-        return Reader(self.frame, self.header.body_at, is_flexible=self.is_flexible)
+        return Reader(self.frame, self.header.body_at, is_flexible=self.header.is_flexible)
 
     def answer(self, fields: Mapping[str, Any]) -> Reply:
         """Return an answer with these fields (`messages`)."""
@@ -69,4 +63,4 @@ class Call:
 
     def writer(self) -> Writer:
         """Return a writer in the encoding of the version."""
-        return Writer(is_flexible=self.is_flexible)
+        return Writer(is_flexible=self.header.is_flexible)

@@ -8,7 +8,12 @@ import struct
 from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from sparklog.coordinator.requests import NO_EPOCH, CommitRequest, CommittedOffset
+from sparklog.coordinator.requests import (
+    NO_EPOCH,
+    CommitAnswer,
+    CommitRequest,
+    CommittedOffset,
+)
 from sparklog.errors import ErrorCode
 from sparklog.metadata.image import Image
 from sparklog.model import TopicPartition
@@ -28,7 +33,14 @@ _INT32: Final = struct.Struct(">i")
 _INT64: Final = struct.Struct(">q")
 _OFFSET: Final = struct.Struct(">iq")
 _OFFSET_AND_EPOCH: Final = struct.Struct(">iqi")
+_PLAIN: Final = struct.Struct(">iqiBB")
+"""A partition of a flexible version without metadata and tagged fields: with their sizes."""
+_NO_TEXT: Final = 1
+"""The size of an empty string; that of null is 0."""
+_ONE_BYTE_MAX: Final = 0x7F
+"""The largest varint of one byte."""
 _CODE: Final = struct.Struct(">ih")
+_CODE_AND_TAGS: Final = struct.Struct(">ihx")
 
 
 class CommitTopic(NamedTuple):
@@ -36,6 +48,8 @@ class CommitTopic(NamedTuple):
 
     name: str
     offsets: list[tuple[TopicPartition, CommittedOffset]]
+    head: bytes
+    """The bytes of the name and of the number of partitions: the answer has the same."""
 
 
 class TopicRule(NamedTuple):
@@ -63,24 +77,47 @@ class TopicRule(NamedTuple):
 
 
 async def offset_commit(call: Call) -> Reply:
-    """Return the answer."""
+    """Return the answer.
+
+    The append looks at the newest image, so a commit is checked on the image of the last look. Only
+    what is refused there looks anew.
+    """
     committing, topics = read_commit_request(call.reader(), call.version)
-    image = await call.gateway.image()
+    gateway, group_id = call.gateway, committing.group_id
+    image = gateway.topics.last_seen or await gateway.image()
+    codes, allowed = _judged(call, image, topics)
+    if codes or not allowed:
+        image = await gateway.image()
+        codes, allowed = _judged(call, image, topics)
+    request = committing._replace(offsets=allowed)
+    answer = await asked(call, request, group_id, image)
+    if isinstance(answer, CommitAnswer) and answer.error_code:
+        answer = await asked(call, request, group_id, await gateway.image())
+    if isinstance(answer, int):
+        codes = dict.fromkeys((*codes, *allowed), answer)
+    else:
+        codes.update(answer.partitions)
+        newest = gateway.topics.last_seen or image
+        if newest.directory is not image.directory:
+            codes.update(_judged(call, newest, topics)[0])
+    return [written_commit_answer(call.writer(), call.version, topics, codes)]
+
+
+def _judged(
+    call: Call, image: Image, topics: Sequence[CommitTopic]
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, CommittedOffset]]:
+    """Return the codes of the partitions that a client may not commit, and the other offsets."""
     rules = {name: TopicRule.of(call, image, name) for name in {topic.name for topic in topics}}
     codes: dict[TopicPartition, int] = {}
     allowed: dict[TopicPartition, CommittedOffset] = {}
     for topic in topics:
         rule = rules[topic.name]
         for place, offset in topic.offsets:
-            codes[place] = code = rule.code(place.partition)
-            if not code:
+            if code := rule.code(place.partition):
+                codes[place] = code
+            else:
                 allowed[place] = offset
-    answer = await asked(call, committing._replace(offsets=allowed), committing.group_id, image)
-    if isinstance(answer, int):
-        codes = dict.fromkeys(codes, answer)
-    else:
-        codes.update(answer.partitions)
-    return [written_commit_answer(call.writer(), call.version, topics, codes)]
+    return codes, allowed
 
 
 def read_commit_request(reader: Reader, version: int) -> tuple[CommitRequest, list[CommitTopic]]:
@@ -96,28 +133,60 @@ def read_commit_request(reader: Reader, version: int) -> tuple[CommitRequest, li
     committing = CommitRequest(
         group_id, {}, generation, member_id, instance_id, retention_ms, version
     )
-    has_epoch = version >= EPOCH_SINCE
+    # A copy: to index bytes is faster than to index a view.
+    data = bytes(reader.data) if reader.is_flexible else b""
     topics: list[CommitTopic] = []
     for _ in range(reader.array(least_bytes=2)):
-        name = reader.string()
-        topics.append(CommitTopic(name, _offsets(reader, name, has_epoch=has_epoch)))
-        reader.tags()
+        topic, end = _plain_topic(data, reader.at)
+        if topic is None:
+            topic = _topic(reader, has_epoch=version >= EPOCH_SINCE)
+        else:
+            reader.at = end
+        topics.append(topic)
     reader.tags()
     return committing, topics
 
 
-def _offsets(
-    reader: Reader, name: str, *, has_epoch: bool
-) -> list[tuple[TopicPartition, CommittedOffset]]:
-    found: list[tuple[TopicPartition, CommittedOffset]] = []
+def _plain_topic(data: bytes, at: int) -> tuple[CommitTopic | None, int]:
+    """Return the topic at a position of a flexible body, and the position behind it.
+
+    The topic is None if it has metadata, tagged fields, or a size of more than one byte, or if
+    anything is wrong with it: then it is read field by field.
+    """
+    try:
+        size = data[at]
+        name_end = at + size
+        count = data[name_end] - 1
+        head_end = name_end + 1
+        end = head_end + count * _PLAIN.size
+        if not (0 < size <= _ONE_BYTE_MAX and 0 <= count < _ONE_BYTE_MAX) or data[end]:
+            return None, at
+        name = data[at + 1 : name_end].decode()
+    except (IndexError, UnicodeDecodeError):
+        return None, at
+    offsets: list[tuple[TopicPartition, CommittedOffset]] = []
+    for partition, offset, epoch, text, tags in _PLAIN.iter_unpack(data[head_end:end]):
+        if text > _NO_TEXT or tags:
+            return None, at
+        offsets.append((TopicPartition(name, partition), CommittedOffset(offset, epoch)))
+    return CommitTopic(name, offsets, data[at:head_end]), end + 1
+
+
+def _topic(reader: Reader, *, has_epoch: bool) -> CommitTopic:
+    """Return the next topic. Raises InvalidRequestError as `read_commit_request`."""
+    start, name = reader.at, reader.string()
     layout = _OFFSET_AND_EPOCH if has_epoch else _OFFSET
-    for _ in range(reader.array(layout.size)):
+    count = reader.array(layout.size)
+    head = bytes(reader.data[start : reader.at])
+    offsets: list[tuple[TopicPartition, CommittedOffset]] = []
+    for _ in range(count):
         numbers = reader.numbers(layout)
         partition, offset, epoch = numbers if has_epoch else (*numbers, NO_EPOCH)
         metadata = reader.string_or_null() or ""
         reader.tags()
-        found.append((TopicPartition(name, partition), CommittedOffset(offset, epoch, metadata)))
-    return found
+        offsets.append((TopicPartition(name, partition), CommittedOffset(offset, epoch, metadata)))
+    reader.tags()
+    return CommitTopic(name, offsets, head)
 
 
 def written_commit_answer(
@@ -127,12 +196,12 @@ def written_commit_answer(
     if version >= THROTTLE_SINCE:
         writer.int32(0)
     writer.array(len(topics))
+    data = writer.data
+    layout, end = (_CODE_AND_TAGS, b"\0") if writer.is_flexible else (_CODE, b"")
     for topic in topics:
-        writer.string(topic.name)
-        writer.array(len(topic.offsets))
+        data += topic.head
         for place, _ in topic.offsets:
-            writer.raw(_CODE.pack(place.partition, codes[place]))
-            writer.tags()
-        writer.tags()
+            data += layout.pack(place.partition, codes[place])
+        data += end
     writer.tags()
-    return writer.data
+    return data

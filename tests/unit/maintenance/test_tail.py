@@ -8,7 +8,12 @@ from sparklog.clock import ManualClock
 from sparklog.fleet import LocalFleet
 from sparklog.maintenance import tail
 from sparklog.maintenance.job import JobContext, Outcome
-from sparklog.maintenance.tail import SLICES_MAX, merge_tails
+from sparklog.maintenance.tail import (
+    LONG_SLICES_MAX,
+    SLICES_MAX,
+    merge_tails,
+    merge_tails_in_turn,
+)
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.image import TopicImage
 from sparklog.model import SegmentEntry
@@ -38,6 +43,12 @@ class Log:
         topic = self.catalog.topic("t")
         image = self.catalog.image(topic)
         return list(merge_tails(JobContext(self.catalog, LocalFleet()), image, [topic]))
+
+    def merge_in_turn(self, *numbers: int) -> list[Outcome]:
+        topic = self.catalog.topic("t")
+        image = self.catalog.image(topic)
+        context = JobContext(self.catalog, LocalFleet())
+        return list(merge_tails_in_turn(context, image, topic, numbers))
 
     @property
     def segments(self) -> list[SegmentEntry]:
@@ -102,7 +113,9 @@ def test_a_topic_that_was_not_opened_is_left_alone(log: Log) -> None:
     topic = log.produce(SLICES_MAX + 1).catalog.topic("t")
     closed = {topic.topic_id: TopicImage(topic, 1, is_open=False)}
     image = log.catalog.image().with_topics(closed)
-    assert list(merge_tails(JobContext(log.catalog, LocalFleet()), image, [topic])) == []
+    context = JobContext(log.catalog, LocalFleet())
+    assert list(merge_tails(context, image, [topic])) == []
+    assert list(merge_tails_in_turn(context, image, topic, [0])) == []
 
 
 @pytest.mark.parametrize(("slices", "commits"), [(2 * SLICES_MAX + 1, 2), (1000, 1)])
@@ -114,3 +127,18 @@ def test_a_commit_merges_a_few_slices(
     for partition in [0, 1] * (SLICES_MAX + 1):
         log.topic.produce(Record("v", partition=partition))
     assert [one.counts["into"] for one in log.merge()] == [2 // commits] * commits
+
+
+def test_a_tail_is_merged_in_its_turn(log: Log) -> None:
+    before = log.produce(SLICES_MAX + 1).topic.values()
+    assert log.merge_in_turn(1) == []
+    [outcome] = log.merge_in_turn(0)
+    assert outcome.counts["segments"] == SLICES_MAX + 1
+    assert log.merge_in_turn(0) == []
+    assert log.topic.values() == before
+
+
+def test_a_long_tail_does_not_wait_for_its_turn(log: Log) -> None:
+    assert log.produce(LONG_SLICES_MAX).merge_in_turn(1) == []
+    [outcome] = log.produce(1).merge_in_turn(1)
+    assert outcome.counts["segments"] == LONG_SLICES_MAX + 1

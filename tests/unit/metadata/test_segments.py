@@ -12,7 +12,7 @@ from sparklog.metadata.segments import (
     LiveSegments,
 )
 from sparklog.metadata.tables import segment_entries
-from sparklog.model import SegmentEntry
+from sparklog.model import SHARED_PREFIX, SegmentEntry
 from tests.edits import segment
 
 RECORDS = 10
@@ -119,6 +119,15 @@ class TestWaiting:
         assert (grown.waiting, live.waiting, taken_out.waiting) == (0, 0, 0)
         assert grown.entries()[:2] == [new, twin[1]]
 
+    def test_slices_of_shared_segments_are_not_kept(self) -> None:
+        live, [own] = appended(1)
+        path = f"{SHARED_PREFIX}0.log"
+        both = [entry(at * RECORDS, 0)._replace(log_path=path, log_position=at) for at in (1, 2)]
+        after, taken_out = live.appended(both).changed([own.key, *(one.key for one in both)], [])
+
+        assert taken_out.get() == {own.key: own}
+        assert after.entries() == []
+
     def test_so_many_changes_wait_and_no_more(self) -> None:
         live, twin = appended(2 * WAITING_MAX)
         for number in range(1, 2 * WAITING_MAX):
@@ -134,3 +143,15 @@ class TestLast:
     def test_is_the_end_of_the_list(self, count: int, wanted: int) -> None:
         live, twin = appended(count)
         assert live.last(wanted) == (twin[-wanted:] if wanted else [])
+
+    @given(st.integers(0, 200), st.integers(0, 250))
+    def test_has_so_many_slices(self, count: int, wanted: int) -> None:
+        live, twin = (
+            LiveSegments(NO_PIECES),
+            [entry(number * RECORDS, 0) for number in range(count)],
+        )
+        twin[::3] = [one._replace(log_path=f"{SHARED_PREFIX}0.log") for one in twin[::3]]
+        for one in twin:
+            live = live.appended([one])
+        last = twin[-wanted:] if wanted else []
+        assert live.count_slices(wanted) == sum(one.is_shared for one in last)

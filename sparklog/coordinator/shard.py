@@ -269,7 +269,6 @@ class Shard:
         expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
         codes: dict[TopicPartition, int] = {}
         most, records = self._limits.offset_metadata_max_bytes, self._out.records
-        offsets = self._offsets.setdefault(request.group_id, {})
         for place, (offset, epoch, metadata, *_) in request.offsets.items():
             if len(metadata) > most:
                 codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
@@ -277,7 +276,7 @@ class Shard:
             codes[place] = NONE
             if not request.is_transactional:
                 found = CommittedOffset(offset, epoch, metadata, now.wall_ms, expires_ms)
-                offsets[place] = found
+                self._put(request.group_id, place, found)
                 records.append(offset_record(request.group_id, place, found))
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)

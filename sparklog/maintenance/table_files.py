@@ -1,7 +1,9 @@
 """The files of a table: small files are merged, files that are too old are dropped.
 
-tier        files of about the same size, up to a power of eight; eight of a tier become one of
-            the next tier, so a row is rewritten O(log n) times
+small       less than half of FILE_BYTES, and no full row group: a reader needs longer for the rows
+            of a full one than to open its file, however few bytes they have become
+tier        small files of about the same size, up to a power of eight; eight of a tier become one
+            of the next tier, so a row is rewritten O(log n) times
 merge       rows are sorted by partition and offset, and stay sorted: partition by partition,
             batch by batch from each file; one batch of each file is in memory
 retention   drops whole files, if no older rows of their partitions stay; the table start rises
@@ -33,7 +35,14 @@ from sparklog.table.of_topic import (
     delta_log,
     table_directory,
 )
-from sparklog.table.parquet import FILE_BYTES, OURS, WrittenFile, time_ms, write_files
+from sparklog.table.parquet import (
+    FILE_BYTES,
+    OURS,
+    ROW_GROUP_ROWS,
+    WrittenFile,
+    time_ms,
+    write_files,
+)
 from sparklog.table.schema import ARROW_SCHEMA
 from sparklog.table.snapshot import DataFile, Snapshot
 
@@ -73,8 +82,7 @@ def small_groups(snapshot: Snapshot) -> list[Group]:
     """Return the groups of small files to merge, in the order in which they were added."""
     tiers: dict[int, list[DataFile]] = defaultdict(list)
     for one in snapshot.files.values():
-        is_sorted = OURS in (one.action.get("tags") or {})
-        if is_sorted and one.bytes < FILE_BYTES // 2:
+        if _is_small(one):
             tiers[_tier(one.bytes)].append(one)
     return [
         files[first : first + GROUP_FILES_MAX]
@@ -82,6 +90,11 @@ def small_groups(snapshot: Snapshot) -> list[Group]:
         if len(files) >= TIER_FILES
         for first in range(0, len(files) - len(files) % TIER_FILES, GROUP_FILES_MAX)
     ]
+
+
+def _is_small(file: DataFile) -> bool:
+    is_sorted = OURS in (file.action.get("tags") or {})
+    return is_sorted and file.bytes < FILE_BYTES // 2 and (file.rows or 0) < ROW_GROUP_ROWS
 
 
 def _tier(size: int) -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Final
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sparklog.errors import CorruptMetadataError
@@ -42,6 +43,10 @@ def ranges_of(file: pq.ParquetFile) -> Ranges:
 
 def spans(batch: pa.RecordBatch) -> dict[int, tuple[int, int]]:
     """Return first and last offset of each partition in a batch; rows may have any order."""
+    partitions = pc.min_max(batch.column("partition")).as_py()
+    if batch.num_rows and partitions["min"] == partitions["max"]:  # as most are: files are sorted
+        offsets = pc.min_max(batch.column("offset")).as_py()
+        return {partitions["min"]: (offsets["min"], offsets["max"])}
     table = pa.Table.from_batches([batch.select(["partition", "offset"])])
     grouped = table.group_by("partition").aggregate([("offset", "min"), ("offset", "max")])
     columns = (grouped[name].to_pylist() for name in ("partition", "offset_min", "offset_max"))

@@ -14,6 +14,7 @@ from sparklog.maintenance.job import JobContext
 from sparklog.maintenance.table_files import TIER_FILES, droppable, small_groups
 from sparklog.maintenance.vacuum import vacuum
 from sparklog.table.marks import Mark
+from sparklog.table.parquet import ROW_GROUP_ROWS
 from sparklog.table.snapshot import DataFile, Snapshot
 from tests.compaction import Compacted
 from tests.logs import append
@@ -95,6 +96,13 @@ class TestMerging:
         assert [[one.bytes for one in group] for group in small_groups(files)] == [
             [70_000] * TIER_FILES
         ]
+
+    @pytest.mark.parametrize(("rows", "groups"), [(ROW_GROUP_ROWS - 1, 1), (ROW_GROUP_ROWS, 0)])
+    def test_leaves_a_full_row_group_alone(self, rows: int, groups: int) -> None:
+        one = DataFile("", 1000, rows, None, {"tags": OURS})
+        files = Snapshot(version=1, files={str(number): one for number in range(TIER_FILES)})
+
+        assert len(small_groups(files)) == groups
 
 
 OURS = {"sparklog.sorted": "true"}

@@ -231,16 +231,20 @@ def _read(arguments: ResetArguments, admin: "AdminClient") -> Callable[[str], Of
 
 
 def _rows(path: Path) -> Iterable[tuple[str | None, TopicPartition, int]]:
-    with path.open(newline="", encoding="utf-8") as file:
-        for number, row in enumerate(csv.reader(file), 1):
-            is_right = len(row) in (3, 4) and row[-2].isdecimal() and row[-1].isdecimal()
-            if not is_right:
-                raise UsageError(
-                    f"{path}, line {number}: allowed are topic,partition,offset and "
-                    f"group,topic,partition,offset"
-                )
-            place = TopicPartition(row[-3], int(row[-2]))
-            yield row[0] if len(row) > 3 else None, place, int(row[-1])
+    try:
+        with path.open(newline="", encoding="utf-8") as file:
+            lines = list(csv.reader(file))
+    except (UnicodeDecodeError, csv.Error) as error:
+        raise UsageError(f"{path} is no CSV in UTF-8: {error}") from None
+    for number, row in enumerate(lines, 1):
+        is_right = len(row) in (3, 4) and row[-2].isdecimal() and row[-1].isdecimal()
+        if not is_right:
+            raise UsageError(
+                f"{path}, line {number}: allowed are topic,partition,offset and "
+                f"group,topic,partition,offset"
+            )
+        place = TopicPartition(row[-3], int(row[-2]))
+        yield row[0] if len(row) > 3 else None, place, int(row[-1])
 
 
 def _offsets(admin: "AdminClient", places: Iterable[TopicPartition], when: int) -> Offsets:

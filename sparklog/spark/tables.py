@@ -1,8 +1,9 @@
 """The table of a topic outside of consume(): in Spark's catalog, and as a stream's beginning."""
 
+import re
 from collections.abc import Callable
 from os import PathLike, fspath
-from typing import Any
+from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -33,8 +34,21 @@ def create_table(
     if not delta_log(files, found, catalog.clock).snapshot().exists:
         raise without_table(topic)
     location = spark_location(files, table_directory(found)).replace("'", "\\'")
-    quoted = ".".join(f"`{part.strip('`')}`" for part in name.split("."))
-    spark.sql(f"CREATE TABLE {quoted} USING delta LOCATION '{location}'")
+    spark.sql(f"CREATE TABLE {quoted(name)} USING delta LOCATION '{location}'")
+
+
+def quoted(name: str) -> str:
+    """Return a table's name with each part in backquotes; within them a dot is no separator.
+
+    Spark refuses a name whose parts are not told apart this way, which is returned as it is.
+    """
+    parts = _PART.findall(name)
+    if ".".join(parts) != name:
+        return name
+    return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
+
+
+_PART: Final = re.compile("`(?:[^`]|``)+`|[^`.]+")
 
 
 def stream_history(

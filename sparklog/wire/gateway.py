@@ -111,6 +111,8 @@ class Gateway:
                 self.instances.saw(await loop.run_in_executor(self._heart, self.membership.beat))
             except SparklogError as error:
                 log.warning("no sign of life was given: %s", error)
+            except Exception:  # a bug must not end the signs
+                log.exception("no sign of life was given")
             await asyncio.sleep(self.membership.rest_ms / 1000)
 
     async def image(self, *topics: TopicDescription) -> Image:

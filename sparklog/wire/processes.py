@@ -1,11 +1,13 @@
 """Processes: several instances on one machine, as `--processes` asks for.
 
 Each instance has numbers (ports, node id, side port) that are one higher than those of the previous
-instance. A process that is killed is started again; a process that ends with an error ends all.
+instance. A process that is killed is started again, after a second: one that is killed at once
+each time must not take a core. A process that ends with an error ends all.
 """
 
 import multiprocessing
 import signal
+import time
 from collections.abc import Callable, Sequence
 from multiprocessing.connection import wait
 from typing import Any, Final, Protocol
@@ -25,6 +27,9 @@ class Process(Protocol):
 
 
 Start = Callable[[Settings], Process]
+
+RESTART_S: Final = 1.0
+"""Between the end of a process that was killed and the start of its successor."""
 
 
 def settings_of_instances(settings: Settings) -> Sequence[Settings]:
@@ -55,10 +60,15 @@ def _higher(address: str, number: int) -> str:
 
 
 class Processes:
-    """The processes of all instances. `start` starts a process with settings."""
+    """The processes of all instances.
 
-    def __init__(self, settings: Settings, start: Start) -> None:
-        self._start = start
+    `start` starts a process with settings; `rest` waits for so many seconds.
+    """
+
+    def __init__(
+        self, settings: Settings, start: Start, rest: Callable[[float], None] = time.sleep
+    ) -> None:
+        self._start, self._rest = start, rest
         self._settings = settings_of_instances(settings)
         self._running: dict[int, Process] = {}
         self._is_ending = False
@@ -82,6 +92,7 @@ class Processes:
                     continue
                 del self._running[number]
                 if one.exitcode < 0 and not self._is_ending:
+                    self._rest(RESTART_S)
                     self._begin(number)
                 elif one.exitcode != 0:
                     failed = failed or abs(one.exitcode)

@@ -54,7 +54,7 @@ class TopicBytes:
             data = known.data
         else:
             data = _written(topic.description, epochs, leader, version)
-            self._kept_bytes += len(data)
+            self._kept_bytes += len(data) - (0 if known is None else len(known.data))
         if self._kept_bytes > KEPT_BYTES_MAX:
             self._kept, self._kept_bytes = {}, len(data)
         self._kept[key] = _Kept(topic, epochs, leader, data)

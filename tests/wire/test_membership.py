@@ -1,6 +1,8 @@
 """Membership: node ids, signs of life, and brokers that are declared dead."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -11,6 +13,7 @@ from sparklog.metadata.cluster import Broker, Endpoint
 from sparklog.metadata.log import MetadataLog
 from sparklog.storage.log_dir import DEAD_MS
 from sparklog.storage.memory import MemoryFiles
+from sparklog.wire import membership
 from sparklog.wire.membership import HEARTBEAT_MS, Membership, left
 from sparklog.wire.versions import ApiKey
 from tests.wire.gateways import Client, RunningGateway, gateway, request
@@ -163,6 +166,25 @@ def test_a_storage_that_fails_keeps_nobody_from_leaving(
     monkeypatch.setattr(first, "leave", failing)
     left(first)
     assert "could not leave" in caplog.text
+
+
+def test_a_heart_beats_on_whatever_goes_wrong(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    troubles: list[Exception] = [StorageError("no disk"), TypeError("a bug")]
+    beat, is_well = Membership.beat, Event()
+
+    def beats(self: Membership) -> Mapping[int, Broker]:
+        if troubles:
+            raise troubles.pop(0)
+        is_well.set()
+        return beat(self)
+
+    monkeypatch.setattr(membership, "HEARTBEAT_MS", 1)
+    monkeypatch.setattr(Membership, "beat", beats)
+    with gateway(tmp_path / "log"):
+        assert is_well.wait(60)
+    assert ["no disk" in caplog.text, "a bug" in caplog.text] == [True, True]
 
 
 class TestInstances:

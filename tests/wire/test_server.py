@@ -26,7 +26,7 @@ from sparklog.errors import InvalidOptionError, LogDirError, SparklogError, Stor
 from sparklog.wire import server
 from sparklog.wire.limits import Limits
 from sparklog.wire.listeners import bind, bound_to
-from sparklog.wire.processes import Processes, settings_of_instances
+from sparklog.wire.processes import RESTART_S, Processes, settings_of_instances
 from sparklog.wire.server import Server
 from sparklog.wire.settings import Settings
 from sparklog.wire.side_port import SidePort
@@ -311,9 +311,11 @@ class TestProcesses:
     def test_one_that_is_killed_is_started_again_one_that_fails_ends_all(self) -> None:
         made = [Ended(None), Ended(-9), Ended(3)]
         waiting = iter(made)
-        found = Processes(settings(processes=2), lambda _: next(waiting))
+        rests: list[float] = []
+        found = Processes(settings(processes=2), lambda _: next(waiting), rests.append)
         assert found.run() == 3
         assert [one.exitcode for one in made] == [0, -9, 3]
+        assert rests == [RESTART_S]
 
     def test_a_signal_during_the_start_ends_those_that_have_started(self) -> None:
         made: list[Ended] = []

@@ -104,3 +104,12 @@ class TestKept:
         again = kept.of(topic, LEADER, 12)
         assert again == first
         assert again is not first
+
+    def test_those_of_an_old_epoch_do_not_count(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        kept, topic = TopicBytes(), TopicImage(TOPIC, 0)
+        other = TopicImage(replace(TOPIC, topic_id="AAAAAAAAAAAAAAAAAAAAAg"), 0)
+        first = kept.of(other, LEADER, 12)
+        monkeypatch.setattr(topic_bytes, "KEPT_BYTES_MAX", 2 * len(first))
+        for epoch in range(3):
+            kept.of(edited(topic, 0, leader_epoch=epoch), LEADER, 12)
+        assert kept.of(other, LEADER, 12) is first

@@ -218,19 +218,22 @@ class TestTimeouts:
 
         assert end(client, producer).error_code == ErrorCode.producer_fenced
 
+    @pytest.mark.parametrize("kind", [StorageError, TypeError])
     def test_trouble_is_told_to_the_log(
         self,
+        kind: type[Exception],
         running: RunningGateway,
         monkeypatch: pytest.MonkeyPatch,
         caplog: pytest.LogCaptureFixture,
     ) -> None:
         def broken(*_: object) -> None:
-            raise StorageError("the disk is gone")
+            raise kind("the disk is gone")
 
         monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
         running.run(running.server.gateway.transaction_ends.look())
 
-        assert "have timed out were not aborted: the disk is gone" in caplog.text
+        assert "transactions that have timed out were not aborted" in caplog.text
+        assert "the disk is gone" in caplog.text
 
 
 def test_trouble_with_the_storage_may_pass(

@@ -123,6 +123,16 @@ class TestFiles:
         assert outcome.code == 1
         assert f"{file} has no offsets of group 'jobs'" in outcome.err
 
+    @pytest.mark.parametrize("data", [b"fl\xffghts,0,0\n", b"x" * 200_000])
+    def test_a_file_that_is_no_csv_is_told(
+        self, groups: CommandLine, tmp_path: Path, data: bytes
+    ) -> None:
+        file = tmp_path / "offsets.csv"
+        file.write_bytes(data)
+        outcome = groups("groups", "reset-offsets", "jobs", "--from-file", file)
+        assert outcome.code == 1
+        assert f"{file} is no CSV in UTF-8: " in outcome.err
+
     @pytest.mark.parametrize("line", ["flights,0", "flights,0,x", "a,b,c,d,e", "flights,-1,0"])
     def test_a_line_that_is_no_offset_is_told(
         self, groups: CommandLine, tmp_path: Path, line: str

@@ -2,11 +2,12 @@
 
 import struct
 from collections.abc import Sequence
-from functools import cached_property, reduce
+from functools import cached_property
 from itertools import accumulate, groupby
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sparklog.errors import InvalidTxnStateError, SparklogError, UnexpectedAppendOffsetError
 from sparklog.group_commit.admission import Admission
@@ -17,7 +18,7 @@ from sparklog.metadata.producers import Duplicate, ProducerState, SequencedBatch
 from sparklog.metadata.transactions import TransactionalIds, TransactionPartition
 from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record import layout
-from sparklog.record.checksum import extend_crc32c
+from sparklog.record.checksum import crc32c_of
 
 if TYPE_CHECKING:
     from sparklog.record.client_batch import ClientBatch
@@ -166,13 +167,13 @@ class PartitionAppends:
     # -------------------------------------------------------------------------------------- write
 
     @cached_property
-    def pieces(self) -> list[bytes | memoryview]:
+    def pieces(self) -> list[bytes | NDArray[np.uint8]]:
         """The bytes to write: of each batch the head, with its offset in the file, and the rest."""
-        found: list[bytes | memoryview] = []
+        found: list[bytes | NDArray[np.uint8]] = []
         for batch, offset in zip(self.written, self._offsets, strict=False):
             length = len(batch.data) - layout.LOG_OVERHEAD
             found.append(_HEAD.pack(offset, length, self.leader_epoch))
-            found.append(batch.data[_HEAD.size :].data)
+            found.append(batch.data[_HEAD.size :])
         return found
 
     def stream(self) -> "EncodedStream":
@@ -180,7 +181,7 @@ class PartitionAppends:
         from sparklog.record.encode import EncodedStream
         from sparklog.record.scan import scan_batches
 
-        data = np.frombuffer(b"".join(self.pieces), np.uint8)
+        data = np.frombuffer(b"".join(cast("list[bytes]", self.pieces)), np.uint8)
         least = np.array([batch.min_timestamp for batch in self.written], np.int64)
         count = self._offsets[-1] - self._offsets[0]
         return EncodedStream(self.partition, data, scan_batches(data).batches, count, least)
@@ -256,7 +257,7 @@ class PartitionAppends:
             log_path=path,
             log_bytes=end - start,
             log_position=position + start,
-            log_crc32c=reduce(extend_crc32c, self.pieces[2 * first : 2 * last], 0),
+            log_crc32c=crc32c_of(self.pieces[2 * first : 2 * last]),
             record_count=self._offsets[last] - base,
             batch_count=len(batches),
             min_timestamp=min(batch.min_timestamp for batch in batches),

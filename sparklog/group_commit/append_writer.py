@@ -216,8 +216,10 @@ class AppendWriter:
 
 def _check_epoch(topic: TopicImage, append: Append) -> None:
     """Refuse a batch whose leader epoch is not the partition's present one."""
+    if append.leader_epoch is None:
+        return
     current = topic.partition(append.partition).leader_epoch
-    if append.leader_epoch not in (None, current):
+    if append.leader_epoch != current:
         raise FencedLeaderEpochError(
             f"{topic.description.name}-{append.partition}: appended with leader epoch "
             f"{append.leader_epoch}, it is {current} now"

@@ -9,14 +9,14 @@ directory.
 
 import os
 from collections.abc import Iterable, Sequence
-from typing import Final
+from typing import Final, cast
 
 from sparklog.clock import Clock
 from sparklog.log.names import LOG_SUFFIX, uuid7
 from sparklog.log.segment_writer import SegmentBuilder
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from sparklog.record.batches import Buffer
-from sparklog.storage.files import Files, NewFile, flat_view
+from sparklog.storage.files import Files, NewFile
 
 HELD_BYTES_MAX: Final = 1024 * 1024
 """How many bytes are written at once, about: a call for each small partition would take longer."""
@@ -73,7 +73,7 @@ class SharedSegment:
     def _write(self, file: NewFile) -> None:
         held, self._held = self._held, []
         if held:
-            file.write(b"".join(map(flat_view, held)))
+            file.write(b"".join(cast("list[bytes]", held)))
 
     def close(self) -> None:
         """Complete the file, durably if one of its writers asked for that."""

@@ -25,8 +25,10 @@ def byte_view(data: Buffer) -> NDArray[np.uint8]:
 
     A numpy array must be contiguous, with items of one byte.
     """
-    array = data.view(np.uint8) if isinstance(data, np.ndarray) else np.frombuffer(data, np.uint8)
-    view = array.reshape(-1).view()
+    if isinstance(data, np.ndarray):
+        view = data.view(np.uint8).reshape(-1)
+    else:
+        view = np.frombuffer(data, np.uint8)
     view.setflags(write=False)
     return view
 

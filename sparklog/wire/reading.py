@@ -92,6 +92,9 @@ class Reader:
         """Skip the tagged fields at the end of a struct: no tag is known here."""
         if not self.is_flexible:
             return
+        if self.at < len(self.data) and not self.data[self.at]:  # mostly there are none
+            self.at += 1
+            return
         for _ in range(self._varint()):
             self._varint()
             size, at = self._varint(), self.at

@@ -5,6 +5,7 @@ Of all requests this one comes most often, and it is the largest: its batches ar
 
 import struct
 from collections.abc import Iterable, Iterator, Sequence
+from functools import cache
 from typing import Final, NamedTuple
 from uuid import UUID
 
@@ -87,6 +88,7 @@ def written_produce_answer(
 ) -> bytearray:
     """Return the body of an answer: the outcome of each part, in the order of the request."""
     found = iter(outcomes)
+    without_errors = _without_errors(version, is_flexible=writer.is_flexible)
     writer.array(len(topics))
     for topic, parts in topics:
         if isinstance(topic, UUID):
@@ -95,23 +97,44 @@ def written_produce_answer(
             writer.string(topic)
         writer.array(len(parts))
         for part in parts:
-            _write_partition(writer, version, part.partition, next(found))
+            outcome = next(found)
+            if isinstance(outcome, Appended):
+                _write_numbers(writer, version, part.partition, ErrorCode.NONE, outcome)
+                writer.raw(without_errors)
+            else:
+                _write_refused(writer, version, part.partition, outcome)
         writer.tags()
     writer.int32(0)  # throttle time
     writer.tags()
     return writer.data
 
 
-def _write_partition(writer: Writer, version: int, partition: int, outcome: Outcome) -> None:
-    done = outcome if isinstance(outcome, Appended) else NOT_APPENDED
+def _write_numbers(writer: Writer, version: int, partition: int, code: int, done: Appended) -> None:
     if version >= START_SINCE:
-        writer.raw(_ANSWER_WITH_START.pack(partition, code_of(outcome), *done))
+        writer.raw(_ANSWER_WITH_START.pack(partition, code, *done))
     else:
-        writer.raw(_ANSWER.pack(partition, code_of(outcome), *done[:2]))
+        writer.raw(_ANSWER.pack(partition, code, *done[:2]))
+
+
+def _write_refused(
+    writer: Writer, version: int, partition: int, outcome: SparklogError | Failed
+) -> None:
+    _write_numbers(writer, version, partition, code_of(outcome), NOT_APPENDED)
     if version >= ERRORS_SINCE:
         _write_record_errors(writer, getattr(outcome, "records", ()))
         writer.string(message_of(outcome))
     writer.tags()
+
+
+@cache
+def _without_errors(version: int, *, is_flexible: bool) -> bytes:
+    """Return what follows the numbers of a partition whose batch was appended."""
+    writer = Writer(is_flexible=is_flexible)
+    if version >= ERRORS_SINCE:
+        writer.array(0)
+        writer.string(None)
+    writer.tags()
+    return bytes(writer.data)
 
 
 def _write_record_errors(writer: Writer, places: Sequence[int]) -> None:

@@ -37,6 +37,7 @@ from sparklog.model import Codec, TopicDescription
 from sparklog.record.checksum import crc32c
 from sparklog.record.client_batch import check_client_batch
 from sparklog.record.scan import scan_batches
+from sparklog.storage.files import flat_view
 from sparklog.storage.local import LocalFiles
 from tests.appends import Appender, told
 from tests.client_batches import NOW_MS, client_batch
@@ -332,7 +333,7 @@ def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: in
         for one in batches
     ]
     (partition,) = TopicAppends(grown, plan, checked, Admission(NO_TRANSACTIONAL_IDS)).partitions
-    data = b"".join(partition.pieces)
+    data = b"".join(map(flat_view, partition.pieces))
     partition.lie_at("__shared/x.log", 70, 5)
     partition.place(grown.partition(0), Admission(NO_TRANSACTIONAL_IDS))
     builder = SegmentBuilder(end_offset, 0)

@@ -45,9 +45,10 @@ def gateway(context: typer.Context) -> None:
 
     Every option is a variable, too: --num-partitions is SPARKLOG_NUM_PARTITIONS.
     """
-    from sparklog.service_memory import leave_out_unused
+    from sparklog.service_memory import leave_out_unused, spare_arrow
 
     leave_out_unused()
+    spare_arrow()
     with extra("gateway"):
         from sparklog.wire.server import serve
     serve(_given(context, _gateway_settings()))

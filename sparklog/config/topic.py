@@ -4,12 +4,16 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from enum import StrEnum
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from sparklog.config.keys import ConfigKey, ConfigType
 from sparklog.config.topic_keys import TOPIC_CONFIG_KEYS
 from sparklog.errors import InvalidConfigError
 from sparklog.model import Codec, TimestampType
+
+PARSED_MAX: Final = 256
+"""How many different sets of overrides are kept parsed."""
 
 
 class ConfigSource(StrEnum):
@@ -97,7 +101,13 @@ class TopicConfig:
         unknown key (it names the nearest one), for a value out of its bounds, and for a
         min.compaction.lag.ms above max.compaction.lag.ms (LogConfig.validateValues).
         """
-        given = {config_key(name).name: str(value).strip() for name, value in overrides.items()}
+        return cls._parsed(tuple((name, str(value).strip()) for name, value in overrides.items()))
+
+    @classmethod
+    @lru_cache(PARSED_MAX)
+    def _parsed(cls, overrides: tuple[tuple[str, str], ...]) -> "TopicConfig":
+        # Most topics of a log dir have the same few configs, and gateways ask every second.
+        given = {config_key(name).name: value for name, value in overrides}
         values: dict[str, Any] = {
             key.field: key.parse(given.get(key.name, key.default))
             for key in TOPIC_CONFIG_KEYS.values()

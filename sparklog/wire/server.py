@@ -19,7 +19,7 @@ import uvloop
 
 from sparklog.clock import Clock, SystemClock
 from sparklog.service_logs import set_up_logs
-from sparklog.service_memory import give_back, spare_memory
+from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
 from sparklog.wire.gateway import Gateway
 from sparklog.wire.listeners import address, bind, bound_to, endpoints_of, joined, tls_of
@@ -155,6 +155,7 @@ async def _serve(settings: Settings) -> None:
     gc.collect()
     gc.freeze()  # modules and kernels are no garbage: they are looked at no more
     give_back()
+    give_back_code()
     await is_over.wait()
     await server.close()
 

@@ -1,7 +1,9 @@
 """A service's process takes no more memory than it needs."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from sparklog.service_memory import give_back, leave_out_unused
 
 CODE = """
 import sys
+from pathlib import Path
 from sparklog.service_memory import spare_memory
 spare_memory()
 import kio.static.primitive, pyarrow
@@ -39,3 +42,44 @@ def test_what_is_free_is_given_back() -> None:
 
 def test_a_library_without_such_calls_is_left_alone() -> None:
     service_memory._call("no_such_call", 0)
+
+
+def test_arrow_uses_the_heaps_of_the_c_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ARROW_DEFAULT_MEMORY_POOL", raising=False)
+    service_memory.spare_arrow()
+    assert os.environ["ARROW_DEFAULT_MEMORY_POOL"] == "system"
+
+
+CODE_OF_A_LIBRARY = """
+import pyarrow
+from sparklog import service_memory
+
+def resident():
+    found, is_code = 0, False
+    for line in open("/proc/self/smaps"):
+        if "-" in line.split()[0]:
+            is_code = "r-xp" in line and "/libarrow.so" in line
+        elif is_code and line.startswith("Rss:"):
+            found += int(line.split()[1])
+    return found
+
+service_memory.COMPILER = "libarrow.so"
+before = resident()
+service_memory.give_back_code()
+print(resident() < before / 2, pyarrow.array([1, 2]).to_pylist())
+"""
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").exists(), reason="Linux tells what is there")
+def test_code_that_is_not_used_is_given_back() -> None:
+    command = [sys.executable, "-c", CODE_OF_A_LIBRARY]
+    found = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert found.stdout == "True [1, 2]\n"
+
+
+def test_a_system_that_does_not_tell_where_code_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: object) -> None:
+        raise FileNotFoundError
+
+    monkeypatch.setattr("builtins.open", fails)
+    service_memory.give_back_code()

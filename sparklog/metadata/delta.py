@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sparklog.metadata.edit import Edit, FoldEdit, RunFile
-from sparklog.metadata.tables import RUN_SCHEMA
+from sparklog.metadata.tables import RUN_SCHEMA, table_of
 
 DESCRIPTION: Final = "sparklog metadata 2"
 WRITER_FEATURE: Final = "sparklog"
@@ -84,7 +84,7 @@ def checkpoint(table: Action, runs: Sequence[RunFile]) -> bytes:
     rows: list[Action] = [{"protocol": PROTOCOL}, {"metaData": table}]
     rows += [{"add": add(run)} for run in runs]
     sink = pa.BufferOutputStream()
-    pq.write_table(pa.Table.from_pylist(rows, _CHECKPOINT), sink, store_schema=False)
+    pq.write_table(table_of(rows, _CHECKPOINT), sink, store_schema=False)
     data: bytes = sink.getvalue().to_pybytes()
     return data
 

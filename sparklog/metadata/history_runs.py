@@ -33,6 +33,7 @@ from sparklog.metadata.entry import Entry, encode_edits, understood
 from sparklog.metadata.image import Stamp
 from sparklog.metadata.log import CLUSTER_METADATA, MetadataLog, entry_path
 from sparklog.metadata.run_file import crc32c, footer, readable
+from sparklog.record.arrays import values_of
 from sparklog.storage.files import Files
 
 HISTORY: Final = "_history"
@@ -295,7 +296,7 @@ def _table(records: Sequence[HistoryRecord]) -> pa.Table:
         [one.id for one in records],
         [one.previous for one in records],
     ]
-    arrays = [pa.array(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
+    arrays = [values_of(column, field.type) for column, field in zip(columns, SCHEMA, strict=True)]
     return pa.Table.from_arrays(arrays, schema=SCHEMA)
 
 

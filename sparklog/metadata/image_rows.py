@@ -34,6 +34,7 @@ from sparklog.metadata.tables import (
     table_of,
 )
 from sparklog.model import SegmentEntry, SegmentKey
+from sparklog.record.arrays import values_of
 
 Row = dict[str, Any]
 
@@ -88,14 +89,14 @@ def _rows(image: Image, topics: "Mapping[str, _Touched]", keys: "_Keys") -> pa.T
 def _segment_rows(segments: Sequence[SegmentEntry], owners: Sequence[str], as_of: int) -> pa.Table:
     """Return the rows of segments; `owners` are the ids of their topics."""
     table, count = segments_table(segments), len(segments)
-    given = {
+    given: dict[str, Sequence[Any]] = {
         "kind": [SEGMENT] * count,
         "as_of": [as_of] * count,
         "gone": [False] * count,
         "topic_id": owners,
     }
     for name, values in given.items():
-        table = table.append_column(name, pa.array(values, RUN_SCHEMA.field(name).type))
+        table = table.append_column(name, values_of(values, RUN_SCHEMA.field(name).type))
     return padded(table, RUN_SCHEMA)
 
 

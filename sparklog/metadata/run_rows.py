@@ -19,7 +19,7 @@ from sparklog.metadata.tables import (
     RUN_SCHEMA,
     nulls,
 )
-from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of
+from sparklog.record.arrays import array_of, empty_table, numbers_of, strings_of, values_of
 
 _EMPTY, _LINE_END = strings_of(["", "\n"])
 _NO_MARK = ProducerMark()
@@ -71,14 +71,15 @@ def alive(rows: pa.Table, receipts_before_ms: Mapping[str, int]) -> pa.Table:
     producers (`run_values.contents`).
     """
     known = sorted(receipts_before_ms)
-    before_ms = pa.array([receipts_before_ms[one] for one in known], pa.int64())
+    before_ms = values_of([receipts_before_ms[one] for one in known], pa.int64())
     ids = rows.column("topic_id")
-    slots = pc.index_in(ids, pa.array(known, pa.string()))
+    slots = pc.index_in(ids, strings_of(known))
     is_request = pc.and_(
-        pc.equal(rows.column("kind"), RECEIPT), pc.invert(_column(rows, "is_versioned"))
+        pc.equal(rows.column("kind"), strings_of([RECEIPT])[0]),
+        pc.invert(_column(rows, "is_versioned")),
     )
     is_old = pc.less(_column(rows, "used_ms"), before_ms.take(slots.combine_chunks()))
-    is_forgotten = pc.fill_null(pc.and_(is_request, is_old), fill_value=False)
+    is_forgotten = pc.fill_null(pc.and_(is_request, is_old), array_of(np.zeros(1, np.bool_))[0])
     is_known = pc.or_(pc.is_null(ids), pc.is_valid(slots))
     return _without_forgotten_producers(rows.filter(pc.and_not(is_known, is_forgotten)))
 

@@ -255,7 +255,10 @@ def _closed(row: Row) -> TopicImage:
 def _producers(rows: pa.Table) -> dict[tuple[str, int], pa.Table]:
     """Return the rows of producers by topic id and partition, also rows of forgotten states."""
     schema = _SCHEMAS[PRODUCER]
-    table = padded(_of_kind(rows, PRODUCER, schema.names).combine_chunks(), schema)
+    found = _of_kind(rows, PRODUCER, schema.names)
+    if not found.num_rows:
+        return {}
+    table = padded(found.combine_chunks(), schema)
     topics = table.column("topic_id").combine_chunks().dictionary_encode()
     places = np.stack((numbers_of(topics.indices), numbers_of(table.column("partition"))))
     changes = (places[:, 1:] != places[:, :-1]).any(axis=0)

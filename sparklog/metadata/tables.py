@@ -40,7 +40,7 @@ from sparklog.log.names import (
 )
 from sparklog.metadata.producers import ProducerBatch
 from sparklog.model import AbortedRange, SegmentEntry
-from sparklog.record.arrays import empty_table, numbers_of
+from sparklog.record.arrays import empty_table, numbers_of, values_of
 
 TOPIC: Final = "topic"
 PARTITION: Final = "partition"
@@ -294,7 +294,7 @@ def segments_table(entries: Iterable[SegmentEntry]) -> pa.Table:
 
 def _column(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
     is_null = values[0] is None and values.count(None) == len(values)
-    return nulls(len(values), kind) if is_null else pa.array(values, kind)
+    return nulls(len(values), kind) if is_null else values_of(values, kind)
 
 
 def segment_entries(table: pa.Table) -> list[SegmentEntry]:
@@ -324,7 +324,7 @@ def table_of(rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> pa.Table:
     """Return rows as a table of `schema`; absent columns are null."""
     used = {name for row in rows for name, value in row.items() if value is not None}
     columns = [
-        pa.array([row.get(field.name) for row in rows], field.type)
+        values_of([row.get(field.name) for row in rows], field.type)
         if field.name in used
         else nulls(len(rows), field.type)
         for field in schema

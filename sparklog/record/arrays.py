@@ -1,12 +1,14 @@
 """Conversion between Arrow arrays and numpy arrays without pandas.
 
 Where pandas is installed, pyarrow imports it with the first array or scalar that it makes of Python
-objects, and with the first `to_numpy`. That takes a quarter of a second in every process, which
-users of a Spark worker or of the command line notice. Code that runs before the first record calls
-these functions instead, which work on buffers alone.
+objects, and with the first `to_numpy`. That takes a quarter of a second and 40 MB in every process,
+which users of a Spark worker or of the command line notice, and a commit of a service waits for it.
+Code of such processes calls these functions instead, which work on buffers alone.
 """
 
-from collections.abc import Sequence
+from array import array
+from collections.abc import Mapping, Sequence
+from itertools import accumulate, chain
 from typing import Any
 
 import numpy as np
@@ -50,6 +52,73 @@ def strings_of(texts: Sequence[str]) -> pa.Array:
 
 def binary_of(values: Sequence[bytes]) -> pa.Array:
     """Return values as an Arrow array of binary."""
-    ends = np.cumsum([0, *map(len, values)], dtype=np.int32)
-    buffers = [None, pa.py_buffer(ends), pa.py_buffer(b"".join(values))]
+    buffers = [None, _ends(values), pa.py_buffer(b"".join(values))]
     return pa.Array.from_buffers(pa.binary(), len(values), buffers)
+
+
+def values_of(values: Sequence[Any], kind: pa.DataType) -> pa.Array:
+    """Return Python values, each of which may be None, as an Arrow array of the type `kind`.
+
+    `kind` is a type of numbers, booleans, strings or binary, or of lists, structs and maps of them.
+    A list is given as a sequence, a struct as a mapping, a map as a mapping or a sequence of pairs.
+    """
+    valid = None
+    if None in values:
+        valid = _bits([value is not None for value in values])
+        if not pa.types.is_struct(kind):
+            values = [_nothing(kind) if value is None else value for value in values]
+    if pa.types.is_struct(kind):
+        parts = [
+            values_of([None if one is None else one.get(field.name) for one in values], field.type)
+            for field in kind
+        ]
+        return pa.Array.from_buffers(kind, len(values), [valid], children=parts)
+    if pa.types.is_nested(kind):
+        return _lists(values, kind, valid)
+    if pa.types.is_string(kind):
+        text = "".join(values)
+        if not text.isascii():
+            values = [value.encode() for value in values]
+        buffers = [valid, _ends(values), pa.py_buffer(text.encode())]
+    elif pa.types.is_binary(kind):
+        buffers = [valid, _ends(values), pa.py_buffer(b"".join(values))]
+    elif pa.types.is_boolean(kind):
+        buffers = [valid, _bits(values)]
+    else:
+        buffers = [valid, pa.py_buffer(np.array(values, kind.to_pandas_dtype()))]
+    return pa.Array.from_buffers(kind, len(values), buffers)
+
+
+def _lists(values: Sequence[Any], kind: pa.DataType, valid: pa.Buffer | None) -> pa.Array:
+    """Return lists or maps; those that `valid` says are null are empty in `values`."""
+    if pa.types.is_map(kind):
+        values = [list(value.items() if isinstance(value, Mapping) else value) for value in values]
+        pairs = list(chain.from_iterable(values))
+        keys = values_of([key for key, _ in pairs], kind.key_type)
+        items = values_of([item for _, item in pairs], kind.item_type)
+        entry = pa.struct([kind.key_field, kind.item_field])
+        flat = pa.Array.from_buffers(entry, len(pairs), [None], children=[keys, items])
+    else:
+        flat = values_of(list(chain.from_iterable(values)), kind.value_type)
+    return pa.Array.from_buffers(kind, len(values), [valid, _ends(values)], children=[flat])
+
+
+def _ends(values: Sequence[Any]) -> pa.Buffer:
+    """Return where each of the values begins if they follow one another, and where the last ends.
+
+    Raises OverflowError if that is 2 GiB or more, which such an array cannot hold.
+    """
+    return pa.py_buffer(array("i", accumulate(map(len, values), initial=0)))
+
+
+def _bits(values: Sequence[bool]) -> pa.Buffer:
+    return pa.py_buffer(np.packbits(np.array(values, np.bool_), bitorder="little"))
+
+
+def _nothing(kind: pa.DataType) -> Any:
+    """Return what is in the place of a null."""
+    if pa.types.is_string(kind):
+        return ""
+    if pa.types.is_binary(kind):
+        return b""
+    return () if pa.types.is_nested(kind) else 0

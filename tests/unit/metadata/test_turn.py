@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sparklog.clock import ManualClock
-from sparklog.metadata.turn import PATIENCE_MS, Turn
+from sparklog.metadata.turn import LINE_PATIENCE_MS, PATIENCE_MS, STAY_MS, Turn
 from sparklog.storage.local import LocalFiles
 from sparklog.storage.memory import MemoryFiles
 
@@ -37,6 +37,29 @@ class TestTaken:
         waiting = Turn(LocalFiles(str(folder)), "d", clock)
         with turn(folder).taken(), waiting.taken():
             assert PATIENCE_MS <= clock.boot_ms() < 2 * PATIENCE_MS
+
+    def test_a_process_that_had_it_goes_before_those_in_line(self, folder: Path) -> None:
+        clock = ManualClock()
+        one = Turn(LocalFiles(str(folder)), "d", clock)
+        with one.taken():
+            pass
+        line = os.open(folder, os.O_RDONLY)
+        fcntl.flock(line, fcntl.LOCK_EX)
+        with one.taken() as had:
+            assert (had, clock.boot_ms()) == (True, 0)
+        clock.advance(STAY_MS)
+
+        with one.taken() as had:  # the first in line sleeps, but nobody has the turn
+            assert had
+            assert STAY_MS + LINE_PATIENCE_MS <= clock.boot_ms() < PATIENCE_MS
+        os.close(line)
+
+    def test_one_that_had_it_waits_if_another_has_it(self, folder: Path) -> None:
+        first, second = turn(folder), turn(folder)
+        with first.taken():
+            pass
+        with second.taken(), first.taken() as had:
+            assert not had
 
     def test_one_that_waits_works_meanwhile(self, folder: Path) -> None:
         done: list[str] = []

@@ -4,7 +4,14 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from sparklog.record.arrays import array_of, binary_of, empty_table, numbers_of, strings_of
+from sparklog.record.arrays import (
+    array_of,
+    binary_of,
+    empty_table,
+    numbers_of,
+    strings_of,
+    values_of,
+)
 
 
 class TestNumbers:
@@ -56,3 +63,40 @@ class TestArrays:
     @pytest.mark.parametrize("values", [[], [b"", b"a"]])
     def test_of_bytes(self, values: list[bytes]) -> None:
         assert binary_of(values).equals(pa.array(values, pa.binary()))
+
+
+PAIR = pa.struct([("number", pa.int32()), ("text", pa.string())])
+
+
+class TestValues:
+    @pytest.mark.parametrize(
+        ("values", "kind"),
+        [
+            ([1, -(2**63), 2**63 - 1], pa.int64()),
+            ([None, 3] * 9, pa.int32()),
+            ([True, None, False] * 5, pa.bool_()),
+            (["a", None, "", "größer"], pa.string()),
+            (["a", "bc"], pa.string()),
+            ([b"a", None, b"\xff"], pa.binary()),
+            ([(1, 2), None, ()], pa.list_(pa.int64())),
+            ([[{"number": 1, "text": None}], None, []], pa.list_(PAIR)),
+            ([{"number": 1}, None], PAIR),
+            ([[("a", "b"), ("c", None)], None, []], pa.map_(pa.string(), pa.string())),
+            ([None, None], pa.string()),
+            ([], pa.list_(PAIR)),
+        ],
+    )
+    def test_are_as_pyarrow_makes_them(self, values: list[object], kind: pa.DataType) -> None:
+        made = values_of(values, kind)
+
+        made.validate(full=True)
+        assert made.equals(pa.array(values, kind))
+
+    def test_a_map_may_be_a_mapping(self) -> None:
+        kind = pa.map_(pa.string(), pa.int64())
+
+        assert values_of([{"a": 1}], kind).equals(pa.array([[("a", 1)]], kind))
+
+    def test_that_do_not_fit_are_refused(self) -> None:
+        with pytest.raises(OverflowError):
+            values_of([2**63], pa.int64())

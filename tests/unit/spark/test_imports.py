@@ -30,6 +30,25 @@ source = SparklogDataSource({"path": sys.argv[1], "topic": "t"})
 writer = pickle.loads(pickle.dumps(source.writer(output_schema(["value"]), False)))
 writer.commit([])
 """
+COMMITS = """
+from sparklog.clock import SystemClock
+from sparklog.metadata.edit import Edit, TopicEdit
+from sparklog.metadata.fold import fold
+from sparklog.metadata.image import at_log_end
+from sparklog.metadata.log import MetadataLog
+from sparklog.storage.open import open_files
+from tests.edits import segment
+log = MetadataLog(open_files(sys.argv[1]), SystemClock(), flush=False)
+(topic,) = log.image().topics
+def plan(image):
+    placed = at_log_end(image.topics[topic], [segment()])
+    return Edit(operation="PRODUCE", topics={topic: TopicEdit(segments=placed)})
+for _ in range(2):
+    for _ in range(70):
+        log.commit(plan, [topic], housekeeping=False)
+    fold(log)
+MetadataLog(open_files(sys.argv[1]), SystemClock()).image([topic]).topics[topic].live
+"""
 
 
 @pytest.fixture
@@ -63,6 +82,11 @@ class TestPlanning:
     @pytest.mark.parametrize("code", [READER + "pickle.dumps(reader.partitions())", STREAM, WRITER])
     def test_loads_neither_pandas_nor_the_kernels(self, code: str, log_dir: str) -> None:
         assert loaded(code, log_dir).isdisjoint(HEAVY)
+
+
+class TestCommitting:
+    def test_and_folding_and_opening_load_no_pandas(self, tmp_path: Path) -> None:
+        assert loaded(COMMITS, new_topic(tmp_path)).isdisjoint({"pandas", "numba"})
 
 
 class TestDaemon:

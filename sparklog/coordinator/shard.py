@@ -269,15 +269,18 @@ class Shard:
         expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
         codes: dict[TopicPartition, int] = {}
         most, records = self._limits.offset_metadata_max_bytes, self._out.records
-        for place, (offset, epoch, metadata, *_) in request.offsets.items():
+        group_id, is_durable, wall_ms = request.group_id, not request.is_transactional, now.wall_ms
+        offsets = self._offsets.setdefault(group_id, {})
+        for place, (offset, epoch, metadata, _, _) in request.offsets.items():
             if len(metadata) > most:
                 codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             codes[place] = NONE
-            if not request.is_transactional:
-                found = CommittedOffset(offset, epoch, metadata, now.wall_ms, expires_ms)
-                self._put(request.group_id, place, found)
-                records.append(offset_record(request.group_id, place, found))
+            if is_durable:
+                offsets[place] = found = CommittedOffset(
+                    offset, epoch, metadata, wall_ms, expires_ms
+                )
+                records.append(offset_record(group_id, place, found))
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
 

@@ -12,11 +12,12 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from sparklog.errors import InvalidFrameError, InvalidRequestError, SparklogError
 from sparklog.wire.frames import Frames
-from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Reply
+from sparklog.wire.handlers import BEFORE_AUTHENTICATION, HANDLERS, Call, Later, Reply
 from sparklog.wire.handlers.sasl import sasl_token
 from sparklog.wire.headers import RequestHeader, answer_header, request_header
 from sparklog.wire.sending import Answer, Sender
@@ -44,7 +45,7 @@ class _Slot:
         header: RequestHeader,
         size: int,
         began: float,
-        reply: Reply | Awaitable[Reply],
+        reply: Reply | Awaitable[Reply] | Later,
         *,
         is_token: bool,
     ) -> None:
@@ -53,9 +54,16 @@ class _Slot:
         self.began = began
         self.is_token = is_token
         self._reply: Reply = None
-        self.work: asyncio.Future[Reply] | None = None
+        self.work: asyncio.Future[Any] | None = None
         """What ends with the answer, unless there is one already."""
-        if isinstance(reply, Awaitable):
+        self.take(reply)
+
+    def take(self, reply: Reply | Awaitable[Reply] | Later) -> None:
+        """Take the answer, or what ends with it."""
+        self.work = None
+        if isinstance(reply, Later):
+            self.work = reply.done
+        elif isinstance(reply, Awaitable):
             self.work = asyncio.ensure_future(reply)
         else:
             self._reply = reply
@@ -216,10 +224,29 @@ class Connection(asyncio.BufferedProtocol):
         reply = handler(call) if exchange is None else sasl_token(call, exchange)
         slot = _Slot(header, len(frame), began, reply, is_token=exchange is not None)
         self._slots.append(slot)
+        if isinstance(reply, Later):
+            reply.done.add_done_callback(partial(self._make_answer, slot, reply))
+        else:
+            self._send_or_wait(slot)
+
+    def _send_or_wait(self, slot: _Slot) -> None:
         if slot.work is None:
             self._send_answers()
         else:
             slot.work.add_done_callback(self._answered)
+
+    def _make_answer(self, slot: _Slot, later: Later, done: "asyncio.Future[Any]") -> None:
+        """Make the answer of the only request in progress: others do not begin before it."""
+        if not self._slots:
+            done.exception()  # marked as retrieved: the client has gone
+            return
+        try:
+            slot.take(later.reply(done))
+            self._send_or_wait(slot)
+        except Exception as error:  # noqa: BLE001 - a bug costs this connection, and no other
+            self._failed(error)
+        else:
+            self._go_on()
 
     def _answered(self, done: "asyncio.Future[Reply]") -> None:
         if done.cancelled() or not self._slots:

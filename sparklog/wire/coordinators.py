@@ -77,6 +77,19 @@ class Coordinators:
         shard = self._at_hand(image, topic, number) or await self._owned(topic, number)
         return await shard.ask(request)
 
+    def ask_at_once(
+        self, request: Request, group_id: str, image: Image
+    ) -> "asyncio.Future[Any] | None":
+        """Return a future of the answer; None if something has to be done for the shard first.
+
+        `image` is the newest one. The future raises as `ask`.
+        """
+        topic = image.names.get(OFFSETS_TOPIC)
+        if topic is None:
+            return None
+        shard = self._at_hand(image, topic, partition_of(group_id, topic.num_partitions))
+        return None if shard is None else shard.ask(request)
+
     async def groups(self) -> Sequence[ListedGroup]:
         """Return the groups of this instance."""
         gateway = self._gateway

@@ -103,7 +103,6 @@ class OwnedShard:
         """Take a request; its answer comes when the state in it is durable."""
         token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.add(token)
-        token.add_done_callback(self._waiting.discard)
         self._take(self._shard.handle(request, token, self._now()))
         return token
 
@@ -155,7 +154,7 @@ class OwnedShard:
         elif self._in_flight:
             self._in_flight[-1].answers.extend(effects.answers)
         else:
-            _send(effects.answers)
+            self._send(effects.answers)
         self._set_timer()
 
     def _append(self, records: list[Record], answers: Answers) -> None:
@@ -189,7 +188,7 @@ class OwnedShard:
         outcome = error if error is not None else done.result()[0]
         if isinstance(outcome, Appended):
             batch = self._in_flight.popleft()
-            _send(batch.answers)
+            self._send(batch.answers)
             is_next = outcome.base_offset == self._end_offset
             self._end_offset = outcome.base_offset + len(batch.records)
             if not is_next:
@@ -226,7 +225,7 @@ class OwnedShard:
         self._timer_ms = NEVER_MS
         self._take(self._shard.tick(self._now()))
 
-
-def _send(answers: Answers) -> None:
-    for token, answer in answers:
-        token.set_result(answer)
+    def _send(self, answers: Answers) -> None:
+        for token, answer in answers:
+            self._waiting.discard(token)
+            token.set_result(answer)

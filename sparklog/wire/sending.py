@@ -29,10 +29,15 @@ SENDFILE_BYTES: Final = 64 * 1024
 """A smaller range is read: one call for several pieces is faster than one each."""
 WRITE_BYTES: Final = 64 * 1024
 """So much is read at once, and is held for a client that takes nothing."""
+SMALL_BYTES: Final = 4096
+"""A smaller answer in one piece is joined with its header, and sent with one plain call."""
 TURN_BYTES: Final = 4 * 1024 * 1024
 """So much is sent before others have their turn."""
 BUFFERS_MAX: Final = 256
 """Buffers of one call; the system takes 1,024."""
+
+
+_SIZE: Final = struct.Struct(">i")
 
 
 class Sent:
@@ -83,7 +88,11 @@ class Sender:
         """Send answers, one behind another."""
         for header, pieces in answers:
             size = len(header) + sum(map(len, pieces))
-            self._pieces.append(struct.pack(">i", size) + header)
+            head = _SIZE.pack(size) + header
+            if size < SMALL_BYTES and len(pieces) == 1 and isinstance(pieces[0], bytes | bytearray):
+                self._pieces.append(head + pieces[0])
+                continue
+            self._pieces.append(head)
             self._pieces += [piece for piece in pieces if len(piece)]
         if not self._is_blocked:
             self._go_on()
@@ -153,6 +162,10 @@ class Sender:
     def _send_some(self, own: socket.socket) -> int:
         """Send as much of the first pieces as the socket takes; return how many bytes."""
         first = self._pieces[0]
+        if len(self._pieces) == 1 and isinstance(first, bytes):
+            count = own.send(first)
+            self._sent.written_bytes += count
+            return self._drop(count)
         if isinstance(first, FileRange) and (first.size >= SENDFILE_BYTES or first is self._rest):
             count = os.sendfile(own.fileno(), first.file.fileno(), first.start, first.size)
             if not count:

@@ -1,8 +1,11 @@
 """Consumer groups, asked by every version of every API."""
 
+import struct
 from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
+from socket import SO_LINGER, SOL_SOCKET
+from threading import Event
 from typing import Any
 
 import pytest
@@ -13,7 +16,7 @@ from sparklog.coordinator.batches import batch_of
 from sparklog.coordinator.offsets import offset_record
 from sparklog.coordinator.placement import partition_of
 from sparklog.coordinator.records import OFFSETS_TOPIC, Record
-from sparklog.coordinator.requests import CommittedOffset
+from sparklog.coordinator.requests import CommitAnswer, CommittedOffset
 from sparklog.errors import StorageError
 from sparklog.group_commit.appends import Append, Appended
 from sparklog.model import TopicPartition
@@ -23,7 +26,9 @@ from sparklog.wire.versions import ApiKey
 from tests.client_batches import client_batch
 from tests.wire.gateways import Client, RunningGateway, gateway, request
 from tests.wire.grouping import GroupMember, alone
+from tests.wire.processes import until
 from tests.wire.requests import body
+from tests.wire.test_metadata import topics_asked
 from tests.wire.test_produce import answers, produce_request
 
 QUICK = {"group_initial_rebalance_delay_ms": 0, "offsets_topic_num_partitions": 4}
@@ -134,6 +139,40 @@ class TestOffsets:
         member = alone(client)
         member.generation -= 1
         assert member.commit({("flights", 0): 1}) == [ErrorCode.illegal_generation]
+
+    def test_are_committed_before_there_is_a_topic_for_them(self, client: Client) -> None:
+        topics = client.ask(topics_asked(12, "flights")).topics
+        assert [one.name for one in topics] == ["flights"]
+        assert GroupMember(client, "simple").commit({("flights", 1): 7}) == [ErrorCode.none]
+
+    def test_are_committed_for_a_client_that_has_gone(
+        self, running: RunningGateway, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        member, appends = alone(client), running.server.gateway.appends
+        write, begun, may_write = appends._writer.write, Event(), Event()
+
+        def later(*args: Any) -> Any:
+            begun.set()
+            assert may_write.wait(30)
+            return write(*args)
+
+        monkeypatch.setattr(appends._writer, "write", later)
+        with Client(running.port) as other:
+            other.send(member.commit_request({("flights", 1): 7}))
+            assert begun.wait(30)
+            # Closed by a reset: a gateway answers a client that has only ended its requests.
+            other.socket.setsockopt(SOL_SOCKET, SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: len(running.server.gateway.connections) == 1)
+        may_write.set()
+        assert member.committed() == {("flights", 1): 7}
+
+    def test_an_answer_that_cannot_be_made_costs_the_connection(
+        self, client: Client, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        member = alone(client)
+        monkeypatch.setattr(CommitAnswer, "partitions", None)
+        client.send(member.commit_request({("flights", 1): 7}))
+        assert not client.receive_frame()
 
     def test_are_deleted(self, client: Client) -> None:
         member = alone(client)

@@ -223,6 +223,17 @@ def test_it_ends_once() -> None:
     run(told())
 
 
+def test_its_end_answers_all_but_those_that_were_given_up() -> None:
+    async def told() -> None:
+        owner = Owner()
+        given_up, waiting = owner.commits(1), owner.commits(2)
+        given_up.cancel()
+        owner.owned.end(NotCoordinatorError("one"))
+        assert isinstance(waiting.exception(), NotCoordinatorError)
+
+    run(told())
+
+
 def test_its_timers_answer_too() -> None:
     async def told() -> None:
         owner = Owner(initial_rebalance_delay_ms=1)

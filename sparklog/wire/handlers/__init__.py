@@ -1,8 +1,8 @@
 """Handlers: a request to its answer.
 
-A handler takes a Call and returns a Reply, or an awaitable of one. Work that depends on the order
-of arrival is done in the call itself, not when the result is awaited. A reply is a list of the
-pieces of the answer's body, in their order; None is no answer (acks=0).
+A handler takes a Call and returns a Reply, an awaitable of one, or a Later. Work that depends on
+the order of arrival is done in the call itself, not when the result is awaited. A reply is a list
+of the pieces of the answer's body, in their order; None is no answer (acks=0).
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -10,7 +10,7 @@ from typing import Final
 
 from sparklog.wire.handlers.alter_configs import alter_configs, incremental_alter_configs
 from sparklog.wire.handlers.api_versions import api_versions
-from sparklog.wire.handlers.call import Call, Reply
+from sparklog.wire.handlers.call import Call, Later, Reply
 from sparklog.wire.handlers.cluster import (
     describe_acls,
     describe_client_quotas,
@@ -58,7 +58,7 @@ from sparklog.wire.handlers.txn_offsets import add_offsets_to_txn, txn_offset_co
 from sparklog.wire.handlers.users import alter_users, describe_users
 from sparklog.wire.versions import ApiKey
 
-Handler = Callable[[Call], Reply | Awaitable[Reply]]
+Handler = Callable[[Call], Reply | Awaitable[Reply] | Later]
 
 HANDLERS: Final[Mapping[ApiKey, Handler]] = {
     ApiKey.PRODUCE: produce,
@@ -118,4 +118,4 @@ BEFORE_AUTHENTICATION: Final = frozenset(
 )
 """What a client may ask before it is authenticated."""
 
-__all__ = ["BEFORE_AUTHENTICATION", "HANDLERS", "Call", "Handler", "Reply"]
+__all__ = ["BEFORE_AUTHENTICATION", "HANDLERS", "Call", "Handler", "Later", "Reply"]

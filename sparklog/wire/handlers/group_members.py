@@ -44,10 +44,15 @@ async def answer_of(call: Call, request: Request, group_id: str, image: Image | 
     try:
         return await call.gateway.coordinators.ask(request, group_id, image)
     except SparklogError as error:
-        if isinstance(error, NotCoordinatorError):
-            return error.code
-        is_final = isinstance(error, UsageError)
-        return ErrorCode.UNKNOWN_SERVER_ERROR if is_final else ErrorCode.COORDINATOR_NOT_AVAILABLE
+        return code_of(error)
+
+
+def code_of(error: SparklogError) -> int:
+    """Return the code with which a request to a coordinator fails."""
+    if isinstance(error, NotCoordinatorError):
+        return error.code
+    is_final = isinstance(error, UsageError)
+    return ErrorCode.UNKNOWN_SERVER_ERROR if is_final else ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 async def join_group(call: Call) -> Reply:

@@ -4,9 +4,11 @@ Groups send this request more often than any other, and with many partitions. So
 answer are read and written by hand (OffsetCommitRequest.json, OffsetCommitResponse.json).
 """
 
+import asyncio
 import struct
-from collections.abc import Mapping, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Awaitable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.requests import (
     NO_EPOCH,
@@ -14,12 +16,12 @@ from sparklog.coordinator.requests import (
     CommitRequest,
     CommittedOffset,
 )
-from sparklog.errors import ErrorCode
+from sparklog.errors import ErrorCode, SparklogError
 from sparklog.metadata.image import Image
 from sparklog.model import TopicPartition
-from sparklog.tokens import Scope
-from sparklog.wire.handlers.call import Call, Reply
-from sparklog.wire.handlers.group_members import asked
+from sparklog.tokens import Resource, Scope
+from sparklog.wire.handlers.call import Call, Later, Reply
+from sparklog.wire.handlers.group_members import asked, code_of
 from sparklog.wire.reading import Reader
 from sparklog.wire.writing import Writer
 
@@ -76,31 +78,67 @@ class TopicRule(NamedTuple):
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
-async def offset_commit(call: Call) -> Reply:
-    """Return the answer.
+class _Commit(NamedTuple):
+    """A request: all its topics, the codes of partitions that were refused, and the rest of it."""
+
+    call: Call
+    topics: Sequence[CommitTopic]
+    codes: dict[TopicPartition, int]
+    request: CommitRequest
+
+    def judged(self, image: Image) -> "_Commit":
+        """Return it as it is judged on an image."""
+        codes, allowed = _judged(self.call, image, self.topics)
+        return self._replace(codes=codes, request=self.request._replace(offsets=allowed))
+
+    def answer(self, image: Image, found: CommitAnswer | int) -> Reply:
+        """Return the answer from that of the coordinator, or its error code."""
+        call, codes = self.call, self.codes
+        if isinstance(found, int):
+            codes = dict.fromkeys((*codes, *self.request.offsets), found)
+        else:
+            codes.update(found.partitions)
+            newest = call.gateway.topics.last_seen or image
+            if newest.directory is not image.directory:
+                codes.update(_judged(call, newest, self.topics)[0])
+        return [written_commit_answer(call.writer(), call.version, self.topics, codes)]
+
+
+def offset_commit(call: Call) -> Awaitable[Reply] | Later:
+    """Return what ends with the answer.
 
     The append looks at the newest image, so a commit is checked on the image of the last look. Only
     what is refused there looks anew.
     """
-    committing, topics = read_commit_request(call.reader(), call.version)
-    gateway, group_id = call.gateway, committing.group_id
-    image = gateway.topics.last_seen or await gateway.image()
-    codes, allowed = _judged(call, image, topics)
-    if codes or not allowed:
-        image = await gateway.image()
-        codes, allowed = _judged(call, image, topics)
-    request = committing._replace(offsets=allowed)
-    answer = await asked(call, request, group_id, image)
-    if isinstance(answer, CommitAnswer) and answer.error_code:
-        answer = await asked(call, request, group_id, await gateway.image())
-    if isinstance(answer, int):
-        codes = dict.fromkeys((*codes, *allowed), answer)
-    else:
-        codes.update(answer.partitions)
-        newest = gateway.topics.last_seen or image
-        if newest.directory is not image.directory:
-            codes.update(_judged(call, newest, topics)[0])
-    return [written_commit_answer(call.writer(), call.version, topics, codes)]
+    request, topics = read_commit_request(call.reader(), call.version)
+    image, commit = call.gateway.topics.last_seen, _Commit(call, topics, {}, request)
+    if image is not None and call.allows(Scope.READ, request.group_id, Resource.GROUP):
+        commit = commit.judged(image)
+        coordinators, request = call.gateway.coordinators, commit.request
+        if request.offsets and not commit.codes:
+            found = coordinators.ask_at_once(request, request.group_id, image)
+            if found is not None:
+                return Later(found, partial(_answered, commit, image))
+    return _looked_up(commit)
+
+
+def _answered(
+    commit: _Commit, image: Image, done: "asyncio.Future[Any]"
+) -> Reply | Awaitable[Reply]:
+    """Return the answer from the coordinator's; a commit that was refused looks anew."""
+    error = done.exception()
+    if isinstance(error, SparklogError):
+        return commit.answer(image, code_of(error))
+    found: CommitAnswer = done.result()
+    return _looked_up(commit) if found.error_code else commit.answer(image, found)
+
+
+async def _looked_up(commit: _Commit) -> Reply:
+    """Return the answer as of the newest image."""
+    image = await commit.call.gateway.image()
+    commit = commit.judged(image)
+    request = commit.request
+    return commit.answer(image, await asked(commit.call, request, request.group_id, image))
 
 
 def _judged(

@@ -2,7 +2,7 @@
 
 Where pandas is installed, pyarrow imports it with the first array or scalar that it makes of Python
 objects, and with the first `to_numpy`. That takes a quarter of a second and 40 MB in every process,
-which users of a Spark worker or of the command line notice, and a commit of a service waits for it.
+which users of a Spark worker or of the command line notice, and a commit waits for it.
 Code of such processes calls these functions instead, which work on buffers alone.
 """
 

@@ -9,6 +9,7 @@ are not joined here: the caller copies them one by one, and its error names the 
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -62,15 +63,24 @@ def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined 
     Returns None if the bytes of a slice do not agree with its row, and for message sets (magic 0
     and 1). `directory` is the topic's. Raises MissingFileError.
     """
-    ends = np.cumsum([entry.log_bytes for entry in run])
-    data = np.empty(ends[-1], np.uint8)
-    for entry, end in zip(run, ends.tolist(), strict=True):
-        found = files.read(log_path(directory, entry), entry.log_position, entry.log_bytes)
-        if len(found) != entry.log_bytes:
+    if any(one.next_offset != other.base_offset for one, other in pairwise(run)):
+        return None
+    read = (files.read(log_path(directory, one), one.log_position, one.log_bytes) for one in run)
+    return joined_bytes(run, list(read))
+
+
+def joined_bytes(
+    slices: Sequence[SegmentEntry], read: Sequence[bytes | memoryview]
+) -> Joined | None:
+    """Return the batches of slices, of any partitions; `read` has the bytes of each.
+
+    Returns None as `joined`.
+    """
+    ends = np.cumsum([entry.log_bytes for entry in slices])
+    for entry, found in zip(slices, read, strict=True):
+        if len(found) != entry.log_bytes or entry.log_crc32c not in (None, crc32c(found)):
             return None
-        data[end - entry.log_bytes : end] = np.frombuffer(found, np.uint8)
-        if entry.log_crc32c not in (None, crc32c(found)):
-            return None
+    data = np.frombuffer(bytearray().join(read), np.uint8)
     batches = scan_batches(data).batches
     last = np.searchsorted(batches.end_position, ends)
     if not (_ends_at(batches, last, ends) and (batches.magic == layout.MAGIC_V2).all()):
@@ -79,16 +89,19 @@ def joined(files: Files, directory: str, run: Sequence[SegmentEntry]) -> Joined 
         verify_checksums(data, batches)
     except CorruptRecordError:
         return None
-    shifts = np.repeat([entry.shift for entry in run], np.diff(last, prepend=-1))
+    counts = np.diff(last, prepend=-1)
+    shifts = np.repeat([entry.shift for entry in slices], counts)
     moved = replace(
         batches,
         base_offset=batches.base_offset + shifts,
         last_offset=batches.last_offset + shifts,
     )
-    is_due = moved.base_offset == moved.due_offsets(run[0].base_offset)
-    if not is_due.all() or moved.next_offset[last].tolist() != [one.next_offset for one in run]:
+    due = moved.due_offsets(0)
+    due[last - counts + 1] = [entry.base_offset for entry in slices]
+    is_due = moved.base_offset == due
+    if not is_due.all() or moved.next_offset[last].tolist() != [one.next_offset for one in slices]:
         return None
-    least = min(entry.min_timestamp for entry in run if entry.min_timestamp is not None)
+    least = min(entry.min_timestamp for entry in slices if entry.min_timestamp is not None)
     put_offsets(data, moved.position, moved.base_offset)
     return Joined(moved, data, least)
 

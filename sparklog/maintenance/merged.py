@@ -169,7 +169,7 @@ def _with_what_batches_do_not_say(row: SegmentEntry, group: Group) -> SegmentEnt
     horizons = [e.delete_horizon_ms for e in group if e.delete_horizon_ms is not None]
     return row._replace(
         record_count=_known(row.record_count, [entry.record_count for entry in group]),
-        aborted=_aborted(group),
+        aborted=aborted_of(group),
         delete_horizon_ms=min(horizons, default=None),
         # Retention goes by created_ms if a segment has no timestamps: it stays that of the newest
         # part (Cleaner.cleanSegments keeps the last segment's mtime).
@@ -183,7 +183,7 @@ def _known(count: int | None, counts: Sequence[int | None]) -> int | None:
     return sum(known) if count is None and len(known) == len(counts) else count
 
 
-def _aborted(group: Group) -> tuple[AbortedRange, ...]:
+def aborted_of(group: Group) -> tuple[AbortedRange, ...]:
     """Return the aborted spans relative to the first segment's base offset, each span once."""
     first = group[0].base_offset
     spans = {

@@ -7,23 +7,37 @@ of these holds:
     bytes >= sparklog.shared.segment.max.bytes         a writer would have made a segment of them
     the oldest > sparklog.shared.segment.max.age.ms    the rule of `merge_segments`
 
+If many tails are due, those that are small and young become one slice each, in a shared segment for
+all of them (`merged_slices`); not all in the same second.
+
 The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
 Segments that were merged here are joined here too, but only many at a time (GROWTH).
 """
 
-from collections.abc import Container, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Container, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
 from typing import Final
+from zlib import crc32
 
 from sparklog.config import TopicConfig
 from sparklog.log.merge import Group, MergeLimits, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.merge_segments import merge_groups
+from sparklog.maintenance.merged_slices import SliceGroup, may_merge, merge_slices
 from sparklog.metadata.image import Image, PartitionLog
 from sparklog.model import SegmentEntry, TopicDescription
 
 SLICES_MAX: Final = 32
 """A tail with more slices than this is merged."""
+SLICES_MIN: Final = 16
+"""Where tails are many, one may be merged that has more slices than this."""
+MANY: Final = 32
+"""With more tails of more than SLICES_MIN slices they share a segment."""
+JOIN_BYTES_MAX: Final = 128 * 1024
+"""More bytes become a segment: slices of a partition are copied each time that they are merged."""
+ROUND_GROUPS: Final = 256
+"""How many groups share a segment at most: about 8,000 slices, which are in memory at once."""
 ROWS_MAX: Final = 256
 """How many rows at the end of a log are looked at."""
 GROWTH: Final = 8
@@ -46,18 +60,108 @@ def merge_tails(
     process changes meanwhile is left to the next call.
     """
     now_ms = context.clock.now_ms()
-    for topic in topics:
-        opened = image.topic(topic.topic_id)
-        if opened is None or not opened.is_open:
-            continue
-        config = TopicConfig.parse(topic.configs)
-        groups = [
-            group
-            for log in opened.partitions.values()
-            for group in _due(log, config, now_ms, ROWS_MAX)
-        ]
-        for step in _steps(groups):
-            yield merge_groups(context, topic, step)
+    found = (
+        _tail_of(topic, log, now_ms, ROWS_MAX) for topic in topics for log in _logs(image, topic)
+    )
+    joins, rest = _divided([tail for tail in found if tail is not None])
+    for at in range(0, len(joins), ROUND_GROUPS):
+        outcome, refused = merge_slices(context, joins[at : at + ROUND_GROUPS])
+        yield outcome
+        for one in refused:
+            yield merge_groups(context, one.topic, [one.group])
+    for _, tails in groupby(rest, key=lambda tail: tail.topic.topic_id):
+        of_topic = list(tails)
+        for step in _steps(group for tail in of_topic for group in tail.groups()):
+            yield merge_groups(context, of_topic[0].topic, step)
+
+
+def _logs(image: Image, topic: TopicDescription) -> Iterable[PartitionLog]:
+    """Return the logs of a topic, none if the image has not opened it."""
+    opened = image.topic(topic.topic_id)
+    return () if opened is None or not opened.is_open else opened.partitions.values()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Tail:
+    """The end of a log; it has a slice or more."""
+
+    topic: TopicDescription
+    config: TopicConfig
+    log: PartitionLog
+    last: list[SegmentEntry]
+    slices: list[SegmentEntry]
+    before_ms: int
+    """An older slice is due."""
+
+    @property
+    def is_due(self) -> bool:
+        """Whether it becomes a segment."""
+        return len(self.slices) > SLICES_MAX or self.is_large_or_old
+
+    @property
+    def is_large_or_old(self) -> bool:
+        """Whether it becomes a segment however few slices it has."""
+        most = self.config.shared_segment_max_bytes
+        is_large = sum([entry.log_bytes for entry in self.slices]) >= most
+        return is_large or self.slices[0].created_ms < self.before_ms
+
+    @property
+    def slices_max(self) -> int:
+        """With more slices it is merged where there are many: not all in the same second."""
+        return SLICES_MAX - crc32(self.log.name.encode()) % (SLICES_MAX - SLICES_MIN)
+
+    def groups(self) -> list[Group]:
+        """Return the groups that become segments."""
+        return plan_merge(
+            _mergeable(self.last, self.config),
+            replace(MergeLimits.of(self.config), growth=GROWTH),
+            cleaner_offset=self.log.cleaner_offset,
+            log_start_offset=self.log.log_start_offset,
+            slices_before_ms=self.before_ms,
+        )
+
+    def join(self) -> SliceGroup | None:
+        """Return the slices at the end that may become one slice; None if there are too few."""
+        found = _mergeable(self.last, self.config)
+        first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
+        least = max(self.log.cleaner_offset, self.log.log_start_offset)
+        group = tuple(one for one in found[first:] if one.base_offset >= least)
+        is_whole = 2 * len(group) > len(self.slices)
+        is_small = sum(one.log_bytes for one in group) <= JOIN_BYTES_MAX
+        return SliceGroup(self.topic, group) if is_whole and is_small and may_merge(group) else None
+
+
+def _tail_of(
+    topic: TopicDescription, log: PartitionLog, now_ms: int, rows_max: int
+) -> _Tail | None:
+    """Return the end of a log; None if it has no slices."""
+    if not log.live.count_slices(rows_max):
+        return None
+    config = TopicConfig.parse(topic.configs)
+    last = log.live.last(rows_max)
+    slices = [entry for entry in last if entry.is_shared]
+    return _Tail(topic, config, log, last, slices, now_ms - config.shared_segment_max_age_ms)
+
+
+def _divided(tails: Sequence[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
+    """Return the slices that become one slice for each partition, and the tails for segments."""
+    rest, few = [], []
+    for tail in tails:
+        if tail.is_large_or_old:
+            rest.append(tail)
+        elif len(tail.slices) > SLICES_MIN:
+            few.append(tail)
+    if len(few) <= MANY:
+        return [], [*rest, *(tail for tail in few if tail.is_due)]
+    joins: list[SliceGroup] = []
+    for tail in few:
+        if len(tail.slices) > tail.slices_max:
+            group = tail.join()
+            if group is not None:
+                joins.append(group)
+            elif tail.is_due:
+                rest.append(tail)
+    return joins, sorted(rest, key=lambda tail: tail.topic.topic_id)
 
 
 def _steps(groups: Iterable[Group]) -> Iterator[list[Group]]:
@@ -80,37 +184,13 @@ def merge_tails_in_turn(
     A tail of more than LONG_SLICES_MAX slices does not wait for its turn. For a topic whose tails
     all grow fast and at the same time. Otherwise as `merge_tails`.
     """
-    opened = image.topic(topic.topic_id)
-    if opened is None or not opened.is_open:
-        return
-    config, now_ms = TopicConfig.parse(topic.configs), context.clock.now_ms()
-    for number, log in sorted(opened.partitions.items()):
-        if number in turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
-            groups = _due(log, config, now_ms, LONG_ROWS_MAX)
+    now_ms = context.clock.now_ms()
+    for log in sorted(_logs(image, topic), key=lambda log: log.partition):
+        if log.partition in turn or log.live.count_slices(LONG_ROWS_MAX) > LONG_SLICES_MAX:
+            tail = _tail_of(topic, log, now_ms, LONG_ROWS_MAX)
+            groups = tail.groups() if tail is not None and tail.is_due else []
             if groups:
                 yield merge_groups(context, topic, groups)
-
-
-def _due(log: PartitionLog, config: TopicConfig, now_ms: int, rows_max: int) -> list[Group]:
-    """Return the groups of a partition's tail that are to be merged; none while it is not due."""
-    if not log.live.count_slices(rows_max):
-        return []
-    tail = log.live.last(rows_max)
-    slices = [entry for entry in tail if entry.is_shared]
-    before_ms = now_ms - config.shared_segment_max_age_ms
-    if not (
-        len(slices) > SLICES_MAX
-        or sum(entry.log_bytes for entry in slices) >= config.shared_segment_max_bytes
-        or slices[0].created_ms < before_ms
-    ):
-        return []
-    return plan_merge(
-        _mergeable(tail, config),
-        replace(MergeLimits.of(config), growth=GROWTH),
-        cleaner_offset=log.cleaner_offset,
-        log_start_offset=log.log_start_offset,
-        slices_before_ms=before_ms,
-    )
 
 
 def _mergeable(tail: list[SegmentEntry], config: TopicConfig) -> list[SegmentEntry]:

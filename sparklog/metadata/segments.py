@@ -11,6 +11,7 @@ rows anew, but only when a caller reads them: a produce needs only the log's end
 from collections.abc import Collection, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
+from operator import attrgetter
 from typing import Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
@@ -174,7 +175,9 @@ class LiveSegments:
 
     def count_slices(self, count: int) -> int:
         """Return how many of the last segments, at most `count`, are slices of shared segments."""
-        found = sum(one.is_shared for one in (self._tail[-count:] if count else ()))
+        # A gateway counts those of all partitions every second.
+        tail = self._tail[-count:] if count else ()
+        found = len([one for one in tail if one.log_path.startswith(SHARED_PREFIX)])
         missing = count - len(self._tail)
         for rows in reversed(self._pieces):
             if missing <= 0:
@@ -224,10 +227,26 @@ class LiveSegments:
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
     ) -> tuple["LiveSegments", TakenOut]:
         """Return these segments without some and with others, and the segments taken out."""
+        if not self.waiting and len(self) <= TAIL_MAX:
+            return self._few_changed(without, added)
         if self.waiting >= WAITING_MAX:
             self._later.get()
         change = _Change(self, without, added)
         return LiveSegments(change.pieces), change.taken_out
+
+    def _few_changed(
+        self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
+    ) -> tuple["LiveSegments", TakenOut]:
+        """Make a change of a few segments at once, without a table: all of them become the tail."""
+        gone = {(key.log_path, key.log_position) for key in without}
+        kept, taken_out = list(added), {}
+        for one in self.entries():
+            if (one.log_path, one.log_position) not in gone:
+                kept.append(one)
+            elif not one.is_shared:
+                taken_out[one.key] = one
+        kept.sort(key=attrgetter("base_offset"))
+        return LiveSegments(NO_PIECES).appended(kept), Later(taken_out)
 
     def swapped(
         self, without: Collection[SegmentKey], added: Collection[SegmentEntry]
@@ -268,13 +287,15 @@ class LiveSegments:
         """Return the segments with these keys, as far as they are there, in offset order."""
         wanted = {(key.log_path, key.log_position) for key in keys}
         found = [one for one in self._tail if (one.log_path, one.log_position) in wanted]
-        if not self._pieces:
+        if len(found) == len(wanted) or not self._pieces:
             return found
         rows = LiveSegments(self._later)
         return [*segment_entries(rows.table.filter(array_of(rows._holds(keys)))), *found]
 
     def has(self, keys: Collection[SegmentKey]) -> bool:
         """Whether all segments with these keys are there; each key is given once."""
+        if len(self._tail) >= len(keys) == len(LiveSegments(NO_PIECES, self._tail).find(keys)):
+            return True
         return int(self._holds(keys).sum()) == len(keys)
 
     def _holds(self, keys: Collection[SegmentKey]) -> NDArray[np.bool_]:

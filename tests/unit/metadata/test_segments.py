@@ -3,15 +3,17 @@
 from random import Random
 
 import hypothesis.strategies as st
+import pytest
 from hypothesis import given
 
 from sparklog.metadata.segments import (
     CHUNKS_MAX,
     NO_PIECES,
+    TAIL_MAX,
     WAITING_MAX,
     LiveSegments,
 )
-from sparklog.metadata.tables import segment_entries
+from sparklog.metadata.tables import segment_entries, segments_table
 from sparklog.model import SHARED_PREFIX, SegmentEntry
 from tests.edits import segment
 
@@ -119,17 +121,35 @@ class TestWaiting:
         assert (grown.waiting, live.waiting, taken_out.waiting) == (0, 0, 0)
         assert grown.entries()[:2] == [new, twin[1]]
 
-    def test_slices_of_shared_segments_are_not_kept(self) -> None:
-        live, [own] = appended(1)
+    @pytest.mark.parametrize("count", [1, TAIL_MAX])
+    def test_slices_of_shared_segments_are_not_kept(self, count: int) -> None:
+        live, own = appended(count)
         path = f"{SHARED_PREFIX}0.log"
-        both = [entry(at * RECORDS, 0)._replace(log_path=path, log_position=at) for at in (1, 2)]
-        after, taken_out = live.appended(both).changed([own.key, *(one.key for one in both)], [])
+        both = [
+            entry((count + at) * RECORDS, 0)._replace(log_path=path, log_position=at)
+            for at in (1, 2)
+        ]
+        gone = [own[0], *both]
+        after, taken_out = live.appended(both).changed([one.key for one in gone], [])
 
-        assert taken_out.get() == {own.key: own}
-        assert after.entries() == []
+        assert taken_out.get() == {own[0].key: own[0]}
+        assert after.entries() == own[1:]
+
+    def test_few_segments_are_changed_at_once(self) -> None:
+        _, twin = appended(5)
+        new = entry(RECORDS, 1, span=2 * RECORDS)
+        live = LiveSegments.of(segments_table(twin))
+        live, taken_out = live.changed([one.key for one in twin[1:3]], [new])
+
+        assert (live.waiting, taken_out.waiting) == (0, 0)
+        assert live.entries() == [twin[0], new, *twin[3:]]
+        assert live.has([twin[3].key, new.key])
+        assert not live.has([twin[3].key, twin[1].key])
+        assert not live.has([one.key for one in (*twin, new)])
+        assert taken_out.get() == {one.key: one for one in twin[1:3]}
 
     def test_so_many_changes_wait_and_no_more(self) -> None:
-        live, twin = appended(2 * WAITING_MAX)
+        live, twin = appended(TAIL_MAX + 1)
         for number in range(1, 2 * WAITING_MAX):
             new = entry(0, number)
             live, twin[0] = replaced(live, [twin[0]], [new]), new

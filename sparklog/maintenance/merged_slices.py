@@ -1,0 +1,226 @@
+"""Merges slices of many partitions into slices of one new shared segment.
+
+    slice slice …    of each partition, from many shared segments
+    slice            of each partition, in one new shared segment, with the log's own offsets
+
+A segment of its own for each of thousands of partitions would be three files and their syncs, for
+a few KB. Here all partitions share a file and its sync. Slices that lie side by side are read at
+once.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+from sparklog.errors import SparklogError
+from sparklog.log.merge import Group
+from sparklog.log_writer import SharedSegment
+from sparklog.maintenance.job import JobContext, Outcome
+from sparklog.maintenance.joined_slices import JOINED_BYTES_MAX, Joined, joined_bytes
+from sparklog.maintenance.merged import aborted_of
+from sparklog.metadata.catalog import Write
+from sparklog.metadata.edit import Done, TopicEdit
+from sparklog.metadata.image import TopicImage
+from sparklog.model import NO_TIMESTAMP, SegmentEntry, TopicDescription
+from sparklog.record.checksum import crc32c
+from sparklog.storage.files import Files
+
+SPAN_BYTES_MAX: Final = 1024 * 1024
+"""The most bytes of a shared segment that are read at once."""
+STEP_SLICES: Final = 512
+"""About so many slices are merged in one commit: produces wait until it has landed."""
+
+
+class SliceGroup(NamedTuple):
+    """Slices of one partition that follow each other in the log, to become one slice."""
+
+    topic: TopicDescription
+    group: Group
+
+
+class _Merge(NamedTuple):
+    """A group, and the slice that it has become."""
+
+    topic: TopicDescription
+    group: Group
+    entry: SegmentEntry
+
+
+def may_merge(group: Group) -> bool:
+    """Whether the rows of slices tell all that the row of the merged slice has to tell."""
+    return all(
+        one.is_dense
+        and None not in (one.batch_count, one.min_timestamp, one.max_leader_epoch, one.producer_ids)
+        for one in group
+    )
+
+
+def merge_slices(
+    context: JobContext, groups: Sequence[SliceGroup]
+) -> tuple[Outcome, list[SliceGroup]]:
+    """Merge each group into a slice of one new shared segment; commit those that did not change.
+
+    Every group is one that `may_merge`. Returns the groups, too, whose bytes cannot be read or do
+    not agree with their rows.
+    """
+    shared = SharedSegment(context.files, context.clock)
+    spans = _Spans(context.files, groups)
+    made: list[_Merge] = []
+    refused: list[SliceGroup] = []
+    try:
+        for part in _parts(groups):
+            merges = _written(part, spans, shared)
+            for one in part if merges is None else ():
+                alone = _written([one], spans, shared)
+                made += alone or ()
+                refused += [one] if alone is None else []
+            made += merges or ()
+        shared.close()
+    except BaseException:
+        shared.abort()
+        raise
+    landed = [merge for step in _steps(made) for merge in _committed(context, step)]
+    counts = {
+        "segments": sum(len(merge.group) for merge in landed),
+        "into": len(landed),
+        "bytes": sum(merge.entry.log_bytes for merge in landed),
+        "conflicts": len(made) - len(landed),
+    }
+    return Outcome(counts=counts), refused
+
+
+class _Spans:
+    """Reads slices: of each shared segment the bytes from the first to the last, at once."""
+
+    def __init__(self, files: Files, groups: Iterable[SliceGroup]) -> None:
+        self._files = files
+        self._read: dict[str, memoryview] = {}
+        self._bounds: dict[str, tuple[int, int]] = {}
+        for _, group in groups:
+            for one in group:
+                start, end = one.log_position, one.log_position + one.log_bytes
+                low, high = self._bounds.get(one.log_path, (start, end))
+                self._bounds[one.log_path] = min(low, start), max(high, end)
+
+    def bytes_of(self, entry: SegmentEntry) -> memoryview:
+        """Return the bytes of a slice, fewer if the file ends before. Raises MissingFileError."""
+        path, position = entry.log_path, entry.log_position
+        low, high = self._bounds[path]
+        if high - low > SPAN_BYTES_MAX:
+            return self._files.read(path, position, entry.log_bytes)
+        if path not in self._read:
+            self._read[path] = self._files.read(path, low, high - low)
+        return self._read[path][position - low : position - low + entry.log_bytes]
+
+
+def _parts(groups: Iterable[SliceGroup]) -> Iterator[list[SliceGroup]]:
+    """Yield groups that are joined at once: JOINED_BYTES_MAX together, or one that has more."""
+    part: list[SliceGroup] = []
+    size = 0
+    for one in groups:
+        added = sum(entry.log_bytes for entry in one.group)
+        if part and size + added > JOINED_BYTES_MAX:
+            yield part
+            part, size = [], 0
+        part.append(one)
+        size += added
+    yield part
+
+
+def _written(
+    part: Sequence[SliceGroup], spans: _Spans, shared: SharedSegment
+) -> list[_Merge] | None:
+    """Write the merged slice of each group; return None, having written nothing, if one fails."""
+    slices = [entry for one in part for entry in one.group]
+    try:
+        found = joined_bytes(slices, [spans.bytes_of(entry) for entry in slices])
+    except SparklogError:
+        return None
+    return None if found is None else list(_placed(part, found, shared))
+
+
+def _placed(part: Iterable[SliceGroup], found: Joined, shared: SharedSegment) -> Iterator[_Merge]:
+    start = 0
+    for topic, group in part:
+        end = start + sum(entry.log_bytes for entry in group)
+        data = found.data[start:end].data
+        path, position = shared.put([data], flush=True)
+        yield _Merge(topic, group, _row(group, path, position, crc32c(data)))
+        start = end
+
+
+def _row(group: Group, path: str, position: int, crc: int) -> SegmentEntry:
+    """Return the row of the merged slice. It follows from the rows of a group that `may_merge`."""
+    first, last = group[0], group[-1]
+    newest = max(group, key=lambda one: one.max_timestamp)  # the first of several
+    codecs = {one.codec for one in group}
+    has_times = newest.max_timestamp != NO_TIMESTAMP
+    return SegmentEntry(
+        partition=first.partition,
+        base_offset=first.base_offset,
+        next_offset=last.next_offset,
+        file_base_offset=first.base_offset,
+        log_path=path,
+        log_bytes=sum(one.log_bytes for one in group),
+        log_position=position,
+        log_crc32c=crc,
+        record_count=last.next_offset - first.base_offset,
+        batch_count=sum(one.batch_count or 0 for one in group),
+        min_timestamp=min(one.min_timestamp or 0 for one in group),
+        max_timestamp=newest.max_timestamp,
+        max_timestamp_delta=newest.max_timestamp_offset - first.base_offset,
+        codec=codecs.pop() if len(codecs) == 1 else None,
+        max_leader_epoch=max(one.max_leader_epoch or 0 for one in group),
+        producer_ids=tuple(sorted({each for one in group for each in one.producer_ids or ()})),
+        transactional=any(one.transactional for one in group),
+        aborted=aborted_of(group),
+        # The oldest: after sparklog.shared.segment.max.age.ms it becomes a segment. Retention goes
+        # by the newest where there are no timestamps.
+        created_ms=(min if has_times else max)(one.created_ms for one in group),
+    )
+
+
+def _steps(merges: Iterable[_Merge]) -> Iterator[list[_Merge]]:
+    """Yield the merges of each commit: about STEP_SLICES slices."""
+    step: list[_Merge] = []
+    size = 0
+    for merge in merges:
+        step.append(merge)
+        size += len(merge.group)
+        if size >= STEP_SLICES:
+            yield step
+            step, size = [], 0
+    if step:
+        yield step
+
+
+def _committed(context: JobContext, step: Sequence[_Merge]) -> list[_Merge]:
+    """Replace the groups that have not changed, in one commit; return them."""
+    of_topics: dict[str, list[_Merge]] = {}
+    for merge in step:
+        of_topics.setdefault(merge.topic.topic_id, []).append(merge)
+    landed: dict[str, list[_Merge]] = {}
+
+    def write(topic_id: str, merges: Sequence[_Merge]) -> Write:
+        def plan(image: TopicImage) -> TopicEdit | Done:
+            current = landed[topic_id] = [one for one in merges if _is_current(image, one)]
+            if not current:
+                return Done()
+            return TopicEdit(
+                segments=[one.entry for one in current],
+                remove=[entry.key for one in current for entry in one.group],
+            )
+
+        return Write(topic=merges[0].topic, plan=plan)
+
+    writes = [write(topic_id, merges) for topic_id, merges in of_topics.items()]
+    context.catalog.commit_all(writes, operation="MERGE SEGMENTS", patient=True)
+    return [merge for merges in landed.values() for merge in merges]
+
+
+def _is_current(image: TopicImage, merge: _Merge) -> bool:
+    """Whether just these slices are live at their offsets, on one side of the cleaner offset."""
+    if image.closed_ms is not None:
+        return False
+    group, found = merge.group, image.partition(merge.entry.partition)
+    is_cut = group[0].base_offset < found.cleaner_offset < group[-1].next_offset
+    return not is_cut and found.live.find([entry.key for entry in group]) == list(group)

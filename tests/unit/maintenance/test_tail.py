@@ -109,6 +109,12 @@ def test_the_newest_of_a_compacted_topic_stays(tmp_path: Path) -> None:
     assert [one.is_shared for one in log.segments] == [False, True]
 
 
+def test_a_large_slice_of_a_compacted_topic_stays_while_it_is_the_newest(tmp_path: Path) -> None:
+    log = Log(tmp_path / "log", cleanup_policy="compact", sparklog_shared_segment_max_bytes=100)
+    log.topic.produce(Record("x" * 1200, key="x"))
+    assert log.merge() == []
+
+
 def test_a_topic_that_was_not_opened_is_left_alone(log: Log) -> None:
     topic = log.produce(SLICES_MAX + 1).catalog.topic("t")
     closed = {topic.topic_id: TopicImage(topic, 1, is_open=False)}

@@ -96,7 +96,7 @@ class TestChanged:
         assert found.by_offset.first_ending_after(25) == 1
 
     def test_the_table_of_many_changes_is_joined_again(self) -> None:
-        live, twin = appended(4 * CHUNKS_MAX)
+        live, twin = appended(TAIL_MAX + 2 * CHUNKS_MAX)
         for at in range(0, len(twin), 2):
             new = entry(twin[at].base_offset, 1)
             live, twin[at] = replaced(live, [twin[at]], [new]), new

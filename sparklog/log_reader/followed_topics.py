@@ -29,6 +29,7 @@ class _Seen(NamedTuple):
 
     image: Image
     looked_ms: int
+    log_id: str
 
 
 class FollowedTopics:
@@ -63,14 +64,17 @@ class FollowedTopics:
             return None
         image = log.image([topic.topic_id for topic in topics])
         log.sync(image.version)
-        self._seen = _Seen(image, looked_ms)
+        seen = self._seen
+        # Another thread may have noted a newer one meanwhile.
+        if seen is None or seen.image.version <= image.version or seen.log_id != log.log_id:
+            self._seen = _Seen(image, looked_ms, log.log_id)
         return image
 
     def note(self, image: Image) -> None:
         """Take an image that this process has committed: it is durable, and at hand from now on."""
         seen = self._seen
         if seen is None or seen.image.version < image.version:
-            self._seen = _Seen(image, self._clock.boot_ms())
+            self._seen = _Seen(image, self._clock.boot_ms(), self._catalog.log.log_id)
 
     @property
     def last_seen(self) -> Image | None:
@@ -132,7 +136,7 @@ class FollowedTopics:
         image = self._catalog.log.current()
         if image is None or image.version != seen.image.version:
             return None
-        self._seen = _Seen(image, now_ms)
+        self._seen = seen._replace(image=image, looked_ms=now_ms)
         return image
 
     def past_reader(self, name: str, version: int | None, timestamp_ms: int | None) -> TopicReader:

@@ -11,7 +11,7 @@ from sparklog.log_reader import TopicReader
 from sparklog.log_reader.followed_topics import FollowedTopics
 from sparklog.metadata.catalog import Catalog
 from sparklog.metadata.fold import fold
-from sparklog.metadata.log import ENTRIES
+from sparklog.metadata.log import ENTRIES, MetadataLog
 from sparklog.storage.local import LocalFiles
 from tests.logs import append, catalog
 
@@ -39,6 +39,27 @@ def remote(log_dir: str) -> tuple[FollowedTopics, ManualClock]:
 
 def end(reader: TopicReader) -> int:
     return reader.partition(0).log_end_offset
+
+
+class TestNoted:
+    def test_an_image_stays_when_an_older_one_was_read_meanwhile(
+        self,
+        remote: tuple[FollowedTopics, ManualClock],
+        log_dir: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        topics, _ = remote
+
+        def noted_meanwhile(log: MetadataLog, _: int) -> None:
+            monkeypatch.undo()
+            append(log_dir, 0, "ab")
+            topics.note(log.image())
+
+        monkeypatch.setattr(MetadataLog, "sync", noted_meanwhile)
+        older = topics.image()
+
+        assert older is not None
+        assert topics.last_seen is topics.image_at_hand() is not older
 
 
 class TestLocal:

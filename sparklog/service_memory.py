@@ -69,7 +69,7 @@ def give_back_code() -> None:
 def _code_of(library: str) -> Iterator[tuple[int, int]]:
     """Yield where a library's code is in memory: only what may be executed, and not written."""
     try:
-        with open("/proc/self/maps") as maps:
+        with open("/proc/self/maps", errors="surrogateescape") as maps:
             lines = [line.split(maxsplit=5) for line in maps]
     except OSError:  # another system
         return

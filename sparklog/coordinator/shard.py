@@ -270,16 +270,15 @@ class Shard:
         codes: dict[TopicPartition, int] = {}
         most, records = self._limits.offset_metadata_max_bytes, self._out.records
         group_id, is_durable, wall_ms = request.group_id, not request.is_transactional, now.wall_ms
-        offsets = self._offsets.setdefault(group_id, {})
+        put = self._put  # not of `_offsets` alone: a GroupLog also counts a commit as seen
         for place, (offset, epoch, metadata, _, _) in request.offsets.items():
             if len(metadata) > most:
                 codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
                 continue
             codes[place] = NONE
             if is_durable:
-                offsets[place] = found = CommittedOffset(
-                    offset, epoch, metadata, wall_ms, expires_ms
-                )
+                found = CommittedOffset(offset, epoch, metadata, wall_ms, expires_ms)
+                put(group_id, place, found)
                 records.append(offset_record(group_id, place, found))
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)

@@ -95,6 +95,14 @@ def plan_merge(
     return sorted(groups, key=lambda group: group[0].base_offset)
 
 
+def fit(group: Group, limits: MergeLimits) -> bool:
+    """Whether neighbours, at least one, are within the limits of one segment."""
+    weight = _Weight.of(group[0])
+    for entry in group[1:]:
+        weight = weight.plus(_Weight.of(entry))
+    return weight.fits(limits)
+
+
 def _due_slices(
     run: Sequence[SegmentEntry], chosen: Sequence[Group], before_ms: int
 ) -> list[Group]:

@@ -9,6 +9,7 @@ A version that others committed is made durable before it is served, once.
 """
 
 from collections.abc import Mapping
+from threading import Lock
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -29,7 +30,6 @@ class _Seen(NamedTuple):
 
     image: Image
     looked_ms: int
-    log_id: str
 
 
 class FollowedTopics:
@@ -42,6 +42,7 @@ class FollowedTopics:
         self._clock = clock
         self._poll_interval_ms = poll_interval_ms
         self._seen: _Seen | None = None
+        self._taking = Lock()
         self._readers: dict[str, TopicReader] = {}
 
     def topics(self) -> Topics:
@@ -64,17 +65,25 @@ class FollowedTopics:
             return None
         image = log.image([topic.topic_id for topic in topics])
         log.sync(image.version)
-        seen = self._seen
-        # Another thread may have noted a newer one meanwhile.
-        if seen is None or seen.image.version <= image.version or seen.log_id != log.log_id:
-            self._seen = _Seen(image, looked_ms, log.log_id)
+        self._take(_Seen(image, looked_ms))
         return image
 
     def note(self, image: Image) -> None:
         """Take an image that this process has committed: it is durable, and at hand from now on."""
-        seen = self._seen
-        if seen is None or seen.image.version < image.version:
-            self._seen = _Seen(image, self._clock.boot_ms(), self._catalog.log.log_id)
+        with self._taking:
+            if self._seen is None or self._seen.image.version < image.version:
+                self._seen = _Seen(image, self._clock.boot_ms())
+
+    def _take(self, found: _Seen) -> None:
+        """Take what a look has found, unless a newer image was taken since the look began.
+
+        A later look may find a lower version: of another log, or of one that was repaired.
+        """
+        with self._taking:
+            seen = self._seen
+            is_newer = seen is None or seen.image.version <= found.image.version
+            if is_newer or (seen is not None and seen.looked_ms < found.looked_ms):
+                self._seen = found
 
     @property
     def last_seen(self) -> Image | None:
@@ -136,7 +145,7 @@ class FollowedTopics:
         image = self._catalog.log.current()
         if image is None or image.version != seen.image.version:
             return None
-        self._seen = seen._replace(image=image, looked_ms=now_ms)
+        self._take(_Seen(image, now_ms))
         return image
 
     def past_reader(self, name: str, version: int | None, timestamp_ms: int | None) -> TopicReader:

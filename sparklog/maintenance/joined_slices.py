@@ -74,7 +74,7 @@ def joined_bytes(
 ) -> Joined | None:
     """Return the batches of slices, of any partitions; `read` has the bytes of each.
 
-    Returns None as `joined`.
+    A gap between two slices is no fault here. Returns None as `joined`.
     """
     ends = np.cumsum([entry.log_bytes for entry in slices])
     for entry, found in zip(slices, read, strict=True):

@@ -8,7 +8,9 @@ a few KB. Here all partitions share a file and its sync. Slices that lie side by
 once.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 from sparklog.errors import SparklogError
@@ -46,12 +48,16 @@ class _Merge(NamedTuple):
 
 
 def may_merge(group: Group) -> bool:
-    """Whether the rows of slices tell all that the row of the merged slice has to tell."""
-    return all(
+    """Whether the rows of slices tell all that the row of the merged slice has to tell.
+
+    A slice with a gap before it, or in it, is none: offsets are counted through the merged slice.
+    """
+    tell_all = all(
         one.is_dense
         and None not in (one.batch_count, one.min_timestamp, one.max_leader_epoch, one.producer_ids)
         for one in group
     )
+    return tell_all and all(one.next_offset == other.base_offset for one, other in pairwise(group))
 
 
 def merge_slices(
@@ -89,23 +95,28 @@ def merge_slices(
 
 
 class _Spans:
-    """Reads slices: of each shared segment the bytes from the first to the last, at once."""
+    """Reads slices: of each shared segment the bytes from the first to the last, at once.
+
+    If most of these bytes belong to other slices, each slice is read by itself.
+    """
 
     def __init__(self, files: Files, groups: Iterable[SliceGroup]) -> None:
         self._files = files
         self._read: dict[str, memoryview] = {}
         self._bounds: dict[str, tuple[int, int]] = {}
+        self._wanted: dict[str, int] = defaultdict(int)
         for _, group in groups:
             for one in group:
                 start, end = one.log_position, one.log_position + one.log_bytes
                 low, high = self._bounds.get(one.log_path, (start, end))
                 self._bounds[one.log_path] = min(low, start), max(high, end)
+                self._wanted[one.log_path] += one.log_bytes
 
     def bytes_of(self, entry: SegmentEntry) -> memoryview:
         """Return the bytes of a slice, fewer if the file ends before. Raises MissingFileError."""
         path, position = entry.log_path, entry.log_position
         low, high = self._bounds[path]
-        if high - low > SPAN_BYTES_MAX:
+        if high - low > min(SPAN_BYTES_MAX, 2 * self._wanted[path]):
             return self._files.read(path, position, entry.log_bytes)
         if path not in self._read:
             self._read[path] = self._files.read(path, low, high - low)

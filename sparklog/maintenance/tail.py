@@ -7,21 +7,21 @@ of these holds:
     bytes >= sparklog.shared.segment.max.bytes         a writer would have made a segment of them
     the oldest > sparklog.shared.segment.max.age.ms    the rule of `merge_segments`
 
-If many tails are due, those that are small and young become one slice each, in a shared segment for
-all of them (`merged_slices`); not all in the same second.
+Where many tails have more than SLICES_MIN slices, those that are small and young become one slice
+each, in a shared segment for all of them (`merged_slices`); not all in the same second.
 
 The job `merge_segments` does the same for whole logs, and joins the resulting segments again.
 Segments that were merged here are joined here too, but only many at a time (GROWTH).
 """
 
-from collections.abc import Container, Iterable, Iterator, Sequence
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 from zlib import crc32
 
 from sparklog.config import TopicConfig
-from sparklog.log.merge import Group, MergeLimits, plan_merge
+from sparklog.log.merge import Group, MergeLimits, fit, plan_merge
 from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.merge_segments import merge_groups
 from sparklog.maintenance.merged_slices import SliceGroup, may_merge, merge_slices
@@ -37,7 +37,7 @@ MANY: Final = 32
 JOIN_BYTES_MAX: Final = 128 * 1024
 """More bytes become a segment: slices of a partition are copied each time that they are merged."""
 ROUND_GROUPS: Final = 256
-"""How many groups share a segment at most: about 8,000 slices, which are in memory at once."""
+"""How many groups share a segment at most. Twice their bytes may be in memory, so 64 MiB."""
 ROWS_MAX: Final = 256
 """How many rows at the end of a log are looked at."""
 GROWTH: Final = 8
@@ -63,7 +63,7 @@ def merge_tails(
     found = (
         _tail_of(topic, log, now_ms, ROWS_MAX) for topic in topics for log in _logs(image, topic)
     )
-    joins, rest = _divided([tail for tail in found if tail is not None])
+    joins, rest = _divided(tail for tail in found if tail is not None)
     for at in range(0, len(joins), ROUND_GROUPS):
         outcome, refused = merge_slices(context, joins[at : at + ROUND_GROUPS])
         yield outcome
@@ -88,10 +88,16 @@ class _Tail:
     topic: TopicDescription
     config: TopicConfig
     log: PartitionLog
-    last: list[SegmentEntry]
+    rows_max: int
     slices: list[SegmentEntry]
+    """Those among the last rows_max segments."""
     before_ms: int
     """An older slice is due."""
+
+    @property
+    def last(self) -> list[SegmentEntry]:
+        """The last segments, without one that must stay as it is."""
+        return _mergeable(self.log.live.last(self.rows_max), self.config)
 
     @property
     def is_due(self) -> bool:
@@ -113,7 +119,7 @@ class _Tail:
     def groups(self) -> list[Group]:
         """Return the groups that become segments."""
         return plan_merge(
-            _mergeable(self.last, self.config),
+            self.last,
             replace(MergeLimits.of(self.config), growth=GROWTH),
             cleaner_offset=self.log.cleaner_offset,
             log_start_offset=self.log.log_start_offset,
@@ -121,14 +127,20 @@ class _Tail:
         )
 
     def join(self) -> SliceGroup | None:
-        """Return the slices at the end that may become one slice; None if there are too few."""
-        found = _mergeable(self.last, self.config)
+        """Return the slices behind the last segment, if they may become one slice.
+
+        Returns None if they are too few or too large, if a segment could not have them all, and if
+        their rows do not tell enough (`may_merge`).
+        """
+        found = self.last
         first = next((at for at in range(len(found), 0, -1) if not found[at - 1].is_shared), 0)
         least = max(self.log.cleaner_offset, self.log.log_start_offset)
         group = tuple(one for one in found[first:] if one.base_offset >= least)
         is_whole = 2 * len(group) > len(self.slices)
         is_small = sum(one.log_bytes for one in group) <= JOIN_BYTES_MAX
-        return SliceGroup(self.topic, group) if is_whole and is_small and may_merge(group) else None
+        if is_whole and is_small and may_merge(group) and fit(group, MergeLimits.of(self.config)):
+            return SliceGroup(self.topic, group)
+        return None
 
 
 def _tail_of(
@@ -138,12 +150,11 @@ def _tail_of(
     if not log.live.count_slices(rows_max):
         return None
     config = TopicConfig.parse(topic.configs)
-    last = log.live.last(rows_max)
-    slices = [entry for entry in last if entry.is_shared]
-    return _Tail(topic, config, log, last, slices, now_ms - config.shared_segment_max_age_ms)
+    slices = [entry for entry in log.live.last(rows_max) if entry.is_shared]
+    return _Tail(topic, config, log, rows_max, slices, now_ms - config.shared_segment_max_age_ms)
 
 
-def _divided(tails: Sequence[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
+def _divided(tails: Iterable[_Tail]) -> tuple[list[SliceGroup], list[_Tail]]:
     """Return the slices that become one slice for each partition, and the tails for segments."""
     rest, few = [], []
     for tail in tails:

@@ -5,7 +5,9 @@ process, however that ends. A turn only saves work: without it, on a file system
 behind a holder that hangs, commits only take more tries.
 
 The processes that wait stand in line: the first holds a lock on the directory above, and only it
-follows the log and tries to take the turn. The others only try to become the first.
+follows the log and tries to take the turn. The others only try to become the first; who does is
+chance. A process that cannot within LINE_PATIENCE_MS does without the line for LINE_REST_MS: the
+first in line may have been stopped.
 """
 
 import fcntl
@@ -19,9 +21,9 @@ from sparklog.storage.files import Files
 
 PATIENCE_MS: Final = 2_000
 LINE_PATIENCE_MS: Final = 100
-"""How long a process stands in line: the first in line may have been stopped."""
+LINE_REST_MS: Final = 2_000
 STAY_MS: Final = 10
-"""How long a process that waited for the turn may take it again and again before the others.
+"""How long a process that came through the line may take the turn again and again before others.
 
 A change of processes takes as long as a commit, and a process follows ten entries at once faster.
 """
@@ -37,6 +39,7 @@ class Turn:
         self._clock = clock
         self._handle: _Handle | None = None
         self._begun_ms = -STAY_MS
+        self._line_from_ms = 0
 
     @contextmanager
     def taken(self, meanwhile: Callable[[], object] = lambda: None) -> Iterator[bool]:
@@ -81,7 +84,9 @@ class Turn:
         try:
             if now_ms - self._begun_ms < STAY_MS and _is_locked(handle.descriptor):
                 return True
-            self._poll(handle.line, now_ms + LINE_PATIENCE_MS, lambda: None)
+            if now_ms >= self._line_from_ms:
+                is_first = self._poll(handle.line, now_ms + LINE_PATIENCE_MS, lambda: None)
+                self._line_from_ms = 0 if is_first else now_ms + LINE_PATIENCE_MS + LINE_REST_MS
             is_taken = self._poll(handle.descriptor, now_ms + PATIENCE_MS, meanwhile)
         except OSError:
             return False

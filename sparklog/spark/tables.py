@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from sparklog.errors import UsageError
 from sparklog.storage import open_files
 
 
@@ -18,8 +19,8 @@ def create_table(
     """Put the table of a topic into Spark's catalog, as `name`, to be read in SQL.
 
     Dropping it there leaves its files alone. `options` are storage settings. Raises UsageError for
-    a session without delta-spark and for a topic without a table, UnknownTopicError, and what Spark
-    raises, such as for a name that is taken.
+    a session without delta-spark, for a topic without a table, and for what is no name;
+    UnknownTopicError; and what Spark raises, such as for a name that is taken.
     """
     from sparklog.metadata.catalog import Catalog
     from sparklog.spark.history import require_delta
@@ -40,11 +41,11 @@ def create_table(
 def quoted(name: str) -> str:
     """Return a table's name with each part in backquotes; within them a dot is no separator.
 
-    Spark refuses a name whose parts are not told apart this way, which is returned as it is.
+    Raises UsageError for an empty part, and for a backquote that has no end.
     """
     parts = _PART.findall(name)
-    if ".".join(parts) != name:
-        return name
+    if not parts or ".".join(parts) != name:
+        raise UsageError(f"{name!r} is no name of a table: allowed are a, a.b, `a`.`b.c`")
     return ".".join(part if part.startswith("`") else f"`{part}`" for part in parts)
 
 

@@ -82,7 +82,7 @@ class Coordinators:
     ) -> "asyncio.Future[Any] | None":
         """Return a future of the answer; None if something has to be done for the shard first.
 
-        `image` is the newest one. The future raises as `ask`.
+        `image` may be old: a commit's append compares the leader epoch. The future raises as `ask`.
         """
         topic = image.names.get(OFFSETS_TOPIC)
         if topic is None:

@@ -1,8 +1,8 @@
 """Processes: several instances on one machine, as `--processes` asks for.
 
 Each instance has numbers (ports, node id, side port) that are one higher than those of the previous
-instance. A process that is killed is started again, after a second: one that is killed at once
-each time must not take a core. A process that ends with an error ends all.
+instance. Processes that are killed are started again, one after another, each after a second: one
+that is killed at once each time must not take a core. A process that ends with an error ends all.
 """
 
 import multiprocessing
@@ -93,7 +93,8 @@ class Processes:
                 del self._running[number]
                 if one.exitcode < 0 and not self._is_ending:
                     self._rest(RESTART_S)
-                    self._begin(number)
+                    if not self._is_ending:  # by a signal meanwhile
+                        self._begin(number)
                 elif one.exitcode != 0:
                     failed = failed or abs(one.exitcode)
                     self.end()

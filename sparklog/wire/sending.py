@@ -1,6 +1,6 @@
 """Answers to the socket: pieces in their order, as fast as the client takes them.
 
-    bytes, views                     sent as they lie, several with one call
+    bytes, views                     sent as they lie, several with one call; small ones joined
     ranges of files, 64 KiB or more  os.sendfile: the kernel sends its pages without a copy
     smaller ranges                   read when it is their turn, several for one call
 

@@ -6,6 +6,7 @@ instance ends it; the others find nothing to do.
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -45,15 +46,24 @@ class TransactionEnds:
     async def look(self) -> None:
         """Abort overdue transactions, and forget expired ids. Errors are only logged."""
         gateway = self._gateway
-        try:
-            ids = (await gateway.image()).transactional_ids
-            for one in self._since.overdue(ids, gateway.clock.boot_ms()):
-                name, number = one.transactional_id, one.number
-                log.info("transactional id %s: its transaction has timed out", name)
-                await gateway.transact(partial(gateway.transactions.abort, name, number))
-            before_ms = gateway.clock.now_ms() - gateway.settings.transactional_id_expiration_ms
-            await gateway.transact(partial(gateway.transactions.expire, before_ms))
-        except SparklogError as error:
-            log.warning("transactions that have timed out were not aborted: %s", error)
-        except Exception:  # a bug must not end the watch
-            log.exception("transactions that have timed out were not aborted")
+        await _logged(self._abort_overdue())
+        before_ms = gateway.clock.now_ms() - gateway.settings.transactional_id_expiration_ms
+        await _logged(gateway.transact(partial(gateway.transactions.expire, before_ms)))
+
+    async def _abort_overdue(self) -> None:
+        gateway = self._gateway
+        ids = (await gateway.image()).transactional_ids
+        for one in self._since.overdue(ids, gateway.clock.boot_ms()):
+            name, number = one.transactional_id, one.number
+            log.info("transactional id %s: its transaction has timed out", name)
+            await _logged(gateway.transact(partial(gateway.transactions.abort, name, number)))
+
+
+async def _logged(step: Awaitable[object]) -> None:
+    """Await a step; its error is only logged, since it must not keep others from being taken."""
+    try:
+        await step
+    except SparklogError as error:
+        log.warning("transactions were not looked after: %s", error)
+    except Exception:
+        log.exception("transactions were not looked after")

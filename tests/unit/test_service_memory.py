@@ -78,7 +78,7 @@ def test_code_that_is_not_used_is_given_back() -> None:
 
 
 def test_a_system_that_does_not_tell_where_code_is(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fails(*_: object) -> None:
+    def fails(*_: object, **__: object) -> None:
         raise FileNotFoundError
 
     monkeypatch.setattr("builtins.open", fails)

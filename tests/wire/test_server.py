@@ -317,6 +317,11 @@ class TestProcesses:
         assert [one.exitcode for one in made] == [0, -9, 3]
         assert rests == [RESTART_S]
 
+    def test_one_that_was_killed_stays_down_after_a_signal(self) -> None:
+        killed = Ended(-9)
+        found = Processes(settings(processes=1), lambda _: killed, lambda _: found.end())
+        assert found.run() == 0
+
     def test_a_signal_during_the_start_ends_those_that_have_started(self) -> None:
         made: list[Ended] = []
 

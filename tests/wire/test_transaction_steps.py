@@ -232,7 +232,7 @@ class TestTimeouts:
         monkeypatch.setattr(running.server.gateway.transactions, "expire", broken)
         running.run(running.server.gateway.transaction_ends.look())
 
-        assert "transactions that have timed out were not aborted" in caplog.text
+        assert "transactions were not looked after" in caplog.text
         assert "the disk is gone" in caplog.text
 
 

@@ -25,6 +25,7 @@ class Later:
     """A reply that is made when a future is done.
 
     It takes less time than a coroutine, which needs a task and two more turns of the event loop.
+    It is not for a produce, whose requests are pipelined.
     """
 
     done: "asyncio.Future[Any]"

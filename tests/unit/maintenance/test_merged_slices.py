@@ -19,6 +19,7 @@ from sparklog.maintenance.job import JobContext, Outcome
 from sparklog.maintenance.merged_slices import SliceGroup, merge_slices
 from sparklog.maintenance.tail import merge_tails
 from sparklog.metadata.catalog import Catalog
+from sparklog.metadata.edit import TopicEdit
 from sparklog.model import SegmentEntry
 from sparklog.record.scan import scan_batches
 from sparklog.storage import open_files
@@ -49,11 +50,11 @@ class Logs:
         self.topics = [self.log_dir.topic(name, PARTITIONS, config=given) for name in names]
         self.catalog = Catalog(open_files(str(path)), self.clock)
 
-    def produce(self, count: int) -> "Logs":
+    def produce(self, count: int, timestamp: int | None = None) -> "Logs":
         for number in range(count):
             for topic in self.topics:
                 records = [
-                    Record(f"{number}", key=f"{number}", partition=partition)
+                    Record(f"{number}", f"{number}", partition=partition, timestamp=timestamp)
                     for partition in range(PARTITIONS)
                 ]
                 topic.produce(*records)
@@ -148,6 +149,26 @@ def test_large_slices_become_segments(logs: Logs, monkeypatch: pytest.MonkeyPatc
     assert logs.produce(MOST).merge() == []
     assert [one.counts["into"] for one in logs.produce(1).merge()] == [3, 3]
     assert not any(entry.is_shared for entry in logs.segments)
+
+
+def test_slices_with_a_gap_become_segments(logs: Logs) -> None:
+    logs.produce(MOST + 1)
+    topic, group = logs.groups()[0]
+    logs.catalog.commit(topic, lambda _: TopicEdit(remove=[group[2].key]), operation="TEST")
+    before = logs.records
+    logs.produce(1).merge()
+    is_shared = [entry.is_shared for entry in logs.segments if entry.partition == 0]
+    assert is_shared == [False, True]
+    assert [len(records) for records in logs.records] == [len(one) + 3 for one in before]
+
+
+def test_slices_of_distant_times_do_not_become_one(tmp_path: Path) -> None:
+    logs = Logs(tmp_path / "log", "a", "b", segment_ms=1000)
+    for number in range(MOST + 1):
+        logs.produce(1, NOW_MS - 600 * number)
+    logs.merge()
+    spans = {entry.max_timestamp - (entry.min_timestamp or 0) for entry in logs.segments}
+    assert spans == {600, 0}
 
 
 def test_slices_behind_a_segment_are_joined_alone(

@@ -52,6 +52,10 @@ class TestTaken:
         with one.taken() as had:  # the first in line sleeps, but nobody has the turn
             assert had
             assert STAY_MS + LINE_PATIENCE_MS <= clock.boot_ms() < PATIENCE_MS
+        clock.advance(STAY_MS)
+        waited_ms = clock.boot_ms()
+        with one.taken() as had:  # it does without the line for a while
+            assert (had, clock.boot_ms()) == (True, waited_ms)
         os.close(line)
 
     def test_one_that_had_it_waits_if_another_has_it(self, folder: Path) -> None:

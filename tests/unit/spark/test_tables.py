@@ -2,6 +2,7 @@
 
 import pytest
 
+from sparklog.errors import UsageError
 from sparklog.spark.tables import quoted
 
 
@@ -13,10 +14,13 @@ from sparklog.spark.tables import quoted
         ("`db`.flights", "`db`.`flights`"),
         ("db.`a.b`", "`db`.`a.b`"),
         ("`a``b`", "`a``b`"),
-        ("a..b", "a..b"),
-        ("`a", "`a"),
-        ("", ""),
     ],
 )
 def test_a_dot_in_backquotes_is_no_separator(name: str, found: str) -> None:
     assert quoted(name) == found
+
+
+@pytest.mark.parametrize("name", ["", "a..b", ".a", "`a", "``", "t USING delta -- `"])
+def test_what_is_no_name_is_refused(name: str) -> None:
+    with pytest.raises(UsageError, match="is no name of a table"):
+        quoted(name)

@@ -247,6 +247,9 @@ class PartitionAppends:
         base, start, end = self._offsets[first], self._positions[first], self._positions[last]
         times = [batch.max_timestamp for batch in batches]
         newest = max(times)
+        # Where no record has a time, the newest is at the base offset (log.indexer).
+        has_times = newest != NO_TIMESTAMP
+        newest_end = self._offsets[first + times.index(newest) + 1] if has_times else base + 1
         codecs = {batch.codec for batch in batches}
         producers = {batch.producer_id for batch in batches if batch.producer_id >= 0}
         return SegmentEntry(
@@ -262,7 +265,7 @@ class PartitionAppends:
             batch_count=len(batches),
             min_timestamp=min(batch.min_timestamp for batch in batches),
             max_timestamp=newest,
-            max_timestamp_delta=self._offsets[first + times.index(newest) + 1] - 1 - base,
+            max_timestamp_delta=newest_end - 1 - base,
             codec=codecs.pop() if len(codecs) == 1 else None,
             max_leader_epoch=self.leader_epoch,
             producer_ids=tuple(sorted(producers)),

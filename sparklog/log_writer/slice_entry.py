@@ -1,6 +1,6 @@
 """The row of a slice that has one batch: it follows from the batch, without a SegmentBuilder."""
 
-from sparklog.model import SegmentEntry
+from sparklog.model import NO_TIMESTAMP, SegmentEntry
 from sparklog.record.batch_settings import BatchSettings
 from sparklog.record.checksum import extend_crc32c
 from sparklog.record.encode import EncodedStream
@@ -20,6 +20,7 @@ def slice_entry(
     batches = stream.batches
     first, last = int(batches.base_offset[0]), int(batches.last_offset[0])
     path, position = place
+    newest = int(batches.max_timestamp[0])
     return SegmentEntry(
         partition=partition,
         base_offset=first,
@@ -32,8 +33,8 @@ def slice_entry(
         record_count=stream.record_count,
         batch_count=1,
         min_timestamp=int(stream.min_timestamps[0]),
-        max_timestamp=int(batches.max_timestamp[0]),
-        max_timestamp_delta=last - first,
+        max_timestamp=newest,
+        max_timestamp_delta=0 if newest == NO_TIMESTAMP else last - first,
         codec=int(settings.codec),
         max_leader_epoch=int(batches.leader_epoch[0]),
         producer_ids=(),

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
@@ -320,6 +320,7 @@ class TestLarge:
     ),
     end_offset=st.integers(0, 2**40),
 )
+@example(batches=2 * [client_batch("a", "b", times=(-1, -1))], end_offset=7)
 def test_a_row_is_that_of_a_segment_builder(batches: list[bytes], end_offset: int) -> None:
     """Goal: the row of a slice equals the row of a file with the same batches.
 

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sparklog.admin import AdminClient, NewTopic
@@ -134,10 +134,11 @@ class TestGroup:
 
 
 @given(
-    times=st.lists(st.integers(0, 2**62), min_size=1, max_size=5),
+    times=st.lists(st.integers(-1, 2**62), min_size=1, max_size=5),
     base_offset=st.integers(0, 2**40),
     settings=st.builds(BatchSettings, codec=st.sampled_from(Codec), leader_epoch=st.integers(0, 9)),
 )
+@example(times=[-1, -1], base_offset=7, settings=BatchSettings())
 def test_a_row_is_that_of_a_segment_builder(
     times: list[int], base_offset: int, settings: BatchSettings
 ) -> None:

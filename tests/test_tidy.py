@@ -17,6 +17,7 @@ import pytest
 ROOT = Path(__file__).parent.parent
 SOURCE_FOLDERS = ("sparklog", "pyspark_sparklog", "api", "jobs", "bench", "examples", "scripts")
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".sh", ".json", ".txt", ".yml", ""}
+CODE_BLOCK = re.compile(r"```.*?```", re.DOTALL)
 FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
@@ -217,6 +218,18 @@ class TestEntrance:
     @pytest.mark.parametrize("command", ["make quickstart", "make test"])
     def test_the_readme_names_the_command(self, command: str) -> None:
         assert command in (ROOT / "README.md").read_text(encoding="utf-8")
+
+    def test_a_line_of_prose_has_at_most_120_characters(self) -> None:
+        """Tables and code blocks may be wider."""
+        long = [
+            f"{name_of(page)}: {line}"
+            for page in text_files()
+            if page.suffix == ".md"
+            for line in CODE_BLOCK.sub("", page.read_text(encoding="utf-8")).splitlines()
+            if len(line) > 120 and not line.startswith("|")
+        ]
+
+        assert long == []
 
     def test_links_lead_somewhere(self) -> None:
         dead = [

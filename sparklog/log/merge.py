@@ -96,7 +96,7 @@ def plan_merge(
 
 
 def fit(group: Group, limits: MergeLimits) -> bool:
-    """Whether neighbours, at least one, are within the limits of one segment."""
+    """Whether one segment may hold these neighbours. The group is not empty."""
     weight = _Weight.of(group[0])
     for entry in group[1:]:
         weight = weight.plus(_Weight.of(entry))

@@ -168,7 +168,11 @@ def _commit(
 
 
 def _is_current(log: PartitionLog, merge: _Merge) -> bool:
-    """Whether just these segments are live at their offsets, on one side of the cleaner offset."""
+    """Whether a merge may land.
+
+    It may if its segments, and no others, still hold these offsets, and the cleaner offset is not
+    between them.
+    """
     group = merge.group
     start, end = group[0].base_offset, group[-1].next_offset
     slots = log.segments.range(start, end)

@@ -48,9 +48,10 @@ class _Merge(NamedTuple):
 
 
 def may_merge(group: Group) -> bool:
-    """Whether the rows of slices tell all that the row of the merged slice has to tell.
+    """Whether the row of the merged slice follows from the rows of its slices.
 
-    A slice with a gap before it, or in it, is none: offsets are counted through the merged slice.
+    It does not if a row lacks a figure, or if there is a gap in a slice or between two: readers
+    count the offsets through a slice.
     """
     tell_all = all(
         one.is_dense
@@ -229,7 +230,11 @@ def _committed(context: JobContext, step: Sequence[_Merge]) -> list[_Merge]:
 
 
 def _is_current(image: TopicImage, merge: _Merge) -> bool:
-    """Whether just these slices are live at their offsets, on one side of the cleaner offset."""
+    """Whether a merge may land.
+
+    It may if its slices, and no others, still hold these offsets, and the cleaner offset is not
+    between them.
+    """
     if image.closed_ms is not None:
         return False
     group, found = merge.group, image.partition(merge.entry.partition)

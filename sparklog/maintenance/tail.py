@@ -101,12 +101,12 @@ class _Tail:
 
     @property
     def is_due(self) -> bool:
-        """Whether it becomes a segment."""
+        """Whether its slices become a segment: they are too many, too large or too old."""
         return len(self.slices) > SLICES_MAX or self.is_large_or_old
 
     @property
     def is_large_or_old(self) -> bool:
-        """Whether it becomes a segment however few slices it has."""
+        """Whether its slices are together as large as a shared segment, or one of them is old."""
         most = self.config.shared_segment_max_bytes
         is_large = sum([entry.log_bytes for entry in self.slices]) >= most
         return is_large or self.slices[0].created_ms < self.before_ms

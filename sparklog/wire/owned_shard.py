@@ -228,4 +228,5 @@ class OwnedShard:
     def _send(self, answers: Answers) -> None:
         for token, answer in answers:
             self._waiting.discard(token)
-            token.set_result(answer)
+            if not token.done():  # a caller that no longer waits has cancelled it
+                token.set_result(answer)

@@ -122,6 +122,18 @@ def test_an_answer_waits_for_its_records_and_those_behind_it_wait_too() -> None:
     run(told())
 
 
+def test_a_caller_that_no_longer_waits_keeps_no_answer_from_others() -> None:
+    async def told() -> None:
+        owner = Owner()
+        first, second = owner.commits(1), owner.commits(2)
+        first.cancel()
+        await owner.appends.land(landed(END))
+        assert second.done()
+        assert not owner.ends
+
+    run(told())
+
+
 def test_records_that_wait_for_the_same_commit_are_one_batch() -> None:
     async def told() -> None:
         owner = Owner()

@@ -74,6 +74,11 @@ class Transactor:
             outcome = self._ended(producer, txn, sends, group)
         except KafkaException:
             self._producer = None
+        except SystemError as error:
+            # An error that confluent-kafka finds during a delivery callback is the cause of one.
+            if not isinstance(error.__cause__, KafkaException):
+                raise
+            self._producer = None
         self.journal.note(Ended(txn, outcome, tuple(self._sent), time.monotonic_ns()))
         return outcome
 

@@ -179,5 +179,5 @@ def produces(address: str, each: int, rounds: int) -> list[Figure]:
     return [
         Figure.of_rounds("REST", "produce, 1,000 records each", records, "records/s", large_bar),
         Figure.of_rounds("REST", name, requests, "req/s", small_bar),
-        Figure.of_rounds("REST", f"{name}, {TOPICS} topics / one", ratios, "x", Bar(least=0.8)),
+        Figure.of_rounds("REST", f"{name}, {TOPICS} topics / one", ratios, "x", Bar(least=0.75)),
     ]

@@ -8,6 +8,9 @@ from typing import Final
 
 COLLECT_EVERY: Final = 100_000
 """So many new objects lie between two collections at least."""
+SERVICE_COLLECTS_EVERY: Final = 20_000
+"""The number of new objects after which a service collects. Requests leave little garbage; with
+Python's 700 collections took a third of the time of an offset commit."""
 
 
 class _Calls:
@@ -41,3 +44,13 @@ def seldom_collected() -> Iterator[None]:
             _CALLS.count -= 1
             if not _CALLS.count:
                 gc.set_threshold(*_CALLS.known)
+
+
+def collect_seldom() -> None:
+    """Let the collector of a service run seldom, and never look at what is loaded now.
+
+    Modules and kernels are no garbage.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(SERVICE_COLLECTS_EVERY, *gc.get_threshold()[1:])

@@ -8,7 +8,7 @@ content       a checksum of everything in a request: a retry must have the same
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
@@ -21,12 +21,14 @@ from sparklog.config.partitioners import BUILT_IN, DEFAULT
 from sparklog.errors import UnknownTopicError
 from sparklog.log_writer import WritePlan
 from sparklog.model import OffsetRange
-from sparklog.produce.partitioner import Partitioner, resolve_partitioner
+from sparklog.produce.partitioner import DefaultPartitioner, Partitioner, resolve_partitioner
 from sparklog.record.rows import HEADERS_TYPE, RecordColumns
 
 Int32s = NDArray[np.int32]
 Int64s = NDArray[np.int64]
 
+FEW: Final = 16
+"""Up to so many records a partition is chosen record by record: the kernels take longer to call."""
 RECORD_BYTES: Final = 16
 """The bytes that a record adds to the size of its request, besides key and value."""
 
@@ -81,12 +83,15 @@ def columns_of(requests: Sequence[Request], now_ms: int) -> RecordColumns:
 
 def partitions_of(
     requests: Sequence[Request],
-    columns: RecordColumns,
+    columns: Callable[[], RecordColumns],
     plan: WritePlan,
     partitioner: Partitioner,
     count: int,
 ) -> Int32s:
-    """Return each record's partition. Raises UnknownTopicError for a partition >= `count`."""
+    """Return each record's partition. Raises UnknownTopicError for a partition >= `count`.
+
+    `columns` returns the records of the requests; few records without keys do without them.
+    """
     given = [one for rows, _ in requests for one in rows.partition]
     named: Int64s | None = None
     if not given or given.count(None) < len(given):
@@ -94,11 +99,25 @@ def partitions_of(
         _check_named(named, plan, count)
         if (named >= 0).all():
             return named.astype(np.int32)
-    assigned = partitioner.assign(columns, count)
+    elif len(given) <= FEW and isinstance(partitioner, DefaultPartitioner):
+        stayed = _stayed(requests, partitioner, count)
+        if stayed is not None:
+            return np.full(len(given), stayed, np.int32)
+    records = columns()
+    assigned = partitioner.assign(records, count)
     for key, rows in _keyed(requests):
         keyed = KeyedPartitioner(plan.partitioner, key)
-        assigned[rows] = keyed.assign(columns.rows(rows.start, rows.stop), count)
+        assigned[rows] = keyed.assign(records.rows(rows.start, rows.stop), count)
     return assigned if named is None else np.where(named >= 0, named, assigned).astype(np.int32)
+
+
+def _stayed(requests: Sequence[Request], partitioner: DefaultPartitioner, count: int) -> int | None:
+    """Return the partition of records that have no key; None if some have one, or not all stay."""
+    for rows, key in requests:
+        if key is not None or rows.key.count(None) < len(rows):
+            return None
+    sizes = [-1 if value is None else len(value) for rows, _ in requests for value in rows.value]
+    return partitioner.stay(sizes, count)
 
 
 def _check_named(named: Int64s, plan: WritePlan, count: int) -> None:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sparklog.errors import SparklogError, UsageError
 from sparklog.group_commit.rows import Int32s, Int64s, Request
 from sparklog.log_writer import WritePlan
+from sparklog.produce.partitioner import Partitioner
 
 TABLE_BYTES: Final = 64 * 1024 * 1024
 """The most bytes of several topics' records in one Arrow table: an array has 2 GiB at most."""
@@ -76,19 +77,25 @@ class Share:
         return [Share(self.topic, part, self.plans) for part in (slots[:half], slots[half:])]
 
 
-Planned = tuple[Share, WritePlan]
+class Planned(NamedTuple):
+    """A share that is planned: its requests without an outcome, and `Rows.size_bytes` of them."""
+
+    share: Share
+    plan: WritePlan
+    partitioner: Partitioner
+    slots: list[Slot]
+    size_bytes: int
 
 
 def together(plans: Sequence[Planned]) -> Iterator[list[Planned]]:
     """Yield lists of shares; the records of each list go into one Arrow table."""
     piece: list[Planned] = []
     size = 0
-    for share, plan in plans:
-        own = sum(slot.request.rows.size_bytes for slot in share.open)
-        if piece and size + own > TABLE_BYTES:
+    for planned in plans:
+        if piece and size + planned.size_bytes > TABLE_BYTES:
             yield piece
             piece, size = [], 0
-        piece.append((share, plan))
-        size += own
+        piece.append(planned)
+        size += planned.size_bytes
     if piece:
         yield piece

@@ -1,10 +1,7 @@
 """Encodes the small records of a group together: one call of the encoder for all topics.
 
-A TopicWriter costs half a millisecond a topic. But the small records of a topic make one batch a
-partition: no segment rolls, no index is needed, and the row follows from the batch.
-
-Topics whose records make more than one batch, or are refused, are left to a TopicWriter, which
-names the wrong record. Topics with other settings (codec, limits) need another call.
+A call for each topic would take most of a small request's time. Topics whose records were refused,
+make more than one batch or are too large for a shared segment are left to a TopicWriter.
 """
 
 from collections.abc import Sequence
@@ -16,57 +13,82 @@ from sparklog.clock import Clock
 from sparklog.errors import UsageError
 from sparklog.group_commit.rows import Int32s, Request, columns_of
 from sparklog.log_writer import SharedSegment, WritePlan, check_rows
-from sparklog.log_writer.slice_entry import slice_entry
+from sparklog.log_writer.slice_entry import Slices, slice_entries
 from sparklog.model import SegmentEntry
-from sparklog.record.encode import BatchSettings, EncodedStream, encode
+from sparklog.record.batches import BatchTable, byte_view
+from sparklog.record.encode import BatchSettings, EncodedBatches, encode_batches
 from sparklog.record.rows import RecordColumns
 
-_ONE_BATCH: Final = 1
 _PARTITION_BITS: Final = 32
+_PARTITION_MASK: Final = (1 << _PARTITION_BITS) - 1
 
 
 class Records(NamedTuple):
-    """The records of one topic: as requests, as columns, and the partition of each record."""
+    """The records of one topic: as requests, and as rows of a table, which others may share.
+
+    `size_bytes` is by `Rows.size_bytes`.
+    """
 
     plan: WritePlan
     requests: Sequence[Request]
-    columns: RecordColumns
-    partitions: Int32s
+    table: RecordColumns
+    rows: range
+    size_bytes: int
 
     @property
-    def is_small(self) -> bool:
-        """Whether the records fit into one batch and a shared segment, by `Rows.size_bytes`."""
-        size = sum(request.rows.size_bytes for request in self.requests)
-        return size <= min(self.plan.options.batch_size, self.plan.shared_bytes_max)
+    def columns(self) -> RecordColumns:
+        """The records as columns."""
+        return self.table.rows(self.rows.start, self.rows.stop)
+
+
+class _Settings(NamedTuple):
+    """What a plan says of slices: how batches are encoded, and how large they may be."""
+
+    batches: BatchSettings
+    slice_bytes_max: int
 
 
 def write_slices(
-    records: Sequence[Records], shared: SharedSegment, clock: Clock
+    records: Sequence[Records],
+    partitions: Sequence[Int32s],
+    shared: SharedSegment,
+    clock: Clock,
 ) -> list[list[SegmentEntry]]:
     """Write small records to a shared segment; return the rows of each topic.
 
-    The list of a topic that is left to a TopicWriter is empty. Offsets begin at the end offset in
-    the topic's plan, as with a TopicWriter.
+    `partitions` are those of each topic's records. The list of a topic that is left to a
+    TopicWriter is empty. Offsets begin at the end offset in the topic's plan, as with a
+    TopicWriter. All plans have the same options and the same time.
     """
     written: list[list[SegmentEntry]] = [[] for _ in records]
-    alike: dict[BatchSettings, list[int]] = {}
-    for slot, one in enumerate(records):
-        if one.is_small and _is_taken(one):
-            alike.setdefault(one.plan.batch_settings, []).append(slot)
-    for settings, slots in alike.items():
-        for slot, streams in zip(
-            slots, _encoded([records[slot] for slot in slots], settings), strict=True
+    alike: dict[_Settings, list[int]] = {}
+    known: dict[int, _Settings] = {}
+    timeless: dict[int, bool] = {}
+    for number, one in enumerate(records):
+        plan, table = one.plan, one.table
+        # Topics with equal configs have one object of them, and few have others.
+        settings = known.get(id(plan.config))
+        if settings is None:
+            settings = _Settings(plan.batch_settings, plan.shared_bytes_max)
+            known[id(plan.config)] = settings
+        if one.size_bytes > min(plan.options.batch_size, settings.slice_bytes_max):
+            continue
+        if id(table) not in timeless:
+            timeless[id(table)] = bool((table.timestamp == plan.now_ms).all())
+        if (timeless[id(table)] and not plan.config.is_compacted) or _is_taken(one):
+            alike.setdefault(settings, []).append(number)
+    for settings, numbers in alike.items():
+        some = [records[number] for number in numbers]
+        places = _Places.of([partitions[number] for number in numbers])
+        for number, rows in zip(
+            numbers, _write(some, places, settings, shared, clock.now_ms()), strict=True
         ):
-            plan = records[slot].plan
-            if all(_is_slice(stream, plan) for _, stream in streams):
-                for partition, stream in streams:
-                    place = shared.put([stream.data], flush=plan.options.flush)
-                    entry = slice_entry(stream, partition, place, settings, clock.now_ms())
-                    written[slot].append(entry)
+            written[number] = rows
     return written
 
 
 def _is_taken(one: Records) -> bool:
+    """Whether a leader would take the records: always those of the present time, without a key."""
     try:
         check_rows(one.columns, one.plan)
     except UsageError:
@@ -74,40 +96,93 @@ def _is_taken(one: Records) -> bool:
     return True
 
 
-def _encoded(
-    records: Sequence[Records], settings: BatchSettings
-) -> list[list[tuple[int, EncodedStream]]]:
-    """Return each topic's partitions with their batches; empty lists if any record is refused."""
-    # One number for each topic and partition: the topic's place in `records`, then the partition.
-    numbers = np.repeat(np.arange(len(records)), [len(one.partitions) for one in records])
-    partitions = np.concatenate([one.partitions for one in records])
-    codes, parts = np.unique((numbers << _PARTITION_BITS) + partitions, return_inverse=True)
-    places = [divmod(code, 1 << _PARTITION_BITS) for code in codes.tolist()]
-    bases = [records[number].plan.end_offsets.get(partition, 0) for number, partition in places]
-    epochs = [records[number].plan.leader_epochs.get(partition, 0) for number, partition in places]
-    columns = columns_of([request for one in records for request in one.requests], _time(records))
-    found: list[list[tuple[int, EncodedStream]]] = [[] for _ in records]
+def _write(
+    records: Sequence[Records],
+    places: "_Places",
+    settings: _Settings,
+    shared: SharedSegment,
+    now_ms: int,
+) -> list[list[SegmentEntry]]:
+    """Encode and write records of topics; return each topic's rows, empty lists for those left."""
+    written: list[list[SegmentEntry]] = [[] for _ in records]
     try:
-        streams = encode(
-            columns,
-            parts.astype(np.int32),
-            len(places),
-            np.array(bases, np.int64),
-            settings,
-            np.array(epochs, np.int64),
-        )
+        found = _encoded(records, places, settings.batches)
     except UsageError:
-        return found
-    for stream in streams:
-        number, partition = places[stream.stream]
-        found[number].append((partition, stream))
-    return found
+        return written
+    firsts = np.cumsum(found.batch_counts) - found.batch_counts
+    batches = BatchTable.from_matrix(found.matrix)
+    is_slice = (found.batch_counts == 1) & (batches.size[firsts] <= settings.slice_bytes_max)
+    numbers = np.array(places.numbers)
+    taken = np.flatnonzero(~np.isin(numbers, numbers[~is_slice]))
+    if not len(taken):
+        return written
+    batches = batches.take(firsts[taken])
+    data = byte_view(found.data).data
+    ends = batches.position + batches.size
+    pieces = [data[a:b] for a, b in zip(batches.position.tolist(), ends.tolist(), strict=True)]
+    place = shared.put(pieces, flush=records[0].plan.options.flush)
+    slices = Slices(
+        [places.partitions[slot] for slot in taken.tolist()],
+        pieces,
+        batches,
+        found.row_counts[taken].tolist(),
+        found.min_timestamps[firsts[taken]],
+    )
+    for number, entry in zip(
+        numbers[taken].tolist(),
+        slice_entries(slices, place, settings.batches, now_ms),
+        strict=True,
+    ):
+        written[number].append(entry)
+    return written
 
 
-def _time(records: Sequence[Records]) -> int:
-    """Return the time of records without a timestamp: all plans of a group have the same time."""
-    return records[0].plan.now_ms
+class _Places(NamedTuple):
+    """The partitions of several topics that records go to."""
+
+    numbers: list[int]
+    """For each place the number of its topic."""
+    partitions: list[int]
+    slots: Int32s
+    """For each record its place."""
+
+    @classmethod
+    def of(cls, partitions: Sequence[Int32s]) -> "_Places":
+        """Return the places, in the order of topics, then of partitions."""
+        # One code for each: the topic's number, then the partition.
+        numbers = np.repeat(np.arange(len(partitions)), list(map(len, partitions)))
+        codes, slots = np.unique(
+            (numbers << _PARTITION_BITS) + np.concatenate(partitions), return_inverse=True
+        )
+        return cls(
+            (codes >> _PARTITION_BITS).tolist(),
+            (codes & _PARTITION_MASK).tolist(),
+            slots.astype(np.int32),
+        )
 
 
-def _is_slice(stream: EncodedStream, plan: WritePlan) -> bool:
-    return len(stream.batches) == _ONE_BATCH and len(stream.data) <= plan.shared_bytes_max
+def _encoded(
+    records: Sequence[Records], places: _Places, settings: BatchSettings
+) -> EncodedBatches:
+    """Return the batches of each place. Raises UsageError if any record is refused."""
+    where = list(zip(places.numbers, places.partitions, strict=True))
+    bases = [records[number].plan.end_offsets.get(partition, 0) for number, partition in where]
+    epochs = [records[number].plan.leader_epochs.get(partition, 0) for number, partition in where]
+    return encode_batches(
+        _columns(records),
+        places.slots,
+        len(where),
+        np.array(bases, np.int64),
+        settings,
+        np.array(epochs, np.int64),
+    )
+
+
+def _columns(records: Sequence[Records]) -> RecordColumns:
+    """Return the records of all topics as columns: mostly they are one whole table."""
+    table = records[0].table
+    is_whole = sum(len(one.rows) for one in records) == len(table)
+    if is_whole and all(one.table is table for one in records):
+        return table
+    requests = [request for one in records for request in one.requests]
+    return columns_of(requests, records[0].plan.now_ms)

@@ -12,7 +12,7 @@ alone. Files that were written and not committed are left to vacuum.
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
@@ -45,7 +45,7 @@ from sparklog.log_writer import (
 )
 from sparklog.metadata.catalog import Catalog, told_of
 from sparklog.metadata.check import check_topic
-from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit
+from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
 from sparklog.metadata.image import Image, TopicImage, added_ranges, at_log_end
 from sparklog.model import NO_TIMESTAMP, OffsetRange, SegmentEntry
 from sparklog.produce.partitioner import Partitioner, resolve_partitioner
@@ -58,22 +58,21 @@ PLANS_MAX: Final = 3
 class _Batch:
     """The records of a share to write, and the outcome of the newest try to commit them."""
 
-    def __init__(
-        self, share: Share, plan: WritePlan, partitioner: Partitioner, columns: RecordColumns
-    ) -> None:
-        """`columns` are the records of the share's open requests."""
-        self.share = share
-        self.plan = plan
-        self.slots = share.open
-        self.requests = [slot.request for slot in self.slots]
-        self.columns = columns
-        count = plan.topic.num_partitions
-        self.partitions = partitions_of(self.requests, columns, plan, partitioner, count)
+    def __init__(self, planned: Planned, table: RecordColumns, rows: range) -> None:
+        """`rows` of the table are the records."""
+        self.share, self.plan, self.slots = planned.share, planned.plan, planned.slots
+        self.topic_id = self.plan.topic.topic_id
+        requests = [slot.request for slot in self.slots]
+        count = self.plan.topic.num_partitions
+        self.records = Records(self.plan, requests, table, rows, planned.size_bytes)
+        self.partitions = partitions_of(
+            requests, lambda: self.records.columns, self.plan, planned.partitioner, count
+        )
         self.ranks = ranks_of(self.partitions, count)
-        self._spans = key_spans(self.requests, self.partitions, self.ranks)
+        self._spans = key_spans(requests, self.partitions, self.ranks)
         self._content = {
             request.key: content_crc32c(request.rows)
-            for request in self.requests
+            for request in requests
             if request.key is not None
         }
         self.segments: Sequence[SegmentEntry] = ()
@@ -81,16 +80,6 @@ class _Batch:
         self.error: SparklogError | None = None
         self.is_known = False
         """Whether an earlier commit holds the Idempotency-Key of one of the requests."""
-
-    @property
-    def records(self) -> Records:
-        """The records, for `write_slices`."""
-        return Records(self.plan, self.requests, self.columns, self.partitions)
-
-    @property
-    def topic_id(self) -> str:
-        """The id of the topic."""
-        return self.plan.topic.topic_id
 
     def placed(self, image: Image) -> TopicEdit | None:
         """Return the edit that makes the segments visible; None if refused or if a key is known."""
@@ -100,11 +89,15 @@ class _Batch:
             self.is_known = any(ReceiptKey(key) in topic.receipts for key in self._spans)
             if self.is_known:
                 return None
-            edit = TopicEdit(
-                segments=at_log_end(topic, self.segments),
-                leader_epochs=self.plan.epochs_of(self.segments),
-                receipts={ReceiptKey(key): self._receipt(key, topic) for key in self._spans},
-            )
+            parts: dict[str, Any] = {
+                "segments": at_log_end(topic, self.segments),
+                "leader_epochs": self.plan.epochs_of(self.segments),
+            }
+            if self._spans:
+                receipts = {ReceiptKey(key): self._receipt(key, topic) for key in self._spans}
+                parts["receipts"] = receipts
+            edit = with_fields(TopicEdit, parts)
+            edit.check()
             check_topic(image, self.topic_id, edit)
         except SparklogError as error:
             self.error = error
@@ -189,25 +182,24 @@ class GroupWriter:
         refused: list[Share] = []
         for share in shares:
             try:
-                plan = self._planned(share, image, now_ms)
+                planned = self._planned(share, image, now_ms)
             except UsageError as error:
                 refused += share.after_refusal(error)
             else:
-                plans += [] if plan is None else [(share, plan)]
+                plans += [] if planned is None else [planned]
         for some in together(plans):
-            requests = [slot.request for share, _ in some for slot in share.open]
-            columns, start = columns_of(requests, now_ms), 0
-            for share, plan in some:
-                stop = start + sum(len(slot.request.rows) for slot in share.open)
-                rows, start = columns.rows(start, stop), stop
+            table = columns_of([slot.request for one in some for slot in one.slots], now_ms)
+            stop = 0
+            for planned in some:
+                start, stop = stop, stop + sum([len(slot.request.rows) for slot in planned.slots])
                 try:
-                    batches.append(_Batch(share, plan, self._partitioner(plan), rows))
+                    batches.append(_Batch(planned, table, range(start, stop)))
                 except UsageError as error:
-                    refused += share.after_refusal(error)
+                    refused += planned.share.after_refusal(error)
         return batches, refused
 
-    def _planned(self, share: Share, image: Image, now_ms: int) -> WritePlan | None:
-        """Return the plan of a share; None if it has no open requests left.
+    def _planned(self, share: Share, image: Image, now_ms: int) -> Planned | None:
+        """Return what is to be written of a share; None if it has no open requests left.
 
         A request whose key has landed before gets its outcome here.
         """
@@ -218,12 +210,16 @@ class GroupWriter:
             return None
         plan = plan_write_on(topic, now_ms, self._options)
         partitioner = self._partitioner(plan)
+        slots = []
         for slot in share.open:
             key = slot.request.key
             receipt = None if key is None else topic.receipts.get(ReceiptKey(key))
-            if receipt is not None:
+            if receipt is None:
+                slots.append(slot)
+            else:
                 slot.outcome = _replayed(plan, slot.request, receipt, partitioner)
-        return plan if share.open else None
+        size_bytes = sum([slot.request.rows.size_bytes for slot in slots])
+        return Planned(share, plan, partitioner, slots, size_bytes) if slots else None
 
     def _written(
         self, batches: Sequence[_Batch]
@@ -235,9 +231,13 @@ class GroupWriter:
         written: list[_Batch] = []
         refused: list[tuple[_Batch, UsageError]] = []
         shared = SharedSegment(self._catalog.files, self._catalog.clock)
-        records = [batch.records for batch in batches]
         try:
-            slices = write_slices(records, shared, self._catalog.clock)
+            slices = write_slices(
+                [batch.records for batch in batches],
+                [batch.partitions for batch in batches],
+                shared,
+                self._catalog.clock,
+            )
             for batch, small in zip(batches, slices, strict=True):
                 try:
                     batch.segments = small or self._segments(batch, shared)
@@ -254,7 +254,7 @@ class GroupWriter:
     def _segments(self, batch: _Batch, shared: SharedSegment) -> list[SegmentEntry]:
         writer = TopicWriter(self._catalog.files, batch.plan, self._catalog.clock, 0, shared)
         try:
-            writer.write(batch.columns, pa.array(batch.partitions))
+            writer.write(batch.records.columns, pa.array(batch.partitions))
             return writer.close()
         except BaseException:
             writer.abort()
@@ -319,7 +319,7 @@ def _replayed(
     count = receipt.partition_count or plan.topic.num_partitions
     columns = columns_of([request], plan.now_ms)
     try:
-        partitions = partitions_of([request], columns, plan, partitioner, count)
+        partitions = partitions_of([request], lambda: columns, plan, partitioner, count)
     except UsageError as error:
         return error
     spans = np.bincount(partitions, minlength=count)

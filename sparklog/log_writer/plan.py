@@ -122,15 +122,15 @@ def plan_write_to(
 
 def plan_write_on(topic: TopicImage, now_ms: int, options: WriteOptions) -> WritePlan:
     """Return the plan of a write to a topic as an image has it."""
-    logs = topic.partitions
+    states = {number: log.state for number, log in topic.partitions.items()}
     return WritePlan(
         topic=topic.description,
         config=_parsed(tuple(topic.description.configs.items())),
         now_ms=now_ms,
         options=options,
-        end_offsets={number: log.log_end_offset for number, log in logs.items()},
+        end_offsets={number: state.log_end_offset for number, state in states.items()},
         leader_epochs={
-            number: log.leader_epoch for number, log in logs.items() if log.leader_epoch
+            number: state.leader_epoch for number, state in states.items() if state.leader_epoch
         },
     )
 

@@ -199,6 +199,8 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
     """Return the content after edits, one after another; produces in a row are applied together."""
+    if len(waiting) == 1 and waiting[0][0].only_appends:
+        return _grown(content, topic, waiting)
     for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
         if appends:
             content = _grown(content, topic, some)

@@ -13,7 +13,8 @@ Sticky and round-robin depend on the rows before. Where the same rows may come a
 order, `resolve_by_row` puts a hash of the row in their place.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, Protocol
 
@@ -23,11 +24,14 @@ from numpy.typing import NDArray
 
 from sparklog.config.partitioners import BUILT_IN, DEFAULT, ROUND_ROBIN, UNIFORM_STICKY
 from sparklog.errors import InvalidOptionError, SparklogError, UnknownTopicError
+from sparklog.record import layout
 from sparklog.record.kernels import murmur2 as kernels
 from sparklog.record.kernels.columns import BinaryColumn
 from sparklog.record.rows import RecordColumns, binary_column
 
 _NO_CHOICES: Final = np.empty(0, np.int32)
+_FIXED_BYTES: Final = kernels.RECORD_OVERHEAD_MAX - 3 * layout.MAX_VARINT_SIZE
+"""What `assign_sticky` counts for a record besides its size, its key and its value."""
 
 
 class Partitioner(Protocol):
@@ -127,6 +131,19 @@ class StickyPartitioner:
         self._state[kernels.DRAWN] = 0
         kernels.assign_sticky(keys, values, self._batch_bytes, choices, self._state, out)
 
+    def stay(self, value_bytes: Sequence[int], num_partitions: int) -> int | None:
+        """Assign a few rows without keys as `fill` does, if it would draw no partition for them.
+
+        `value_bytes` are the sizes of their values, -1 for null. Returns the partition of all of
+        them; None, having done nothing, if one might have to be drawn.
+        """
+        partition, used, _ = self._state.tolist()
+        bytes_max = sum(value_bytes) + len(value_bytes) * (1 + kernels.RECORD_OVERHEAD_MAX)
+        if not 0 <= partition < num_partitions or used + bytes_max >= self._batch_bytes:
+            return None
+        self._state[kernels.STICKY_BYTES] = used + sum(map(_keyless_bytes, value_bytes))
+        return int(partition)
+
 
 class DefaultPartitioner:
     """By the hash of the key; rows without key are sticky."""
@@ -141,6 +158,10 @@ class DefaultPartitioner:
         if kernels.assign_by_key(keys, num_partitions, out):
             self._sticky.fill(keys, columns.value, num_partitions, out)
         return out
+
+    def stay(self, value_bytes: Sequence[int], num_partitions: int) -> int | None:
+        """See `StickyPartitioner.stay`."""
+        return self._sticky.stay(value_bytes, num_partitions)
 
 
 class RoundRobinPartitioner:
@@ -201,6 +222,19 @@ class FunctionPartitioner:
 
     def _refused(self, what: str) -> InvalidOptionError:
         return InvalidOptionError(f"partitioner {self._name} {what}", option="partitioner")
+
+
+@lru_cache(1024)
+def _keyless_bytes(value_bytes: int) -> int:
+    """Return how many bytes `assign_sticky` counts for a row without a key."""
+    size = _FIXED_BYTES + _varint_bytes(-1) + _varint_bytes(value_bytes) + max(value_bytes, 0)
+    return _varint_bytes(size) + size
+
+
+def _varint_bytes(value: int) -> int:
+    """Return how many bytes a varint takes."""
+    code = 2 * value if value >= 0 else -2 * value - 1
+    return max((code.bit_length() + 6) // 7, 1)
 
 
 def merge_explicit(

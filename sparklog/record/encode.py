@@ -22,7 +22,14 @@ from sparklog.record.kernels import columns as table
 from sparklog.record.kernels import encode as kernels
 from sparklog.record.rows import RecordColumns, kernel_rows
 
-__all__ = ["BatchSettings", "EncodedStream", "RecordColumns", "encode"]
+__all__ = [
+    "BatchSettings",
+    "EncodedBatches",
+    "EncodedStream",
+    "RecordColumns",
+    "encode",
+    "encode_batches",
+]
 
 _SIZE_MAX: Final = 2**31 - 1
 
@@ -40,6 +47,21 @@ class EncodedStream:
     """For each batch the smallest timestamp (ms) that a reader sees; -1 if a record has none."""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class EncodedBatches:
+    """The batches of all streams; those of a stream are in a row, the streams in order.
+
+    `matrix` has the rows of a BatchTable, with positions in `data`. `batch_counts` and `row_counts`
+    have an entry for each stream, `min_timestamps` one for each batch, as in `EncodedStream`.
+    """
+
+    data: NDArray[np.uint8]
+    matrix: NDArray[np.int64]
+    batch_counts: NDArray[np.int64]
+    row_counts: NDArray[np.int64]
+    min_timestamps: NDArray[np.int64]
+
+
 def encode(
     columns: RecordColumns,
     stream: NDArray[np.int32] | None,
@@ -48,14 +70,27 @@ def encode(
     settings: BatchSettings,
     leader_epochs: NDArray[np.int64] | None = None,
 ) -> list[EncodedStream]:
+    """Return the streams that got rows, by number. Takes and raises as `encode_batches`."""
+    return _streams(
+        encode_batches(columns, stream, num_streams, base_offsets, settings, leader_epochs)
+    )
+
+
+def encode_batches(
+    columns: RecordColumns,
+    stream: NDArray[np.int32] | None,
+    num_streams: int,
+    base_offsets: NDArray[np.int64],
+    settings: BatchSettings,
+    leader_epochs: NDArray[np.int64] | None = None,
+) -> EncodedBatches:
     """Write row i to stream `stream[i]` (0 if `stream` is None), in the order of the rows.
 
-    Returns the streams that got rows, by number. Stream s begins at offset `base_offsets[s]` and
-    has no gaps, unless the rows have offsets of their own: then a batch goes from its first row's
-    offset to its last row's. A batch takes records while it stays within `batch_bytes` before
-    compression, and at least one. Batches of stream s have the leader epoch `leader_epochs[s]`, if
-    given, else that of the settings. The call needs about as much memory as the rows have, whatever
-    the number of streams is.
+    Stream s begins at offset `base_offsets[s]` and has no gaps, unless the rows have offsets of
+    their own: then a batch goes from its first row's offset to its last row's. A batch takes
+    records while it stays within `batch_bytes` before compression, and at least one. Batches of
+    stream s have the leader epoch `leader_epochs[s]`, if given, else that of the settings. The call
+    needs about as much memory as the rows have, whatever the number of streams is.
 
     Raises SchemaError for a column of a wrong type, UnknownTopicError for a stream outside [0,
     num_streams), InvalidTimestampError for a timestamp below -1, InvalidRecordError for a header
@@ -88,7 +123,7 @@ def encode(
         if settings.is_append_time
         else entries[:, kernels.ENTRY_MINIMUM].copy()
     )
-    return _streams(out, matrix, batch_counts, row_counts, least)
+    return EncodedBatches(out, matrix, batch_counts, row_counts, least)
 
 
 def _write(
@@ -152,28 +187,23 @@ def _matrix(
     return matrix
 
 
-def _streams(
-    out: NDArray[np.uint8],
-    matrix: NDArray[np.int64],
-    batch_counts: NDArray[np.int64],
-    row_counts: NDArray[np.int64],
-    least: NDArray[np.int64],
-) -> list[EncodedStream]:
+def _streams(found: EncodedBatches) -> list[EncodedStream]:
     """Cut bytes and batches into streams; positions become those in the stream's own bytes."""
+    matrix, batch_counts = found.matrix, found.batch_counts
     numbers = np.flatnonzero(batch_counts)
     stops = np.cumsum(batch_counts)[numbers]
     starts = stops - batch_counts[numbers]
     first = matrix[table.POSITION][starts]
     last = matrix[table.POSITION][stops - 1] + matrix[table.SIZE][stops - 1]
     matrix[table.POSITION] -= np.repeat(first, batch_counts[numbers])
-    places = (numbers, starts, stops, first, last, row_counts[numbers])
+    places = (numbers, starts, stops, first, last, found.row_counts[numbers])
     return [
         EncodedStream(
             number,
-            out[begin:end],
+            found.data[begin:end],
             BatchTable.from_matrix(matrix[:, start:stop]),
             count,
-            least[start:stop],
+            found.min_timestamps[start:stop],
         )
         for number, start, stop, begin, end, count in zip(
             *(place.tolist() for place in places), strict=True

@@ -5,7 +5,6 @@ fetches with the records there are, commits and acknowledges everything it has a
 """
 
 import asyncio
-import gc
 import logging
 import os
 import signal
@@ -18,6 +17,7 @@ from typing import Final
 import uvloop
 
 from sparklog.clock import Clock, SystemClock
+from sparklog.garbage import collect_seldom
 from sparklog.service_logs import set_up_logs
 from sparklog.service_memory import give_back, give_back_code, spare_memory
 from sparklog.wire.connection import Connection
@@ -33,9 +33,6 @@ SWEEP_S: Final = 1.0
 SWITCH_INTERVAL_S: Final = 0.0001
 """How long a thread that merges or folds runs before another may: a commit gives Python's lock up
 thirty times, and would wait Python's 5 ms each time to have it back."""
-COLLECT_EVERY: Final = 20_000
-"""The number of new objects after which Python collects cyclic garbage. Requests leave little of
-it; with Python's 700 collections took a third of the time of an offset commit."""
 LET_GO_SWEEPS: Final = 60
 """After this many sweeps all files that are kept open are closed: some may have been deleted."""
 log: Final = logging.getLogger("sparklog.gateway")
@@ -152,8 +149,7 @@ async def _serve(settings: Settings) -> None:
     server = Server(settings, SystemClock())
     await server.start()
     await server.gateway.loaded()
-    gc.collect()
-    gc.freeze()  # modules and kernels are no garbage: they are looked at no more
+    collect_seldom()
     give_back()
     give_back_code()
     await is_over.wait()
@@ -168,7 +164,6 @@ def serve(settings: Settings) -> None:
     # By default obstore starts a thread for each core; to wake them takes longer than their work.
     os.environ.setdefault("TOKIO_WORKER_THREADS", "1")
     sys.setswitchinterval(SWITCH_INTERVAL_S)
-    gc.set_threshold(COLLECT_EVERY, *gc.get_threshold()[1:])
     spare_memory()
     set_up_logs(settings.log_level)
     if settings.processes > 1:

@@ -2,7 +2,12 @@
 
 import gc
 
-from sparklog.garbage import COLLECT_EVERY, seldom_collected
+from sparklog.garbage import (
+    COLLECT_EVERY,
+    SERVICE_COLLECTS_EVERY,
+    collect_seldom,
+    seldom_collected,
+)
 
 
 def test_it_runs_seldom_until_the_last_one_is_done() -> None:
@@ -22,3 +27,14 @@ def test_it_is_the_same_after_an_error() -> None:
             raise ZeroDivisionError
     except ZeroDivisionError:
         assert gc.get_threshold() == before
+
+
+def test_a_service_looks_at_no_object_that_was_there() -> None:
+    before = gc.get_threshold()
+    try:
+        collect_seldom()
+        assert gc.get_threshold() == (SERVICE_COLLECTS_EVERY, *before[1:])
+        assert gc.get_freeze_count() > 0
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)

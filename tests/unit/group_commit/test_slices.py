@@ -133,6 +133,34 @@ class TestGroup:
         assert values(log_dir, "own") == values(log_dir, "a") == {0: [(0, "x")]}
 
 
+class TestWithoutAKernel:
+    """Few records without keys stay in their partition without a call of the partitioner."""
+
+    def test_records_follow_the_last_ones(self, writer: GroupWriter, log_dir: str) -> None:
+        free = Rows([None], [b"x"], [None], [None], [None])
+        for _ in range(3):
+            writer.write({"a": [Request(free), Request(free)]})
+
+        assert sorted(map(len, values(log_dir, "a").values())) == [6]
+
+    def test_many_records_are_left_to_the_partitioner(
+        self, writer: GroupWriter, log_dir: str
+    ) -> None:
+        free = Rows([None] * 20, [b"x"] * 20, [None] * 20, [None] * 20, [None] * 20)
+        writer.write({"a": [Request(free)]})
+
+        assert sum(map(len, values(log_dir, "a").values())) == 20
+
+    def test_a_key_decides(self, writer: GroupWriter, log_dir: str) -> None:
+        keyed = Rows([b"k"], [b"keyed"], [None], [None], [None])
+        free = Rows([None], [b"free"], [None], [None], [None])
+        writer.write({"a": [Request(free), Request(keyed)]})
+        writer.write({"a": [Request(free, "once")], "b": [Request(keyed), Request(free)]})
+
+        found = [value for part in values(log_dir, "a").values() for _, value in part]
+        assert sorted(found) == ["free", "free", "keyed"]
+
+
 @given(
     times=st.lists(st.integers(-1, 2**62), min_size=1, max_size=5),
     base_offset=st.integers(0, 2**40),

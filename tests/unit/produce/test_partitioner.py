@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from sparklog.errors import InvalidOptionError, SchemaError, UnknownTopicError
 from sparklog.produce.partitioner import (
+    DefaultPartitioner,
     Partitioner,
     merge_explicit,
     resolve_by_row,
@@ -185,6 +186,31 @@ class TestSticky:
             filled += body + (1 if body < 64 else 2)
             expected[-1] += 1
         assert runs(assigned) == (expected or [0])
+
+
+class TestStay:
+    @given(
+        calls=st.lists(st.lists(st.integers(-1, 300), max_size=4), max_size=12),
+        counts=st.lists(st.integers(1, 4), min_size=12, max_size=12),
+        batch_bytes=st.integers(1, 2000),
+    )
+    def test_assigns_as_the_kernel_does_or_does_nothing(
+        self, calls: list[list[int]], counts: list[int], batch_bytes: int
+    ) -> None:
+        """Goal: a few rows without keys go where the kernel would put them.
+
+        Method: two partitioners of one seed get the same rows; one of them is first asked whether
+        the rows stay.
+        """
+        quick, plain = DefaultPartitioner(batch_bytes, 7), DefaultPartitioner(batch_bytes, 7)
+        for sizes, count in zip(calls, counts, strict=False):
+            values = pa.array([None if size < 0 else b"x" * size for size in sizes], pa.binary())
+            times = np.zeros(len(sizes), np.int64)
+            rows = RecordColumns(pa.nulls(len(sizes), pa.binary()), values, times)
+            expected = plain.assign(rows, count).tolist()
+            stayed = quick.stay(sizes, count)
+            found = quick.assign(rows, count).tolist() if stayed is None else [stayed] * len(sizes)
+            assert found == expected
 
 
 class TestRoundRobin:

@@ -1,7 +1,7 @@
 """The batches that one group appends to a partition: verdicts, offsets, and rows."""
 
 import struct
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from itertools import accumulate, groupby
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
@@ -50,7 +50,6 @@ def decided(
     log: PartitionLog, batches: Sequence[Checked], topic_id: str, admission: Admission
 ) -> Decided:
     """Return the verdicts on batches. `admission` is that of the whole plan."""
-    place = TransactionPartition(topic_id, log.partition)
     verdicts: list[Verdict] = []
     states: dict[int, ProducerState] = {}
     opened = dict(log.transactions)
@@ -61,6 +60,7 @@ def decided(
             if slot.append.end_offset not in (None, end):
                 raise _has_moved(log, slot.append, end)
             if batch.is_transactional:
+                place = TransactionPartition(topic_id, log.partition)
                 admission.check(batch, place, slot.produce_version)
             elif batch.producer_id in opened:
                 raise _not_transactional(log, batch)
@@ -75,15 +75,18 @@ def decided(
             verdict = error
         if isinstance(verdict, int):
             if batch.is_transactional:
-                admission.take(batch.producer_id, place)
+                admission.take(batch.producer_id, TransactionPartition(topic_id, log.partition))
                 opened.setdefault(batch.producer_id, end)
             end += batch.record_count
         verdicts.append(verdict)
-    begins = len(opened) > len(log.transactions)
-    transactions = tuple(OpenTransaction(*one) for one in sorted(opened.items()))
-    return Decided(
-        verdicts, tuple(states.values()), transactions if begins else None, admission.ids
-    )
+    return Decided(verdicts, tuple(states.values()), _begun(log, opened), admission.ids)
+
+
+def _begun(log: PartitionLog, opened: Mapping[int, int]) -> tuple[OpenTransaction, ...] | None:
+    """Return all open transactions, by producer and first offset; None if none of them is new."""
+    if len(opened) == len(log.transactions):
+        return None
+    return tuple(OpenTransaction(*one) for one in sorted(opened.items()))
 
 
 def _not_transactional(log: PartitionLog, batch: "ClientBatch") -> InvalidTxnStateError:
@@ -101,13 +104,15 @@ def _has_moved(log: PartitionLog, append: Append, end: int) -> UnexpectedAppendO
 
 def _sequences_of(batch: "ClientBatch", offset: int) -> SequencedBatch:
     count = batch.record_count
+    last_sequence = (batch.base_sequence + count - 1) % _SEQUENCES
+    last_offset = offset + count - 1
     return SequencedBatch(
-        producer_id=batch.producer_id,
-        epoch=batch.producer_epoch,
-        first_sequence=batch.base_sequence,
-        last_sequence=(batch.base_sequence + count - 1) % _SEQUENCES,
-        last_offset=offset + count - 1,
-        timestamp_ms=batch.max_timestamp,
+        batch.producer_id,
+        batch.producer_epoch,
+        batch.base_sequence,
+        last_sequence,
+        last_offset,
+        batch.max_timestamp,
     )
 
 
@@ -224,8 +229,10 @@ class PartitionAppends:
 
     def _rows(self, is_taken: Sequence[bool]) -> Sequence[SegmentEntry]:
         """Return the rows of the written batches that are to be appended."""
+        if all(is_taken):
+            return self._segments or ([self._row(0, len(is_taken))] if is_taken else ())
         if self._segments:
-            return self._segments if all(is_taken) else ()
+            return ()
         rows: list[SegmentEntry] = []
         first = 0
         for taken, run in groupby(is_taken):
@@ -263,25 +270,26 @@ class PartitionAppends:
             log_crc32c=crc32c_of(self.pieces[2 * first : 2 * last]),
             record_count=self._offsets[last] - base,
             batch_count=len(batches),
-            min_timestamp=min(batch.min_timestamp for batch in batches),
+            min_timestamp=min([batch.min_timestamp for batch in batches]),
             max_timestamp=newest,
             max_timestamp_delta=newest_end - 1 - base,
             codec=codecs.pop() if len(codecs) == 1 else None,
             max_leader_epoch=self.leader_epoch,
             producer_ids=tuple(sorted(producers)),
-            transactional=any(batch.is_transactional for batch in batches),
+            transactional=self._is_transactional and any(one.is_transactional for one in batches),
             created_ms=now_ms,
         )
 
     # ------------------------------------------------------------------------------------- answer
 
-    def settle(self, log_start_offset: int, append_time_ms: int) -> None:
+    def settle(self, append_time_ms: int) -> None:
         """Give the batches their outcomes, unless they have to be written again.
 
         `append_time_ms` is -1 unless the topic has LogAppendTime; a duplicate gets its first time.
         """
         if self.is_stale:
             return
+        log_start_offset = self._log.log_start_offset  # an append does not change it
         for (slot, _), verdict in zip(self.batches, self.decided.verdicts, strict=True):
             if isinstance(verdict, SparklogError):
                 slot.outcome = verdict

@@ -41,37 +41,27 @@ class TopicAppends:
     ) -> None:
         """`topic` is the image that `plan` was made from; `admission` is of the same image."""
         self.plan = plan
+        self.topic_id = plan.topic.topic_id
         self.error: SparklogError | None = None
+        self._shared_bytes_max = plan.shared_bytes_max
         of_partition: dict[int, list[Checked]] = {}
         for one in checked:
             of_partition.setdefault(one.slot.append.partition, []).append(one)
-        self.partitions = [
-            PartitionAppends(
-                topic.partition(number),
-                found,
-                _leader_epoch(found, topic.partition(number)),
-                self.topic_id,
-                admission,
-            )
-            for number, found in sorted(of_partition.items())
-        ]
-
-    @property
-    def topic_id(self) -> str:
-        """The id of the topic."""
-        return self.plan.topic.topic_id
+        self.partitions: list[PartitionAppends] = []
+        for number, found in sorted(of_partition.items()):
+            log = topic.partition(number)
+            epoch = _leader_epoch(found, log)
+            self.partitions.append(PartitionAppends(log, found, epoch, self.topic_id, admission))
 
     @property
     def small(self) -> list[PartitionAppends]:
         """The partitions that go into a shared segment."""
-        most = self.plan.shared_bytes_max
-        return [one for one in self.partitions if 0 < one.size <= most]
+        return [one for one in self.partitions if 0 < one.size <= self._shared_bytes_max]
 
     @property
     def large(self) -> list[PartitionAppends]:
         """The partitions that get segments of their own."""
-        most = self.plan.shared_bytes_max
-        return [one for one in self.partitions if one.size > most]
+        return [one for one in self.partitions if one.size > self._shared_bytes_max]
 
     def write_large(self, writer: "TopicWriter") -> None:
         """Write the partitions that get segments of their own."""
@@ -96,16 +86,15 @@ class TopicAppends:
             for one in self.partitions:
                 one.place(topic.partition(one.partition), admission)
             placed = [one for one in self.partitions if one.rows]
+            found = [(one.partition, one.decided) for one in placed]
             edit = TopicEdit(
                 segments=at_log_end(topic, [row for one in placed for row in one.rows]),
                 leader_epochs={one.partition: one.leader_epoch for one in placed},
-                producers={
-                    one.partition: one.decided.producers for one in placed if one.decided.producers
-                },
+                producers={number: one.producers for number, one in found if one.producers},
                 transactions={
-                    one.partition: one.decided.transactions
-                    for one in placed
-                    if one.decided.transactions is not None
+                    number: one.transactions
+                    for number, one in found
+                    if one.transactions is not None
                 },
             )
             check_topic(image, self.topic_id, edit)
@@ -115,13 +104,11 @@ class TopicAppends:
             return None
         return edit if placed else None
 
-    def settle(self, image: Image) -> None:
-        """Give the batches their outcomes: the commit has landed, and left `image`."""
-        topic = live_topic(image, self.topic_id)
+    def settle(self) -> None:
+        """Give the batches their outcomes: the commit has landed."""
         is_append_time = self.plan.config.timestamp_type is TimestampType.LOG_APPEND_TIME
         for one in self.partitions:
-            log_start = topic.partition(one.partition).log_start_offset
-            one.settle(log_start, self.plan.now_ms if is_append_time else NO_TIMESTAMP)
+            one.settle(self.plan.now_ms if is_append_time else NO_TIMESTAMP)
 
     def fail(self) -> None:
         """Give the error of the newest try to the batches that have no outcome."""

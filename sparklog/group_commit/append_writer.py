@@ -24,6 +24,7 @@ from sparklog.group_commit.append_slots import Append, AppendCounts, Checked, Sl
 from sparklog.group_commit.append_topics import TopicAppends, live_topic
 from sparklog.group_commit.companions import Companions, Place, Places
 from sparklog.log_writer import PRODUCE, SharedSegment, WriteOptions, WritePlan, plan_write_on
+from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import Catalog, check_partition, told_of
 from sparklog.metadata.edit import Done, Edit
 from sparklog.metadata.image import Image, TopicImage
@@ -113,7 +114,7 @@ class AppendWriter:
             raise outcome
         for one in topics:
             if one.error is None:
-                one.settle(outcome.image)
+                one.settle()
                 self._count(one)
             elif not isinstance(one.error, LateWriterError | FencedLeaderEpochError):
                 one.fail()
@@ -187,7 +188,7 @@ class AppendWriter:
         """Return the plan that commits topics in one entry, without those that it refuses."""
         tries: list[int] = []
 
-        def plan(image: Image) -> Edit | Done:
+        def plan(image: Image) -> CheckedEdit | Done:
             if tries:
                 self._counts.conflicts += 1
             tries.append(image.version)
@@ -198,12 +199,13 @@ class AppendWriter:
                 return Done()
             names = [one.plan.topic.name for one in topics if one.topic_id in edits]
             told = {"topics": ", ".join(names), **told_of(edits.values())}
-            return Edit(
+            edit = Edit(
                 operation=PRODUCE,
                 parameters=told,
                 topics=edits,
                 transactional_ids=admission.changed,
             )
+            return CheckedEdit(edit)
 
         return plan
 

@@ -16,10 +16,18 @@ from sparklog.metadata.check import check
 from sparklog.metadata.codec import edit_of
 from sparklog.metadata.codec_types import texts
 from sparklog.metadata.edit import Done, Edit, Stamp
-from sparklog.metadata.entry import encode_edits
+from sparklog.metadata.entry import encode_appends, encode_edits
 from sparklog.metadata.image import Image
 
-Plan = Callable[[Image], Edit | Done]
+
+@dataclass(frozen=True, slots=True)
+class CheckedEdit:
+    """An edit of a plan, each of whose topics has passed `check_topic` on the plan's image."""
+
+    edit: Edit
+
+
+Plan = Callable[[Image], Edit | CheckedEdit | Done]
 """Returns the edit to commit on an image. It must be pure, because every try calls it again."""
 Ready = Callable[[], None]
 """Returns when the files that an edit names are durable, or raises why they are not."""
@@ -77,14 +85,13 @@ class Request:
         counts only if the rest of the batch lands.
         """
         try:
-            edit = self.plan(image)
+            plan = self.plan(image)
+            edit = plan.edit if isinstance(plan, CheckedEdit) else plan
             if isinstance(edit, Done) or edit.is_empty:
                 self._planned = Committed(image, image, image, None)
                 return None
-            check(image, edit)
-            data = encode_edits([edit])
-            # An edit that cannot be read back must not get into the log, so read it here first.
-            read = edit_of(orjson.loads(data)[0], texts(dict(edit.parameters)))
+            check(image, edit, skips_topics=isinstance(plan, CheckedEdit))
+            data, read = _written(edit)
             after = image.apply((read,), stamp)
         except Exception as error:  # noqa: BLE001 - it is raised in the thread that asked
             self._planned = error
@@ -134,6 +141,19 @@ class Request:
         if isinstance(self.outcome, BaseException):
             raise self.outcome
         return self.outcome
+
+
+def _written(edit: Edit) -> tuple[bytes, Edit]:
+    """Return the JSON of an edit, and the edit as every reader of the log decodes it.
+
+    Raises the errors of the codec: an edit that cannot be read must not get into the log.
+    """
+    parameters = texts(dict(edit.parameters))
+    data = encode_appends(edit)
+    if data is not None:
+        return data, edit
+    data = encode_edits([edit])
+    return data, edit_of(orjson.loads(data)[0], parameters)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,19 +7,14 @@ refused too, so every decoded edit can be applied.
 """
 
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Mapping
 from itertools import chain
-from operator import itemgetter
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
-import pyarrow as pa
-
-from sparklog.errors import UnsupportedFeatureError
 from sparklog.metadata.cluster import Broker, Endpoint, ScramCredential, UserKey
+from sparklog.metadata.codec_segments import segment_json, segment_of
 from sparklog.metadata.codec_transactions import TRANSACTIONAL_IDS
 from sparklog.metadata.codec_types import (
-    INT64,
     INTEGER,
     TEXT,
     TEXTS,
@@ -27,6 +22,8 @@ from sparklog.metadata.codec_types import (
     Member,
     all_of,
     by_partition,
+    check_integers,
+    check_names,
     flag,
     integer,
     integers,
@@ -52,8 +49,7 @@ from sparklog.metadata.edit import (
     with_fields,
 )
 from sparklog.metadata.producers import ProducerBatch, ProducerState
-from sparklog.metadata.tables import SEGMENT_SCHEMA, maker_of_segments, segment_fields
-from sparklog.model import OffsetRange, SegmentEntry, SegmentKey, TopicDescription
+from sparklog.model import OffsetRange, SegmentKey, TopicDescription
 
 _BATCH_FIELDS: Final = len(ProducerBatch._fields)
 
@@ -87,17 +83,8 @@ def _object(value: object, members: Mapping[str, Member]) -> Json:
 def _values(what: str, found: object, members: Mapping[str, Member]) -> Json:
     checked = mapping(found)
     if not checked.keys() <= members.keys():
-        _check_names(what, checked, members.keys())
+        check_names(what, checked, members.keys())
     return {name: members[name].decode(value) for name, value in checked.items()}
-
-
-def _check_names(what: str, found: Iterable[str], known: Iterable[str]) -> None:
-    unknown = sorted(set(found).difference(known))
-    if unknown:
-        raise UnsupportedFeatureError(
-            f"an {what} has members that this release does not know: {', '.join(unknown)}; upgrade "
-            f"sparklog"
-        )
 
 
 # ------------------------------------------------------------------------------------------- values
@@ -109,16 +96,11 @@ def _keys(value: object) -> tuple[SegmentKey, ...]:
         return ()
     partitions, paths, positions = zip(*map(listed, rows), strict=True)
     # Column by column: an edit of retention or vacuum has tens of thousands.
-    _check_integers(partitions)
-    _check_integers(positions)
+    check_integers(partitions)
+    check_integers(positions)
     if set(map(type, paths)) != {str}:
         raise refused(paths, "paths")
     return tuple(map(SegmentKey, partitions, paths, positions))
-
-
-def _check_integers(values: Sequence[Any]) -> None:
-    if set(map(type, values)) != {int} or max(values) >= INT64 or min(values) < -INT64:
-        raise refused(values, "integers")
 
 
 def _run_of(value: object) -> RunFile:
@@ -128,64 +110,6 @@ def _run_of(value: object) -> RunFile:
 
 def _range_of(value: object) -> OffsetRange:
     return OffsetRange(*integers(value))
-
-
-_SEGMENT_DEFAULTS: Final = {
-    "log_position": 0,
-    "max_timestamp": -1,
-    "max_timestamp_delta": 0,
-    "transactional": False,
-}
-_SEGMENT_TYPES: Final = {
-    field.name: bool
-    if pa.types.is_boolean(field.type)
-    else str
-    if pa.types.is_string(field.type)
-    else list
-    if pa.types.is_list(field.type)
-    else int
-    for field in SEGMENT_SCHEMA
-}
-
-
-def _segment_json(entry: SegmentEntry) -> Json:
-    return {
-        name: value
-        for name, value in segment_fields(entry)
-        if value is not None and _SEGMENT_DEFAULTS.get(name) != value
-    }
-
-
-class _Shape(NamedTuple):
-    """What the names of a segment's fields tell; the segments of entries have few shapes."""
-
-    types: tuple[type, ...]
-    integers: Callable[[Mapping[str, Any]], tuple[int, ...]]
-
-
-@lru_cache(256)
-def _shape(names: tuple[str, ...]) -> _Shape:
-    _check_names("segment", names, _SEGMENT_TYPES)
-    types = tuple(_SEGMENT_TYPES[name] for name in names)
-    integers = [name for name in names if _SEGMENT_TYPES[name] is int]
-    # With one name, itemgetter would return no tuple: the first name is given twice.
-    return _Shape(types, itemgetter(*integers, *integers[:1]) if integers else lambda _: (0,))
-
-
-def _segment(value: object) -> SegmentEntry:
-    found = mapping(value)
-    names = tuple(found)
-    shape = _shape(names)
-    if tuple(map(type, found.values())) != shape.types:
-        raise refused(found, "a segment's fields")
-    numbers = shape.integers(found)
-    if max(numbers) >= INT64 or min(numbers) < -INT64:
-        raise refused(found, "a segment's numbers")
-    if found.get("producer_ids"):
-        integers(found["producer_ids"])
-    for span in found.get("aborted", ()):
-        integers(list(mapping(span).values()))
-    return maker_of_segments(names)(found.values())
 
 
 def _lease_json(lease: Lease | None) -> list[Any] | None:
@@ -267,7 +191,7 @@ def _producer_of(value: object) -> ProducerState:
     # Not `integers`: a produce of an idempotent producer has twenty of them.
     if len(numbers) % _BATCH_FIELDS != 2:
         raise refused(value, "a producer's state")
-    _check_integers(numbers)
+    check_integers(numbers)
     fields = iter(numbers)
     producer_id, epoch = next(fields), next(fields)
     batches = tuple(map(ProducerBatch, fields, fields, fields, fields))
@@ -304,7 +228,7 @@ _DESCRIPTION: Final = {
     "created_ms": INTEGER,
     "deleted_ms": INTEGER,
 }
-_SEGMENTS: Final = Member(lambda value: [_segment_json(one) for one in value], all_of(_segment))
+_SEGMENTS: Final = Member(lambda value: [segment_json(one) for one in value], all_of(segment_of))
 _KEYS: Final = Member(lists, _keys)
 _TOPIC: Final = {
     "description": Member(lambda value: _object(value, _DESCRIPTION), _description),

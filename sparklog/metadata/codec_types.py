@@ -3,8 +3,10 @@
 A value of a wrong type is refused, so every decoded edit can be applied.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
+
+from sparklog.errors import UnsupportedFeatureError
 
 Json = dict[str, Any]
 
@@ -71,6 +73,22 @@ def listed(value: object) -> list[Any]:
 def integers(value: object) -> list[int]:
     """Return a list of numbers that fit 64 bits. Raises ValueError for any other value."""
     return [integer(one) for one in listed(value)]
+
+
+def check_integers(values: Sequence[Any]) -> None:
+    """Raise ValueError unless all values are numbers that fit 64 bits; there is at least one."""
+    if set(map(type, values)) != {int} or max(values) >= INT64 or min(values) < -INT64:
+        raise refused(values, "integers")
+
+
+def check_names(what: str, found: Iterable[str], known: Iterable[str]) -> None:
+    """Raise UnsupportedFeatureError for members of `what` that are not known."""
+    unknown = sorted(set(found).difference(known))
+    if unknown:
+        raise UnsupportedFeatureError(
+            f"an {what} has members that this release does not know: {', '.join(unknown)}; upgrade "
+            f"sparklog"
+        )
 
 
 def all_of(decode: Callable[[Any], Any]) -> Callable[[Any], Any]:

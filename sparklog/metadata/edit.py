@@ -82,6 +82,11 @@ class PartitionState(NamedTuple):
         """Return the larger of each field."""
         return PartitionState(*map(max, self, other))
 
+    def ending_at(self, offset: int) -> "PartitionState":
+        """Return the numbers with another log end offset."""
+        # As `_replace` does it, in a fifth of the time: every append needs it.
+        return tuple.__new__(PartitionState, (self[0], offset, *self[2:]))
+
 
 NEW_PARTITION: Final = PartitionState()
 

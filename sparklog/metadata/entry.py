@@ -46,6 +46,7 @@ from sparklog.errors import (
     UsageError,
 )
 from sparklog.metadata.codec import edit_json, edit_of
+from sparklog.metadata.codec_appends import appends_json
 from sparklog.metadata.codec_types import integer, text, texts
 from sparklog.metadata.edit import NOTHING, Edit, Stamp, with_fields
 
@@ -100,6 +101,12 @@ class Entry:
 def engine() -> str:
     """Return the name and release of this software, as `engineInfo` has it."""
     return f"sparklog/{version('sparklog')}"
+
+
+def encode_appends(edit: Edit) -> bytes | None:
+    """Return `encode_edits` of an edit that only appends, and is decoded as it is; else None."""
+    found = appends_json(edit)
+    return None if found is None else orjson.dumps([found])
 
 
 def encode_edits(edits: Sequence[Edit]) -> bytes:

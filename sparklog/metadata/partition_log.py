@@ -218,7 +218,7 @@ class PartitionLog:
         for entry, epoch in added:
             epochs = _assigned(epochs, epoch, entry.base_offset)
         if added:
-            state = state._replace(log_end_offset=added[-1][0].next_offset)
+            state = state.ending_at(added[-1][0].next_offset)
             live = live.appended([entry for entry, _ in added])
         idempotence = self.idempotence.after(uses) if uses else self.idempotence
         return PartitionLog(
@@ -241,7 +241,7 @@ class PartitionLog:
             appended = changes.appended(state.log_end_offset)
             if appended:
                 epochs = _assigned(epochs, edit.leader_epochs.get(number), appended[0].base_offset)
-                state = state._replace(log_end_offset=appended[-1].next_offset)
+                state = state.ending_at(appended[-1].next_offset)
         given = edit.partitions.get(number)
         if given is not None:
             state = state.grown(given)

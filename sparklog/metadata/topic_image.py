@@ -119,7 +119,10 @@ class TopicImage:
 
     def partition(self, partition: int) -> PartitionLog:
         """Return a partition's log; it is empty if the partition was never written to."""
-        return _partition(self.content, self.description.name, partition)
+        content, waiting = self._state
+        if waiting or not self.is_open:
+            content = self.content
+        return _partition(content, self.description.name, partition)
 
     @property
     def partitions(self) -> Mapping[int, PartitionLog]:

@@ -91,7 +91,7 @@ class TestFold:
     def test_one_that_lost_after_its_plan_gives_up(
         self, world: World, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        def refuse(*_: object) -> None:
+        def refuse(*_: object, **__: object) -> None:
             raise LateWriterError("written before the vacuum horizon")
 
         world.produce(3)

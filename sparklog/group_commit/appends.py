@@ -4,10 +4,12 @@
                              ▲ the requests that came during the previous commit
 
 One group is committed at a time. A request that comes when there was no commit lately does not
-wait. After a group of several requests, the next group waits until as many have come again, but no
-longer than the last commit took, and linger.ms at most. So clients that send their next request
-after an answer form one group, instead of two that take turns. On an object store, where a commit
-is expensive, a group waits longer.
+wait. After a group, the next one waits until as many requests have come again, and one of each
+other client that has come meanwhile; but no longer than the last commit took, and linger.ms at
+most. So clients that send their next request after an answer form one group, instead of two that
+take turns. Requests that a client of the group itself has sent ahead are not waited for: it sends
+no others before it has more records. On an object store, where a commit is expensive, a group waits
+longer.
 """
 
 import asyncio
@@ -55,6 +57,8 @@ class _Waiting:
     slots: list[Slot]
     size_bytes: int
     answer: asyncio.Future[list[Outcome]]
+    client: object = None
+    """Whose request it is; None for a client of its own."""
     make: Callable[[], Append] | None = None
     """Makes the batch when its group is taken; before that `slots` is empty."""
     companion: Any = None
@@ -84,7 +88,7 @@ class AppendCommit:
         """The bytes of all requests that were not answered yet."""
         self._has_room = asyncio.Event()
         self._wanted = 1
-        """How many requests the previous group had: with as many the next one is complete."""
+        """With so many requests the next group is complete."""
         self._grown = 0
         """How many requests have joined a waiting one (`grew`)."""
         self._ends_linger = asyncio.Event()
@@ -94,17 +98,23 @@ class AppendCommit:
         self._task: asyncio.Task[None] | None = None
 
     def append(
-        self, request: Sequence[Append], *, produce_version: int = PRODUCE_VERSION
+        self,
+        request: Sequence[Append],
+        *,
+        client: object = None,
+        produce_version: int = PRODUCE_VERSION,
     ) -> asyncio.Future[list[Outcome]]:
         """Take a request; return a future with an outcome for each batch, in their order.
 
-        Batches of a partition are appended in the order of the calls. A request is committed even
-        if its client has gone.
+        Requests of a `client` that sends them ahead, without an answer, name it. Batches of a
+        partition are appended in the order of the calls. A request is committed even if its client
+        has gone.
         """
         size = sum(len(one.batch) for one in request)
         slots = [Slot(one, produce_version) for one in request]
         self._bytes += size
-        return self._wait(_Waiting(slots, size, asyncio.get_running_loop().create_future()))
+        answer = asyncio.get_running_loop().create_future()
+        return self._wait(_Waiting(slots, size, answer, client))
 
     def append_when_taken(self, make: Callable[[], Append]) -> asyncio.Future[list[Outcome]]:
         """Take a request whose batch may grow until its group is taken; then `make` returns it.
@@ -112,7 +122,7 @@ class AppendCommit:
         Call `grew` for each further request that joins the batch. Returns as `append`.
         """
         answer = asyncio.get_running_loop().create_future()
-        return self._wait(_Waiting([], 0, answer, make))
+        return self._wait(_Waiting([], 0, answer, make=make))
 
     def join(self, companion: object) -> asyncio.Future[list[Outcome]]:
         """Take a companion for the next group; return a future, done when it is settled.
@@ -191,6 +201,11 @@ class AppendCommit:
         is_complete = self._is_local and len(self._waiting) + self._grown >= self._wanted
         return is_complete or self._is_ending or self._bytes >= self._limits.max_pending_bytes
 
+    def _others_than(self, group: Sequence[_Waiting]) -> int:
+        """Return how many requests wait whose clients have none in the group."""
+        clients = {one.client for one in group} - {None}
+        return sum(one.client not in clients for one in self._waiting) + self._grown
+
     async def _commit(self, group: Sequence[_Waiting]) -> None:
         """Write a group on the thread, and answer its requests."""
         loop = asyncio.get_running_loop()
@@ -203,6 +218,7 @@ class AppendCommit:
             image = await loop.run_in_executor(self._thread, self._writer.write, slots, companions)
         except Exception as error:  # noqa: BLE001 - raised in the waiting requests, then logged
             image, failure = None, error
+        self._wanted += self._others_than(group)
         self._answered_s = loop.time()
         self._commit_s = self._answered_s - began_s
         if image is not None and self.on_commit is not None:

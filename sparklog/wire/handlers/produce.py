@@ -74,7 +74,7 @@ def _append(call: Call, request: ProduceRequest, image: Image) -> _Sent:
             slots += range(len(outcomes), len(outcomes) + len(parts))
             appends += [Append(known.topic_id, one.partition, one.batch or b"") for one in parts]
         outcomes += [refused or _WAITS] * len(parts)
-    answer = call.gateway.appends.append(appends, produce_version=call.version)
+    answer = call.gateway.appends.append(appends, client=call.session, produce_version=call.version)
     return _Sent(answer, slots, outcomes)
 
 

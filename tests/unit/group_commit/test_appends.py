@@ -35,6 +35,11 @@ class World:
             [Append(self.topic_id, partition, one) for one in batches], **options
         )
 
+    async def begun(self) -> None:
+        """Wait until the group of the first request has begun."""
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
     @property
     def commits(self) -> int:
         """How many commits have landed."""
@@ -77,8 +82,7 @@ class TestGroup:
     def test_requests_that_come_meanwhile_are_the_next_one(self, log_dir: str) -> None:
         async def work(world: World) -> int:
             first = world.send(A)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
+            await world.begun()
             await asyncio.gather(first, world.send(B), world.send(B))
             return world.commits
 
@@ -95,6 +99,31 @@ class TestGroup:
             return world.commits
 
         assert run(catalog(log_dir), work, linger_ms=60_000) == 2
+
+    def test_clients_that_take_turns_share_the_next_one(self, log_dir: str) -> None:
+        async def twice(world: World) -> None:
+            for batch in (A, B):
+                await world.send(batch)
+
+        async def work(world: World) -> int:
+            first = asyncio.create_task(twice(world))
+            await asyncio.sleep(0)
+            await world.begun()
+            await asyncio.gather(first, twice(world))
+            return world.commits
+
+        assert run(catalog(log_dir), work, linger_ms=60_000) == 3
+
+    def test_what_a_client_of_the_last_one_sent_ahead_is_not_waited_for(self, log_dir: str) -> None:
+        async def work(world: World) -> int:
+            first = world.send(A, client="c")
+            await world.begun()
+            second = world.send(A, client="c")
+            await first
+            await asyncio.gather(second, world.send(A, client="c"))
+            return world.commits
+
+        assert run(catalog(log_dir), work, linger_ms=60_000) == 3
 
     def test_waits_for_those_who_stay_away_no_longer_than_the_commit_took(
         self, log_dir: str

@@ -43,6 +43,7 @@ from sparklog.log_writer import (
     WritePlan,
     plan_write_on,
 )
+from sparklog.metadata.batch import CheckedEdit
 from sparklog.metadata.catalog import Catalog, told_of
 from sparklog.metadata.check import check_topic
 from sparklog.metadata.edit import Done, Edit, Receipt, ReceiptKey, TopicEdit, with_fields
@@ -121,6 +122,9 @@ class _Batch:
             for got in self.ranges:
                 starts[got.partition] = got.start
             offsets = starts[self.partitions] + self.ranks
+        if len(self.slots) == 1:
+            self.slots[0].outcome = Written(self.partitions, offsets, self.plan.now_ms)
+            return
         first = 0
         for slot in self.slots:
             rows = slice(first, first + len(slot.request.rows))
@@ -264,7 +268,7 @@ class GroupWriter:
         """Commit batches in one entry, without those that are refused or have a known key."""
         tries: list[int] = []
 
-        def plan(image: Image) -> Edit | Done:
+        def plan(image: Image) -> CheckedEdit | Done:
             if tries:
                 self._counts.conflicts += 1
             tries.append(image.version)
@@ -274,7 +278,7 @@ class GroupWriter:
                 return Done()
             topics = [batch.share.topic for batch in batches if batch.topic_id in edits]
             told = {"topics": ", ".join(topics), **told_of(edits.values())}
-            return Edit(operation=PRODUCE, parameters=told, topics=edits)
+            return CheckedEdit(Edit(operation=PRODUCE, parameters=told, topics=edits))
 
         self._catalog.log.commit(plan, [batch.topic_id for batch in batches])
 

@@ -203,6 +203,9 @@ def _partition(content: TopicContent, topic: str, partition: int) -> PartitionLo
 def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicContent:
     """Return the content after edits, one after another; produces in a row are applied together."""
     if len(waiting) == 1 and waiting[0][0].only_appends:
+        edit, _ = waiting[0]
+        if len(edit.segments) == 1 and not edit.producers:
+            return _with_one(content, topic, edit)
         return _grown(content, topic, waiting)
     for appends, some in groupby(waiting, key=lambda one: one[0].only_appends):
         if appends:
@@ -211,6 +214,20 @@ def _applied(content: TopicContent, topic: str, waiting: Waiting) -> TopicConten
             for edit, stamp in some:
                 content = _after(content, topic, edit, stamp)
     return content
+
+
+def _with_one(content: TopicContent, topic: str, edit: TopicEdit) -> TopicContent:
+    """Return the content after an edit that appends one segment, and nothing else."""
+    (entry,) = edit.segments
+    number = entry.partition
+    log = _partition(content, topic, number)
+    return TopicContent(
+        content.partitions.set(number, log.grown([(entry, edit.leader_epochs.get(number))])),
+        content.removed,
+        content.receipts,
+        content.vacuum_horizon_ms,
+        content.receipts_before_ms,
+    )
 
 
 def _grown(

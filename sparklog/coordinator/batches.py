@@ -26,25 +26,23 @@ def batch_of(records: Sequence[Record], now_ms: int) -> bytes:
 def _pieces(records: Sequence[Record]) -> list[bytes]:
     """Return the bytes of records, in pieces: a copy for each record would take longer."""
     pieces: list[bytes] = []
-    for delta, (key, value) in enumerate(records):
-        number, key_size = _varint(delta), _varint(len(key))
-        body_size = _FIXED_BYTES + len(number) + len(key_size) + len(key)
-        if value is None:
-            size = _varint(body_size + len(_NULL))
-            pieces += (size, _NO_TIME, number, key_size, key, _NULL, _NO_HEADERS)
-        else:
-            value_size = _varint(len(value))
-            size = _varint(body_size + len(value_size) + len(value))
-            pieces += (size, _NO_TIME, number, key_size, key, value_size, value, _NO_HEADERS)
+    known, many = _VARINTS, len(_VARINTS)  # read here, not by a function: there are four a record
+    for delta, (key, found) in enumerate(records):
+        number = known[delta] if delta < many else _encoded(delta)
+        key_size = known[len(key)] if len(key) < many else _encoded(len(key))
+        size = _FIXED_BYTES + len(number) + len(key_size) + len(key)
+        value = found or b""
+        value_size = known[len(value)] if len(value) < many else _encoded(len(value))
+        if found is None:
+            value_size = _NULL
+        size += len(value_size) + len(value)
+        whole = known[size] if size < many else _encoded(size)
+        pieces += (whole, _NO_TIME, number, key_size, key, value_size, value, _NO_HEADERS)
     return pieces
 
 
-def _varint(value: int) -> bytes:
-    """Return a number >= 0 as a zig-zag varint."""
-    return _VARINTS[value] if value < len(_VARINTS) else _encoded(value)
-
-
 def _encoded(value: int) -> bytes:
+    """Return a number >= 0 as a zig-zag varint."""
     code = value << 1
     out = bytearray()
     while code >= 0x80:

@@ -9,7 +9,7 @@ members may be changed by its members only. If no gateway is alive, no member ca
 change then first removes the members, under a new leader epoch that it claims.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from threading import RLock
 from typing import Any, Final, NamedTuple
@@ -93,9 +93,14 @@ class _WatchedShard(Shard):
         super().__init__(GroupLimits(), str)
         self._window = window
 
-    def _put(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
-        super()._put(group_id, place, offset)
-        self._window.saw(group_id, place, offset)
+    def _put(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        super()._put(group_id, offsets)
+        for place, offset in offsets.items():
+            self._window.saw(group_id, place, offset)
+
+    def _drop(self, group_id: str, place: TopicPartition) -> None:
+        super()._drop(group_id, place)
+        self._window.saw(group_id, place, None)
 
 
 class _Commits:

@@ -12,6 +12,7 @@ from sparklog.coordinator.records import (
     GROUP_RECORDS,
     OFFSET_COMMIT,
     Record,
+    made_record,
     read_record,
 )
 from sparklog.coordinator.requests import (
@@ -56,18 +57,36 @@ def offset_record(group_id: str, place: TopicPartition, offset: CommittedOffset 
     The key is OffsetCommitKey version 1, the value OffsetCommitValue version 3, or version 1 if the
     offset has an expiry time.
     """
-    key = _key_front(group_id, place.topic) + _PARTITION.pack(place.partition)
-    if offset is None:
-        return Record(key, None)
-    if not offset.metadata and offset.expires_ms is None:
-        value = _PLAIN.pack(VERSION, offset.offset, offset.leader_epoch, 0, offset.committed_ms)
-        return Record(key, value)
-    metadata = offset.metadata.encode()
-    if offset.expires_ms is None:
-        head = _VALUE.pack(VERSION, offset.offset, offset.leader_epoch, len(metadata))
-        return Record(key, head + metadata + _TIME.pack(offset.committed_ms))
-    head = _VALUE_1.pack(WITH_EXPIRY, offset.offset, len(metadata))
-    return Record(key, head + metadata + _TIMES.pack(offset.committed_ms, offset.expires_ms))
+    if offset is not None:
+        return offset_records(group_id, {place: offset})[0]
+    return Record(_key_front(group_id, place.topic) + _PARTITION.pack(place.partition), None)
+
+
+def offset_records(
+    group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]
+) -> list[Record]:
+    """Return the records of committed offsets (`offset_record`)."""
+    found: list[Record] = []
+    of_topic, front = None, b""
+    for (topic, partition), (offset, epoch, metadata, committed_ms, expires_ms) in offsets.items():
+        if topic is not of_topic:
+            of_topic, front = topic, _key_front(group_id, topic)
+        if metadata or expires_ms is not None:
+            value = _value(offset, epoch, metadata.encode(), committed_ms, expires_ms)
+        else:
+            value = _PLAIN.pack(VERSION, offset, epoch, 0, committed_ms)
+        found.append(made_record((front + _PARTITION.pack(partition), value)))
+    return found
+
+
+def _value(
+    offset: int, epoch: int, metadata: bytes, committed_ms: int, expires_ms: int | None
+) -> bytes:
+    if expires_ms is None:
+        head = _VALUE.pack(VERSION, offset, epoch, len(metadata))
+        return head + metadata + _TIME.pack(committed_ms)
+    head = _VALUE_1.pack(WITH_EXPIRY, offset, len(metadata))
+    return head + metadata + _TIMES.pack(committed_ms, expires_ms)
 
 
 @lru_cache(FRONTS)

@@ -8,7 +8,8 @@ consumer protocol (KIP-848). A null value deletes the key. In __transaction_stat
 transaction. See the schemas of GroupCoordinatorRecordSerde and TransactionLog.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from sparklog.coordinator.messages import (
@@ -210,6 +211,10 @@ class Record(NamedTuple):
 
     key: bytes
     value: bytes | None
+
+
+made_record: Final[Callable[[tuple[bytes, bytes | None]], Record]] = partial(tuple.__new__, Record)
+"""Makes a Record of its fields, which takes half of the time of the class."""
 
 
 def write_record(

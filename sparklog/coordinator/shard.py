@@ -8,7 +8,7 @@ The answers of a call may be sent when its records, and those of earlier calls, 
 records cannot be appended, the caller drops the shard, and loads another one from the log.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from sparklog.coordinator.consumer_group import ConsumerGroup
@@ -23,6 +23,7 @@ from sparklog.coordinator.offsets import (
     fetch_problem,
     keeps_offsets,
     offset_record,
+    offset_records,
     read_commit,
 )
 from sparklog.coordinator.records import (
@@ -59,6 +60,7 @@ from sparklog.coordinator.requests import (
     SyncAnswer,
     SyncRequest,
     Token,
+    made_offset,
 )
 from sparklog.coordinator.states import GroupLimits, State, Timer
 from sparklog.coordinator.timers import Timers
@@ -90,8 +92,9 @@ class Shard:
             group_id, place, offset = read_commit(key, value)
             if offset is not None:
                 self._group(group_id)
-            self._put(group_id, place, offset)
-            if offset is None:
+                self._put(group_id, {place: offset})
+            else:
+                self._drop(group_id, place)
                 self._forget_unused(group_id)
             return
         try:
@@ -267,19 +270,17 @@ class Shard:
         if isinstance(group, Group) and request.member_id in group.members:
             group.is_alive(request.member_id, now)
         expires_ms = None if request.retention_ms < 0 else now.wall_ms + request.retention_ms
-        codes: dict[TopicPartition, int] = {}
-        most, records = self._limits.offset_metadata_max_bytes, self._out.records
-        group_id, is_durable, wall_ms = request.group_id, not request.is_transactional, now.wall_ms
-        put = self._put  # not of `_offsets` alone: a GroupLog also counts a commit as seen
-        for place, (offset, epoch, metadata, _, _) in request.offsets.items():
-            if len(metadata) > most:
-                codes[place] = ErrorCode.OFFSET_METADATA_TOO_LARGE
-                continue
-            codes[place] = NONE
-            if is_durable:
-                found = CommittedOffset(offset, epoch, metadata, wall_ms, expires_ms)
-                put(group_id, place, found)
-                records.append(offset_record(group_id, place, found))
+        most, wall_ms = self._limits.offset_metadata_max_bytes, now.wall_ms
+        taken = {
+            place: made_offset((offset, epoch, metadata, wall_ms, expires_ms))
+            for place, (offset, epoch, metadata, _, _) in request.offsets.items()
+            if len(metadata) <= most
+        }
+        codes: dict[TopicPartition, int] = dict.fromkeys(request.offsets, NONE)
+        codes |= dict.fromkeys(codes.keys() - taken.keys(), ErrorCode.OFFSET_METADATA_TOO_LARGE)
+        if not request.is_transactional:
+            self._put(request.group_id, taken)
+            self._out.records += offset_records(request.group_id, taken)
         self._forget_unused(request.group_id)
         return CommitAnswer(NONE, codes)
 
@@ -309,14 +310,15 @@ class Shard:
 
     def _remove_offset(self, group_id: str, place: TopicPartition) -> None:
         if place in self._offsets.get(group_id, {}):
-            self._put(group_id, place, None)
+            self._drop(group_id, place)
             self._out.records.append(offset_record(group_id, place, None))
 
-    def _put(self, group_id: str, place: TopicPartition, offset: CommittedOffset | None) -> None:
-        if offset is None:
-            self._offsets.get(group_id, {}).pop(place, None)
-        else:
-            self._offsets.setdefault(group_id, {})[place] = offset
+    def _put(self, group_id: str, offsets: Mapping[TopicPartition, CommittedOffset]) -> None:
+        """Keep committed offsets; with `_drop` the only way, so that a GroupLog sees them all."""
+        self._offsets.setdefault(group_id, {}).update(offsets)
+
+    def _drop(self, group_id: str, place: TopicPartition) -> None:
+        self._offsets.get(group_id, {}).pop(place, None)
 
     def _expire_later(self, now: Now) -> None:
         interval_ms = self._limits.offsets_retention_check_interval_ms
@@ -346,8 +348,7 @@ class Shard:
 
     def _consumers(self, group_id: str) -> ConsumerGroup:
         """Put a new group of the consumer protocol in place of any old one; return it."""
-        group = ConsumerGroup(group_id, self._limits, self._timers)
-        self._groups[group_id] = group
+        group = self._groups[group_id] = ConsumerGroup(group_id, self._limits, self._timers)
         return group
 
     def _save(self, group: Group) -> None:

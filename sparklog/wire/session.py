@@ -1,17 +1,21 @@
 """Session: the client at the other end of a connection."""
 
 import asyncio
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sparklog.tokens import EVERYBODY, Principal
 from sparklog.wire.sasl import Exchange
 from sparklog.wire.settings import Listener
+
+if TYPE_CHECKING:
+    from sparklog.wire.handlers.commit_forms import CommitForm
 
 
 class Session:
     """A client: its listener, and its principal, which is None until it is authenticated."""
 
     __slots__ = (
+        "commit_form",
         "exchange",
         "has_raw_tokens",
         "is_refused",
@@ -28,6 +32,8 @@ class Session:
         """The address, HOST:PORT."""
         self.produced: asyncio.Future[Any] | None = None
         """A produce request that still looks up its topics; later ones wait for it."""
+        self.commit_form: CommitForm | None = None
+        """The form of its last commit of offsets, if there is one."""
         self.exchange: Exchange | None = None
         """The authentication in progress."""
         self.has_raw_tokens = False

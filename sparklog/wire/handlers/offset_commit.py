@@ -21,6 +21,7 @@ from sparklog.metadata.image import Image
 from sparklog.model import TopicPartition
 from sparklog.tokens import Resource, Scope
 from sparklog.wire.handlers.call import Call, Later, Reply
+from sparklog.wire.handlers.commit_forms import PARTITIONS_MAX, Asked, CommitForm
 from sparklog.wire.handlers.group_members import asked, code_of
 from sparklog.wire.reading import Reader
 from sparklog.wire.writing import Writer
@@ -52,6 +53,14 @@ class CommitTopic(NamedTuple):
     offsets: list[tuple[TopicPartition, CommittedOffset]]
     head: bytes
     """The bytes of the name and of the number of partitions: the answer has the same."""
+    plain_at: int | None = None
+    """Where the first partition begins in the frame, if each takes `_PLAIN`; else None."""
+
+    @property
+    def numbers_at(self) -> range:
+        """The positions in the frame of the offsets, behind which stand the leader epochs."""
+        first = (self.plain_at or 0) + _INT32.size
+        return range(first, first + len(self.offsets) * _PLAIN.size, _PLAIN.size)
 
 
 class TopicRule(NamedTuple):
@@ -91,17 +100,35 @@ class _Commit(NamedTuple):
         codes, allowed = _judged(self.call, image, self.topics)
         return self._replace(codes=codes, request=self.request._replace(offsets=allowed))
 
-    def answer(self, image: Image, found: CommitAnswer | int) -> Reply:
-        """Return the answer from that of the coordinator, or its error code."""
+    def answer(self, image: Image, found: CommitAnswer | int) -> bytearray:
+        """Return the body of the answer from that of the coordinator, or its error code.
+
+        `codes` are those of all partitions then.
+        """
         call, codes = self.call, self.codes
         if isinstance(found, int):
-            codes = dict.fromkeys((*codes, *self.request.offsets), found)
+            codes.update(dict.fromkeys((*codes, *self.request.offsets), found))
         else:
             codes.update(found.partitions)
             newest = call.gateway.topics.last_seen or image
             if newest.directory is not image.directory:
                 codes.update(_judged(call, newest, self.topics)[0])
-        return [written_commit_answer(call.writer(), call.version, self.topics, codes)]
+        return written_commit_answer(call.writer(), call.version, self.topics, codes)
+
+    def form(self, image: Image, answer: bytearray) -> CommitForm | None:
+        """Return the form of an answered request; None if a part of it was not allowed.
+
+        None, too, for a request that was read field by field, and for one with many partitions.
+        """
+        call, request = self.call, self.request
+        if any(self.codes.values()) or None in [topic.plain_at for topic in self.topics]:
+            return None
+        body_at = call.header.body_at
+        numbers_at = [at - body_at for topic in self.topics for at in topic.numbers_at]
+        if not len(numbers_at) == len(request.offsets) <= PARTITIONS_MAX:
+            return None
+        asked_by = Asked(call.version, image.directory, call.session.principal)
+        return CommitForm(call.frame[body_at:], request, numbers_at, bytes(answer), asked_by)
 
 
 def offset_commit(call: Call) -> Awaitable[Reply] | Later:
@@ -110,16 +137,41 @@ def offset_commit(call: Call) -> Awaitable[Reply] | Later:
     The append looks at the newest image, so a commit is checked on the image of the last look. Only
     what is refused there looks anew.
     """
-    request, topics = read_commit_request(call.reader(), call.version)
-    image, commit = call.gateway.topics.last_seen, _Commit(call, topics, {}, request)
-    if image is not None and call.allows(Scope.READ, request.group_id, Resource.GROUP):
+    gateway, session = call.gateway, call.session
+    image, coordinators, form = gateway.topics.last_seen, gateway.coordinators, session.commit_form
+    if form is not None and image is not None:
+        asked_by = Asked(call.version, image.directory, session.principal)
+        again = form.request_of(call.frame, call.header.body_at, asked_by)
+        if again is not None:
+            found = coordinators.ask_at_once(again, again.group_id, image)
+            if found is not None:
+                return Later(found, partial(_answered_again, call, form, image))
+    commit = _read(call)
+    if image is not None and call.allows(Scope.READ, commit.request.group_id, Resource.GROUP):
         commit = commit.judged(image)
-        coordinators, request = call.gateway.coordinators, commit.request
+        request = commit.request
         if request.offsets and not commit.codes:
             found = coordinators.ask_at_once(request, request.group_id, image)
             if found is not None:
                 return Later(found, partial(_answered, commit, image))
     return _looked_up(commit)
+
+
+def _read(call: Call) -> _Commit:
+    request, topics = read_commit_request(call.reader(), call.version)
+    return _Commit(call, topics, {}, request)
+
+
+def _answered_again(
+    call: Call, form: CommitForm, image: Image, done: "asyncio.Future[Any]"
+) -> Reply | Awaitable[Reply]:
+    """Return the answer to a request of a known form: mostly the same as before."""
+    if done.exception() is None:
+        found: CommitAnswer = done.result()
+        newest = call.gateway.topics.last_seen or image
+        if newest.directory is image.directory and not any(found.partitions.values()):
+            return [form.answer]
+    return _answered(_read(call).judged(image), image, done)
 
 
 def _answered(
@@ -128,9 +180,13 @@ def _answered(
     """Return the answer from the coordinator's; a commit that was refused looks anew."""
     error = done.exception()
     if isinstance(error, SparklogError):
-        return commit.answer(image, code_of(error))
+        return [commit.answer(image, code_of(error))]
     found: CommitAnswer = done.result()
-    return _looked_up(commit) if found.error_code else commit.answer(image, found)
+    if found.error_code:
+        return _looked_up(commit)
+    answer = commit.answer(image, found)
+    commit.call.session.commit_form = commit.form(image, answer)
+    return [answer]
 
 
 async def _looked_up(commit: _Commit) -> Reply:
@@ -138,7 +194,7 @@ async def _looked_up(commit: _Commit) -> Reply:
     image = await commit.call.gateway.image()
     commit = commit.judged(image)
     request = commit.request
-    return commit.answer(image, await asked(commit.call, request, request.group_id, image))
+    return [commit.answer(image, await asked(commit.call, request, request.group_id, image))]
 
 
 def _judged(
@@ -207,7 +263,7 @@ def _plain_topic(data: bytes, at: int) -> tuple[CommitTopic | None, int]:
         if text > _NO_TEXT or tags:
             return None, at
         offsets.append((TopicPartition(name, partition), CommittedOffset(offset, epoch)))
-    return CommitTopic(name, offsets, data[at:head_end]), end + 1
+    return CommitTopic(name, offsets, data[at:head_end], head_end), end + 1
 
 
 def _topic(reader: Reader, *, has_epoch: bool) -> CommitTopic:

@@ -1,0 +1,82 @@
+"""What stays the same when a group commits the same partitions again: all but the numbers.
+
+A consumer commits the partitions that it reads, again and again. Two such requests differ in their
+offsets and leader epochs alone, which stand at the same places. So a connection remembers the form
+of its last request: the bytes between these places, and what follows from them. A request of the
+same form is not read field by field, and its answer is there already.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import repeat
+from typing import Final, NamedTuple
+
+from sparklog.coordinator.requests import CommitRequest, made_offset
+from sparklog.metadata.image import Directory
+from sparklog.tokens import Principal
+
+PARTITIONS_MAX: Final = 64
+"""A request with more partitions is not remembered: its form takes 300 bytes for each."""
+NUMBERS: Final = "qi"
+"""An offset and a leader epoch."""
+_NUMBERS_SIZE: Final = struct.calcsize(">" + NUMBERS)
+_VALUES: Final = 1 + len(NUMBERS)
+"""How many values there are for a partition: the bytes before its numbers, and these."""
+
+
+class Asked(NamedTuple):
+    """What a form holds for: the version of the request, the topics that exist, and who asks."""
+
+    version: int
+    directory: Directory
+    principal: Principal | None
+
+
+class CommitForm:
+    """The form of a request that was allowed, and has neither metadata nor tagged fields."""
+
+    __slots__ = ("_asked", "_between", "_layout", "_places", "_request", "answer")
+
+    def __init__(
+        self,
+        body: memoryview,
+        request: CommitRequest,
+        numbers_at: Sequence[int],
+        answer: bytes,
+        asked: Asked,
+    ) -> None:
+        """`numbers_at` are the positions of the numbers in `body`, in the order of `offsets`.
+
+        `answer` is the body of the answer if all goes well.
+        """
+        self._layout = struct.Struct(">" + "".join(_formats(numbers_at, len(body))))
+        self._between = self._layout.unpack(body)[::_VALUES]
+        self._request = request._replace(offsets={})
+        self._places = tuple(request.offsets)
+        self._asked = asked
+        self.answer = answer
+
+    def request_of(self, frame: memoryview, body_at: int, asked: Asked) -> CommitRequest | None:
+        """Return the request in a frame; None if it has another form, or is to be checked anew."""
+        known, layout = self._asked, self._layout
+        if (
+            len(frame) - body_at != layout.size
+            or known.version != asked.version
+            or known.directory is not asked.directory
+            or known.principal is not asked.principal
+        ):
+            return None
+        values = layout.unpack_from(frame, body_at)
+        if values[::_VALUES] != self._between:
+            return None
+        numbers = zip(values[1::_VALUES], values[2::_VALUES], repeat(""), repeat(0), repeat(None))
+        offsets = dict(zip(self._places, map(made_offset, numbers), strict=False))
+        return CommitRequest(self._request.group_id, offsets, *self._request[2:])
+
+
+def _formats(numbers_at: Sequence[int], size: int) -> Iterator[str]:
+    end = 0
+    for at in numbers_at:
+        yield f"{at - end}s{NUMBERS}"
+        end = at + _NUMBERS_SIZE
+    yield f"{size - end}s"

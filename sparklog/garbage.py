@@ -53,4 +53,7 @@ def collect_seldom() -> None:
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(SERVICE_COLLECTS_EVERY, *gc.get_threshold()[1:])
+    with _CALLS.lock:
+        _CALLS.known = (SERVICE_COLLECTS_EVERY, *gc.get_threshold()[1:])
+        if not _CALLS.count:
+            gc.set_threshold(*_CALLS.known)

@@ -35,6 +35,11 @@ def test_a_service_looks_at_no_object_that_was_there() -> None:
         collect_seldom()
         assert gc.get_threshold() == (SERVICE_COLLECTS_EVERY, *before[1:])
         assert gc.get_freeze_count() > 0
+        gc.set_threshold(*before)
+        with seldom_collected():
+            collect_seldom()
+            assert gc.get_threshold()[0] >= COLLECT_EVERY
+        assert gc.get_threshold() == (SERVICE_COLLECTS_EVERY, *before[1:])
     finally:
         gc.unfreeze()
         gc.set_threshold(*before)
